@@ -1,0 +1,65 @@
+# Every target makes its own virtual environment in .venv first; nothing outside this directory is touched.
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+WORKERS ?= auto
+SCALE ?= 0.01
+
+.PHONY: help demo test test-fast bench lint format clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo       watch views stay fresh over a changing TPC-H database (SCALE=$(SCALE))"
+	@echo "make test       linters, type checker and every test"
+	@echo "make test-fast  the tests without the slow ones"
+	@echo "make bench      the benchmarks in bench/"
+	@echo "make lint       ruff and mypy"
+	@echo "make format     let ruff fix and format the code"
+	@echo "make clean      remove .venv and everything generated"
+
+demo: $(STAMP)
+	@$(BIN)/viewlet demo --scale $(SCALE)
+
+test: lint
+	$(BIN)/python -m pytest -q -n $(WORKERS)
+
+test-fast: $(STAMP)
+	$(BIN)/python -m pytest -q -n $(WORKERS) -m "not slow"
+
+# Every bench/bench_*.py is a program of its own; see bench/README.md.
+bench: $(STAMP)
+	@found=0; for file in bench/bench_*.py; do \
+	    [ -e "$$file" ] || continue; found=1; echo "== $$file"; $(BIN)/python "$$file" || exit 1; \
+	done; [ $$found = 1 ] || echo "bench/ holds no bench_*.py yet"
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict src
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis src/*.egg-info
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The first interpreter that is new enough wins; PYTHON=... overrides the search.
+$(STAMP): pyproject.toml
+	@set -e; \
+	python=; \
+	for candidate in $(PYTHON) python3 python3.13 python3.12 python3.11 python; do \
+	    if "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then \
+	        python="$$candidate"; break; \
+	    fi; \
+	done; \
+	if [ -z "$$python" ]; then \
+	    echo "Viewlet needs Python 3.11 or newer, and none was found on PATH. Install one, or run: make PYTHON=/path/to/python" >&2; \
+	    exit 1; \
+	fi; \
+	echo "setting up $(VENV) with $$("$$python" --version) ..."; \
+	"$$python" -m venv $(VENV); \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'; \
+	touch $@
