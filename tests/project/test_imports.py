@@ -1,0 +1,78 @@
+"""Who may import whom: the table of ARCHITECTURE.md, enforced by reading the imports of every module."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src" / "viewlet"
+
+BASE = frozenset({"errors", "types", "changes"})
+FACADE = frozenset({"__init__", "__main__", "connection", "cli", "demo"})
+
+MAY_IMPORT: dict[str, frozenset[str]] = {
+    **dict.fromkeys(BASE, BASE),
+    "rings": BASE,
+    "algebra": BASE | {"rings"},
+    "sql": BASE | {"algebra"},
+    "triggers": BASE | {"algebra"},
+}
+"""Unit (module or package directly under viewlet) -> units it may import besides itself."""
+
+OWNERS_OF_LIBRARIES = {
+    "sqlglot": {"sql", "cli"},
+    "typer": {"cli"},
+    "rich": {"cli", "demo"},
+    "pyspark": set[str](),
+    "numba": set[str](),
+}
+"""Third-party library -> the only units that may name it in an import."""
+
+
+def units() -> list[str]:
+    return sorted({path.relative_to(SOURCE).parts[0].removesuffix(".py") for path in SOURCE.rglob("*.py")})
+
+
+def modules_of(unit: str) -> list[Path]:
+    return sorted(SOURCE.glob(f"{unit}.py")) + sorted(SOURCE.glob(f"{unit}/**/*.py"))
+
+
+def imported_names(path: Path) -> Iterator[str]:
+    """Dotted names of everything `path` imports, those inside functions included."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: line {node.lineno}: write imports in full, not relative"
+            module = node.module or ""
+            yield from (f"{module}.{alias.name}" for alias in node.names) if module == "viewlet" else (module,)
+
+
+def imported_units(path: Path) -> set[str]:
+    known = set(units())
+    parts = (name.split(".") for name in imported_names(path) if name.split(".")[0] == "viewlet")
+    return {"__init__" if len(names) == 1 or names[1] not in known else names[1] for names in parts}
+
+
+@pytest.mark.parametrize("unit", units())
+def test_a_unit_imports_only_what_lies_below_it(unit: str) -> None:
+    assert unit in MAY_IMPORT or unit in FACADE, f"{unit} is new: give it a place in the import table"
+    if unit in FACADE:
+        return
+    for path in modules_of(unit):
+        upwards = imported_units(path) - MAY_IMPORT[unit] - {unit}
+        assert not upwards, f"{path.relative_to(SOURCE)} must not import {sorted(upwards)}"
+
+
+@pytest.mark.parametrize("library", OWNERS_OF_LIBRARIES)
+def test_a_library_is_imported_only_by_its_owner(library: str) -> None:
+    users = {
+        unit
+        for unit in units()
+        for path in modules_of(unit)
+        if any(name.split(".")[0] == library for name in imported_names(path))
+    }
+    assert users <= OWNERS_OF_LIBRARIES[library]
