@@ -1,0 +1,210 @@
+"""The calculus: aggregate queries as polynomials over relations.
+
+An expression denotes a finite map from tuples (bindings of its output variables) to numbers. Joins are products, unions
+are sums, and a variable bound to the left of a factor is visible in it (sideways information passing). After "Efficient
+Incremental Data Analysis" (M. Nikolic), section 2.2; a nested aggregate is always one number in its context, so that the
+pair (count, value) of the thesis becomes an explicit `Exists` next to a `Lift`.
+
+    scalar ::= x                       Var        a variable
+             | c                       Const      a typed constant
+             | f(scalar, ...)          Call       arithmetic, comparison, logic, CASE, functions (see functions.py)
+
+    expr   ::= scalar                  Value      the number itself; NULL counts as 0
+             | {scalar}                Cond       1 where the scalar is TRUE, else 0 (also for NULL)
+             | R(x, ...)               Rel        multiplicity of the row in base table R
+             | dR(x, ...)              Delta      multiplicity of the row in the change of R
+             | V.f(x, ...)             View       field f of materialised view V at this key
+             | expr * ... * expr       Mul        natural join, left to right
+             | expr + ... + expr       Add        bag union
+             | -expr                   Neg        additive inverse
+             | Sum[x, ...](expr)       Sum        projection on x, ..., numbers added up
+             | (x := expr)             Lift       binds x to the number of expr; expr has no output variables in context
+             | (x := min y: expr)      Extremum   binds x to the smallest (largest) y with a non-zero number, or NULL
+             | Exists(expr)            Exists     1 where expr is not 0
+
+`Lift` of a bare `Value` binds any scalar, strings and NULL included. All variables of one query are distinct unless they
+mean the same thing; a variable of a `Sum` that is not among its keys is local to it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from viewlet.types import BIGINT, BOOLEAN, Datum, SqlType
+
+
+@dataclass(frozen=True, slots=True)
+class Var:
+    name: str
+    type: SqlType
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    value: Datum
+    type: SqlType
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function of scalars; `op` names an entry of `functions.FUNCTIONS`, or a comparison or connective."""
+
+    op: str
+    args: tuple[Scalar, ...]
+    type: SqlType
+
+
+Scalar = Var | Const | Call
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    scalar: Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Cond:
+    scalar: Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Rel:
+    name: str
+    args: tuple[Var, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    name: str
+    args: tuple[Var, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    name: str
+    field: str
+    args: tuple[Var, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Mul:
+    factors: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Add:
+    terms: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Neg:
+    body: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    keys: tuple[Var, ...]
+    body: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Lift:
+    var: Var
+    body: Expr
+
+
+class Extreme(Enum):
+    MIN = "min"
+    MAX = "max"
+
+
+@dataclass(frozen=True, slots=True)
+class Extremum:
+    var: Var
+    which: Extreme
+    of: Var
+    body: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Exists:
+    body: Expr
+
+
+Atom = Rel | Delta | View
+Expr = Value | Cond | Rel | Delta | View | Mul | Add | Neg | Sum | Lift | Extremum | Exists
+
+ZERO = Value(Const(0, BIGINT.with_nullable(False)))
+ONE = Value(Const(1, BIGINT.with_nullable(False)))
+TRUE = Const(True, BOOLEAN.with_nullable(False))
+
+
+def integer(n: int) -> Value:
+    """The constant n as an expression."""
+    return Value(Const(n, BIGINT.with_nullable(False)))
+
+
+def is_constant(expr: Expr, number: int) -> bool:
+    return isinstance(expr, Value) and isinstance(expr.scalar, Const) and expr.scalar.value == number
+
+
+def mul(*factors: Expr) -> Expr:
+    """Q1 * Q2 * ..., flattened; 1 is dropped, 0 annihilates, signs move to the front."""
+    flat: list[Expr] = []
+    negative = False
+    for factor in factors:
+        if isinstance(factor, Neg):
+            negative = not negative
+            factor = factor.body
+        for part in factor.factors if isinstance(factor, Mul) else (factor,):
+            if is_constant(part, 0):
+                return ZERO
+            if not is_constant(part, 1):
+                flat.append(part)
+    product = ONE if not flat else flat[0] if len(flat) == 1 else Mul(tuple(flat))
+    return neg(product) if negative else product
+
+
+def add(*terms: Expr) -> Expr:
+    """Q1 + Q2 + ..., flattened; 0 is dropped."""
+    flat = [part for term in terms for part in summands(term) if not is_constant(part, 0)]
+    return ZERO if not flat else flat[0] if len(flat) == 1 else Add(tuple(flat))
+
+
+def neg(body: Expr) -> Expr:
+    """-Q, pushed through sums and cancelled with itself."""
+    match body:
+        case Neg(inner):
+            return inner
+        case Add(terms):
+            return add(*(neg(term) for term in terms))
+        case Value(Const(value, type)) if isinstance(value, int | float) and not isinstance(value, bool):
+            return Value(Const(-value, type))
+        case _:
+            return Neg(body)
+
+
+def sum_over(keys: tuple[Var, ...], body: Expr) -> Expr:
+    """Sum[keys](Q); 0 stays 0."""
+    return ZERO if is_constant(body, 0) else Sum(keys, body)
+
+
+def factors_of(expr: Expr) -> tuple[Expr, ...]:
+    """The factors of a product; any other expression is a product of one, and 1 of none."""
+    if isinstance(expr, Mul):
+        return expr.factors
+    return () if is_constant(expr, 1) else (expr,)
+
+
+def summands(expr: Expr) -> tuple[Expr, ...]:
+    return expr.terms if isinstance(expr, Add) else (expr,)
+
+
+def call(op: str, *args: Scalar, type: SqlType) -> Call:
+    return Call(op, args, type)
+
+
+def compare(op: str, left: Scalar, right: Scalar) -> Call:
+    """left op right, a nullable boolean unless neither side can be NULL."""
+    return Call(op, (left, right), BOOLEAN.with_nullable(left.type.nullable or right.type.nullable))

@@ -1,0 +1,203 @@
+"""The one traversal module: children, rebuilding, and substitution of variables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import assert_never
+
+from viewlet.algebra.nodes import (
+    Add,
+    Call,
+    Cond,
+    Const,
+    Delta,
+    Exists,
+    Expr,
+    Extremum,
+    Lift,
+    Mul,
+    Neg,
+    Rel,
+    Scalar,
+    Sum,
+    Value,
+    Var,
+    View,
+    add,
+    mul,
+    neg,
+    sum_over,
+)
+from viewlet.errors import InternalError
+
+Substitution = Mapping[Var, Scalar]
+
+
+class Names:
+    """A supply of fresh variable names; one per compilation, so that output is deterministic."""
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken = set(taken)
+
+    def fresh(self, var: Var) -> Var:
+        """A variable of the same type with a name not seen before, derived from the old one."""
+        return Var(self.name(var.name), var.type)
+
+    def name(self, wanted: str) -> str:
+        base = re.sub(r"_\d+$", "", wanted)
+        candidate, number = base, 1
+        while candidate in self._taken:
+            number += 1
+            candidate = f"{base}_{number}"
+        self._taken.add(candidate)
+        return candidate
+
+    def reserve(self, names: Iterable[str]) -> None:
+        self._taken.update(names)
+
+
+def children(expr: Expr) -> tuple[Expr, ...]:
+    match expr:
+        case Value() | Cond() | Rel() | Delta() | View():
+            return ()
+        case Mul(factors):
+            return factors
+        case Add(terms):
+            return terms
+        case Neg(body) | Sum(_, body) | Lift(_, body) | Extremum(_, _, _, body) | Exists(body):
+            return (body,)
+        case _:
+            assert_never(expr)
+
+
+def rebuild(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
+    """The same node over changed children, through the smart constructors."""
+    match expr:
+        case Value() | Cond() | Rel() | Delta() | View():
+            return expr
+        case Mul(factors):
+            return mul(*(change(factor) for factor in factors))
+        case Add(terms):
+            return add(*(change(term) for term in terms))
+        case Neg(body):
+            return neg(change(body))
+        case Sum(keys, body):
+            return sum_over(keys, change(body))
+        case Lift(var, body):
+            return Lift(var, change(body))
+        case Extremum(var, which, of, body):
+            return Extremum(var, which, of, change(body))
+        case Exists(body):
+            return Exists(change(body))
+        case _:
+            assert_never(expr)
+
+
+def walk(expr: Expr) -> Iterator[Expr]:
+    """The node and everything below it, parents first."""
+    yield expr
+    for child in children(expr):
+        yield from walk(child)
+
+
+def scalar_variables(scalar: Scalar) -> Iterator[Var]:
+    match scalar:
+        case Var():
+            yield scalar
+        case Const():
+            return
+        case Call(_, args, _):
+            for arg in args:
+                yield from scalar_variables(arg)
+        case _:
+            assert_never(scalar)
+
+
+def all_variables(expr: Expr) -> set[Var]:
+    """Every variable that occurs anywhere, local ones included."""
+    found: set[Var] = set()
+    for node in walk(expr):
+        match node:
+            case Value(scalar) | Cond(scalar):
+                found.update(scalar_variables(scalar))
+            case Rel(_, args) | Delta(_, args) | View(_, _, args):
+                found.update(args)
+            case Sum(keys, _):
+                found.update(keys)
+            case Lift(var, _):
+                found.add(var)
+            case Extremum(var, _, of, _):
+                found.update((var, of))
+            case _:
+                pass
+    return found
+
+
+def relations(expr: Expr) -> set[str]:
+    """Names of the base tables read, not counting their changes."""
+    return {node.name for node in walk(expr) if isinstance(node, Rel)}
+
+
+def has_relations(expr: Expr) -> bool:
+    return any(isinstance(node, Rel) for node in walk(expr))
+
+
+def has_delta(expr: Expr) -> bool:
+    return any(isinstance(node, Delta) for node in walk(expr))
+
+
+def is_stored(expr: Expr) -> bool:
+    """Some part of it reads stored data: a base table or a view."""
+    return any(isinstance(node, Rel | View) for node in walk(expr))
+
+
+def substitute_scalar(scalar: Scalar, mapping: Substitution) -> Scalar:
+    match scalar:
+        case Var():
+            return mapping.get(scalar, scalar)
+        case Const():
+            return scalar
+        case Call(op, args, type):
+            return Call(op, tuple(substitute_scalar(arg, mapping) for arg in args), type)
+        case _:
+            assert_never(scalar)
+
+
+def substitute(expr: Expr, mapping: Substitution) -> Expr:
+    """Q with variables replaced everywhere, names of local variables included.
+
+    Variables of one query are distinct unless they mean the same thing, so nothing can be captured. Atoms, keys and lift
+    targets take variables only.
+    """
+    if not mapping:
+        return expr
+
+    def variable(var: Var) -> Var:
+        image = mapping.get(var, var)
+        if not isinstance(image, Var):
+            raise InternalError(f"a variable is wanted in place of {var.name}")
+        return image
+
+    def go(node: Expr) -> Expr:
+        match node:
+            case Value(scalar):
+                return Value(substitute_scalar(scalar, mapping))
+            case Cond(scalar):
+                return Cond(substitute_scalar(scalar, mapping))
+            case Rel(name, args):
+                return Rel(name, tuple(map(variable, args)))
+            case Delta(name, args):
+                return Delta(name, tuple(map(variable, args)))
+            case View(name, field, args):
+                return View(name, field, tuple(map(variable, args)))
+            case Sum(keys, body):
+                return sum_over(tuple(dict.fromkeys(map(variable, keys))), go(body))
+            case Lift(var, body):
+                return Lift(variable(var), go(body))
+            case Extremum(var, which, of, body):
+                return Extremum(variable(var), which, variable(of), go(body))
+            case _:
+                return rebuild(node, go)
+
+    return go(expr)

@@ -1,0 +1,86 @@
+"""The error family: four kinds a user can cause, and one that is our bug.
+
+Every user error names the offending fragment and, where there is one, the remedy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A half-open range of characters of a SQL text."""
+
+    start: int
+    end: int
+
+
+class ViewletError(Exception):
+    """Base of everything Viewlet raises on purpose."""
+
+
+class SqlError(ViewletError):
+    """The SQL text is wrong: syntax, an unknown name, a type that does not fit.
+
+    `sql` and `span` point at the fragment; the message shows the line with a caret under it.
+    """
+
+    def __init__(self, message: str, sql: str | None = None, span: Span | None = None) -> None:
+        self.message = message
+        self.sql = sql
+        self.span = span
+        super().__init__(message + _excerpt(sql, span))
+
+    @property
+    def fragment(self) -> str | None:
+        """The text the error points at."""
+        if self.sql is None or self.span is None:
+            return None
+        return self.sql[self.span.start : self.span.end]
+
+
+class UnsupportedError(SqlError):
+    """The SQL is valid, but Viewlet does not maintain this construct."""
+
+    def __init__(
+        self,
+        construct: str,
+        hint: str = "",
+        stage: str = "sql",
+        sql: str | None = None,
+        span: Span | None = None,
+    ) -> None:
+        self.construct = construct
+        self.hint = hint
+        self.stage = stage
+        super().__init__(f"{construct} is not supported" + (f": {hint}" if hint else ""), sql, span)
+
+
+class SchemaError(ViewletError):
+    """A table or view is missing, exists already, or cannot be changed this way."""
+
+
+class DataError(ViewletError):
+    """The data does not fit: a wrong type, a NULL in a key, an overflow, a delete of an absent row."""
+
+
+class MissingExtraError(ViewletError, ImportError):
+    """An optional dependency is not installed; the message names the `pip install` that brings it."""
+
+
+class InternalError(ViewletError):
+    """An invariant of Viewlet itself does not hold. Please report it."""
+
+
+def _excerpt(sql: str | None, span: Span | None) -> str:
+    if sql is None or span is None:
+        return ""
+    line_start = sql.rfind("\n", 0, span.start) + 1
+    line_end = sql.find("\n", span.start)
+    line = sql[line_start : line_end if line_end >= 0 else len(sql)]
+    number = sql.count("\n", 0, span.start) + 1
+    column = span.start - line_start
+    width = max(1, min(span.end, line_start + len(line)) - span.start)
+    prefix = f"  line {number}: "
+    return f"\n{prefix}{line}\n{' ' * (len(prefix) + column)}{'^' * width}"

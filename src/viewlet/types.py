@@ -1,0 +1,140 @@
+"""Scalar types, table schemas, and how a value of each type is held.
+
+Inside the engine a value has one representation, chosen so that it can live in a flat array later:
+
+| type                       | held as                                   |
+|----------------------------|-------------------------------------------|
+| BOOLEAN                    | `bool`                                    |
+| SMALLINT, INTEGER, BIGINT  | `int`                                     |
+| REAL, DOUBLE               | `float`, always finite                    |
+| DECIMAL(p, s)              | `int`, the value times 10**s              |
+| VARCHAR                    | `str`                                     |
+| DATE                       | `int`, days since 1970-01-01              |
+| TIMESTAMP                  | `int`, microseconds since 1970-01-01      |
+| NULL of any type           | `None`                                    |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+Datum = bool | int | float | str | None
+Row = tuple[Datum, ...]
+
+
+class Kind(Enum):
+    BOOLEAN = "BOOLEAN"
+    SMALLINT = "SMALLINT"
+    INTEGER = "INTEGER"
+    BIGINT = "BIGINT"
+    REAL = "REAL"
+    DOUBLE = "DOUBLE"
+    DECIMAL = "DECIMAL"
+    VARCHAR = "VARCHAR"
+    DATE = "DATE"
+    TIMESTAMP = "TIMESTAMP"
+    NULL = "NULL"  # the type of a bare NULL literal, before it meets another type
+
+
+INTEGER_BITS = {Kind.SMALLINT: 16, Kind.INTEGER: 32, Kind.BIGINT: 64}
+MAX_DECIMAL_DIGITS = 38
+
+
+@dataclass(frozen=True, slots=True)
+class SqlType:
+    """A scalar type; `precision` and `scale` are meaningful for DECIMAL only."""
+
+    kind: Kind
+    precision: int = 0
+    scale: int = 0
+    nullable: bool = True
+
+    def __str__(self) -> str:
+        if self.kind is Kind.DECIMAL:
+            return f"DECIMAL({self.precision},{self.scale})"
+        return self.kind.value
+
+    @property
+    def is_integer(self) -> bool:
+        return self.kind in INTEGER_BITS
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind in (Kind.REAL, Kind.DOUBLE)
+
+    @property
+    def is_exact(self) -> bool:
+        """Sums of this type are exact: an integer or a scaled integer."""
+        return self.is_integer or self.kind is Kind.DECIMAL
+
+    @property
+    def is_numeric(self) -> bool:
+        return self.is_exact or self.is_float
+
+    def with_nullable(self, nullable: bool) -> SqlType:
+        return self if nullable == self.nullable else replace(self, nullable=nullable)
+
+    def same_representation(self, other: SqlType) -> bool:
+        """Equal values of both types are held as equal Python values."""
+        if self.kind is Kind.DECIMAL or other.kind is Kind.DECIMAL:
+            return self.kind is other.kind and self.scale == other.scale
+        if self.is_integer and other.is_integer:
+            return True
+        if self.is_float and other.is_float:
+            return True
+        return self.kind is other.kind
+
+
+def decimal(precision: int, scale: int, nullable: bool = True) -> SqlType:
+    return SqlType(Kind.DECIMAL, precision, scale, nullable)
+
+
+BOOLEAN = SqlType(Kind.BOOLEAN)
+SMALLINT = SqlType(Kind.SMALLINT)
+INTEGER = SqlType(Kind.INTEGER)
+BIGINT = SqlType(Kind.BIGINT)
+REAL = SqlType(Kind.REAL)
+DOUBLE = SqlType(Kind.DOUBLE)
+VARCHAR = SqlType(Kind.VARCHAR)
+DATE = SqlType(Kind.DATE)
+TIMESTAMP = SqlType(Kind.TIMESTAMP)
+NULL = SqlType(Kind.NULL)
+
+COUNT = BIGINT.with_nullable(False)
+"""The type of a multiplicity."""
+
+
+class TableKind(Enum):
+    TABLE = "TABLE"  # keeps its rows; deletes are checked
+    STREAM = "STREAM"  # rows pass through; deletes are trusted
+    STATIC = "STATIC TABLE"  # loaded once, before it is used; has no triggers
+    VIEW = "VIEW"  # the result of a maintained view, read by another view
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    name: str
+    type: SqlType
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The schema of a base table, stream, static table or view result.
+
+    `non_negative` names the columns declared `CHECK (column >= 0)`.
+    """
+
+    name: str
+    columns: tuple[Column, ...]
+    kind: TableKind = TableKind.TABLE
+    primary_key: tuple[str, ...] = ()
+    non_negative: frozenset[str] = frozenset()
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def is_dynamic(self) -> bool:
+        return self.kind is not TableKind.STATIC
