@@ -1,0 +1,371 @@
+"""The command line: `viewlet run`, `viewlet explain`, `viewlet demo`.
+
+What a user can do wrong is printed as one red block on standard error and ends the program with exit code 2. A
+traceback means a bug in Viewlet.
+
+Results go to standard output and everything else to standard error, so that `viewlet run ... --format csv > out.csv`
+holds nothing but data.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from viewlet.errors import DataError, InternalError, SchemaError, SqlError, ViewletError
+from viewlet.types import Kind, SqlType, Table, TableKind
+
+if TYPE_CHECKING:
+    from viewlet.connection import Connection
+
+USER_ERROR = 2
+MISMATCH = 1
+
+app = typer.Typer(
+    help="SQL views that stay up to date while the data under them changes.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+class Format(str, Enum):  # noqa: UP042 - typer shows the values of a str enum as choices
+    TABLE = "table"
+    CSV = "csv"
+    JSON = "json"
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """The entry point: run the command and turn user errors into one readable block."""
+    try:
+        app(args=arguments, prog_name="viewlet")
+    except InternalError:
+        raise
+    except ViewletError as error:
+        _error_console().print(f"error: {error}", style="red", markup=False, soft_wrap=True)
+        sys.exit(USER_ERROR)
+
+
+# -- commands ---------------------------------------------------------------------------------------------------------
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        import viewlet
+
+        typer.echo(f"viewlet {viewlet.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and leave.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def run(
+    script: Annotated[Path, typer.Argument(help="A file of SQL statements, separated by semicolons.")],
+    load: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TABLE=FILE", help="Rows for a table, from .csv, .json or .parquet; may be repeated."),
+    ] = None,
+    format: Annotated[Format, typer.Option(help="How results of SELECT are printed.")] = Format.TABLE,
+) -> None:
+    """Run a script and print the results of its queries.
+
+    A --load fills a table right after the statement that creates it. A stream is filled later, before the first
+    statement that is not a CREATE, because the views over it must be declared first.
+    """
+    import viewlet
+
+    statements = list(split(_read_text(script)))
+    pending = _parse_loads(load or [])
+    db = viewlet.connect()
+    totals = Totals()
+    for statement in statements:
+        if not statement.creates_something:
+            _load_streams(db, pending, totals)
+        result = db.execute(statement.text)
+        if statement.returns_rows:
+            print_rows(result, format)
+        _load_tables(db, pending, totals)
+    _load_streams(db, pending, totals)
+    if pending:
+        raise SchemaError(_unused_loads(pending, db))
+    typer.echo(f"{len(statements)} statements, {totals.rows:,} rows loaded, epoch {db.epoch}", err=True)
+
+
+@app.command()
+def explain(
+    query: Annotated[Path, typer.Argument(help="A file whose last statement is a SELECT or a view declaration.")],
+    stage: Annotated[str | None, typer.Option(help="One stage only, for example algebra or triggers.")] = None,
+    schema: Annotated[Path | None, typer.Option(help="A file of CREATE statements to run first.")] = None,
+) -> None:
+    """Show how a query is maintained: its algebra, its views, its triggers."""
+    import viewlet
+
+    db = viewlet.connect()
+    for statement in split(_read_text(schema)) if schema else ():
+        db.execute(statement.text)
+    statements = list(split(_read_text(query)))
+    if not statements:
+        raise SqlError(f"{query} holds no statement")
+    for statement in statements[:-1]:
+        db.execute(statement.text)
+    subject = statements[-1]
+    before = set(db.views)
+    db.execute(subject.text if subject.creates_something else subject.as_view("query"))
+    created = [name for name in db.views if name not in before]
+    if not created:
+        raise SqlError(f"the last statement of {query} is neither a SELECT nor CREATE MATERIALIZED VIEW")
+    typer.echo(db.explain(created[0], **({} if stage is None else {"stage": stage})))
+
+
+@app.command()
+def demo(
+    scale: Annotated[float, typer.Option(min=0.001, max=1.0, help="TPC-H scale factor of the generated data.")] = 0.01,
+    seconds: Annotated[float, typer.Option(min=1.0, help="Stop streaming after about this long.")] = 25.0,
+) -> None:
+    """Watch views stay right over a changing TPC-H database, and check them against DuckDB."""
+    from viewlet.demo.run import run_demo
+
+    if not run_demo(scale, seconds):
+        raise typer.Exit(MISMATCH)
+
+
+# -- scripts ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One statement of a script; blank space in front keeps line and column of error messages those of the file."""
+
+    text: str
+
+    @property
+    def _first_word(self) -> str:
+        return self.text.split(None, 1)[0].upper()
+
+    @property
+    def creates_something(self) -> bool:
+        return self._first_word == "CREATE"
+
+    @property
+    def returns_rows(self) -> bool:
+        return self._first_word in ("SELECT", "WITH", "FROM", "VALUES", "EXPLAIN", "(")
+
+    def as_view(self, name: str) -> str:
+        """The statement, a query, as the declaration of a view."""
+        return f"CREATE MATERIALIZED VIEW {name} AS {self.text.lstrip()}"
+
+
+def split(script: str) -> Iterator[Statement]:
+    """The statements of a script; semicolons inside strings and comments do not count.
+
+    >>> [statement.text.strip() for statement in split("SELECT ';' ; -- no; \\n SELECT 2;")]
+    ["SELECT ';'", 'SELECT 2']
+    """
+    from sqlglot.dialects.duckdb import DuckDB
+    from sqlglot.errors import TokenError
+    from sqlglot.tokenizer_core import TokenType
+
+    try:
+        tokens = DuckDB().tokenize(script)
+    except TokenError as error:
+        raise SqlError(f"cannot read the script: {error}") from None
+    start = end = None
+    for token in tokens:
+        if token.token_type is not TokenType.SEMICOLON:
+            start = token.start if start is None else start
+            end = token.end + 1
+        elif start is not None:
+            yield Statement(_in_place(script, start, end))
+            start = None
+    if start is not None:
+        yield Statement(_in_place(script, start, end))
+
+
+def _in_place(script: str, start: int, end: int | None) -> str:
+    """script[start:end], with the text in front of it replaced by as much blank space."""
+    line_start = script.rfind("\n", 0, start) + 1
+    return "\n" * script.count("\n", 0, start) + " " * (start - line_start) + script[start:end]
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise DataError(f"{path} is not a UTF-8 text file") from None
+
+
+# -- loading ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Totals:
+    rows: int = 0
+
+
+def _parse_loads(options: list[str]) -> dict[str, Path]:
+    """TABLE=FILE options, checked before anything runs."""
+    loads: dict[str, Path] = {}
+    for option in options:
+        name, equals, file = option.partition("=")
+        if not (name and equals and file):
+            raise DataError(f"--load {option}: expected TABLE=FILE, for example --load orders=orders.parquet")
+        path = Path(file)
+        if path.suffix.lower() not in READERS:
+            raise DataError(f"--load {option}: cannot tell the format; use one of {', '.join(READERS)}")
+        if not path.is_file():
+            raise DataError(f"--load {option}: there is no file {path}")
+        if name.lower() in loads:
+            raise DataError(f"--load {option}: {name} is loaded twice")
+        loads[name.lower()] = path
+    return loads
+
+
+def _load_tables(db: Connection, pending: dict[str, Path], totals: Totals) -> None:
+    """Fill what exists by now, streams excepted."""
+    for name in [name for name in pending if name in db.tables and db.tables[name].kind is not TableKind.STREAM]:
+        _load(db, name, pending.pop(name), totals)
+
+
+def _load_streams(db: Connection, pending: dict[str, Path], totals: Totals) -> None:
+    for name in [name for name in pending if name in db.tables]:
+        _load(db, name, pending.pop(name), totals)
+
+
+def _load(db: Connection, name: str, path: Path, totals: Totals) -> None:
+    table = db.tables[name]
+    data, rows = READERS[path.suffix.lower()](path, table)
+    try:
+        db.insert(name, data)
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from error
+    totals.rows += rows
+
+
+def _unused_loads(pending: dict[str, Path], db: Connection) -> str:
+    names = ", ".join(sorted(pending))
+    known = ", ".join(sorted(db.tables)) or "none"
+    return f"--load names {names}, but the script creates no such table (tables: {known})"
+
+
+def _read_parquet(path: Path, table: Table) -> tuple[Any, int]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        data = pq.read_table(path)
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"cannot read {path} as Parquet: {_first_line(error)}") from None
+    return data, data.num_rows
+
+
+def _read_csv(path: Path, table: Table) -> tuple[Any, int]:
+    """The file read with the types of the table, so that '007' in a VARCHAR column stays a string."""
+    import duckdb
+
+    types = {column.name: _csv_type(column.type) for column in table.columns}
+    with duckdb.connect() as reader:
+        try:
+            header = reader.execute("SELECT * FROM read_csv(?, header = true, all_varchar = true) LIMIT 0", [str(path)])
+            present = {entry[0].lower() for entry in header.description or ()}
+            columns = ", ".join(f"'{name}': '{type}'" for name, type in types.items() if name.lower() in present)
+            query = f"SELECT * FROM read_csv(?, header = true, types = {{{columns}}})"
+            data = reader.execute(query, [str(path)]).to_arrow_table()
+        except duckdb.Error as error:
+            raise DataError(f"cannot read {path} as CSV: {_first_line(error)}") from None
+    return data, data.num_rows
+
+
+def _csv_type(type: SqlType) -> str:
+    """What DuckDB reads a column as; decimals, dates and times stay text, which the edge converts without rounding."""
+    exact_as_text = (Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP, Kind.VARCHAR)
+    return "VARCHAR" if type.kind in exact_as_text else str(type)
+
+
+def _read_json(path: Path, table: Table) -> tuple[Any, int]:
+    """An array of objects, or one object per line; numbers with a point are read exactly."""
+    text = _read_text(path).strip()
+    try:
+        if text.startswith("["):
+            rows = json.loads(text, parse_float=Decimal)
+        else:
+            rows = [json.loads(line, parse_float=Decimal) for line in text.splitlines() if line.strip()]
+    except json.JSONDecodeError as error:
+        raise DataError(f"cannot read {path} as JSON: {error}") from None
+    return rows, len(rows)
+
+
+READERS = {".parquet": _read_parquet, ".csv": _read_csv, ".json": _read_json}
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0]
+
+
+# -- printing ---------------------------------------------------------------------------------------------------------
+
+
+def print_rows(result: Any, format: Format) -> None:
+    """Print an Arrow table to standard output."""
+    match format:
+        case Format.TABLE:
+            _print_table(result)
+        case Format.CSV:
+            _print_csv(result)
+        case Format.JSON:
+            typer.echo(json.dumps(result.to_pylist(), default=_to_json, indent=2))
+
+
+def _print_table(result: Any) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table as RichTable
+
+    table = RichTable(box=box.SIMPLE_HEAD)
+    for field in result.schema:
+        table.add_column(field.name, justify="right" if _is_number(field.type) else "left")
+    for row in zip(*(column.to_pylist() for column in result.columns), strict=True):
+        table.add_row(*("NULL" if value is None else str(value) for value in row))
+    Console(highlight=False, markup=False).print(table)
+
+
+def _print_csv(result: Any) -> None:
+    import csv
+
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(result.column_names)
+    writer.writerows(zip(*(column.to_pylist() for column in result.columns), strict=True))
+
+
+def _is_number(type: Any) -> bool:
+    import pyarrow.types as kinds
+
+    return bool(kinds.is_integer(type) or kinds.is_floating(type) or kinds.is_decimal(type))
+
+
+def _to_json(value: object) -> object:
+    """Decimals as strings (a JSON number would be rounded by most readers), dates in ISO form."""
+    return str(value)
+
+
+def _error_console() -> Any:
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False)
