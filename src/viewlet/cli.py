@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path
@@ -21,10 +21,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from viewlet.errors import DataError, InternalError, SchemaError, SqlError, ViewletError
-from viewlet.types import Kind, SqlType, Table, TableKind
+from viewlet.types import Column, Kind, SqlType
 
 if TYPE_CHECKING:
     from viewlet.connection import Connection
+
+Columns = tuple[Column, ...]
 
 USER_ERROR = 2
 MISMATCH = 1
@@ -91,20 +93,18 @@ def run(
     import viewlet
 
     statements = list(split(_read_text(script)))
-    pending = _parse_loads(load or [])
+    files = _parse_loads(load or [])
     db = viewlet.connect()
-    totals = Totals()
+    loader = Loader(db, files)
     for statement in statements:
-        if not statement.creates_something:
-            _load_streams(db, pending, totals)
+        loader.before(statement)
         result = db.execute(statement.text)
-        if statement.returns_rows:
+        if hasattr(result, "schema"):
             print_rows(result, format)
-        _load_tables(db, pending, totals)
-    _load_streams(db, pending, totals)
-    if pending:
-        raise SchemaError(_unused_loads(pending, db))
-    typer.echo(f"{len(statements)} statements, {totals.rows:,} rows loaded, epoch {db.epoch}", err=True)
+        loader.after(statement)
+    loader.finish()
+    loader.check_all_used()
+    typer.echo(f"{len(statements)} statements, {loader.rows:,} rows loaded, epoch {db.epoch}", err=True)
 
 
 @app.command()
@@ -163,8 +163,8 @@ class Statement:
         return self._first_word == "CREATE"
 
     @property
-    def returns_rows(self) -> bool:
-        return self._first_word in ("SELECT", "WITH", "FROM", "VALUES", "EXPLAIN", "(")
+    def creates_stream(self) -> bool:
+        return self.text.upper().split()[:2] == ["CREATE", "STREAM"]
 
     def as_view(self, name: str) -> str:
         """The statement, a query, as the declaration of a view."""
@@ -216,8 +216,45 @@ def _read_text(path: Path) -> str:
 
 
 @dataclass(slots=True)
-class Totals:
+class Loader:
+    """Fills tables from files once they exist; what is loaded leaves `pending`."""
+
+    db: Connection
+    pending: dict[str, Path]
+    streams: set[str] = field(default_factory=set)
     rows: int = 0
+
+    def after(self, statement: Statement) -> None:
+        """Fill the tables a statement created, and note the streams it did."""
+        created = [name for name in self.pending if name in self.db.tables and name not in self.streams]
+        if statement.creates_stream:
+            self.streams.update(created)
+        else:
+            self._load(created)
+
+    def before(self, statement: Statement) -> None:
+        """Fill the streams before the first statement that may want their rows."""
+        if not statement.creates_something:
+            self.finish()
+
+    def finish(self) -> None:
+        self._load([name for name in self.pending if name in self.db.tables])
+
+    def check_all_used(self) -> None:
+        if self.pending:
+            known = ", ".join(sorted(self.db.tables)) or "none"
+            missing = ", ".join(sorted(self.pending))
+            raise SchemaError(f"--load names {missing}, but the script creates no such table (tables: {known})")
+
+    def _load(self, names: list[str]) -> None:
+        for name in names:
+            path = self.pending.pop(name)
+            data, rows = READERS[path.suffix.lower()](path, self.db.table(name).schema)
+            try:
+                self.db.insert(name, data)
+            except DataError as error:
+                raise DataError(f"{path}: {error}") from error
+            self.rows += rows
 
 
 def _parse_loads(options: list[str]) -> dict[str, Path]:
@@ -238,34 +275,7 @@ def _parse_loads(options: list[str]) -> dict[str, Path]:
     return loads
 
 
-def _load_tables(db: Connection, pending: dict[str, Path], totals: Totals) -> None:
-    """Fill what exists by now, streams excepted."""
-    for name in [name for name in pending if name in db.tables and db.tables[name].kind is not TableKind.STREAM]:
-        _load(db, name, pending.pop(name), totals)
-
-
-def _load_streams(db: Connection, pending: dict[str, Path], totals: Totals) -> None:
-    for name in [name for name in pending if name in db.tables]:
-        _load(db, name, pending.pop(name), totals)
-
-
-def _load(db: Connection, name: str, path: Path, totals: Totals) -> None:
-    table = db.tables[name]
-    data, rows = READERS[path.suffix.lower()](path, table)
-    try:
-        db.insert(name, data)
-    except DataError as error:
-        raise DataError(f"{path}: {error}") from error
-    totals.rows += rows
-
-
-def _unused_loads(pending: dict[str, Path], db: Connection) -> str:
-    names = ", ".join(sorted(pending))
-    known = ", ".join(sorted(db.tables)) or "none"
-    return f"--load names {names}, but the script creates no such table (tables: {known})"
-
-
-def _read_parquet(path: Path, table: Table) -> tuple[Any, int]:
+def _read_parquet(path: Path, columns: Columns) -> tuple[Any, int]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -276,18 +286,18 @@ def _read_parquet(path: Path, table: Table) -> tuple[Any, int]:
     return data, data.num_rows
 
 
-def _read_csv(path: Path, table: Table) -> tuple[Any, int]:
+def _read_csv(path: Path, columns: Columns) -> tuple[Any, int]:
     """The file read with the types of the table, so that '007' in a VARCHAR column stays a string."""
     import duckdb
 
-    types = {column.name: _csv_type(column.type) for column in table.columns}
+    declared = {column.name: _csv_type(column.type) for column in columns}
     with duckdb.connect() as reader:
         try:
             header = reader.execute("SELECT * FROM read_csv(?, header = true, all_varchar = true) LIMIT 0", [str(path)])
             present = {entry[0].lower() for entry in header.description or ()}
-            columns = ", ".join(f"'{name}': '{type}'" for name, type in types.items() if name.lower() in present)
-            query = f"SELECT * FROM read_csv(?, header = true, types = {{{columns}}})"
-            data = reader.execute(query, [str(path)]).to_arrow_table()
+            types = ", ".join(f"'{name}': '{type}'" for name, type in declared.items() if name.lower() in present)
+            query = f"SELECT * FROM read_csv(?, header = true, types = {{{types}}})"
+            data: Any = reader.sql(query, params=[str(path)]).to_arrow_table()
         except duckdb.Error as error:
             raise DataError(f"cannot read {path} as CSV: {_first_line(error)}") from None
     return data, data.num_rows
@@ -299,7 +309,7 @@ def _csv_type(type: SqlType) -> str:
     return "VARCHAR" if type.kind in exact_as_text else str(type)
 
 
-def _read_json(path: Path, table: Table) -> tuple[Any, int]:
+def _read_json(path: Path, columns: Columns) -> tuple[Any, int]:
     """An array of objects, or one object per line; numbers with a point are read exactly."""
     text = _read_text(path).strip()
     try:
@@ -339,8 +349,8 @@ def _print_table(result: Any) -> None:
     from rich.table import Table as RichTable
 
     table = RichTable(box=box.SIMPLE_HEAD)
-    for field in result.schema:
-        table.add_column(field.name, justify="right" if _is_number(field.type) else "left")
+    for column in result.schema:
+        table.add_column(column.name, justify="right" if _is_number(column.type) else "left")
     for row in zip(*(column.to_pylist() for column in result.columns), strict=True):
         table.add_row(*("NULL" if value is None else str(value) for value in row))
     Console(highlight=False, markup=False).print(table)

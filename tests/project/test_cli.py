@@ -1,0 +1,191 @@
+"""The command line, called the way the installed script calls it."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import viewlet
+from viewlet import cli
+
+SCRIPT = """
+CREATE TABLE orders (orderkey BIGINT PRIMARY KEY, custkey BIGINT, total DECIMAL(15,2), code VARCHAR);
+CREATE MATERIALIZED VIEW spend AS
+  SELECT custkey, SUM(total) AS total, COUNT(*) AS n FROM orders GROUP BY custkey ORDER BY custkey;
+SELECT * FROM spend ORDER BY custkey; -- the answer; all of it
+"""
+CSV = "orderkey,custkey,total,code\n1,7,10.50,007\n2,7,4.50,008\n3,8,1.25,\n"
+ROWS = [
+    {"orderkey": 1, "custkey": 7, "total": "10.50", "code": "007"},
+    {"orderkey": 2, "custkey": 7, "total": "4.50", "code": "008"},
+    {"orderkey": 3, "custkey": 8, "total": "1.25", "code": None},
+]
+ANSWER = "custkey,total,n\n7,15.00,2\n8,1.25,1\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Outcome]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Calls `viewlet ARGUMENTS` in an empty directory that holds the given files."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str, **files: str) -> Outcome:
+        for name, text in files.items():
+            Path(name.replace("__", ".")).write_text(text, encoding="utf-8")
+        with pytest.raises(SystemExit) as leaving:
+            cli.main(list(arguments))
+        captured = capsys.readouterr()
+        return Outcome(int(leaving.value.code or 0), captured.out, captured.err)
+
+    return call
+
+
+def write_parquet(path: str) -> None:
+    pq.write_table(pa.Table.from_pylist(ROWS), path)
+
+
+def test_version(run: Run) -> None:
+    assert run("--version").out == f"viewlet {viewlet.__version__}\n"
+
+
+def test_run_prints_results_and_closes_with_a_summary(run: Run) -> None:
+    outcome = run("run", "s.sql", "--load", "orders=o.csv", "--format", "csv", s__sql=SCRIPT, o__csv=CSV)
+    assert (outcome.code, outcome.out) == (0, ANSWER)
+    assert outcome.err == "3 statements, 3 rows loaded, epoch 1\n"
+
+
+def test_run_prints_a_table_by_default(run: Run) -> None:
+    outcome = run("run", "s.sql", "--load", "orders=o.csv", s__sql=SCRIPT, o__csv=CSV)
+    lines = [line.split() for line in outcome.out.splitlines()]
+    assert ["custkey", "total", "n"] in lines
+    assert ["7", "15.00", "2"] in lines
+
+
+def test_run_prints_json_with_exact_decimals(run: Run) -> None:
+    outcome = run("run", "s.sql", "--load", "orders=o.csv", "--format", "json", s__sql=SCRIPT, o__csv=CSV)
+    assert json.loads(outcome.out)[0] == {"custkey": 7, "total": "15.00", "n": 2}
+
+
+@pytest.mark.parametrize("text", [json.dumps(ROWS), "\n".join(map(json.dumps, ROWS))], ids=["array", "lines"])
+def test_run_loads_json(run: Run, text: str) -> None:
+    assert run("run", "s.sql", "--load", "orders=o.json", "--format", "csv", s__sql=SCRIPT, o__json=text).out == ANSWER
+
+
+def test_run_loads_parquet(run: Run) -> None:
+    write_parquet("o.parquet")
+    assert run("run", "s.sql", "--load", "ORDERS=o.parquet", "--format", "csv", s__sql=SCRIPT).out == ANSWER
+
+
+def test_csv_columns_are_read_with_the_types_of_the_table(run: Run) -> None:
+    script = "CREATE TABLE t (code VARCHAR, d DECIMAL(30,10)); SELECT * FROM t"
+    text = "code,d\n007,12345678901234567890.0123456789\n"
+    assert run("run", "s.sql", "--load", "t=t.csv", "--format", "csv", s__sql=script, t__csv=text).out == text
+
+
+def test_a_stream_is_filled_after_its_views_are_declared(run: Run) -> None:
+    outcome = run(
+        "run",
+        "s.sql",
+        "--load",
+        "orders=o.csv",
+        "--format",
+        "csv",
+        s__sql=SCRIPT.replace("CREATE TABLE", "CREATE STREAM"),
+        o__csv=CSV,
+    )
+    assert outcome.out == ANSWER
+
+
+def test_a_static_table_is_filled_before_its_views_are_declared(run: Run) -> None:
+    script = SCRIPT.replace("CREATE TABLE", "CREATE STATIC TABLE")
+    assert run("run", "s.sql", "--load", "orders=o.csv", "--format", "csv", s__sql=script, o__csv=CSV).out == ANSWER
+
+
+WRONG = {
+    "no such script": (["run", "absent.sql"], {}, "cannot read absent.sql"),
+    "syntax": (["run", "s.sql"], {"s__sql": "SELECT 1;\nSELEC 2"}, "line 2"),
+    "unknown table": (["run", "s.sql"], {"s__sql": "SELECT * FROM nowhere"}, "nowhere"),
+    "no such file": (
+        ["run", "s.sql", "--load", "orders=absent.csv"],
+        {"s__sql": SCRIPT},
+        "there is no file absent.csv",
+    ),
+    "load without =": (["run", "s.sql", "--load", "orders"], {"s__sql": SCRIPT}, "expected TABLE=FILE"),
+    "load of another format": (["run", "s.sql", "--load", "orders=o.xls"], {"s__sql": SCRIPT}, ".csv"),
+    "load of an unknown table": (
+        ["run", "s.sql", "--load", "others=o.csv"],
+        {"s__sql": SCRIPT, "o__csv": CSV},
+        "others, but the script creates no such table (tables: orders)",
+    ),
+    "bad parquet": (
+        ["run", "s.sql", "--load", "orders=o.parquet"],
+        {"s__sql": SCRIPT, "o__parquet": "not parquet"},
+        "cannot read o.parquet as Parquet",
+    ),
+    "bad json": (["run", "s.sql", "--load", "orders=o.json"], {"s__sql": SCRIPT, "o__json": "{"}, "as JSON"),
+    "bad value": (
+        ["run", "s.sql", "--load", "orders=o.csv"],
+        {"s__sql": SCRIPT, "o__csv": CSV.replace("10.50", "ten")},
+        "ten",
+    ),
+    "explain of nothing": (["explain", "q.sql"], {"q__sql": "-- nothing"}, "holds no statement"),
+    "explain of a table": (["explain", "q.sql"], {"q__sql": "CREATE TABLE t (a INT)"}, "neither a SELECT"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_user_errors_are_one_block_and_exit_code_2(run: Run, case: str) -> None:
+    arguments, files, message = WRONG[case]
+    outcome = run(*arguments, **files)
+    assert outcome.code == 2
+    assert message in outcome.err
+    assert outcome.err.startswith("error: ")
+    assert "Traceback" not in outcome.err
+
+
+def test_explain_shows_the_triggers_of_a_query(run: Run) -> None:
+    schema, query = "CREATE TABLE r (a INT, b INT);", "SELECT a, SUM(b) AS s FROM r GROUP BY a"
+    outcome = run("explain", "q.sql", "--schema", "schema.sql", schema__sql=schema, q__sql=query)
+    assert outcome.code == 0
+    assert re.search(r"\br\b", outcome.out)
+    stage = run("explain", "q.sql", "--schema", "schema.sql", "--stage", "algebra")
+    assert stage.code == 0
+    assert len(stage.out) < len(outcome.out)
+
+
+def test_explain_takes_a_view_declaration(run: Run) -> None:
+    text = "CREATE TABLE r (a INT); CREATE MATERIALIZED VIEW v AS SELECT a FROM r;"
+    assert run("explain", "q.sql", q__sql=text).code == 0
+
+
+def test_the_installed_module_runs_as_a_program() -> None:
+    command = [sys.executable, "-c", "from viewlet.cli import main; main()", "--help"]
+    finished = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert all(name in finished.stdout for name in ("run", "explain", "demo"))
+
+
+@pytest.mark.slow
+def test_the_demo_checks_out_and_writes_a_plain_log() -> None:
+    command = [sys.executable, "-c", "from viewlet.cli import main; main()", "demo", "--scale", "0.001"]
+    finished = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    assert "Every view equals its recomputation." in finished.stdout
+    assert "\x1b" not in finished.stdout
