@@ -1,0 +1,61 @@
+"""Viewlet keeps the answers of SQL views fresh while the data under them changes.
+
+>>> import viewlet
+>>> db = viewlet.connect()
+>>> db.execute("CREATE TABLE orders (orderkey BIGINT PRIMARY KEY, custkey BIGINT, total DECIMAL(15,2))")
+>>> db.execute("CREATE MATERIALIZED VIEW spend AS SELECT custkey, SUM(total) AS total FROM orders GROUP BY custkey")
+>>> db.insert("orders", [(1, 7, "10.50"), (2, 7, "4.50")])
+1
+>>> db.view("spend").rows()
+[(7, Decimal('15.00'))]
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from viewlet.connection import Connection, connect
+    from viewlet.errors import (
+        DataError,
+        InternalError,
+        MissingExtraError,
+        SchemaError,
+        SqlError,
+        UnsupportedError,
+        ViewletError,
+    )
+    from viewlet.view import View
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Connection",
+    "DataError",
+    "InternalError",
+    "MissingExtraError",
+    "SchemaError",
+    "SqlError",
+    "UnsupportedError",
+    "View",
+    "ViewletError",
+    "__version__",
+    "connect",
+]
+
+_HOMES = {"connect": "viewlet.connection", "Connection": "viewlet.connection", "View": "viewlet.view"}
+
+
+def __getattr__(name: str) -> Any:
+    """Finds a public name when it is first used, so that `import viewlet` itself loads nothing."""
+    if name not in __all__:
+        raise AttributeError(f"module 'viewlet' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(_HOMES.get(name, "viewlet.errors")), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

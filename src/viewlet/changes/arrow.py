@@ -1,0 +1,118 @@
+"""Arrow columns to internal values and back, without a Python object per date or decimal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from viewlet.changes.values import DAYS, MICROSECONDS, integer_range
+from viewlet.types import MAX_DECIMAL_DIGITS, Column, Datum, Kind, Row, SqlType
+
+MULTIPLICITY = "_multiplicity"
+
+
+def datums_of_arrow(column: Any, type: SqlType) -> list[Datum] | None:
+    """An Arrow column whose type is that of the target, read without a Python object per date or decimal."""
+    import pyarrow as pa
+
+    given = column.type
+    datums: list[Datum]
+    if type.kind is Kind.DECIMAL and pa.types.is_decimal128(given) and given.scale == type.scale:
+        datums = [value for chunk in column.chunks for value in _unscaled(chunk)]
+        limit = 10**type.precision - 1
+        return _within(datums, -limit, limit)
+    if type.kind is Kind.DATE and pa.types.is_date32(given):
+        datums = column.cast(pa.int32()).to_pylist()
+        return _within(datums, *DAYS)
+    if type.kind is Kind.TIMESTAMP and given == pa.timestamp("us"):
+        datums = column.cast(pa.int64()).to_pylist()
+        return _within(datums, *MICROSECONDS)
+    if type.is_integer and pa.types.is_integer(given):
+        datums = column.to_pylist()
+        return _within(datums, *integer_range(type))
+    if (type.kind is Kind.BOOLEAN and pa.types.is_boolean(given)) or (
+        type.kind is Kind.VARCHAR and (pa.types.is_string(given) or pa.types.is_large_string(given))
+    ):
+        datums = column.to_pylist()
+        return datums
+    return None
+
+
+def _within(datums: list[Datum], low: int, high: int) -> list[Datum] | None:
+    """The column, or None if a value lies outside: the slow way then finds and names it."""
+    present = [datum for datum in datums if isinstance(datum, int)]
+    return datums if not present or (low <= min(present) and max(present) <= high) else None
+
+
+def _unscaled(chunk: Any) -> list[int | None]:
+    """The integers behind a decimal128 array: pairs of 64-bit words, the low one first."""
+    if not len(chunk):
+        return []
+    words = memoryview(chunk.buffers()[1]).cast("B")[16 * chunk.offset : 16 * (chunk.offset + len(chunk))].cast("q")
+    numbers = [(words[i + 1] << 64) | (words[i] & 0xFFFFFFFFFFFFFFFF) for i in range(0, len(words), 2)]
+    if not chunk.null_count:
+        return list(numbers)
+    return [number if valid else None for number, valid in zip(numbers, chunk.is_valid().to_pylist(), strict=True)]
+
+
+def arrow_type(type: SqlType) -> Any:
+    """The Arrow type of a column; decimals are as wide as can be, since a sum outgrows its summands."""
+    import pyarrow as pa
+
+    match type.kind:
+        case Kind.BOOLEAN:
+            return pa.bool_()
+        case Kind.SMALLINT:
+            return pa.int16()
+        case Kind.INTEGER:
+            return pa.int32()
+        case Kind.BIGINT:
+            return pa.int64()
+        case Kind.REAL:
+            return pa.float32()
+        case Kind.DOUBLE:
+            return pa.float64()
+        case Kind.DECIMAL:
+            return pa.decimal128(MAX_DECIMAL_DIGITS, type.scale)
+        case Kind.VARCHAR:
+            return pa.string()
+        case Kind.DATE:
+            return pa.date32()
+        case Kind.TIMESTAMP:
+            return pa.timestamp("us")
+        case Kind.NULL:
+            return pa.null()
+
+
+def rows_to_arrow(columns: Sequence[Column], rows: Iterable[tuple[Row, int]], with_multiplicity: bool = False) -> Any:
+    """A pyarrow Table of the rows, each as often as its multiplicity says, or once with a `_multiplicity` column."""
+    import pyarrow as pa
+
+    weighted = list(rows)
+    chosen = [row for row, weight in weighted for _ in range(1 if with_multiplicity else weight)]
+    by_column: Sequence[Sequence[Datum]] = list(zip(*chosen, strict=True)) or [()] * len(columns)
+    arrays = [_arrow_array(values, column.type) for values, column in zip(by_column, columns, strict=True)]
+    fields = [pa.field(column.name, arrow_type(column.type)) for column in columns]
+    if with_multiplicity:
+        arrays.append(pa.array([weight for _, weight in weighted], pa.int64()))
+        fields.append(pa.field(MULTIPLICITY, pa.int64(), nullable=False))
+    return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _arrow_array(values: Sequence[Datum], type: SqlType) -> Any:
+    import pyarrow as pa
+
+    target = arrow_type(type)
+    match type.kind:
+        case Kind.DECIMAL:
+            words = b"".join(int(value or 0).to_bytes(16, "little", signed=True) for value in values)
+            valid = (
+                pa.array([value is not None for value in values], pa.bool_()).buffers()[1] if None in values else None
+            )
+            return pa.Array.from_buffers(target, len(values), [valid, pa.py_buffer(words)])
+        case Kind.DATE:
+            return pa.array(values, pa.int32()).cast(target)
+        case Kind.TIMESTAMP:
+            return pa.array(values, pa.int64()).cast(target)
+        case _:
+            return pa.array(values, target)

@@ -1,0 +1,195 @@
+"""What a connection hands out for reading: views and tables, their rows in order, and subscriptions to their changes.
+
+A handle holds only the name. It reads the state the last batch left, and says so clearly once its view is dropped.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Protocol
+
+from viewlet.changes import rows_to_arrow, to_python
+from viewlet.errors import MissingExtraError
+from viewlet.types import Column, Row
+
+Callback = Callable[[int, Any], object]
+"""Called as callback(epoch, pyarrow.Table of the changed rows with a `_multiplicity` column)."""
+
+PREVIEW_ROWS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The rows of a relation as one batch left them, in reading order, each with its multiplicity."""
+
+    columns: tuple[Column, ...]
+    rows: Sequence[tuple[Row, int]]
+
+    def __len__(self) -> int:
+        return sum(weight for _, weight in self.rows)
+
+    def to_arrow(self) -> Any:
+        return rows_to_arrow(self.columns, self.rows)
+
+    def to_python(self) -> list[tuple[object, ...]]:
+        converters = [to_python(column.type) for column in self.columns]
+        python: list[tuple[object, ...]] = []
+        for row, weight in self.rows:
+            values = tuple(convert(value) for convert, value in zip(converters, row, strict=True))
+            python.extend([values] * weight)
+        return python
+
+    def head(self, count: int) -> Snapshot:
+        """Not more than the first `count` rows."""
+        rows: list[tuple[Row, int]] = []
+        for row, weight in self.rows:
+            if not count:
+                break
+            rows.append((row, min(weight, count)))
+            count -= min(weight, count)
+        return Snapshot(self.columns, rows)
+
+
+class Home(Protocol):
+    """What a handle asks of its connection; every call takes the connection's lock."""
+
+    def columns_of(self, name: str) -> tuple[Column, ...]: ...
+
+    def snapshot_of(self, name: str) -> Snapshot: ...
+
+    def stats_of(self, name: str) -> dict[str, object]: ...
+
+    def explain(self, name: str, stage: str | None = None) -> str: ...
+
+    def subscribe(self, name: str, callback: Callback) -> Callable[[], None]: ...
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Relation:
+    """A table or view that can be read."""
+
+    _home: Home
+    name: str
+
+    @property
+    def schema(self) -> tuple[Column, ...]:
+        """The columns with their SQL types."""
+        return self._home.columns_of(self.name)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(column.name for column in self.schema)
+
+    def rows(self) -> list[tuple[object, ...]]:
+        """All rows as tuples of Python values, in the view's order, or sorted by all columns (NULLs last)."""
+        return self._home.snapshot_of(self.name).to_python()
+
+    def to_arrow(self) -> Any:
+        """All rows as a pyarrow Table, in the same order as `rows`."""
+        return self._home.snapshot_of(self.name).to_arrow()
+
+    def to_pandas(self) -> Any:
+        """All rows as a pandas DataFrame."""
+        try:
+            import pandas as pd  # noqa: F401 - Arrow imports it itself, but with a less helpful message
+        except ImportError as error:
+            raise MissingExtraError("to_pandas() needs pandas: pip install viewlet[pandas]") from error
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> Any:
+        """All rows as a Polars DataFrame."""
+        try:
+            import polars as pl
+        except ImportError as error:
+            raise MissingExtraError("to_polars() needs Polars: pip install viewlet[polars]") from error
+        return pl.from_arrow(self.to_arrow())
+
+    def stats(self) -> dict[str, object]:
+        """Number of rows and what else is known about the relation."""
+        return self._home.stats_of(self.name)
+
+    def __len__(self) -> int:
+        return len(self._home.snapshot_of(self.name))
+
+    def __bool__(self) -> bool:
+        return True  # an empty view is still a view
+
+    def __repr__(self) -> str:
+        header, body, total = self._preview()
+        widths = [max(map(len, cells)) for cells in zip(header, *body, strict=True)]
+        lines = [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in [header, *body]
+        ]
+        lines.insert(1, "  ".join("-" * width for width in widths))
+        title = f"{type(self).__name__} {self.name} ({_count(total)})"
+        return "\n".join(line.rstrip() for line in [title, *lines, *(["..."] if total > len(body) else [])])
+
+    def _repr_html_(self) -> str:
+        header, body, total = self._preview()
+        head = "".join(f"<th>{html.escape(cell)}</th>" for cell in header)
+        rows = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in body)
+        more = f", first {len(body)} shown" if total > len(body) else ""
+        caption = f"<caption>{html.escape(self.name)}: {_count(total)}{more}</caption>"
+        return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+
+    def _preview(self) -> tuple[list[str], list[list[str]], int]:
+        snapshot = self._home.snapshot_of(self.name)
+        rows = snapshot.head(PREVIEW_ROWS).to_python()
+        body = [["NULL" if value is None else str(value) for value in row] for row in rows]
+        return [column.name for column in snapshot.columns], body, len(snapshot)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class StoredTable(Relation):
+    """A base table of a connection."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class View(Relation):
+    """A maintained view of a connection."""
+
+    def subscribe(self, callback: Callback) -> Subscription:
+        """Calls `callback(epoch, changes)` after every batch that changes the view's rows, until cancelled.
+
+        `changes` is a pyarrow Table of the changed rows with a `_multiplicity` column. The callback runs in the thread
+        that applied the batch, after the batch is committed and before `apply` returns. A batch applied from inside a
+        callback is announced after the current one. An error of a callback does not undo the batch: every subscriber is
+        called, then the error is raised from `apply`.
+        """
+        return Subscription(self._home.subscribe(self.name, callback))
+
+    def explain(self, stage: str | None = None) -> str:
+        """How the view is maintained: one stage of its compilation, or a summary of all."""
+        return self._home.explain(self.name, stage)
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """A running subscription; as a context manager it ends with the block."""
+
+    _cancel: Callable[[], None]
+
+    def cancel(self) -> None:
+        """Ends the subscription; ending it twice is harmless."""
+        self._cancel()
+
+    def __enter__(self) -> Subscription:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.cancel()
+
+
+def sorted_rows(rows: Mapping[Row, int]) -> list[tuple[Row, int]]:
+    """Rows by all their columns, NULLs last: an order that does not depend on the order of changes."""
+    return sorted(rows.items(), key=lambda item: [(value is None, 0 if value is None else value) for value in item[0]])
+
+
+def _count(rows: int) -> str:
+    return "1 row" if rows == 1 else f"{rows} rows"
