@@ -32,7 +32,7 @@ PART_PACKAGES = (
     ("Brand#12", "SM BOX"), ("Brand#23", "MED BOX"), ("Brand#23", "MED BOX"), ("Brand#34", "LG CASE"),
     ("Brand#45", "JUMBO JAR"),
 )  # fmt: skip
-PART_SIZES = (15, 15, 3, 3, 9, 49, 20)
+PART_SIZES = (3, 15, 15, 15, 3, 9, 49)
 PHONE_CODES = ("13", "31", "23", "29", "30", "18", "17", "11", "25")
 SEGMENTS = ("BUILDING", "BUILDING", "AUTOMOBILE")
 PRIORITIES = ("1-URGENT", "2-HIGH", "3-MEDIUM", "5-LOW")
@@ -103,7 +103,7 @@ class _SmallTpch:
     def _part(self, key: int) -> Row:
         brand, container = PART_PACKAGES[key % len(PART_PACKAGES)]
         name, kind = self._one_of(PART_NAMES), PART_TYPES[(key // 2) % len(PART_TYPES)]
-        size = self._one_of(PART_SIZES)
+        size = PART_SIZES[key % len(PART_SIZES)]
         return (key, name, "Manufacturer#1", brand, kind, size, container, self._money(900, 999), "comment")
 
     def _partsupp(self) -> list[Row]:
@@ -120,8 +120,8 @@ class _SmallTpch:
         return (key, f"Customer#{key:09}", f"road {key}", nation, self._phone(), balance, segment, "comment")
 
     def _order(self, key: int) -> Row:
-        customer = self.random.randint(1, max(1, self.customers * 2 // 3))
-        placed = self._near(ORDER_DATES[key % len(ORDER_DATES)], 90)
+        customer = 1 + key % max(1, self.customers * 2 // 3)
+        placed = self._near(self._one_of(ORDER_DATES), 90)
         status, total = self._one_of("FFO"), self._money(100, 999)
         priority, comment = self._one_of(PRIORITIES), self._one_of(ORDER_COMMENTS)
         return (key, customer, status, total, placed, priority, "Clerk#1", self.random.randrange(2), comment)

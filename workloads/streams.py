@@ -21,6 +21,9 @@ Database = dict[str, list[Row]]
 Event = tuple[str, Row, int]
 Batch = dict[str, list[tuple[Row, int]]]
 
+HELD_BACK = 0.1
+"""The largest share of a table that is not loaded at first, but inserted by the stream."""
+
 
 def batches_of(events: Iterable[Event], batch_size: int) -> Iterator[Batch]:
     """Cut a stream of single-row changes into batches, keeping their order within each table."""
@@ -107,18 +110,18 @@ class MixedStream:
 
 
 def mixed_batches(
-    database: Database, keys: Mapping[str, tuple[int, ...]], batch_size: int, batches: int, seed: int, loaded: bool
+    database: Database, keys: Mapping[str, tuple[int, ...]], batch_size: int, batches: int, seed: int
 ) -> tuple[Batch, list[Batch]]:
-    """What to load first (everything, or nothing), and a stream of mixed batches over it.
+    """What to load first (nearly everything), and a stream of mixed batches over it.
 
-    A loaded stream keeps a tenth of the rows back, so that there is something to insert from the first batch on.
+    A few rows are kept back, more of the large tables, so that there is something to insert from the first batch on.
     """
     random = Random(seed)
     before: Database = {table: [] for table in database}
     later: Database = {table: [] for table in database}
     for table, rows in database.items():
+        kept_back = min(HELD_BACK, len(rows) / 1000)
         for row in rows:
-            (before if loaded and random.random() < 0.9 else later)[table].append(row)
-    delete_share = 0.35 if loaded else 0.15
-    stream = MixedStream(later, keys, seed, delete_share=delete_share, update_share=0.25, present=before)
+            (later if random.random() < kept_back else before)[table].append(row)
+    stream = MixedStream(later, keys, seed, delete_share=0.35, update_share=0.25, present=before)
     return insertion(before), list(islice(batches_of(stream.events(), batch_size), batches))

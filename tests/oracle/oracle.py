@@ -47,7 +47,7 @@ class Oracle:
     def create(self, table: str, statement: str) -> None:
         """Create a table; without its primary key, whose index would only cost time here."""
         self.connection.execute(PRIMARY_KEY.sub("", statement))
-        self.schemas[table] = self.connection.execute(f"SELECT * FROM {table}").to_arrow_table().schema
+        self.schemas[table] = self.connection.sql(f"SELECT * FROM {table}").to_arrow_table().schema
 
     def apply(self, batch: Batch) -> None:
         for table, changes in batch.items():
