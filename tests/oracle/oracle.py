@@ -49,6 +49,11 @@ class Oracle:
         self.connection.execute(PRIMARY_KEY.sub("", statement))
         self.schemas[table] = self.connection.sql(f"SELECT * FROM {table}").to_arrow_table().schema
 
+    def clear(self) -> None:
+        """Empty every table."""
+        for table in self.schemas:
+            self.connection.execute(f"DELETE FROM {table}")
+
     def apply(self, batch: Batch) -> None:
         for table, changes in batch.items():
             net = Counter[Row]()

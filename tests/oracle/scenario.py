@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import duckdb
@@ -49,11 +50,19 @@ def random_scenario(choices: Choices) -> Scenario:
     return Scenario(sql, order, strategy, (load, *(random_batch(choices, present) for _ in range(BATCHES))))
 
 
-def expectations(scenario: Scenario) -> list[Expectation]:
-    """DuckDB's answer after every batch."""
+@cache
+def shared_oracle() -> Oracle:
+    """One DuckDB for all scenarios: opening one takes longer than asking it."""
     oracle = Oracle()
     for table, statement in TABLES.items():
         oracle.create(table, statement)
+    return oracle
+
+
+def expectations(scenario: Scenario) -> list[Expectation]:
+    """DuckDB's answer after every batch."""
+    oracle = shared_oracle()
+    oracle.clear()
     found = []
     for batch in scenario.batches:
         oracle.apply(batch)
