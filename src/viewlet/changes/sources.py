@@ -119,5 +119,5 @@ class ArrowSource:
         column = self._table[self.names.index(name)]
         try:
             return list(column.to_pylist())
-        except (OverflowError, ValueError):  # a date or time that Python cannot hold: its number is refused with a reason
+        except (OverflowError, ValueError):  # a time that Python cannot hold: its number will be refused
             return [item.value if item.is_valid else None for item in column]

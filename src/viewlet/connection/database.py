@@ -1,0 +1,267 @@
+"""Tables, views and batches: the state behind a connection, without SQL and without locks.
+
+A batch goes through in four steps:
+
+1. *check* every change against the kept tables (absent deletes, duplicate keys, static tables);
+2. *tables*, in the order of their declaration: the triggers of every view over the table, then the table itself;
+3. *views*, in the order of theirs: the result's change is fed to the views over it, then becomes visible;
+4. *commit*: the epoch advances, and what changed is announced to subscribers.
+
+An error in 1 to 3 rolls everything back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from viewlet.changes import Changes, describe_row, did_you_mean, rows_to_arrow
+from viewlet.connection.maintained import Declaration, MaintainedView
+from viewlet.errors import DataError, SchemaError
+from viewlet.triggers.store import MapStore, UndoLog
+from viewlet.types import Column, Row, Table, TableKind
+from viewlet.view import Callback, Snapshot, sorted_rows
+
+MAX_MULTIPLICITY = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """One subscriber's share of a committed batch."""
+
+    view: str
+    epoch: int
+    token: object
+    callback: Callback
+    changes: Any
+
+
+@dataclass(slots=True)
+class BaseTable:
+    schema: Table
+    store: MapStore
+    started: bool = False  # a stream that has received rows
+
+    @property
+    def kept(self) -> bool:
+        return self.schema.kind is not TableKind.STREAM
+
+
+@dataclass(slots=True)
+class Database:
+    epoch: int = 0
+    tables: dict[str, BaseTable] = field(default_factory=dict)
+    views: dict[str, MaintainedView] = field(default_factory=dict)
+    _log: UndoLog = field(default_factory=UndoLog)
+
+    # -- names ------------------------------------------------------------------------------------------------------
+
+    def schemas(self) -> dict[str, Table]:
+        """Everything a query may name."""
+        tables = {name: table.schema for name, table in self.tables.items()}
+        return tables | {name: view.table for name, view in self.views.items()}
+
+    def find(self, name: str) -> str | None:
+        """The catalogue's spelling of a name: the exact one, or the one in lower case."""
+        known = self.tables.keys() | self.views.keys()
+        return next((spelling for spelling in (name, name.lower()) if spelling in known), None)
+
+    def find_table(self, name: str) -> BaseTable:
+        found = self.find(name)
+        if found in self.views:
+            raise SchemaError(f"{name!r} is a view; changes and table() are for tables")
+        if found is None:
+            raise SchemaError(f"there is no table {name!r}" + did_you_mean(name, self.tables))
+        return self.tables[found]
+
+    def find_view(self, name: str) -> MaintainedView:
+        found = self.find(name)
+        if found in self.tables:
+            raise SchemaError(f"{name!r} is a table, not a view")
+        if found is None:
+            raise SchemaError(f"there is no view {name!r}" + did_you_mean(name, self.views))
+        return self.views[found]
+
+    def dependents(self, name: str) -> list[MaintainedView]:
+        """The views that read a table or view directly, in the order of their declaration."""
+        return [view for view in self.views.values() if name in view.sources]
+
+    # -- declarations -----------------------------------------------------------------------------------------------
+
+    def create_table(self, table: Table) -> None:
+        self._check_free(table.name)
+        self.tables[table.name] = BaseTable(table, MapStore(log=self._log))
+
+    def create_view(self, declared: Declaration) -> None:
+        """Compiles a view and fills it from the rows already there."""
+        from viewlet.triggers.compiler import compile_query
+        from viewlet.triggers.interpreter import Interpreter
+
+        name, sources = declared.name, sorted(declared.sources)
+        if declared.replaces and name in self.views:
+            self._check_unused(name, "replace view")
+        else:
+            self._check_free(name)
+        if name in sources:
+            raise SchemaError(f"view {name!r} cannot read itself")
+        for source in sources:
+            self._check_not_started(source, name)
+        schemas = self.schemas()
+        program = compile_query(
+            name, declared.query, {source: schemas[source] for source in sources}, declared.strategy
+        )
+        interpreter = Interpreter(program, {source: self._source_store(source) for source in sources}, self._log)
+        interpreter.load()
+        self.views.pop(name, None)
+        self.views[name] = MaintainedView(declared, program, interpreter, self._log)
+
+    def drop_table(self, name: str) -> None:
+        self._check_unused(name, "drop table")
+        del self.tables[name]
+
+    def drop_view(self, name: str) -> None:
+        self._check_unused(name, "drop view")
+        del self.views[name]
+
+    def _check_free(self, name: str) -> None:
+        if name in self.tables or name in self.views:
+            raise SchemaError(f"there is already a {'table' if name in self.tables else 'view'} {name!r}")
+
+    def _check_unused(self, name: str, action: str) -> None:
+        users = [view.name for view in self.dependents(name)]
+        if users:
+            raise SchemaError(f"cannot {action} {name!r}: view {', '.join(map(repr, users))} reads it; drop that first")
+
+    def _check_not_started(self, source: str, view: str) -> None:
+        table = self.tables.get(source)
+        if table is not None and table.started:
+            raise SchemaError(
+                f"stream {source!r} has already received rows, and streams do not keep them: "
+                f"declare view {view!r} before the first batch, or make {source!r} a TABLE"
+            )
+
+    def _source_store(self, name: str) -> MapStore:
+        return self.tables[name].store if name in self.tables else self.views[name].watch()
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    def columns(self, name: str) -> tuple[Column, ...]:
+        return self.views[name].columns if name in self.views else self.find_table(name).schema.columns
+
+    def stats(self, name: str) -> dict[str, object]:
+        if name in self.views:
+            view = self.views[name]
+            rows = sum(weight for _, weight in view.rows())
+            return {
+                "rows": rows,
+                "sources": sorted(view.sources),
+                "strategy": view.program.strategy,
+                "stored": dict(view.engine.sizes()),
+                "subscribers": len(view.subscribers),
+            }
+        table = self.find_table(name)
+        rows = sum(table.store.multiplicities().values())
+        return {"kind": table.schema.kind.value, "rows": rows if table.kept else None}
+
+    def snapshot(self, name: str) -> Snapshot:
+        """The rows of a kept table or of a view."""
+        if name in self.views:
+            view = self.views[name]
+            return Snapshot(view.columns, view.rows())
+        table = self.find_table(name)
+        if not table.kept:
+            raise SchemaError(f"{name!r} is a stream, and streams do not keep their rows; read a view over it instead")
+        return Snapshot(table.schema.columns, sorted_rows(table.store.multiplicities()))
+
+    # -- batches ----------------------------------------------------------------------------------------------------
+
+    def apply(self, batch: Mapping[str, Changes]) -> list[Announcement]:
+        """Applies a batch as a whole or not at all; the epoch counts the batches that changed a table."""
+        changed = [(self.tables[name], batch[name]) for name in self.tables if batch.get(name)]
+        for table, changes in changed:
+            self._check(table, changes)
+        if not changed:
+            return []
+        self._log.begin()
+        try:
+            for table, changes in changed:
+                self._change_table(table, changes)
+            visible = {view.name: self._change_view(view) for view in self.views.values()}
+            announcements = self._announcements(visible, self.epoch + 1)
+        except BaseException:
+            self._log.rollback()
+            raise
+        self._log.commit()
+        self.epoch += 1
+        for table, _ in changed:
+            table.started = not table.kept
+        return announcements
+
+    def _change_table(self, table: BaseTable, changes: Changes) -> None:
+        for view in self.dependents(table.schema.name):
+            view.engine.apply(table.schema.name, changes)
+        if table.kept:
+            for row, weight in changes.items():
+                table.store.add(row, (weight,))
+
+    def _change_view(self, view: MaintainedView) -> Changes:
+        changes = view.finish()
+        if changes:
+            for dependent in self.dependents(view.name):
+                dependent.engine.apply(view.name, changes)
+            view.publish(changes)
+        return changes
+
+    def _announcements(self, visible: Mapping[str, Changes], epoch: int) -> list[Announcement]:
+        found: list[Announcement] = []
+        for name, changes in visible.items():
+            view = self.views[name]
+            if changes and view.subscribers:
+                arrow = rows_to_arrow(view.columns, sorted_rows(changes), with_multiplicity=True)
+                found.extend(Announcement(name, epoch, *subscriber, arrow) for subscriber in view.subscribers.items())
+        return found
+
+    def _check(self, table: BaseTable, changes: Changes) -> None:
+        schema = table.schema
+        if schema.kind is TableKind.STATIC:
+            self._check_static(schema, changes)
+        if not table.kept:
+            return
+        for row, weight in changes.items():
+            present = (table.store.get(row) or (0,))[0]
+            if present + weight < 0:
+                there = f"it is there {present} times" if present else "it is not there"
+                raise DataError(f"cannot delete {describe_row(schema, row)} from {schema.name}: {there}")
+            if present + weight > MAX_MULTIPLICITY:
+                raise DataError(f"{schema.name} would hold {describe_row(schema, row)} more than 2^63 times")
+        if schema.primary_key:
+            self._check_keys(table, changes)
+
+    def _check_static(self, schema: Table, changes: Changes) -> None:
+        users = [view.name for view in self.dependents(schema.name)]
+        if users:
+            raise SchemaError(
+                f"{schema.name!r} is a STATIC TABLE and already used by view {', '.join(map(repr, users))}: "
+                "load it before declaring views, or make it a TABLE"
+            )
+        if any(weight < 0 for weight in changes.values()):
+            raise SchemaError(f"{schema.name!r} is a STATIC TABLE: rows can only be inserted")
+
+    def _check_keys(self, table: BaseTable, changes: Changes) -> None:
+        """No key may be there twice once the whole batch is in; absent deletes have been refused already."""
+        schema = table.schema
+        positions = tuple(schema.column_names.index(name) for name in schema.primary_key)
+        added: dict[Row, int] = {}
+        for row, weight in changes.items():
+            key = tuple(row[position] for position in positions)
+            added[key] = added.get(key, 0) + weight
+        for row, weight in changes.items():
+            key = tuple(row[position] for position in positions)
+            if weight > 0 and added[key] + self._rows_with_key(table, positions, key) > 1:
+                names = ", ".join(schema.primary_key)
+                raise DataError(f"duplicate key ({names}) in {schema.name}: {describe_row(schema, row)}")
+
+    @staticmethod
+    def _rows_with_key(table: BaseTable, positions: tuple[int, ...], key: Row) -> int:
+        return sum((table.store.get(row) or (0,))[0] for row in table.store.slice(positions, key))

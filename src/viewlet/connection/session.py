@@ -1,0 +1,105 @@
+"""A database shared by threads: the lock, and the delivery of changes to subscribers.
+
+Every call takes the lock, so that a reader sees the state between two batches, never inside one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+from viewlet.changes import Changes
+from viewlet.connection.database import Announcement, Database
+from viewlet.connection.explain import explain_view
+from viewlet.errors import ViewletError
+from viewlet.types import Column
+from viewlet.view import Callback, Snapshot
+
+
+class Session:
+    """What connections and handles share (see `viewlet.view.Home`)."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._database: Database | None = Database()
+        self._announcements: deque[Announcement] = deque()
+        self._delivering = False
+
+    @property
+    def closed(self) -> bool:
+        return self._database is None
+
+    @contextmanager
+    def open(self) -> Iterator[Database]:
+        """The database, for as long as the block holds the lock."""
+        with self._lock:
+            if self._database is None:
+                raise ViewletError("the connection is closed")
+            yield self._database
+
+    def close(self) -> None:
+        with self._lock:
+            self._database = None
+            self._announcements.clear()
+
+    def commit(self, changes: Mapping[str, Changes]) -> int:
+        """Applies a batch, tells the subscribers, and returns the epoch."""
+        with self.open() as database:
+            self._announcements.extend(database.apply(changes))
+            epoch = database.epoch
+            self._deliver()
+            return epoch
+
+    def _deliver(self) -> None:
+        """Calls the subscribers; a batch that one of them applies waits until the others have seen the current one."""
+        if self._delivering:
+            return
+        self._delivering = True
+        errors: list[Exception] = []
+        try:
+            while self._announcements:
+                news = self._announcements.popleft()
+                try:
+                    news.callback(news.epoch, news.changes)
+                except Exception as error:
+                    error.add_note(f"raised by a subscriber of view {news.view!r}; batch {news.epoch} is committed")
+                    errors.append(error)
+        finally:
+            self._delivering = False
+        if len(errors) == 1:
+            raise errors[0]
+        if errors:
+            raise ExceptionGroup("several subscribers failed; the batch is committed", errors)
+
+    def columns_of(self, name: str) -> tuple[Column, ...]:
+        with self.open() as database:
+            return database.columns(name)
+
+    def snapshot_of(self, name: str) -> Snapshot:
+        with self.open() as database:
+            return database.snapshot(name)
+
+    def stats_of(self, name: str) -> dict[str, object]:
+        with self.open() as database:
+            return database.stats(name)
+
+    def explain(self, name: str, stage: str | None = None) -> str:
+        with self.open() as database:
+            return explain_view(database.find_view(name), stage)
+
+    def subscribe(self, name: str, callback: Callback) -> Callable[[], None]:
+        """Adds a subscriber and returns how to remove it."""
+        with self.open() as database:
+            view = database.find_view(name)
+            token = object()
+            view.add_subscriber(token, callback)
+
+        def cancel() -> None:
+            with self._lock:
+                view.subscribers.pop(token, None)
+                waiting = [news for news in self._announcements if news.token is not token]
+                self._announcements = deque(waiting)
+
+        return cancel
