@@ -18,7 +18,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "rings": BASE,
     "algebra": BASE | {"rings"},
     "sql": BASE | {"algebra"},
-    "triggers": BASE | {"algebra"},
+    "triggers": BASE | {"algebra", "rings"},
 }
 """Unit (module or package directly under viewlet) -> units it may import besides itself."""
 

@@ -151,7 +151,7 @@ def _report(state: State, console: Console) -> bool:
     batch_size = state.rows / max(state.batches, 1)
     console.print(
         f"A batch of {batch_size:,.0f} rows refreshed all views in {1000 * incremental:,.1f} ms;"
-        f" from scratch the same engine needs {1000 * again:,.1f} ms, {again / incremental:,.0f} times as long."
+        f" from scratch the same engine needs {1000 * again:,.1f} ms, {again / incremental:,.1f} times as long."
     )
     good = all(verdict.agrees for verdict in found)
     console.print(
