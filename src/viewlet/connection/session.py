@@ -94,7 +94,7 @@ class Session:
         with self.open() as database:
             view = database.find_view(name)
             token = object()
-            view.add_subscriber(token, callback)
+            view.subscribers[token] = callback
 
         def cancel() -> None:
             with self._lock:

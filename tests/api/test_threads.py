@@ -1,0 +1,44 @@
+"""A connection may be shared: writers take turns, and readers see whole batches."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import viewlet
+
+
+def test_writers_and_readers_in_parallel() -> None:
+    db = viewlet.connect()
+    db.execute(
+        """
+        CREATE TABLE debit (id BIGINT, amount BIGINT); CREATE TABLE credit (id BIGINT, amount BIGINT);
+        CREATE MATERIALIZED VIEW debits AS SELECT SUM(amount) AS s, COUNT(*) AS n FROM debit;
+        CREATE MATERIALIZED VIEW balance AS
+            SELECT SUM(a) AS s FROM (SELECT amount AS a FROM debit UNION ALL SELECT -amount AS a FROM credit) x;
+        """
+    )
+    epochs: list[int] = []
+    db.view("debits").subscribe(lambda epoch, changes: epochs.append(epoch))
+
+    def write(writer: int) -> None:
+        for step in range(15):
+            rows = [(100 * writer + step, step + 1)]
+            db.apply({"debit": rows, "credit": rows})
+
+    def read(_: int) -> list[object]:
+        balances: list[object] = []
+        for _ in range(15):
+            balances += [row[0] for row in db.view("balance").rows()]
+            balances += db.execute("SELECT SUM(d.amount - c.amount) AS s FROM debit d JOIN credit c USING (id)")[
+                "s"
+            ].to_pylist()
+        return balances
+
+    with ThreadPoolExecutor(6) as pool:
+        writers = [pool.submit(write, number) for number in range(3)]
+        readers = [pool.submit(read, number) for number in range(3)]
+        for job in writers:
+            job.result()
+        assert {balance for job in readers for balance in job.result()} <= {0, None}
+    assert epochs == list(range(1, 46))
+    assert db.view("debits").rows() == [(3 * 120, 45)]
