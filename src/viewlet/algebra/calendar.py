@@ -1,6 +1,6 @@
 """Dates as days and timestamps as microseconds since 1970-01-01: reading, printing, parts, truncation, months.
 
-    days_of("2026-01-02") = 20455        date_text(20455) = "2026-01-02"
+days_of("2026-01-02") = 20455        date_text(20455) = "2026-01-02"
 """
 
 from __future__ import annotations

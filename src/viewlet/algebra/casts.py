@@ -1,7 +1,7 @@
 """Conversions between the representations of scalar types, rounding as DuckDB does.
 
-    cast(DECIMAL(4,2), INTEGER)(250) = 3        halves go away from zero
-    cast(DOUBLE, INTEGER)(2.5) = 2              halves go to the even neighbour
+cast(DECIMAL(4,2), INTEGER)(250) = 3        halves go away from zero
+cast(DOUBLE, INTEGER)(2.5) = 2              halves go to the even neighbour
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ def _eager(implementation: Implementation, closures: tuple[Closure, ...]) -> Clo
     return lambda env: implementation(*(closure(env) for closure in closures))
 
 
-# Special forms ---------------------------------------------------------------------------------------------------------
+# Special forms
 
 
 def _and(node: Call, closures: tuple[Closure, ...]) -> Closure:
@@ -174,7 +174,7 @@ _SPECIAL_FORMS: dict[str, Callable[[Call, tuple[Closure, ...]], Closure]] = {
     "in": _in,
 }
 
-# Arithmetic ------------------------------------------------------------------------------------------------------------
+# Arithmetic
 
 
 def _checked(type: SqlType) -> Callable[[Any], Any]:
@@ -228,7 +228,9 @@ def _round(types: Types, result: SqlType) -> Implementation:
 
         def round_decimal(value: int, digits: int) -> int:
             unit = 10 ** (source.scale - min(digits, source.scale))
-            return divide_half_away(value, unit) * 10 ** max(result.scale - digits, 0) if digits < source.scale else value
+            return (
+                divide_half_away(value, unit) * 10 ** max(result.scale - digits, 0) if digits < source.scale else value
+            )
 
         return round_decimal
     if source.is_integer:
@@ -291,7 +293,7 @@ def _simple(implementation: Implementation, strict: bool = True) -> Function:
     return Function(strict, lambda types, result: implementation)
 
 
-# Aggregates finished from their parts ------------------------------------------------------------------------------------
+# Aggregates finished from their parts
 
 
 def _average(types: Types, result: SqlType) -> Implementation:
@@ -325,7 +327,7 @@ def _only_row(rows: int, value: Datum) -> Datum:
     return value
 
 
-# Text ------------------------------------------------------------------------------------------------------------------
+# Text
 
 
 @lru_cache(maxsize=1024)
@@ -373,7 +375,7 @@ def _concat(*values: str | None) -> str:
     return "".join(value for value in values if value is not None)
 
 
-# Time ------------------------------------------------------------------------------------------------------------------
+# Time
 
 
 def _moment(type: SqlType) -> Callable[[int], datetime]:
@@ -419,7 +421,7 @@ def _add_months(types: Types, result: SqlType) -> Implementation:
     return add
 
 
-# The table -------------------------------------------------------------------------------------------------------------
+# The table
 
 
 def _not_distinct(a: Datum, b: Datum) -> bool:

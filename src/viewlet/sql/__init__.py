@@ -1,0 +1,55 @@
+"""SQL: text in, statements out; a SELECT becomes a `Query` of the calculus.
+
+    for raw in split_statements(script):
+        statement = bind_statement(raw, catalog)
+
+Statements are bound one at a time, so that each sees what the earlier ones created.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from viewlet.sql.bind import bind_query, bind_statement
+from viewlet.sql.split import RawStatement, split_statements
+from viewlet.sql.statements import (
+    STRATEGIES,
+    CreateTable,
+    CreateView,
+    Drop,
+    Explain,
+    Modify,
+    Select,
+    Statement,
+)
+from viewlet.types import Table
+
+__all__ = [
+    "STRATEGIES",
+    "CreateTable",
+    "CreateView",
+    "Drop",
+    "Explain",
+    "Modify",
+    "RawStatement",
+    "Select",
+    "Statement",
+    "bind_query",
+    "bind_statement",
+    "parse_statements",
+    "split_statements",
+]
+
+
+def parse_statements(sql: str, catalog: Mapping[str, Table]) -> Iterator[Statement]:
+    """Binds a script statement by statement; what it creates is visible to what follows."""
+    known = dict(catalog)
+    for raw in split_statements(sql):
+        statement = bind_statement(raw, known)
+        if isinstance(statement, CreateTable):
+            known[statement.table.name] = statement.table
+        elif isinstance(statement, CreateView):
+            known[statement.name] = statement.result
+        elif isinstance(statement, Drop):
+            known.pop(statement.name, None)
+        yield statement

@@ -1,0 +1,264 @@
+"""Aggregates of a block as lifted sums over copies of its body.
+
+    COUNT(*)            n := Sum[](body)
+    SUM(x)              s := Sum[](body * x), NULL where no x is present
+    MIN(x)              m := min v: body * (v := x) * {v is not null}
+    COUNT(DISTINCT x)   n := Sum[](Exists(Sum[keys, v](body * (v := x) * {v is not null})))
+
+The keys of the block are bound around the lifts; everything else in the body is local to each copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from viewlet.algebra.nodes import Cond, Exists, Expr, Extreme, Extremum, Lift, Scalar, Sum, Value, Var, mul, sum_over
+from viewlet.algebra.scope import outputs
+from viewlet.sql import coerce
+from viewlet.sql.conditions import bind_conditions
+from viewlet.sql.context import Context
+from viewlet.sql.scalars import ScalarBinder
+from viewlet.sql.scope import Scope
+from viewlet.sql.source import Mismatch
+from viewlet.types import BIGINT, BOOLEAN, DOUBLE, MAX_DECIMAL_DIGITS, VARCHAR, Kind, SqlType, decimal
+
+_ZERO = coerce.constant(0, BIGINT)
+_VARIANCES: dict[type[exp.Expression], str] = {
+    exp.Variance: "var_samp",
+    exp.VariancePop: "var_pop",
+    exp.Stddev: "stddev_samp",
+    exp.StddevSamp: "stddev_samp",
+    exp.StddevPop: "stddev_pop",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """What is aggregated: the factors the rows pass through (FILTER, subqueries), then the value."""
+
+    factors: tuple[Expr, ...]
+    value: Scalar
+    filtered: bool
+
+
+class Aggregates:
+    """The aggregates of one block, each computed once."""
+
+    def __init__(self, context: Context, scope: Scope, body: tuple[Expr, ...], keys: tuple[Var, ...], grouped: bool):
+        self.context = context
+        self.scope = scope
+        self.body = body
+        self.keys = keys
+        self.grouped = grouped
+        self.lifts: list[Expr] = []
+        self._arguments: dict[tuple[exp.Expression | None, exp.Expression | None], Argument] = {}
+        self._known: dict[object, Scalar] = {}
+
+    def translate(self, node: exp.Expression) -> Scalar:
+        """The value of an aggregate call, as a scalar over lifted variables."""
+        condition = None
+        call = node
+        if isinstance(node, exp.Filter):
+            call, condition = node.this, node.expression.this
+        if isinstance(call, exp.IgnoreNulls):
+            call = call.this
+        name = call.sql_name().lower() if isinstance(call, exp.Func) else type(call).__name__.lower()
+        handler = _HANDLERS.get(type(call))
+        if handler is None:
+            raise self.context.source.unsupported(f"aggregate {name}()", node)
+        operand = call.this
+        distinct = isinstance(operand, exp.Distinct)
+        if distinct:
+            if len(operand.expressions) != 1:
+                raise self.context.source.unsupported(f"{name}(DISTINCT a, b)", node)
+            operand = operand.expressions[0]
+        if isinstance(operand, exp.Order):
+            raise self.context.source.unsupported("ORDER BY in an aggregate", node)
+        if call.args.get("count") is not None or call.expressions:
+            raise self.context.source.error(f"{name}() takes 1 argument", node)
+        if isinstance(operand, exp.Star) or operand is None:
+            if not isinstance(call, exp.Count):
+                raise self.context.source.error(f"{name}() takes 1 argument", node)
+            operand = None
+        try:
+            return handler(self, call, self._argument(operand, condition), distinct)
+        except Mismatch as problem:
+            raise self.context.source.error(str(problem), node) from None
+
+    def _argument(self, operand: exp.Expression | None, condition: exp.Expression | None) -> Argument:
+        key = (operand, condition)
+        if key not in self._arguments:
+            binder = ScalarBinder(self.context, self.scope, "inside another aggregate")
+            factors = bind_conditions(binder, condition) if condition is not None else ()
+            value = binder.bind(operand) if operand is not None else coerce.constant(1, BIGINT)
+            self._arguments[key] = Argument(factors + binder.take_prelude(), value, condition is not None)
+        return self._arguments[key]
+
+    # Building blocks; each is lifted once
+
+    def rows(self, *factors: Expr) -> Scalar:
+        """The number of rows of the group that pass the factors."""
+        return self._lift("count", coerce.BIGINT.with_nullable(False), *factors)
+
+    def present(self, argument: Argument) -> Scalar:
+        """The number of rows where the argument is not NULL."""
+        factors = argument.factors if argument.filtered or argument.value.type.nullable else ()
+        return self.rows(*factors, *_not_null(argument.value))
+
+    def sum(self, argument: Argument, value: Scalar, type: SqlType) -> Scalar:
+        return self._lift("sum", type.with_nullable(False), *argument.factors, Value(value))
+
+    def _lift(self, name: str, type: SqlType, *factors: Expr) -> Scalar:
+        key = (name, type, factors)
+        if key not in self._known:
+            var, lift = self.context.total(name, type, *self.body, *factors)
+            self.lifts.append(lift)
+            self._known[key] = var
+        return self._known[key]
+
+    def never_empty(self, argument: Argument) -> bool:
+        """A group has rows; if each of them has a value, the aggregate is never NULL."""
+        return self.grouped and not argument.filtered and not argument.value.type.nullable
+
+    def unless_empty(self, argument: Argument, value: Scalar) -> Scalar:
+        """The value, or NULL where there was nothing to aggregate."""
+        if self.never_empty(argument):
+            return value
+        return coerce.case(coerce.comparison("=", self.present(argument), _ZERO), coerce.null_of(value.type), value)
+
+    def extreme(self, argument: Argument, which: Extreme) -> Scalar:
+        key = (which, argument)
+        if key not in self._known:
+            of, bind = self.variable(argument.value)
+            type = argument.value.type.with_nullable(not self.never_empty(argument))
+            var = self.context.fresh(which.value, type)
+            body = mul(*self.body, *argument.factors, *bind, *_not_null(of))
+            self.lifts.append(Extremum(var, which, of, sum_over((of,), body)))
+            self._known[key] = var
+        return self._known[key]
+
+    def variable(self, value: Scalar) -> tuple[Var, tuple[Expr, ...]]:
+        """A variable local to a copy of the body that holds the value, and the lift that binds it, if it takes one."""
+        if isinstance(value, Var) and value in outputs(mul(*self.body)) and value not in self.keys:
+            return value, ()
+        var, lift = self.context.bind("value", value)
+        return var, (lift,)
+
+    def distinct(self, argument: Argument) -> tuple[Var, Expr]:
+        """The set of values of the argument in the group, over a variable that runs through it."""
+        var, bind = self.variable(argument.value)
+        body = mul(*self.body, *argument.factors, *bind, *_not_null(var))
+        return var, Exists(Sum((*self.keys, var), body))
+
+    def lift_distinct(self, name: str, argument: Argument, type: SqlType, weigh: bool) -> Scalar:
+        key = (name, "distinct", argument)
+        if key not in self._known:
+            var, values = self.distinct(argument)
+            total = self.context.fresh(name, type.with_nullable(False))
+            weight: tuple[Expr, ...] = (Value(var),) if weigh else ()
+            self.lifts.append(Lift(total, sum_over((), mul(values, *weight))))
+            self._known[key] = total
+        return self._known[key]
+
+
+def _not_null(value: Scalar) -> tuple[Expr, ...]:
+    return (Cond(coerce.is_not_null(value)),) if value.type.nullable else ()
+
+
+def sum_type(type: SqlType) -> SqlType:
+    if type.is_integer:
+        return BIGINT
+    if type.kind is Kind.DECIMAL:
+        return decimal(MAX_DECIMAL_DIGITS, type.scale)
+    return DOUBLE
+
+
+def _numeric(call: exp.Expression, argument: Argument) -> Argument:
+    if argument.value.type.kind is Kind.NULL:
+        return Argument(argument.factors, coerce.cast_to(argument.value, BIGINT), argument.filtered)
+    if not argument.value.type.is_numeric:
+        raise Mismatch(f"{call.sql_name()}() needs a number, not {argument.value.type}")  # type: ignore[attr-defined]
+    return argument
+
+
+def _count(aggregates: Aggregates, call: exp.Expression, argument: Argument, distinct: bool) -> Scalar:
+    if distinct:
+        return aggregates.lift_distinct("count", argument, BIGINT, weigh=False)
+    return aggregates.present(argument)
+
+
+def _sum(aggregates: Aggregates, call: exp.Expression, argument: Argument, distinct: bool) -> Scalar:
+    argument = _numeric(call, argument)
+    type = sum_type(argument.value.type)
+    if distinct:
+        total = aggregates.lift_distinct("sum", argument, type, weigh=True)
+    else:
+        total = aggregates.sum(argument, argument.value, type)
+    return aggregates.unless_empty(argument, total)
+
+
+def _avg(aggregates: Aggregates, call: exp.Expression, argument: Argument, distinct: bool) -> Scalar:
+    argument = _numeric(call, argument)
+    type = sum_type(argument.value.type)
+    if distinct:
+        total = aggregates.lift_distinct("sum", argument, type, weigh=True)
+        count = aggregates.lift_distinct("count", argument, BIGINT, weigh=False)
+    else:
+        total = aggregates.sum(argument, argument.value, type)
+        count = aggregates.present(argument)
+    return coerce.strict("avg", total, count, type=DOUBLE, may_be_null=not aggregates.never_empty(argument))
+
+
+def _extreme(aggregates: Aggregates, call: exp.Expression, argument: Argument, distinct: bool) -> Scalar:
+    if argument.value.type.kind is Kind.NULL:
+        return coerce.null_of(VARCHAR)
+    return aggregates.extreme(argument, Extreme.MIN if isinstance(call, exp.Min) else Extreme.MAX)
+
+
+def _variance(aggregates: Aggregates, call: exp.Expression, argument: Argument, distinct: bool) -> Scalar:
+    if distinct:
+        raise Mismatch(f"{_VARIANCES[type(call)]}(DISTINCT) is not supported")
+    argument = _numeric(call, argument)
+    value = argument.value
+    if value.type.is_integer:
+        value = coerce.cast_to(value, decimal(19, 0))
+    if value.type.is_float or 2 * value.type.scale > MAX_DECIMAL_DIGITS:
+        value = coerce.cast_to(value, DOUBLE)
+    total = aggregates.sum(argument, value, sum_type(value.type))
+    square = coerce.arithmetic("*", value, value)
+    squares = aggregates.sum(argument, square, sum_type(square.type))
+    return coerce.strict(
+        _VARIANCES[type(call)], aggregates.present(argument), total, squares, type=DOUBLE, may_be_null=True
+    )
+
+
+def _boolean(aggregates: Aggregates, call: exp.Expression, argument: Argument, distinct: bool) -> Scalar:
+    """bool_and: no FALSE was seen; bool_or: a TRUE was seen."""
+    value = argument.value
+    if value.type.kind is not Kind.BOOLEAN:
+        raise Mismatch(f"a condition is needed, not {value.type}")
+    every = isinstance(call, exp.LogicalAnd)
+    seen = aggregates.rows(*argument.factors, Cond(coerce.negation(value) if every else value))
+    return aggregates.unless_empty(argument, coerce.comparison("=" if every else ">", seen, _ZERO))
+
+
+def _count_if(aggregates: Aggregates, call: exp.Expression, argument: Argument, distinct: bool) -> Scalar:
+    if argument.value.type.kind not in (BOOLEAN.kind, Kind.NULL):
+        raise Mismatch(f"a condition is needed, not {argument.value.type}")
+    return aggregates.rows(*argument.factors, Cond(argument.value))
+
+
+_HANDLERS: dict[type[exp.Expression], Callable[[Aggregates, exp.Expression, Argument, bool], Scalar]] = {
+    exp.Count: _count,
+    exp.Sum: _sum,
+    exp.Avg: _avg,
+    exp.Min: _extreme,
+    exp.Max: _extreme,
+    **dict.fromkeys(_VARIANCES, _variance),
+    exp.LogicalAnd: _boolean,
+    exp.LogicalOr: _boolean,
+    exp.CountIf: _count_if,
+}

@@ -1,0 +1,69 @@
+"""WHERE, ON and HAVING as factors: one condition per conjunct, subqueries lifted in front of the one that uses them.
+
+(a = b AND c) OR (a = b AND d)   ->   {a = b} * {c OR d}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import reduce
+
+from sqlglot import exp
+
+from viewlet.algebra.fold import conjuncts as scalar_conjuncts
+from viewlet.algebra.nodes import Cond, Const, Expr
+from viewlet.sql.scalars import ScalarBinder
+from viewlet.sql.subqueries import Want
+
+
+def bind_conditions(binder: ScalarBinder, node: exp.Expression) -> tuple[Expr, ...]:
+    """The factors of a condition. A conjunct that is always true leaves none."""
+    factors: list[Expr] = []
+    for part in conjuncts(node):
+        scalar = binder.condition(part, Want.TRUE)
+        factors += binder.take_prelude()
+        factors += [Cond(each) for each in scalar_conjuncts(scalar) if not _is_true(each)]
+    return tuple(factors)
+
+
+def _is_true(scalar: object) -> bool:
+    return isinstance(scalar, Const) and scalar.value is True
+
+
+def conjuncts(node: exp.Expression) -> Iterator[exp.Expression]:
+    """The parts of a conjunction, what all branches of an OR have in common among them."""
+    node = _bare(node)
+    if isinstance(node, exp.And):
+        for part in node.flatten():
+            yield from conjuncts(part)
+    elif isinstance(node, exp.Or):
+        yield from _common_and_rest(node)
+    else:
+        yield node
+
+
+def _bare(node: exp.Expression) -> exp.Expression:
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node
+
+
+def _common_and_rest(node: exp.Or) -> Iterator[exp.Expression]:
+    """(a AND b) OR (a AND c) = a AND (b OR c); also in three-valued logic."""
+    branches = [list(conjuncts(branch)) for branch in node.flatten()]
+    common = [part for part in branches[0] if all(part in branch for branch in branches[1:])]
+    if not common:
+        yield node
+        return
+    yield from common
+    rests = [[part for part in branch if part not in common] for branch in branches]
+    if all(rests):
+        yield reduce(_either, (reduce(_both, rest) for rest in rests))
+
+
+def _both(a: exp.Expression, b: exp.Expression) -> exp.Expression:
+    return exp.And(this=a.copy(), expression=b.copy())
+
+
+def _either(a: exp.Expression, b: exp.Expression) -> exp.Expression:
+    return exp.Or(this=a.copy(), expression=b.copy())

@@ -1,0 +1,46 @@
+"""What the translation of one query carries along: its text, the catalogue, fresh names, and the way back in.
+
+Scalars contain subqueries and subqueries contain scalars; `translate` ties the knot without modules importing in a circle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from viewlet.algebra.nodes import Expr, Lift, Scalar, Value, Var, mul, sum_over
+from viewlet.algebra.traverse import Names
+from viewlet.sql.scope import Relation, Scope
+from viewlet.sql.source import Source
+from viewlet.types import COUNT, SqlType, Table
+
+
+@dataclass(slots=True)
+class Context:
+    source: Source
+    catalog: Mapping[str, Table]
+    translate: Callable[[exp.Expression, Scope, Context], Relation]
+    names: Names = field(default_factory=Names)
+    tables_read: set[str] = field(default_factory=set)
+
+    def fresh(self, name: str, type: SqlType) -> Var:
+        return Var(self.names.name(name), type)
+
+    def query(self, node: exp.Expression, scope: Scope) -> Relation:
+        """Translates a query nested in `scope`."""
+        return self.translate(node, scope, self)
+
+    def count(self, name: str, *factors: Expr) -> tuple[Var, Expr]:
+        """A variable for the number of rows of a product, and the lift that binds it."""
+        return self.total(name, COUNT, *factors)
+
+    def total(self, name: str, type: SqlType, *factors: Expr) -> tuple[Var, Expr]:
+        var = self.fresh(name, type)
+        return var, Lift(var, sum_over((), mul(*factors)))
+
+    def bind(self, name: str, scalar: Scalar) -> tuple[Var, Expr]:
+        """A variable for the value of a scalar, and the lift that binds it."""
+        var = self.fresh(name, scalar.type)
+        return var, Lift(var, Value(scalar))

@@ -1,0 +1,72 @@
+"""SQL type names and their synonyms.
+
+FLOAT is the single-precision REAL, as in DuckDB and Spark; VARCHAR(n) and CHAR(n) do not limit or pad.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from viewlet.sql.source import Source
+from viewlet.types import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INTEGER,
+    MAX_DECIMAL_DIGITS,
+    REAL,
+    SMALLINT,
+    TIMESTAMP,
+    VARCHAR,
+    SqlType,
+    decimal,
+)
+
+_T = exp.DataType.Type
+_PLAIN: dict[exp.DataType.Type, SqlType] = {
+    _T.BOOLEAN: BOOLEAN,
+    _T.SMALLINT: SMALLINT,
+    _T.INT: INTEGER,
+    _T.BIGINT: BIGINT,
+    _T.FLOAT: REAL,
+    _T.DOUBLE: DOUBLE,
+    _T.TEXT: VARCHAR,
+    _T.VARCHAR: VARCHAR,
+    _T.CHAR: VARCHAR,
+    _T.NCHAR: VARCHAR,
+    _T.NVARCHAR: VARCHAR,
+    _T.DATE: DATE,
+    _T.DATETIME: TIMESTAMP,
+    _T.TIMESTAMP: TIMESTAMP,
+    _T.TIMESTAMPNTZ: TIMESTAMP,
+}
+_WORDS: dict[str, SqlType] = {"long": BIGINT, "int8": BIGINT, "short": SMALLINT, "real": REAL, "string": VARCHAR}
+DEFAULT_DECIMAL = (18, 3)
+
+
+def to_sql_type(node: exp.DataType, source: Source, around: exp.Expression) -> SqlType:
+    """The scalar type a type name stands for; `around` is the node an error points at."""
+    kind = node.this
+    if kind in _PLAIN:
+        return _PLAIN[kind]
+    if kind is _T.DECIMAL:
+        return _decimal(node, source, around)
+    written = str(node.args.get("kind") or "").lower()
+    if written in _WORDS:
+        return _WORDS[written]
+    raise source.unsupported(
+        f"type {node.sql('duckdb')}",
+        around,
+        "use BOOLEAN, SMALLINT, INTEGER, BIGINT, REAL, DOUBLE, DECIMAL(p,s), VARCHAR, DATE or TIMESTAMP",
+    )
+
+
+def _decimal(node: exp.DataType, source: Source, around: exp.Expression) -> SqlType:
+    sizes = [int(str(size.this.this)) for size in node.expressions]
+    precision, scale = DEFAULT_DECIMAL if not sizes else (sizes[0], sizes[1] if len(sizes) > 1 else 0)
+    if not (1 <= precision <= MAX_DECIMAL_DIGITS and 0 <= scale <= precision):
+        raise source.error(
+            f"DECIMAL({precision},{scale}) does not exist: 1 <= p <= {MAX_DECIMAL_DIGITS}, 0 <= s <= p", around
+        )
+    return decimal(precision, scale)

@@ -1,0 +1,168 @@
+"""A whole query: WITH, set operations, ORDER BY and LIMIT around blocks, and the final `Query`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sqlglot import exp
+
+from viewlet.algebra.nodes import Const, Scalar, Var, mul, sum_over
+from viewlet.algebra.query import OrderKey, OutputColumn, Query
+from viewlet.algebra.scope import outputs
+from viewlet.sql.context import Context
+from viewlet.sql.scalars import ScalarBinder
+from viewlet.sql.scope import Cte, Relation, Scope
+from viewlet.sql.select import Block, output_variables, sort_key, translate_select
+from viewlet.sql.set_operations import translate_set_operation
+from viewlet.sql.source import Source, name_of
+from viewlet.types import Table
+
+
+def translate_to_query(
+    node: exp.Expression, source: Source, catalog: Mapping[str, Table], names: Sequence[str] = ()
+) -> tuple[Query, frozenset[str]]:
+    """The query of a view, and the names of the tables it reads; `names` rename its first columns."""
+    context = Context(source, catalog, translate_nested)
+    node = _unwrap(node)
+    scope = _with_ctes(node, Scope(), context)
+    block = _translate(node, scope, context, node.args.get("order"))
+    if len(names) > len(block.relation.columns):
+        raise source.error(f"{len(names)} column names for {len(block.relation.columns)} columns", node)
+    block = Block(block.relation.named(names), block.order)
+    _check_names(block.relation, node, context)
+    limit, offset = _limits(node, context)
+    return _assemble(block, limit, offset, context), frozenset(context.tables_read)
+
+
+def translate_nested(node: exp.Expression, scope: Scope, context: Context) -> Relation:
+    """A query inside another one: its order means nothing, and a limit has no place."""
+    node = _unwrap(node)
+    for clause in ("limit", "offset"):
+        if node.args.get(clause) is not None:
+            raise context.source.unsupported(
+                "LIMIT in a subquery", node.args[clause], "LIMIT works on the outermost SELECT of a view"
+            )
+    return _translate(node, _with_ctes(node, scope, context), context, None).relation
+
+
+def _unwrap(node: exp.Expression) -> exp.Expression:
+    """The query inside parentheses that carry nothing of their own."""
+    while isinstance(node, exp.Subquery | exp.Paren) and not any(
+        node.args.get(key) for key in ("order", "limit", "offset", "with_")
+    ):
+        node = node.this
+    return node
+
+
+def _with_ctes(node: exp.Expression, scope: Scope, context: Context) -> Scope:
+    clause = node.args.get("with_")
+    if clause is None:
+        return scope
+    if clause.args.get("recursive"):
+        raise context.source.unsupported("WITH RECURSIVE", clause)
+    for cte in clause.expressions:
+        name = name_of(cte.args["alias"].this)
+        columns = tuple(name_of(column) for column in cte.args["alias"].args.get("columns") or [])
+        if not isinstance(cte.this, exp.Query):
+            raise context.source.unsupported("a CTE that is not a query", cte)
+        if name in scope.ctes and scope.ctes[name].query in [c.this for c in clause.expressions]:
+            raise context.source.error(f"WITH defines '{name}' twice", cte.args["alias"])
+        scope = Scope((), scope, {name: Cte(cte.this, columns, scope)})
+    return scope
+
+
+def _translate(node: exp.Expression, scope: Scope, context: Context, order: exp.Expression | None) -> Block:
+    if isinstance(node, exp.Select):
+        return translate_select(node, scope, context, order)
+    if isinstance(node, exp.SetOperation):
+        relation = translate_set_operation(node, scope, context)
+    elif isinstance(node, exp.Values):
+        relation = _values(node, scope, context)
+    elif isinstance(node, exp.Subquery):
+        relation = translate_nested(node.this, scope, context)
+    else:
+        raise context.source.error("a SELECT is expected", node)
+    keys = []
+    for ordered in order.expressions if order is not None else []:
+        keys.append(sort_key(ordered, _column_of(ordered.this, relation, context)))
+    return Block(relation, tuple(keys))
+
+
+def _column_of(node: exp.Expression, relation: Relation, context: Context) -> Scalar:
+    """What ORDER BY names after a set operation: a column of the result."""
+    fields = tuple(column.name for column in relation.columns)
+    if isinstance(node, exp.Literal) and str(node.this).isdigit() and 1 <= int(str(node.this)) <= len(fields):
+        return relation.columns[int(str(node.this)) - 1].scalar
+    if isinstance(node, exp.Column) and name_of(node.this) in fields:
+        return relation.columns[fields.index(name_of(node.this))].scalar
+    raise context.source.error("ORDER BY after a set operation must name a column of the result", node)
+
+
+def _values(node: exp.Values, scope: Scope, context: Context) -> Relation:
+    """VALUES (...), (...) as a union of rows."""
+    from sqlglot.expressions import union
+
+    rows = []
+    for row in node.expressions:
+        cells = row.expressions if isinstance(row, exp.Tuple) else [row]
+        rows.append(exp.Select(expressions=[_alias(cell, i) for i, cell in enumerate(cells)]))
+    query = rows[0] if len(rows) == 1 else union(*rows, distinct=False, copy=False)
+    return _translate(query, scope, context, None).relation
+
+
+def _alias(cell: exp.Expression, position: int) -> exp.Expression:
+    return exp.Alias(this=cell, alias=exp.Identifier(this=f"col{position}"))
+
+
+def _limits(node: exp.Expression, context: Context) -> tuple[int | None, int]:
+    limit, offset = node.args.get("limit"), node.args.get("offset")
+    if limit is not None and limit.args.get("limit_options") is not None:
+        options = limit.args["limit_options"]
+        if options.args.get("percent") or options.args.get("with_ties"):
+            raise context.source.unsupported("LIMIT with PERCENT or TIES", limit)
+    amount = None if limit is None else limit.args.get("expression") or limit.args.get("count")
+    return (
+        None if amount is None else _row_count(amount, context),
+        0 if offset is None else _row_count(offset.expression, context),
+    )
+
+
+def _row_count(node: exp.Expression, context: Context) -> int:
+    scalar = ScalarBinder(context, Scope(), "in LIMIT").bind(node)
+    if isinstance(scalar, Const) and scalar.type.is_integer and isinstance(scalar.value, int) and scalar.value >= 0:
+        return scalar.value
+    raise context.source.error("LIMIT and OFFSET take a whole number", node)
+
+
+def _check_names(relation: Relation, node: exp.Expression, context: Context) -> None:
+    names = [column.name for column in relation.columns]
+    for name in names:
+        if names.count(name) > 1:
+            where = [n for n in getattr(node, "selects", []) if n.output_name.lower() == name or n.is_star]
+            raise context.source.error(
+                f"two columns are called '{name}': give one an alias", where[-1] if where else node
+            )
+
+
+def _assemble(block: Block, limit: int | None, offset: int, context: Context) -> Query:
+    """The product with a variable per column and sort key; what nobody reads is summed away."""
+    relation = block.relation
+    variables, lifts = output_variables(relation, context)
+    by_scalar: dict[Scalar, Var] = {
+        c.scalar: v for c, v in reversed(list(zip(relation.columns, variables, strict=True)))
+    }
+    bound = outputs(mul(*relation.factors))
+    order: list[OrderKey] = []
+    for key in block.order:
+        if key.scalar not in by_scalar:
+            if isinstance(key.scalar, Var) and key.scalar in bound:
+                by_scalar[key.scalar] = key.scalar
+            else:
+                by_scalar[key.scalar], lift = context.bind("sort", key.scalar)
+                lifts.append(lift)
+        order.append(OrderKey(by_scalar[key.scalar], key.descending, key.nulls_first))
+    columns = tuple(OutputColumn(c.name, v) for c, v in zip(relation.columns, variables, strict=True))
+    product = mul(*relation.factors, *lifts)
+    shape = Query(product, columns, tuple(order), limit, offset)
+    expr = product if outputs(product) == frozenset(shape.output) else sum_over(shape.output, product)
+    return Query(expr, columns, tuple(order), limit, offset)

@@ -1,0 +1,141 @@
+"""Splitting a script at its semicolons, and the few words of ours the parser does not know.
+
+`CREATE STREAM` and `CREATE STATIC TABLE` are rewritten to `CREATE TABLE` of the same length, so that positions stay right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import ParseError, TokenError
+from sqlglot.tokens import Token, TokenType
+
+from viewlet.errors import SqlError
+from viewlet.sql.source import Source
+from viewlet.types import TableKind
+
+DIALECT = "duckdb"
+
+
+@dataclass(frozen=True, slots=True)
+class RawStatement:
+    """One statement of a script, cut into tokens whose positions are relative to its own text."""
+
+    source: Source
+    words: tuple[str, ...]
+    positions: tuple[tuple[int, int], ...]
+
+    @property
+    def text(self) -> str:
+        return self.source.text
+
+    def text_from(self, word: int) -> str:
+        return self.text[self.positions[word][0] :].strip()
+
+
+def split_statements(sql: str) -> Iterator[RawStatement]:
+    """The statements of a script, empty ones left out."""
+    tokens: list[Token] = []
+    for token in tokenize(sql):
+        if token.token_type is TokenType.SEMICOLON:
+            if tokens:
+                yield _statement(sql, tokens)
+            tokens = []
+        else:
+            tokens.append(token)
+    if tokens:
+        yield _statement(sql, tokens)
+
+
+def _statement(sql: str, tokens: list[Token]) -> RawStatement:
+    start, end = tokens[0].start, tokens[-1].end + 1
+    words = tuple(token.text.upper() for token in tokens)
+    positions = tuple((token.start - start, token.end + 1 - start) for token in tokens)
+    return RawStatement(Source(sql, start, sql[start:end]), words, positions)
+
+
+def tokenize(sql: str) -> list[Token]:
+    try:
+        return sqlglot.tokenize(sql, read=DIALECT)
+    except TokenError:
+        source = Source(sql, 0, sql)
+        start = _unclosed(sql)
+        raise source.error_at("unreadable SQL: a quote or comment is not closed", start, len(sql)) from None
+
+
+def _unclosed(sql: str) -> int:
+    """Where the quote or comment that is never closed begins."""
+    position = 0
+    while position < len(sql):
+        for opening, closing in (("'", "'"), ('"', '"'), ("/*", "*/"), ("--", "\n")):
+            if sql.startswith(opening, position):
+                end = sql.find(closing, position + len(opening))
+                if end < 0:
+                    return position
+                position = end + len(closing) - 1
+                break
+        position += 1
+    return max(len(sql) - 1, 0)
+
+
+def parse(raw: RawStatement, skip: int = 0) -> exp.Expression:
+    """The syntax tree of a statement, leaving out its first `skip` tokens."""
+    text = raw.text
+    begin = raw.positions[skip][0]
+    blank = " " * begin + text[begin:]
+    try:
+        node = sqlglot.parse_one(_plain_create(raw, blank), read=DIALECT)
+    except ParseError as error:
+        raise _syntax_error(raw.source, error) from None
+    except TokenError:
+        raise raw.source.error("unreadable SQL") from None
+    if isinstance(node, exp.Command):
+        raise raw.source.unsupported(f"{raw.words[0]} statement", None)
+    return node
+
+
+def _plain_create(raw: RawStatement, text: str) -> str:
+    kind, word = create_kind(raw)
+    if kind is TableKind.STREAM:
+        start, end = raw.positions[word]
+        return f"{text[:start]}TABLE{' ' * (end - start - 5)}{text[end:]}"
+    if kind is TableKind.STATIC:
+        start, end = raw.positions[word]
+        return f"{text[:start]}{' ' * (end - start)}{text[end:]}"
+    return text
+
+
+def create_kind(raw: RawStatement) -> tuple[TableKind, int]:
+    """What CREATE (or DROP) is about, and which word says so."""
+    words = raw.words
+    at = 3 if words[1:3] == ("OR", "REPLACE") else 1
+    if words[0] in ("CREATE", "DROP") and len(words) > at + 1:
+        if words[at] == "STREAM":
+            return TableKind.STREAM, at
+        if words[at] == "STATIC" and words[at + 1] == "TABLE":
+            return TableKind.STATIC, at
+    return TableKind.TABLE, at
+
+
+def _syntax_error(source: Source, error: ParseError) -> SqlError:
+    problem = error.errors[0] if error.errors else {}
+    description = str(problem.get("description") or error)
+    highlight = str(problem.get("highlight") or "")
+    start = len(str(problem.get("start_context") or ""))
+    line, column = problem.get("line"), problem.get("col")
+    if line is not None and column is not None:
+        lines = source.text.splitlines(keepends=True)
+        start = sum(len(each) for each in lines[: line - 1]) + column - len(highlight)
+    return source.error_at(f"syntax error: {_readable(description)}", max(start, 0), max(start, 0) + len(highlight))
+
+
+def _readable(description: str) -> str:
+    """The parser's message without its own class names."""
+    if description.startswith("Required keyword"):
+        return "something is missing here"
+    if " but got <Token" in description:
+        return description.split(" but got <Token")[0][:1].lower() + description.split(" but got <Token")[0][1:]
+    return description[:1].lower() + description[1:]

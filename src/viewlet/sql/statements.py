@@ -1,0 +1,75 @@
+"""What a SQL text asks for: one dataclass per kind of statement."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from viewlet.algebra.query import Query
+from viewlet.types import Column, Table, TableKind
+
+STRATEGIES = ("auto", "recompute", "first-order", "higher-order")
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTable:
+    """`table.kind` tells tables, streams and static tables apart."""
+
+    table: Table
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CreateView:
+    """A view to maintain; `select_sql` is its query as written, `sources` the tables and views it reads."""
+
+    name: str
+    query: Query
+    sources: frozenset[str]
+    strategy: str = "auto"
+    select_sql: str = ""
+    or_replace: bool = False
+    if_not_exists: bool = False
+
+    @property
+    def result(self) -> Table:
+        """The schema of the view's rows, as other views see it."""
+        columns = tuple(Column(column.name, column.var.type) for column in self.query.columns)
+        return Table(self.name, columns, TableKind.VIEW)
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """`kind` is TABLE, STREAM, STATIC TABLE or VIEW as written."""
+
+    name: str
+    kind: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Explain:
+    """The name of a view, or a query that is not declared as one."""
+
+    target: str | CreateView
+    stage: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """A query to answer once, over the current tables and views."""
+
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class Modify:
+    """INSERT, DELETE or UPDATE: queries for the rows to take out and the rows to put in, in table column order."""
+
+    kind: str
+    table: str
+    deleted_sql: str | None = None
+    inserted_sql: str | None = None
+    sql: str = ""
+
+
+Statement = CreateTable | CreateView | Drop | Explain | Select | Modify

@@ -1,0 +1,90 @@
+"""CREATE TABLE, CREATE STREAM and CREATE STATIC TABLE: columns, types, keys and the checks that are understood."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from viewlet.sql.datatypes import to_sql_type
+from viewlet.sql.scope import unknown
+from viewlet.sql.source import Source, name_of
+from viewlet.types import Column, Table, TableKind
+
+
+def bind_create_table(node: exp.Create, kind: TableKind, source: Source) -> Table:
+    schema = node.this
+    if not isinstance(schema, exp.Schema):
+        raise source.unsupported("CREATE TABLE AS", node.this, "declare the columns, then INSERT ... SELECT")
+    if node.args.get("properties") is not None:
+        raise source.unsupported(f"table property {node.args['properties'].sql('duckdb')}", node.this)
+    name = table_name(schema.this, source)
+    columns: list[Column] = []
+    keys: list[exp.Expression] = []
+    non_negative: set[str] = set()
+    for part in schema.expressions:
+        if isinstance(part, exp.ColumnDef):
+            column = _column(part, source, keys, non_negative)
+            if column.name in [other.name for other in columns]:
+                raise source.error(f"column '{column.name}' is declared twice", part.this)
+            columns.append(column)
+        else:
+            _table_constraint(part, source, keys, non_negative)
+    primary_key = tuple(name_of(key) for key in keys)
+    known = {column.name for column in columns}
+    for key in keys:
+        if name_of(key) not in known:
+            raise source.error(unknown("column", name_of(key), known), key)
+    for checked in non_negative - known:
+        raise source.error(unknown("column", checked, known), schema)
+    fitted = tuple(Column(c.name, c.type.with_nullable(c.type.nullable and c.name not in primary_key)) for c in columns)
+    return Table(name, fitted, kind, primary_key, frozenset(non_negative))
+
+
+def table_name(node: exp.Expression, source: Source) -> str:
+    if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
+        raise source.error("a table name is expected", node)
+    if node.args.get("db"):
+        raise source.unsupported("a schema name", node, "all tables live in one schema")
+    return name_of(node.this)
+
+
+def _column(node: exp.ColumnDef, source: Source, keys: list[exp.Expression], non_negative: set[str]) -> Column:
+    name = name_of(node.this)
+    if node.args.get("kind") is None:
+        raise source.error(f"column '{name}' has no type", node)
+    type = to_sql_type(node.args["kind"], source, node)
+    for constraint in node.args.get("constraints") or []:
+        kind = constraint.kind
+        if isinstance(kind, exp.NotNullColumnConstraint):
+            type = type.with_nullable(bool(kind.args.get("allow_null")))
+        elif isinstance(kind, exp.PrimaryKeyColumnConstraint):
+            if keys:
+                raise source.error("a table has one PRIMARY KEY", node)
+            keys.append(node.this)
+        elif isinstance(kind, exp.CheckColumnConstraint):
+            non_negative.add(_checked_column(kind.this, source))
+        else:
+            raise source.unsupported(f"constraint {constraint.sql('duckdb')}", node)
+    return Column(name, type)
+
+
+def _table_constraint(node: exp.Expression, source: Source, keys: list[exp.Expression], non_negative: set[str]) -> None:
+    if isinstance(node, exp.Constraint) and len(node.expressions) == 1:
+        node = node.expressions[0]
+    if isinstance(node, exp.PrimaryKey):
+        if keys:
+            raise source.error("a table has one PRIMARY KEY", node)
+        keys += [key.this if isinstance(key, exp.Ordered | exp.Column) else key for key in node.expressions]
+    elif isinstance(node, exp.CheckColumnConstraint):
+        non_negative.add(_checked_column(node.this, source))
+    else:
+        raise source.unsupported(f"constraint {node.sql('duckdb')}", node)
+
+
+def _checked_column(test: exp.Expression, source: Source) -> str:
+    """The column of CHECK (column >= 0), the one check that views can profit from."""
+    while isinstance(test, exp.Paren):
+        test = test.this
+    if isinstance(test, exp.GTE) and isinstance(test.this, exp.Column) and isinstance(test.expression, exp.Literal):
+        if str(test.expression.this) == "0":
+            return name_of(test.this.this)
+    raise source.unsupported(f"CHECK ({test.sql('duckdb')})", test, "only CHECK (column >= 0)")
