@@ -22,7 +22,7 @@ from viewlet.sql.conditions import bind_conditions
 from viewlet.sql.context import Context
 from viewlet.sql.scalars import ScalarBinder
 from viewlet.sql.scope import Scope
-from viewlet.sql.source import Mismatch
+from viewlet.sql.source import MismatchError
 from viewlet.types import BIGINT, BOOLEAN, DOUBLE, MAX_DECIMAL_DIGITS, VARCHAR, Kind, SqlType, decimal
 
 _ZERO = coerce.constant(0, BIGINT)
@@ -85,7 +85,7 @@ class Aggregates:
             operand = None
         try:
             return handler(self, call, self._argument(operand, condition), distinct)
-        except Mismatch as problem:
+        except MismatchError as problem:
             raise self.context.source.error(str(problem), node) from None
 
     def _argument(self, operand: exp.Expression | None, condition: exp.Expression | None) -> Argument:
@@ -180,7 +180,7 @@ def _numeric(call: exp.Expression, argument: Argument) -> Argument:
     if argument.value.type.kind is Kind.NULL:
         return Argument(argument.factors, coerce.cast_to(argument.value, BIGINT), argument.filtered)
     if not argument.value.type.is_numeric:
-        raise Mismatch(f"{call.sql_name()}() needs a number, not {argument.value.type}")  # type: ignore[attr-defined]
+        raise MismatchError(f"{call.sql_name()}() needs a number, not {argument.value.type}")  # type: ignore[attr-defined]
     return argument
 
 
@@ -220,7 +220,7 @@ def _extreme(aggregates: Aggregates, call: exp.Expression, argument: Argument, d
 
 def _variance(aggregates: Aggregates, call: exp.Expression, argument: Argument, distinct: bool) -> Scalar:
     if distinct:
-        raise Mismatch(f"{_VARIANCES[type(call)]}(DISTINCT) is not supported")
+        raise MismatchError(f"{_VARIANCES[type(call)]}(DISTINCT) is not supported")
     argument = _numeric(call, argument)
     value = argument.value
     if value.type.is_integer:
@@ -239,7 +239,7 @@ def _boolean(aggregates: Aggregates, call: exp.Expression, argument: Argument, d
     """bool_and: no FALSE was seen; bool_or: a TRUE was seen."""
     value = argument.value
     if value.type.kind is not Kind.BOOLEAN:
-        raise Mismatch(f"a condition is needed, not {value.type}")
+        raise MismatchError(f"a condition is needed, not {value.type}")
     every = isinstance(call, exp.LogicalAnd)
     seen = aggregates.rows(*argument.factors, Cond(coerce.negation(value) if every else value))
     return aggregates.unless_empty(argument, coerce.comparison("=" if every else ">", seen, _ZERO))
@@ -247,7 +247,7 @@ def _boolean(aggregates: Aggregates, call: exp.Expression, argument: Argument, d
 
 def _count_if(aggregates: Aggregates, call: exp.Expression, argument: Argument, distinct: bool) -> Scalar:
     if argument.value.type.kind not in (BOOLEAN.kind, Kind.NULL):
-        raise Mismatch(f"a condition is needed, not {argument.value.type}")
+        raise MismatchError(f"a condition is needed, not {argument.value.type}")
     return aggregates.rows(*argument.factors, Cond(argument.value))
 
 

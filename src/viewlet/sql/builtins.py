@@ -1,6 +1,6 @@
 """Scalar functions by their SQL name: how many arguments, of which types, and what comes out.
 
-Each entry takes the bound arguments and returns the call; a type that does not fit raises `Mismatch`.
+Each entry takes the bound arguments and returns the call; a type that does not fit raises `MismatchError`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from viewlet.sql.coerce import (
     total,
     unify,
 )
-from viewlet.sql.source import Mismatch
+from viewlet.sql.source import MismatchError
 from viewlet.types import BIGINT, BOOLEAN, DATE, DOUBLE, SMALLINT, TIMESTAMP, VARCHAR, Kind, SqlType, decimal
 
 Builder = Callable[..., Scalar]
@@ -31,14 +31,14 @@ Builder = Callable[..., Scalar]
 def text(scalar: Scalar) -> Scalar:
     if scalar.type.kind in (Kind.VARCHAR, Kind.NULL):
         return cast_to(scalar, VARCHAR)
-    raise Mismatch(f"a VARCHAR is needed, not {scalar.type}")
+    raise MismatchError(f"a VARCHAR is needed, not {scalar.type}")
 
 
 def number(scalar: Scalar) -> Scalar:
     if scalar.type.kind is Kind.NULL:
         return cast_to(scalar, DOUBLE)
     if not scalar.type.is_numeric:
-        raise Mismatch(f"a number is needed, not {scalar.type}")
+        raise MismatchError(f"a number is needed, not {scalar.type}")
     return scalar
 
 
@@ -46,7 +46,7 @@ def whole(scalar: Scalar) -> Scalar:
     if scalar.type.kind is Kind.NULL:
         return cast_to(scalar, BIGINT)
     if not scalar.type.is_integer:
-        raise Mismatch(f"an integer is needed, not {scalar.type}")
+        raise MismatchError(f"an integer is needed, not {scalar.type}")
     return scalar
 
 
@@ -55,7 +55,7 @@ def moment(scalar: Scalar) -> Scalar:
     if scalar.type.kind is Kind.NULL:
         return cast_to(scalar, TIMESTAMP)
     if scalar.type.kind not in (Kind.DATE, Kind.TIMESTAMP):
-        raise Mismatch(f"a DATE or TIMESTAMP is needed, not {scalar.type}")
+        raise MismatchError(f"a DATE or TIMESTAMP is needed, not {scalar.type}")
     return scalar
 
 
@@ -125,7 +125,7 @@ def _sign(value: Scalar) -> Scalar:
 def extract(part: str, value: Scalar) -> Scalar:
     part = PART_SYNONYMS.get(part.lower(), part.lower())
     if part not in PARTS:
-        raise Mismatch(f"EXTRACT knows no '{part}': use one of {', '.join(PARTS)}")
+        raise MismatchError(f"EXTRACT knows no '{part}': use one of {', '.join(PARTS)}")
     value = moment(value)
     if value.type.kind is Kind.DATE and part in ("hour", "minute", "second", "millisecond", "microsecond"):
         value = cast_to(value, TIMESTAMP)
@@ -134,14 +134,14 @@ def extract(part: str, value: Scalar) -> Scalar:
 
 def date_trunc(unit: str, value: Scalar) -> Scalar:
     if unit.lower() not in TRUNCATIONS:
-        raise Mismatch(f"DATE_TRUNC knows no '{unit}': use one of {', '.join(TRUNCATIONS)}")
+        raise MismatchError(f"DATE_TRUNC knows no '{unit}': use one of {', '.join(TRUNCATIONS)}")
     return strict(f"date_trunc_{unit.lower()}", moment(value), type=TIMESTAMP)
 
 
 def date_diff(unit: str, start: Scalar, end: Scalar) -> Scalar:
     unit = unit.lower()
     if unit not in DIFFERENCE_UNITS:
-        raise Mismatch(f"DATE_DIFF knows no '{unit}': use one of {', '.join(DIFFERENCE_UNITS)}")
+        raise MismatchError(f"DATE_DIFF knows no '{unit}': use one of {', '.join(DIFFERENCE_UNITS)}")
     start, end = moment(start), moment(end)
     if unit == "day":
         return strict("date_diff_days", cast_to(end, DATE), cast_to(start, DATE), type=BIGINT)
@@ -166,7 +166,7 @@ PART_SYNONYMS = {
 
 def date_part(part: Scalar, value: Scalar) -> Scalar:
     if not (isinstance(part, Const) and isinstance(part.value, str)):
-        raise Mismatch("the part must be a string literal")
+        raise MismatchError("the part must be a string literal")
     return extract(part.value, value)
 
 
@@ -179,7 +179,7 @@ def is_boolean(scalar: Scalar) -> Scalar:
     if scalar.type.kind is Kind.NULL:
         return cast_to(scalar, BOOLEAN)
     if scalar.type.kind is not Kind.BOOLEAN:
-        raise Mismatch(f"a condition is needed, not {scalar.type}")
+        raise MismatchError(f"a condition is needed, not {scalar.type}")
     return scalar
 
 

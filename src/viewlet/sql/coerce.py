@@ -14,7 +14,7 @@ from viewlet.algebra.casts import is_castable
 from viewlet.algebra.fold import fold
 from viewlet.algebra.functions import compile_scalar
 from viewlet.algebra.nodes import Call, Const, Scalar
-from viewlet.sql.source import Mismatch
+from viewlet.sql.source import MismatchError
 from viewlet.types import (
     BIGINT,
     BOOLEAN,
@@ -111,7 +111,7 @@ def cast_to(scalar: Scalar, type: SqlType) -> Scalar:
     if scalar.type == target:
         return scalar
     if not is_castable(scalar.type, target):
-        raise Mismatch(f"{scalar.type} cannot be cast to {type}")
+        raise MismatchError(f"{scalar.type} cannot be cast to {type}")
     call = Call("cast", (scalar,), target)
     if isinstance(scalar, Const):
         return constant(compile_scalar(call)({}), target)
@@ -147,7 +147,7 @@ def common_type(a: SqlType, b: SqlType) -> SqlType:
         return _common_number(a, b)
     if {a.kind, b.kind} == {Kind.DATE, Kind.TIMESTAMP}:
         return TIMESTAMP
-    raise Mismatch(f"{a} and {b} do not go together: use CAST")
+    raise MismatchError(f"{a} and {b} do not go together: use CAST")
 
 
 def _common_number(a: SqlType, b: SqlType) -> SqlType:
@@ -236,7 +236,7 @@ def _number(op: str, scalar: Scalar, other: Scalar) -> Scalar:
         return null_of(other.type if other.type.is_numeric else INTEGER)
     scalar = read_literal(scalar, other.type) if other.type.is_numeric else scalar
     if not scalar.type.is_numeric:
-        raise Mismatch(f"{op} needs numbers, not {scalar.type}")
+        raise MismatchError(f"{op} needs numbers, not {scalar.type}")
     return scalar
 
 

@@ -15,7 +15,7 @@ from viewlet.sql.context import Context
 from viewlet.sql.outer_joins import full_join, left_join, semi_join
 from viewlet.sql.scalars import ScalarBinder
 from viewlet.sql.scope import Field, Item, Relation, Scope, unknown
-from viewlet.sql.source import Mismatch, name_of
+from viewlet.sql.source import MismatchError, name_of
 
 _UNSUPPORTED_ITEMS: dict[type[exp.Expression], str] = {
     exp.Lateral: "LATERAL",
@@ -172,7 +172,7 @@ def _condition(
         return bind_conditions(ScalarBinder(context, inner, "in a join condition"), on)
     try:
         tests = [coerce.comparison("=", _visible(left, name), _visible(right, name)) for name in shared]
-    except Mismatch as problem:
+    except MismatchError as problem:
         raise context.source.error(str(problem), join.this) from None
     return tuple(Cond(test) for test in tests)
 

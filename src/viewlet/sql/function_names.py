@@ -39,6 +39,7 @@ FUNCTION_NODES: dict[type[exp.Expression], tuple[str, Arguments]] = {
     exp.Substring: ("substring", _arguments("this", "start", "length")),
     exp.Left: ("left", _PAIR),
     exp.Right: ("right", _PAIR),
+    exp.Reverse: ("reverse", _THIS),
     exp.Abs: ("abs", _THIS),
     exp.Neg: ("neg", _THIS),
     exp.Sign: ("sign", _THIS),

@@ -15,7 +15,7 @@ from viewlet.algebra.calendar import MICROSECONDS_PER_DAY
 from viewlet.algebra.nodes import Const, Scalar
 from viewlet.sql.builtins import moment, whole
 from viewlet.sql.coerce import arithmetic, cast_to, constant, read_literal, strict
-from viewlet.sql.source import Mismatch
+from viewlet.sql.source import MismatchError
 from viewlet.types import BIGINT, DATE, TIMESTAMP, Kind
 
 _MONTHS = {"month": 1, "quarter": 3, "year": 12, "decade": 120, "century": 1200}
@@ -45,12 +45,12 @@ def read_interval(node: exp.Interval, bind: Callable[[exp.Expression], Scalar]) 
     if unit is None and isinstance(amount, exp.Literal):
         return _from_text(str(amount.this))
     if amount is None or unit is None:
-        raise Mismatch("an interval needs an amount and a unit")
+        raise MismatchError("an interval needs an amount and a unit")
     if isinstance(amount, exp.Literal):
         try:
             count: Scalar = constant(int(str(amount.this)), BIGINT)
         except ValueError:
-            raise Mismatch(f"an interval needs a whole number, not '{amount.this}'") from None
+            raise MismatchError(f"an interval needs a whole number, not '{amount.this}'") from None
     else:
         count = cast_to(whole(bind(amount)), BIGINT)
     return _of(count, str(unit.name))
@@ -67,7 +67,7 @@ def _from_text(text: str) -> Interval:
         microseconds += int(part.microseconds.value or 0)
         position = match.end()
     if position != len(text) or not text.strip():
-        raise Mismatch(f"not an interval: '{text}'")
+        raise MismatchError(f"not an interval: '{text}'")
     return Interval(constant(months, BIGINT), constant(microseconds, BIGINT))
 
 
@@ -79,7 +79,7 @@ def _of(count: Scalar, unit: str) -> Interval:
         return Interval(arithmetic("*", count, constant(_MONTHS[name], BIGINT)), zero)
     if name in _MICROSECONDS:
         return Interval(zero, arithmetic("*", count, constant(_MICROSECONDS[name], BIGINT)))
-    raise Mismatch(f"unknown unit of time '{unit}'")
+    raise MismatchError(f"unknown unit of time '{unit}'")
 
 
 def shift(start: Scalar, interval: Interval) -> Scalar:
@@ -100,7 +100,7 @@ def date_arithmetic(op: str, a: Scalar, b: Scalar) -> Scalar | None:
     """DATE + days, days + DATE, DATE - days, DATE - DATE; None where no date is involved."""
     if a.type.kind is not Kind.DATE and b.type.kind is not Kind.DATE:
         if Kind.TIMESTAMP in (a.type.kind, b.type.kind):
-            raise Mismatch(f"{a.type} {op} {b.type} is not defined: use DATE_DIFF or an INTERVAL")
+            raise MismatchError(f"{a.type} {op} {b.type} is not defined: use DATE_DIFF or an INTERVAL")
         return None
     a, b = (read_literal(a, DATE), read_literal(b, DATE)) if op == "-" else (a, b)
     if op == "-" and a.type.kind is b.type.kind is Kind.DATE:
@@ -110,4 +110,4 @@ def date_arithmetic(op: str, a: Scalar, b: Scalar) -> Scalar | None:
     if a.type.kind is Kind.DATE and b.type.is_integer:
         days = b if op == "+" else strict("neg", b, type=b.type)
         return strict("add_days", a, days, type=DATE)
-    raise Mismatch(f"{a.type} {op} {b.type} is not defined")
+    raise MismatchError(f"{a.type} {op} {b.type} is not defined")

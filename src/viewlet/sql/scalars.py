@@ -19,7 +19,7 @@ from viewlet.sql.datatypes import to_sql_type
 from viewlet.sql.function_names import FUNCTION_NODES, UNSUPPORTED_NODES
 from viewlet.sql.intervals import date_arithmetic, read_interval, shift
 from viewlet.sql.scope import Scope, unknown
-from viewlet.sql.source import Mismatch, name_of
+from viewlet.sql.source import MismatchError, name_of
 from viewlet.sql.subqueries import Want, exists_subquery, in_subquery, quantified, scalar_subquery
 from viewlet.types import BOOLEAN, DOUBLE, NULL, VARCHAR, Kind, decimal
 
@@ -66,7 +66,7 @@ class ScalarBinder:
             if isinstance(node, exp.AggFunc):
                 return self.aggregate(node)
             return self.function(node)
-        except (Mismatch, DataError) as problem:
+        except (MismatchError, DataError) as problem:
             raise self.context.source.error(str(problem), node) from None
 
     def condition(self, node: exp.Expression, want: Want = Want.TRUE) -> Scalar:

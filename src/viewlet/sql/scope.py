@@ -1,4 +1,4 @@
-"""Names in force: the columns of the FROM items of a block, those of the blocks around it, and common table expressions.
+"""Names in force: the columns of a block's FROM items, those of the blocks around it, and common table expressions.
 
 A name resolves to a scalar: a variable for a column of a table, any expression for a column of a derived table. A
 correlated subquery simply finds a variable of an outer block.

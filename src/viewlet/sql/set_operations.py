@@ -16,7 +16,7 @@ from viewlet.algebra.nodes import Cond, Exists, Expr, Lift, Scalar, Value, Var, 
 from viewlet.sql import coerce
 from viewlet.sql.context import Context
 from viewlet.sql.scope import OutputField, Relation, Scope
-from viewlet.sql.source import Mismatch
+from viewlet.sql.source import MismatchError
 from viewlet.types import BIGINT, COUNT
 
 _ZERO = coerce.constant(0, BIGINT)
@@ -78,7 +78,7 @@ def _common(relations: list[Relation], node: exp.Expression, context: Context) -
     for position, column in enumerate(relations[0].columns):
         try:
             scalars = coerce.unify([relation.columns[position].scalar for relation in relations])
-        except Mismatch as problem:
+        except MismatchError as problem:
             raise context.source.error(f"column {position + 1} of {node.key.upper()}: {problem}", node) from None
         nullable = any(scalar.type.nullable for scalar in scalars)
         var = context.fresh(column.name, scalars[0].type.with_nullable(nullable))

@@ -12,7 +12,7 @@ from sqlglot import exp
 from viewlet.errors import Span, SqlError, UnsupportedError
 
 
-class Mismatch(Exception):
+class MismatchError(Exception):
     """Types or arguments do not fit; the binder turns it into a `SqlError` at the node it was binding."""
 
 

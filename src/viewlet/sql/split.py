@@ -1,6 +1,6 @@
 """Splitting a script at its semicolons, and the few words of ours the parser does not know.
 
-`CREATE STREAM` and `CREATE STATIC TABLE` are rewritten to `CREATE TABLE` of the same length, so that positions stay right.
+`CREATE STREAM` and `CREATE STATIC TABLE` are rewritten to `CREATE TABLE` of the same length: positions stay right.
 """
 
 from __future__ import annotations
@@ -51,10 +51,22 @@ def split_statements(sql: str) -> Iterator[RawStatement]:
 
 
 def _statement(sql: str, tokens: list[Token]) -> RawStatement:
+    if tokens[0].text.upper() == "EXPLAIN" and len(tokens) == 2:
+        return _explained(sql, tokens)
     start, end = tokens[0].start, tokens[-1].end + 1
     words = tuple(token.text.upper() for token in tokens)
     positions = tuple((token.start - start, token.end + 1 - start) for token in tokens)
     return RawStatement(Source(sql, start, sql[start:end]), words, positions)
+
+
+def _explained(sql: str, tokens: list[Token]) -> RawStatement:
+    """EXPLAIN and what follows it, which the tokenizer hands over as one piece of text."""
+    (head, rest), start = tokens, tokens[0].start
+    inner = tokenize(sql[rest.start : rest.end + 1])
+    shift = rest.start - start
+    words = ("EXPLAIN", *(token.text.upper() for token in inner))
+    positions = tuple((token.start + shift, token.end + 1 + shift) for token in inner)
+    return RawStatement(Source(sql, start, sql[start : rest.end + 1]), words, ((0, head.end + 1 - start), *positions))
 
 
 def tokenize(sql: str) -> list[Token]:

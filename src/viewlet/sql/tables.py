@@ -84,7 +84,6 @@ def _checked_column(test: exp.Expression, source: Source) -> str:
     """The column of CHECK (column >= 0), the one check that views can profit from."""
     while isinstance(test, exp.Paren):
         test = test.this
-    if isinstance(test, exp.GTE) and isinstance(test.this, exp.Column) and isinstance(test.expression, exp.Literal):
-        if str(test.expression.this) == "0":
-            return name_of(test.this.this)
+    if isinstance(test, exp.GTE) and isinstance(test.this, exp.Column) and test.expression.sql() == "0":
+        return name_of(test.this.this)
     raise source.unsupported(f"CHECK ({test.sql('duckdb')})", test, "only CHECK (column >= 0)")
