@@ -89,7 +89,7 @@ class Database:
         rng = random.Random(seed)
         self.catalog = tables()
         self.duck = duckdb.connect()
-        self.duck.execute("SET ieee_floating_point_ops = false")  # division by zero is NULL
+        self.duck.execute("SET ieee_floating_point_ops = false; SET error_on_division_by_zero = false")
         self.duck.execute(SCHEMA)
         self.state = State({})
         relations = {}

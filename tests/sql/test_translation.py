@@ -91,13 +91,15 @@ QUERIES = [
     "SELECT VAR_SAMP(a) AS v, VAR_POP(d) AS p, STDDEV(b) AS s, STDDEV_POP(x) AS q, VARIANCE(x) AS w "
     "FROM r JOIN s USING (a)",
     "SELECT a, VAR_POP(b) AS v, STDDEV_SAMP(d) AS s FROM r GROUP BY a",
-    "SELECT SUM(b) FILTER (WHERE a > 1) AS s, COUNT(*) FILTER (WHERE d IS NULL) AS c, MIN(b) FILTER (WHERE a = 2) AS m FROM r",
+    "SELECT SUM(b) FILTER (WHERE a > 1) AS s, COUNT(*) FILTER (WHERE d IS NULL) AS c, "
+    "MIN(b) FILTER (WHERE a = 2) AS m FROM r",
     "SELECT a, AVG(b) FILTER (WHERE d > 1) AS v, COUNT(DISTINCT t) FILTER (WHERE b > 0) AS c FROM r GROUP BY a",
     "SELECT BOOL_AND(ok) AS e, BOOL_OR(ok) AS s, COUNT_IF(ok) AS n FROM u",
     "SELECT a, BOOL_AND(ok) AS e, BOOL_OR(ok) AS s FROM u GROUP BY a",
     "SELECT SUM(CASE WHEN a > 1 THEN d ELSE 0 END) AS s, 100.0 * SUM(b) / COUNT(*) AS p FROM r",
     "SELECT MAX(n) AS m FROM (SELECT a, COUNT(*) AS n FROM r GROUP BY a) AS q",
-    "SELECT n, COUNT(*) AS k FROM (SELECT r.b, COUNT(s.c) AS n FROM r LEFT JOIN s ON r.a = s.a GROUP BY r.b) AS q GROUP BY n",
+    "SELECT n, COUNT(*) AS k FROM (SELECT r.b, COUNT(s.c) AS n FROM r LEFT JOIN s ON r.a = s.a GROUP BY r.b) AS q "
+    "GROUP BY n",
     "SELECT r.a, s.a AS sa, COUNT(*) AS n FROM r FULL JOIN s ON r.a = s.a GROUP BY r.a, s.a",
     "SELECT a, t, COUNT(*) AS n FROM r GROUP BY ALL",
     "SELECT MIN(ok) AS lo, MAX(x) AS hi FROM u, s",
@@ -128,7 +130,8 @@ QUERIES = [
     "SELECT SUM((SELECT COUNT(*) FROM s WHERE s.a = r.a)) AS n FROM r",
     "SELECT (SELECT COUNT(*) FROM s WHERE s.a = r.a) AS k, COUNT(*) AS n FROM r "
     "GROUP BY (SELECT COUNT(*) FROM s WHERE s.a = r.a)",
-    "SELECT a FROM r WHERE b < (SELECT COUNT(*) FROM s WHERE s.a = r.a AND s.c > (SELECT MIN(u.b) FROM u WHERE u.a = r.b))",
+    "SELECT a FROM r WHERE b < (SELECT COUNT(*) FROM s WHERE s.a = r.a AND s.c > "
+    "(SELECT MIN(u.b) FROM u WHERE u.a = r.b))",
     "SELECT a FROM r WHERE EXISTS (SELECT a FROM s GROUP BY a HAVING COUNT(*) > r.b)",
     "SELECT a FROM r WHERE a IN (SELECT a FROM s GROUP BY a HAVING SUM(c) > 0)",
     "SELECT r.a, r.b FROM r JOIN u ON r.b = (SELECT MAX(a) FROM s WHERE s.c = u.b)",

@@ -109,8 +109,8 @@ PARTS: dict[str, Callable[[datetime], int]] = {
 """What EXTRACT knows; Sunday is day 0 of the week, as in DuckDB."""
 
 
-def _midnight(moment: datetime, **fields: int) -> datetime:
-    return moment.replace(hour=0, minute=0, second=0, microsecond=0, **fields)
+def _midnight(moment: datetime, month: int | None = None, day: int | None = None) -> datetime:
+    return datetime(moment.year, month or moment.month, day or moment.day)
 
 
 TRUNCATIONS: dict[str, Callable[[datetime], datetime]] = {

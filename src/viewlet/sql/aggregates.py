@@ -23,10 +23,10 @@ from viewlet.sql.context import Context
 from viewlet.sql.scalars import ScalarBinder
 from viewlet.sql.scope import Scope
 from viewlet.sql.source import MismatchError
-from viewlet.types import BIGINT, BOOLEAN, DOUBLE, MAX_DECIMAL_DIGITS, VARCHAR, Kind, SqlType, decimal
+from viewlet.types import BIGINT, BOOLEAN, COUNT, DOUBLE, MAX_DECIMAL_DIGITS, VARCHAR, Kind, SqlType, decimal
 
 _ZERO = coerce.constant(0, BIGINT)
-_VARIANCES: dict[type[exp.Expression], str] = {
+_VARIANCES: dict[type[exp.Expr], str] = {
     exp.Variance: "var_samp",
     exp.VariancePop: "var_pop",
     exp.Stddev: "stddev_samp",
@@ -54,10 +54,10 @@ class Aggregates:
         self.keys = keys
         self.grouped = grouped
         self.lifts: list[Expr] = []
-        self._arguments: dict[tuple[exp.Expression | None, exp.Expression | None], Argument] = {}
+        self._arguments: dict[tuple[exp.Expr | None, exp.Expr | None], Argument] = {}
         self._known: dict[object, Scalar] = {}
 
-    def translate(self, node: exp.Expression) -> Scalar:
+    def translate(self, node: exp.Expr) -> Scalar:
         """The value of an aggregate call, as a scalar over lifted variables."""
         condition = None
         call = node
@@ -88,7 +88,7 @@ class Aggregates:
         except MismatchError as problem:
             raise self.context.source.error(str(problem), node) from None
 
-    def _argument(self, operand: exp.Expression | None, condition: exp.Expression | None) -> Argument:
+    def _argument(self, operand: exp.Expr | None, condition: exp.Expr | None) -> Argument:
         key = (operand, condition)
         if key not in self._arguments:
             binder = ScalarBinder(self.context, self.scope, "inside another aggregate")
@@ -101,7 +101,7 @@ class Aggregates:
 
     def rows(self, *factors: Expr) -> Scalar:
         """The number of rows of the group that pass the factors."""
-        return self._lift("count", coerce.BIGINT.with_nullable(False), *factors)
+        return self._lift("count", COUNT, *factors)
 
     def present(self, argument: Argument) -> Scalar:
         """The number of rows where the argument is not NULL."""
@@ -176,7 +176,7 @@ def sum_type(type: SqlType) -> SqlType:
     return DOUBLE
 
 
-def _numeric(call: exp.Expression, argument: Argument) -> Argument:
+def _numeric(call: exp.Expr, argument: Argument) -> Argument:
     if argument.value.type.kind is Kind.NULL:
         return Argument(argument.factors, coerce.cast_to(argument.value, BIGINT), argument.filtered)
     if not argument.value.type.is_numeric:
@@ -184,13 +184,13 @@ def _numeric(call: exp.Expression, argument: Argument) -> Argument:
     return argument
 
 
-def _count(aggregates: Aggregates, call: exp.Expression, argument: Argument, distinct: bool) -> Scalar:
+def _count(aggregates: Aggregates, call: exp.Expr, argument: Argument, distinct: bool) -> Scalar:
     if distinct:
         return aggregates.lift_distinct("count", argument, BIGINT, weigh=False)
     return aggregates.present(argument)
 
 
-def _sum(aggregates: Aggregates, call: exp.Expression, argument: Argument, distinct: bool) -> Scalar:
+def _sum(aggregates: Aggregates, call: exp.Expr, argument: Argument, distinct: bool) -> Scalar:
     argument = _numeric(call, argument)
     type = sum_type(argument.value.type)
     if distinct:
@@ -200,7 +200,7 @@ def _sum(aggregates: Aggregates, call: exp.Expression, argument: Argument, disti
     return aggregates.unless_empty(argument, total)
 
 
-def _avg(aggregates: Aggregates, call: exp.Expression, argument: Argument, distinct: bool) -> Scalar:
+def _avg(aggregates: Aggregates, call: exp.Expr, argument: Argument, distinct: bool) -> Scalar:
     argument = _numeric(call, argument)
     type = sum_type(argument.value.type)
     if distinct:
@@ -212,13 +212,13 @@ def _avg(aggregates: Aggregates, call: exp.Expression, argument: Argument, disti
     return coerce.strict("avg", total, count, type=DOUBLE, may_be_null=not aggregates.never_empty(argument))
 
 
-def _extreme(aggregates: Aggregates, call: exp.Expression, argument: Argument, distinct: bool) -> Scalar:
+def _extreme(aggregates: Aggregates, call: exp.Expr, argument: Argument, distinct: bool) -> Scalar:
     if argument.value.type.kind is Kind.NULL:
         return coerce.null_of(VARCHAR)
     return aggregates.extreme(argument, Extreme.MIN if isinstance(call, exp.Min) else Extreme.MAX)
 
 
-def _variance(aggregates: Aggregates, call: exp.Expression, argument: Argument, distinct: bool) -> Scalar:
+def _variance(aggregates: Aggregates, call: exp.Expr, argument: Argument, distinct: bool) -> Scalar:
     if distinct:
         raise MismatchError(f"{_VARIANCES[type(call)]}(DISTINCT) is not supported")
     argument = _numeric(call, argument)
@@ -235,7 +235,7 @@ def _variance(aggregates: Aggregates, call: exp.Expression, argument: Argument, 
     )
 
 
-def _boolean(aggregates: Aggregates, call: exp.Expression, argument: Argument, distinct: bool) -> Scalar:
+def _boolean(aggregates: Aggregates, call: exp.Expr, argument: Argument, distinct: bool) -> Scalar:
     """bool_and: no FALSE was seen; bool_or: a TRUE was seen."""
     value = argument.value
     if value.type.kind is not Kind.BOOLEAN:
@@ -245,13 +245,13 @@ def _boolean(aggregates: Aggregates, call: exp.Expression, argument: Argument, d
     return aggregates.unless_empty(argument, coerce.comparison("=" if every else ">", seen, _ZERO))
 
 
-def _count_if(aggregates: Aggregates, call: exp.Expression, argument: Argument, distinct: bool) -> Scalar:
+def _count_if(aggregates: Aggregates, call: exp.Expr, argument: Argument, distinct: bool) -> Scalar:
     if argument.value.type.kind not in (BOOLEAN.kind, Kind.NULL):
         raise MismatchError(f"a condition is needed, not {argument.value.type}")
     return aggregates.rows(*argument.factors, Cond(argument.value))
 
 
-_HANDLERS: dict[type[exp.Expression], Callable[[Aggregates, exp.Expression, Argument, bool], Scalar]] = {
+_HANDLERS: dict[type[exp.Expr], Callable[[Aggregates, exp.Expr, Argument, bool], Scalar]] = {
     exp.Count: _count,
     exp.Sum: _sum,
     exp.Avg: _avg,

@@ -67,7 +67,7 @@ def _create(node: exp.Create, raw: RawStatement, catalog: Mapping[str, Table]) -
 
 def _create_view(node: exp.Create, raw: RawStatement, catalog: Mapping[str, Table]) -> CreateView:
     source = raw.source
-    columns: list[exp.Expression] = []
+    columns: list[exp.Expr] = []
     target = node.this
     if isinstance(target, exp.Schema):
         target, columns = target.this, target.expressions
@@ -110,7 +110,7 @@ def _select_text(node: exp.Create, raw: RawStatement) -> str:
         depth += (word == "(") - (word == ")")
         if word == "AS" and depth == 0:
             return raw.text_from(i + 1)
-    return node.expression.sql("duckdb")
+    return str(node.expression.sql("duckdb"))
 
 
 def _drop(node: exp.Drop, raw: RawStatement) -> Drop:

@@ -16,7 +16,7 @@ from viewlet.sql.scalars import ScalarBinder
 from viewlet.sql.subqueries import Want
 
 
-def bind_conditions(binder: ScalarBinder, node: exp.Expression) -> tuple[Expr, ...]:
+def bind_conditions(binder: ScalarBinder, node: exp.Expr) -> tuple[Expr, ...]:
     """The factors of a condition. A conjunct that is always true leaves none."""
     factors: list[Expr] = []
     for part in conjuncts(node):
@@ -30,7 +30,7 @@ def _is_true(scalar: object) -> bool:
     return isinstance(scalar, Const) and scalar.value is True
 
 
-def conjuncts(node: exp.Expression) -> Iterator[exp.Expression]:
+def conjuncts(node: exp.Expr) -> Iterator[exp.Expr]:
     """The parts of a conjunction, what all branches of an OR have in common among them."""
     node = _bare(node)
     if isinstance(node, exp.And):
@@ -42,13 +42,13 @@ def conjuncts(node: exp.Expression) -> Iterator[exp.Expression]:
         yield node
 
 
-def _bare(node: exp.Expression) -> exp.Expression:
+def _bare(node: exp.Expr) -> exp.Expr:
     while isinstance(node, exp.Paren):
         node = node.this
     return node
 
 
-def _common_and_rest(node: exp.Or) -> Iterator[exp.Expression]:
+def _common_and_rest(node: exp.Or) -> Iterator[exp.Expr]:
     """(a AND b) OR (a AND c) = a AND (b OR c); also in three-valued logic."""
     branches = [list(conjuncts(branch)) for branch in node.flatten()]
     common = [part for part in branches[0] if all(part in branch for branch in branches[1:])]
@@ -61,9 +61,9 @@ def _common_and_rest(node: exp.Or) -> Iterator[exp.Expression]:
         yield reduce(_either, (reduce(_both, rest) for rest in rests))
 
 
-def _both(a: exp.Expression, b: exp.Expression) -> exp.Expression:
+def _both(a: exp.Expr, b: exp.Expr) -> exp.Expr:
     return exp.And(this=a.copy(), expression=b.copy())
 
 
-def _either(a: exp.Expression, b: exp.Expression) -> exp.Expression:
+def _either(a: exp.Expr, b: exp.Expr) -> exp.Expr:
     return exp.Or(this=a.copy(), expression=b.copy())

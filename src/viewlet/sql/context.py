@@ -1,6 +1,6 @@
 """What the translation of one query carries along: its text, the catalogue, fresh names, and the way back in.
 
-Scalars contain subqueries and subqueries contain scalars; `translate` ties the knot without modules importing in a circle.
+Scalars contain subqueries and subqueries contain scalars; `translate` ties the knot without a circle of imports.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from viewlet.types import COUNT, SqlType, Table
 class Context:
     source: Source
     catalog: Mapping[str, Table]
-    translate: Callable[[exp.Expression, Scope, Context], Relation]
+    translate: Callable[[exp.Expr, Scope, Context], Relation]
     names: Names = field(default_factory=Names)
     tables_read: set[str] = field(default_factory=set)
 
     def fresh(self, name: str, type: SqlType) -> Var:
         return Var(self.names.name(name), type)
 
-    def query(self, node: exp.Expression, scope: Scope) -> Relation:
+    def query(self, node: exp.Expr, scope: Scope) -> Relation:
         """Translates a query nested in `scope`."""
         return self.translate(node, scope, self)
 

@@ -23,8 +23,8 @@ from viewlet.types import (
     decimal,
 )
 
-_T = exp.DataType.Type
-_PLAIN: dict[exp.DataType.Type, SqlType] = {
+_T = exp.DType
+_PLAIN: dict[exp.DType, SqlType] = {
     _T.BOOLEAN: BOOLEAN,
     _T.SMALLINT: SMALLINT,
     _T.INT: INTEGER,
@@ -45,7 +45,7 @@ _WORDS: dict[str, SqlType] = {"long": BIGINT, "int8": BIGINT, "short": SMALLINT,
 DEFAULT_DECIMAL = (18, 3)
 
 
-def to_sql_type(node: exp.DataType, source: Source, around: exp.Expression) -> SqlType:
+def to_sql_type(node: exp.DataType, source: Source, around: exp.Expr) -> SqlType:
     """The scalar type a type name stands for; `around` is the node an error points at."""
     kind = node.this
     if kind in _PLAIN:
@@ -62,7 +62,7 @@ def to_sql_type(node: exp.DataType, source: Source, around: exp.Expression) -> S
     )
 
 
-def _decimal(node: exp.DataType, source: Source, around: exp.Expression) -> SqlType:
+def _decimal(node: exp.DataType, source: Source, around: exp.Expr) -> SqlType:
     sizes = [int(str(size.this.this)) for size in node.expressions]
     precision, scale = DEFAULT_DECIMAL if not sizes else (sizes[0], sizes[1] if len(sizes) > 1 else 0)
     if not (1 <= precision <= MAX_DECIMAL_DIGITS and 0 <= scale <= precision):

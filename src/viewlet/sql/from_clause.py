@@ -1,7 +1,7 @@
 """FROM: tables, derived tables and joins as one flat product.
 
-A table is an atom over fresh variables, one per column; a derived table contributes its own factors, because bags of rows
-multiply; an inner join adds its conditions. A comma starts a new chain of joins: JOIN binds tighter.
+A table is an atom over fresh variables, one per column; a derived table contributes its own factors, because bags of
+rows multiply; an inner join adds its conditions. A comma starts a new chain of joins: JOIN binds tighter.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from viewlet.sql.scalars import ScalarBinder
 from viewlet.sql.scope import Field, Item, Relation, Scope, unknown
 from viewlet.sql.source import MismatchError, name_of
 
-_UNSUPPORTED_ITEMS: dict[type[exp.Expression], str] = {
+_UNSUPPORTED_ITEMS: dict[type[exp.Expr], str] = {
     exp.Lateral: "LATERAL",
     exp.Unnest: "UNNEST",
     exp.Pivot: "PIVOT",
@@ -46,19 +46,19 @@ def _is_comma(join: exp.Join) -> bool:
     return not any(join.args.get(key) for key in ("on", "using", "kind", "side", "method"))
 
 
-def _cross(left: Item, right: Item, node: exp.Expression, context: Context) -> Item:
+def _cross(left: Item, right: Item, node: exp.Expr, context: Context) -> Item:
     _check_names(left, right, node, context)
     return Item(left.factors + right.factors, left.fields + right.fields)
 
 
-def _check_names(left: Item, right: Item, node: exp.Expression, context: Context) -> None:
+def _check_names(left: Item, right: Item, node: exp.Expr, context: Context) -> None:
     twice = left.tables & right.tables
     if twice:
         where = node.this if isinstance(node, exp.Join | exp.From) else node
         raise context.source.error(f"table name '{min(twice)}' is used twice: give one an alias", where)
 
 
-def _item(node: exp.Expression, scope: Scope, context: Context) -> Item:
+def _item(node: exp.Expr, scope: Scope, context: Context) -> Item:
     if type(node) in _UNSUPPORTED_ITEMS:
         raise context.source.unsupported(_UNSUPPORTED_ITEMS[type(node)], node)
     if node.args.get("sample") is not None or isinstance(node, exp.TableSample):
@@ -109,7 +109,7 @@ def _table(node: exp.Table, scope: Scope, context: Context) -> Item:
     return Item((Rel(name, args),), fields)
 
 
-def _derived(node: exp.Expression, scope: Scope, context: Context) -> Item:
+def _derived(node: exp.Expr, scope: Scope, context: Context) -> Item:
     """A subquery in FROM does not see its neighbours, only the blocks around."""
     if isinstance(node, exp.Values):
         relation = context.query(node, scope)
@@ -118,7 +118,7 @@ def _derived(node: exp.Expression, scope: Scope, context: Context) -> Item:
     return _aliased(relation, node, None, context)
 
 
-def _aliased(relation: Relation, node: exp.Expression, default: str | None, context: Context) -> Item:
+def _aliased(relation: Relation, node: exp.Expr, default: str | None, context: Context) -> Item:
     alias = node.args.get("alias")
     table = name_of(alias.this) if alias is not None and alias.this is not None else default
     names = _column_names(node, [column.name for column in relation.columns], context)
@@ -126,7 +126,7 @@ def _aliased(relation: Relation, node: exp.Expression, default: str | None, cont
     return Item(relation.factors, fields)
 
 
-def _column_names(node: exp.Expression, names: list[str], context: Context) -> list[str]:
+def _column_names(node: exp.Expr, names: list[str], context: Context) -> list[str]:
     """The names an alias list gives: t(a, b) names the first two columns."""
     alias = node.args.get("alias")
     given = [name_of(column) for column in (alias.args.get("columns") or [])] if alias is not None else []
@@ -188,7 +188,7 @@ def _shared_columns(left: Item, right: Item, join: exp.Join, context: Context) -
     using = join.args.get("using")
     if using is None:
         names = [name for name in dict.fromkeys(left_names) if name in right_names]
-        where: list[exp.Expression] = [join.this] * len(names)
+        where: list[exp.Expr] = [join.this] * len(names)
     else:
         names, where = [name_of(column) for column in using], list(using)
     for name, node in zip(names, where, strict=True):

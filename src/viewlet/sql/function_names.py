@@ -7,22 +7,22 @@ from typing import Any
 
 from sqlglot import exp
 
-Arguments = Callable[[Any], list[exp.Expression]]
+Arguments = Callable[[Any], list[exp.Expr]]
 
 
 def _arguments(*keys: str) -> Arguments:
     return lambda node: [node.args[key] for key in keys if node.args.get(key) is not None]
 
 
-def _all(node: exp.Expression) -> list[exp.Expression]:
-    first = [node.this] if isinstance(node.this, exp.Expression) else []
+def _all(node: exp.Expr) -> list[exp.Expr]:
+    first = [node.this] if isinstance(node.this, exp.Expr) else []
     return [*first, *node.expressions]
 
 
 _THIS = _arguments("this")
 _PAIR = _arguments("this", "expression")
 
-FUNCTION_NODES: dict[type[exp.Expression], tuple[str, Arguments]] = {
+FUNCTION_NODES: dict[type[exp.Expr], tuple[str, Arguments]] = {
     exp.Coalesce: ("coalesce", _all),
     exp.Nullif: ("nullif", _PAIR),
     exp.Least: ("least", _all),
@@ -66,7 +66,7 @@ FUNCTION_NODES: dict[type[exp.Expression], tuple[str, Arguments]] = {
     exp.Second: ("second", _THIS),
 }
 
-UNSUPPORTED_NODES: dict[type[exp.Expression], str] = {
+UNSUPPORTED_NODES: dict[type[exp.Expr], str] = {
     exp.Array: "an array",
     exp.Bracket: "a subscript",
     exp.Struct: "a struct",

@@ -40,7 +40,7 @@ class Interval:
         return Interval(strict("neg", self.months, type=BIGINT), strict("neg", self.microseconds, type=BIGINT))
 
 
-def read_interval(node: exp.Interval, bind: Callable[[exp.Expression], Scalar]) -> Interval:
+def read_interval(node: exp.Interval, bind: Callable[[exp.Expr], Scalar]) -> Interval:
     amount, unit = node.this, node.args.get("unit")
     if unit is None and isinstance(amount, exp.Literal):
         return _from_text(str(amount.this))

@@ -16,7 +16,7 @@ from viewlet.sql.tables import table_name
 from viewlet.types import Column, Table, TableKind
 
 
-def bind_modify(node: exp.Expression, source: Source, catalog: Mapping[str, Table]) -> Modify:
+def bind_modify(node: exp.Expr, source: Source, catalog: Mapping[str, Table]) -> Modify:
     if isinstance(node, exp.Insert):
         return _insert(node, source, catalog)
     if isinstance(node, exp.Delete):
@@ -25,7 +25,7 @@ def bind_modify(node: exp.Expression, source: Source, catalog: Mapping[str, Tabl
     return _update(node, source, catalog)
 
 
-def _target(node: exp.Expression, source: Source, catalog: Mapping[str, Table]) -> Table:
+def _target(node: exp.Expr, source: Source, catalog: Mapping[str, Table]) -> Table:
     name = table_name(node, source)
     if name not in catalog:
         raise source.error(unknown("table", name, catalog), node)
@@ -34,13 +34,13 @@ def _target(node: exp.Expression, source: Source, catalog: Mapping[str, Table]) 
     return catalog[name]
 
 
-def _refuse(node: exp.Expression, source: Source, *clauses: str) -> None:
+def _refuse(node: exp.Expr, source: Source, *clauses: str) -> None:
     for clause in clauses:
         if node.args.get(clause):
             where = node.args[clause]
             raise source.unsupported(
                 f"{node.key.upper()} with {clause.strip('_').upper()}",
-                where if isinstance(where, exp.Expression) else None,
+                where if isinstance(where, exp.Expr) else None,
             )
 
 
@@ -65,7 +65,7 @@ def _insert(node: exp.Insert, source: Source, catalog: Mapping[str, Table]) -> M
     return Modify("insert", table.name, inserted_sql=sql, sql=source.text)
 
 
-def _with_clause(node: exp.Expression, rows: exp.Expression) -> exp.Expression:
+def _with_clause(node: exp.Expr, rows: exp.Expr) -> exp.Expr:
     """WITH in front of INSERT belongs to the query of the rows."""
     rows = rows.copy()
     clause = node.args.get("with_")
@@ -74,15 +74,16 @@ def _with_clause(node: exp.Expression, rows: exp.Expression) -> exp.Expression:
     return rows
 
 
-def _check_width(rows: exp.Expression, width: int, source: Source) -> None:
+def _check_width(rows: exp.Expr, width: int, source: Source) -> None:
     if isinstance(rows, exp.Values):
         for row in rows.expressions:
             count = len(row.expressions) if isinstance(row, exp.Tuple) else 1
             if count != width:
                 raise source.error(f"{count} values for {width} columns", row)
-    elif isinstance(rows, exp.Select) and not any(column.is_star for column in rows.selects):
-        if len(rows.selects) != width:
-            raise source.error(f"{len(rows.selects)} values for {width} columns", rows)
+        return
+    columns = rows.selects if isinstance(rows, exp.Select) else []
+    if columns and len(columns) != width and not any(column.is_star for column in columns):
+        raise source.error(f"{len(columns)} values for {width} columns", rows)
 
 
 def _delete(node: exp.Delete, source: Source, catalog: Mapping[str, Table]) -> Modify:
@@ -109,7 +110,7 @@ def _update(node: exp.Update, source: Source, catalog: Mapping[str, Table]) -> M
     return Modify("update", table.name, deleted_sql=old, inserted_sql=new, sql=source.text)
 
 
-def _select(table: Table, changes: Mapping[str, str], node: exp.Expression) -> str:
+def _select(table: Table, changes: Mapping[str, str], node: exp.Expr) -> str:
     """The rows of the table that WHERE picks, with some columns replaced."""
     cells = [_cast(changes[c.name], c) if c.name in changes else quoted(c.name) for c in table.columns]
     alias = f" AS {node.this.args['alias'].sql('duckdb')}" if node.this.alias else ""

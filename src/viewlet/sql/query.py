@@ -19,7 +19,7 @@ from viewlet.types import Table
 
 
 def translate_to_query(
-    node: exp.Expression, source: Source, catalog: Mapping[str, Table], names: Sequence[str] = ()
+    node: exp.Expr, source: Source, catalog: Mapping[str, Table], names: Sequence[str] = ()
 ) -> tuple[Query, frozenset[str]]:
     """The query of a view, and the names of the tables it reads; `names` rename its first columns."""
     context = Context(source, catalog, translate_nested)
@@ -34,7 +34,7 @@ def translate_to_query(
     return _assemble(block, limit, offset, context), frozenset(context.tables_read)
 
 
-def translate_nested(node: exp.Expression, scope: Scope, context: Context) -> Relation:
+def translate_nested(node: exp.Expr, scope: Scope, context: Context) -> Relation:
     """A query inside another one: its order means nothing, and a limit has no place."""
     node = _unwrap(node)
     for clause in ("limit", "offset"):
@@ -45,7 +45,7 @@ def translate_nested(node: exp.Expression, scope: Scope, context: Context) -> Re
     return _translate(node, _with_ctes(node, scope, context), context, None).relation
 
 
-def _unwrap(node: exp.Expression) -> exp.Expression:
+def _unwrap(node: exp.Expr) -> exp.Expr:
     """The query inside parentheses that carry nothing of their own."""
     while isinstance(node, exp.Subquery | exp.Paren) and not any(
         node.args.get(key) for key in ("order", "limit", "offset", "with_")
@@ -54,7 +54,7 @@ def _unwrap(node: exp.Expression) -> exp.Expression:
     return node
 
 
-def _with_ctes(node: exp.Expression, scope: Scope, context: Context) -> Scope:
+def _with_ctes(node: exp.Expr, scope: Scope, context: Context) -> Scope:
     clause = node.args.get("with_")
     if clause is None:
         return scope
@@ -71,7 +71,7 @@ def _with_ctes(node: exp.Expression, scope: Scope, context: Context) -> Scope:
     return scope
 
 
-def _translate(node: exp.Expression, scope: Scope, context: Context, order: exp.Expression | None) -> Block:
+def _translate(node: exp.Expr, scope: Scope, context: Context, order: exp.Expr | None) -> Block:
     if isinstance(node, exp.Select):
         return translate_select(node, scope, context, order)
     if isinstance(node, exp.SetOperation):
@@ -82,13 +82,11 @@ def _translate(node: exp.Expression, scope: Scope, context: Context, order: exp.
         relation = translate_nested(node.this, scope, context)
     else:
         raise context.source.error("a SELECT is expected", node)
-    keys = []
-    for ordered in order.expressions if order is not None else []:
-        keys.append(sort_key(ordered, _column_of(ordered.this, relation, context)))
-    return Block(relation, tuple(keys))
+    items = order.expressions if order is not None else []
+    return Block(relation, tuple(sort_key(item, _column_of(item.this, relation, context)) for item in items))
 
 
-def _column_of(node: exp.Expression, relation: Relation, context: Context) -> Scalar:
+def _column_of(node: exp.Expr, relation: Relation, context: Context) -> Scalar:
     """What ORDER BY names after a set operation: a column of the result."""
     fields = tuple(column.name for column in relation.columns)
     if isinstance(node, exp.Literal) and str(node.this).isdigit() and 1 <= int(str(node.this)) <= len(fields):
@@ -110,11 +108,11 @@ def _values(node: exp.Values, scope: Scope, context: Context) -> Relation:
     return _translate(query, scope, context, None).relation
 
 
-def _alias(cell: exp.Expression, position: int) -> exp.Expression:
+def _alias(cell: exp.Expr, position: int) -> exp.Expr:
     return exp.Alias(this=cell, alias=exp.Identifier(this=f"col{position}"))
 
 
-def _limits(node: exp.Expression, context: Context) -> tuple[int | None, int]:
+def _limits(node: exp.Expr, context: Context) -> tuple[int | None, int]:
     limit, offset = node.args.get("limit"), node.args.get("offset")
     if limit is not None and limit.args.get("limit_options") is not None:
         options = limit.args["limit_options"]
@@ -127,14 +125,14 @@ def _limits(node: exp.Expression, context: Context) -> tuple[int | None, int]:
     )
 
 
-def _row_count(node: exp.Expression, context: Context) -> int:
+def _row_count(node: exp.Expr, context: Context) -> int:
     scalar = ScalarBinder(context, Scope(), "in LIMIT").bind(node)
     if isinstance(scalar, Const) and scalar.type.is_integer and isinstance(scalar.value, int) and scalar.value >= 0:
         return scalar.value
     raise context.source.error("LIMIT and OFFSET take a whole number", node)
 
 
-def _check_names(relation: Relation, node: exp.Expression, context: Context) -> None:
+def _check_names(relation: Relation, node: exp.Expr, context: Context) -> None:
     names = [column.name for column in relation.columns]
     for name in names:
         if names.count(name) > 1:

@@ -2,8 +2,8 @@
 
     R(a, b) * {a > x}   ->   R(a_2, b_2) * {a_2 > x}
 
-Every atom, lift and extremum of a translated query binds its variables for the first time, so that what is bound inside,
-at any depth, is exactly what has to be renamed; all other variables belong to the context.
+Every atom, lift and extremum of a translated query binds its variables for the first time, so that what is bound
+inside, at any depth, is exactly what has to be renamed; all other variables belong to the context.
 """
 
 from __future__ import annotations

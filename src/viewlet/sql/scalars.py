@@ -1,7 +1,7 @@
 """Binding scalar expressions: names become variables, operators and functions become typed calls.
 
-A subquery inside an expression becomes lifts, collected in `prelude`: factors that go before the condition or column that
-uses them.
+A subquery inside an expression becomes lifts, collected in `prelude`: factors that go before the condition or column
+that uses them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from viewlet.sql.source import MismatchError, name_of
 from viewlet.sql.subqueries import Want, exists_subquery, in_subquery, quantified, scalar_subquery
 from viewlet.types import BOOLEAN, DOUBLE, NULL, VARCHAR, Kind, decimal
 
-COMPARISONS: dict[type[exp.Expression], str] = {
+COMPARISONS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",
     exp.NEQ: "<>",
     exp.LT: "<",
@@ -31,7 +31,7 @@ COMPARISONS: dict[type[exp.Expression], str] = {
     exp.GT: ">",
     exp.GTE: ">=",
 }
-ARITHMETIC: dict[type[exp.Expression], str] = {
+ARITHMETIC: dict[type[exp.Expr], str] = {
     exp.Add: "+",
     exp.Sub: "-",
     exp.Mul: "*",
@@ -49,7 +49,7 @@ class ScalarBinder:
         context: Context,
         scope: Scope,
         forbidden: str = "here",
-        aliases: dict[str, exp.Expression] | None = None,
+        aliases: dict[str, exp.Expr] | None = None,
     ) -> None:
         self.context = context
         self.scope = scope
@@ -57,7 +57,7 @@ class ScalarBinder:
         self.aliases = aliases or {}
         self.prelude: list[Expr] = []
 
-    def bind(self, node: exp.Expression, want: Want = Want.EXACT) -> Scalar:
+    def bind(self, node: exp.Expr, want: Want = Want.EXACT) -> Scalar:
         """The scalar of an expression. `want` says which outcome of a condition matters, the others may blur."""
         handler = HANDLERS.get(type(node))
         try:
@@ -69,7 +69,7 @@ class ScalarBinder:
         except (MismatchError, DataError) as problem:
             raise self.context.source.error(str(problem), node) from None
 
-    def condition(self, node: exp.Expression, want: Want = Want.TRUE) -> Scalar:
+    def condition(self, node: exp.Expr, want: Want = Want.TRUE) -> Scalar:
         scalar = self.bind(node, want)
         if scalar.type.kind is Kind.VARCHAR or scalar.type.kind not in (Kind.BOOLEAN, Kind.NULL):
             raise self.context.source.error(f"a condition is needed, not {scalar.type}", node)
@@ -105,10 +105,10 @@ class ScalarBinder:
         finally:
             self.aliases[name] = meaning
 
-    def aggregate(self, node: exp.Expression) -> Scalar:
+    def aggregate(self, node: exp.Expr) -> Scalar:
         raise self.context.source.error(f"an aggregate is not allowed {self.forbidden}", node)
 
-    def function(self, node: exp.Expression) -> Scalar:
+    def function(self, node: exp.Expr) -> Scalar:
         source = self.context.source
         if type(node) in UNSUPPORTED_NODES:
             raise source.unsupported(UNSUPPORTED_NODES[type(node)], node)
@@ -128,7 +128,7 @@ class ScalarBinder:
         return build(*(self.bind(argument) for argument in arguments))
 
 
-def _title(node: exp.Expression) -> str:
+def _title(node: exp.Expr) -> str:
     if isinstance(node, exp.Func):
         return f"function {node.sql_name().lower()}()"
     return f"'{node.sql('duckdb')}'"
@@ -236,7 +236,7 @@ def membership(value: Scalar, members: Sequence[Scalar]) -> Scalar:
     return coerce.disjunction(lookup, *rest) if rest else lookup
 
 
-def _like(binder: ScalarBinder, node: exp.Expression, want: Want) -> Scalar:
+def _like(binder: ScalarBinder, node: exp.Expr, want: Want) -> Scalar:
     escape: list[Scalar] = []
     like = node
     if isinstance(node, exp.Escape):
@@ -262,7 +262,7 @@ def _arithmetic(binder: ScalarBinder, node: exp.Binary, want: Want) -> Scalar:
     return dates if dates is not None else coerce.arithmetic(op, a, b)
 
 
-def _date_shift(binder: ScalarBinder, node: exp.Expression, want: Want) -> Scalar:
+def _date_shift(binder: ScalarBinder, node: exp.Expr, want: Want) -> Scalar:
     """DATE_ADD(d, INTERVAL ...) and DATE_SUB."""
     amount = node.expression
     if not isinstance(amount, exp.Interval):
@@ -304,7 +304,7 @@ def _extract(binder: ScalarBinder, node: exp.Extract, want: Want) -> Scalar:
     return builtins.extract(str(node.this.name), binder.bind(node.expression))
 
 
-def _date_trunc(binder: ScalarBinder, node: exp.Expression, want: Want) -> Scalar:
+def _date_trunc(binder: ScalarBinder, node: exp.Expr, want: Want) -> Scalar:
     return builtins.date_trunc(str(node.args["unit"].name), binder.bind(node.this))
 
 
@@ -326,7 +326,7 @@ def _trim(binder: ScalarBinder, node: exp.Trim, want: Want) -> Scalar:
     return build(*(binder.bind(part) for part in (node.this, *characters)))
 
 
-def _subquery(binder: ScalarBinder, node: exp.Expression, want: Want) -> Scalar:
+def _subquery(binder: ScalarBinder, node: exp.Expr, want: Want) -> Scalar:
     return scalar_subquery(binder, node)
 
 
@@ -334,7 +334,7 @@ def _exists(binder: ScalarBinder, node: exp.Exists, want: Want) -> Scalar:
     return exists_subquery(binder, node)
 
 
-def _aggregate(binder: ScalarBinder, node: exp.Expression, want: Want) -> Scalar:
+def _aggregate(binder: ScalarBinder, node: exp.Expr, want: Want) -> Scalar:
     return binder.aggregate(node)
 
 
@@ -342,7 +342,7 @@ def _window(binder: ScalarBinder, node: exp.Window, want: Want) -> Scalar:
     raise binder.context.source.unsupported("window function", node, "aggregate with GROUP BY instead")
 
 
-HANDLERS: dict[type[exp.Expression], Handler] = {
+HANDLERS: dict[type[exp.Expr], Handler] = {
     exp.Literal: _literal,
     exp.Column: _column,
     exp.Paren: _paren,

@@ -65,7 +65,7 @@ class Relation:
 class Cte:
     """A common table expression, translated anew wherever it is used, in the scope it was defined in."""
 
-    query: exp.Expression
+    query: exp.Expr
     columns: tuple[str, ...]
     scope: Scope
 

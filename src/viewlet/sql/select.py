@@ -64,15 +64,15 @@ class GroupedBinder(ScalarBinder):
         context: Context,
         scope: GroupScope,
         aggregates: Aggregates,
-        key_nodes: list[tuple[exp.Expression, Var]],
-        aliases: dict[str, exp.Expression],
+        key_nodes: list[tuple[exp.Expr, Var]],
+        aliases: dict[str, exp.Expr],
     ) -> None:
         super().__init__(context, scope, aliases=aliases)
         self.keys = scope.keys
         self.aggregates = aggregates
         self.key_nodes = key_nodes
 
-    def bind(self, node: exp.Expression, want: Want = Want.EXACT) -> Scalar:
+    def bind(self, node: exp.Expr, want: Want = Want.EXACT) -> Scalar:
         for key_node, var in self.key_nodes:
             if node == key_node:
                 return var
@@ -82,7 +82,7 @@ class GroupedBinder(ScalarBinder):
                 return self.keys[plain]
         return super().bind(node, want)
 
-    def _is_composite(self, node: exp.Expression) -> bool:
+    def _is_composite(self, node: exp.Expr) -> bool:
         """It may be a key written differently: an expression over columns of the body."""
         if not self.key_nodes or isinstance(node, exp.Column | exp.Literal | exp.Paren | exp.Interval | exp.Query):
             return False
@@ -93,11 +93,11 @@ class GroupedBinder(ScalarBinder):
         own = Scope(self.scope.fields)
         return bool(columns) and all(own.own(column, self.context.source) is not None for column in columns)
 
-    def aggregate(self, node: exp.Expression) -> Scalar:
+    def aggregate(self, node: exp.Expr) -> Scalar:
         return self.aggregates.translate(node)
 
 
-def translate_select(select: exp.Select, scope: Scope, context: Context, order: exp.Expression | None = None) -> Block:
+def translate_select(select: exp.Select, scope: Scope, context: Context, order: exp.Expr | None = None) -> Block:
     """Translates a block in the scope around it."""
     _check_clauses(select, context)
     item = translate_from(select, scope, context)
@@ -121,7 +121,7 @@ def _check_clauses(select: exp.Select, context: Context) -> None:
         node = select.args.get(clause)
         if node:
             first = node[0] if isinstance(node, list) else node
-            raise context.source.unsupported(name, first if isinstance(first, exp.Expression) else None)
+            raise context.source.unsupported(name, first if isinstance(first, exp.Expr) else None)
     distinct = select.args.get("distinct")
     if distinct is not None and distinct.args.get("on") is not None:
         raise context.source.unsupported("DISTINCT ON", distinct)
@@ -132,9 +132,9 @@ def _check_clauses(select: exp.Select, context: Context) -> None:
 # The select list
 
 
-def _expand_stars(select: exp.Select, item: Item, context: Context) -> list[exp.Expression]:
+def _expand_stars(select: exp.Select, item: Item, context: Context) -> list[exp.Expr]:
     """The select list with `*` and `t.*` written out."""
-    written: list[exp.Expression] = []
+    written: list[exp.Expr] = []
     for node in select.expressions:
         star = node.this if isinstance(node, exp.Column) and isinstance(node.this, exp.Star) else node
         if not isinstance(star, exp.Star):
@@ -147,7 +147,7 @@ def _expand_stars(select: exp.Select, item: Item, context: Context) -> list[exp.
     return written
 
 
-def _star_columns(node: exp.Expression, item: Item, context: Context) -> Iterator[exp.Expression]:
+def _star_columns(node: exp.Expr, item: Item, context: Context) -> Iterator[exp.Expr]:
     table = name_of(node.args["table"]) if isinstance(node, exp.Column) else None
     if table is not None and table not in item.tables:
         raise context.source.error(unknown("table", table, item.tables), node)
@@ -164,7 +164,7 @@ def _star_columns(node: exp.Expression, item: Item, context: Context) -> Iterato
             yield column
 
 
-def _output_name(node: exp.Expression) -> str:
+def _output_name(node: exp.Expr) -> str:
     if isinstance(node, exp.Alias):
         return name_of(node.args["alias"])
     if isinstance(node, exp.Column):
@@ -174,7 +174,7 @@ def _output_name(node: exp.Expression) -> str:
     return node.sql("duckdb").lower()
 
 
-def _bind_columns(binder: ScalarBinder, written: list[exp.Expression]) -> tuple[OutputField, ...]:
+def _bind_columns(binder: ScalarBinder, written: list[exp.Expr]) -> tuple[OutputField, ...]:
     columns = []
     for node in written:
         if isinstance(node, exp.Aliases):
@@ -187,25 +187,23 @@ def _bind_columns(binder: ScalarBinder, written: list[exp.Expression]) -> tuple[
 # Grouping
 
 
-def _own_nodes(node: exp.Expression) -> Iterator[exp.Expression]:
+def _own_nodes(node: exp.Expr) -> Iterator[exp.Expr]:
     """The nodes of an expression outside its subqueries."""
     yield from node.walk(prune=lambda part: isinstance(part, exp.Query) and part is not node)
 
 
-def _has_aggregate(node: exp.Expression) -> bool:
+def _has_aggregate(node: exp.Expr) -> bool:
     windowed = {id(part.this) for part in _own_nodes(node) if isinstance(part, exp.Window)}
     return any(isinstance(part, exp.AggFunc) and id(part) not in windowed for part in _own_nodes(node))
 
 
-def _is_grouped(select: exp.Select, written: list[exp.Expression], order: exp.Expression | None) -> bool:
+def _is_grouped(select: exp.Select, written: list[exp.Expr], order: exp.Expr | None) -> bool:
     if select.args.get("group") is not None or select.args.get("having") is not None:
         return True
     return any(_has_aggregate(node) for node in [*written, *(order.expressions if order is not None else [])])
 
 
-def _key_expressions(
-    select: exp.Select, written: list[exp.Expression], scope: Scope, context: Context
-) -> list[exp.Expression]:
+def _key_expressions(select: exp.Select, written: list[exp.Expr], scope: Scope, context: Context) -> list[exp.Expr]:
     """The expressions of GROUP BY; ordinals and aliases stand for columns of the select list."""
     group = select.args.get("group")
     if group is None:
@@ -228,13 +226,11 @@ def _key_expressions(
     return keys
 
 
-def _unaliased(node: exp.Expression) -> exp.Expression:
+def _unaliased(node: exp.Expr) -> exp.Expr:
     return node.this if isinstance(node, exp.Alias) else node
 
 
-def _meaning(
-    node: exp.Expression, written: list[exp.Expression], scope: Scope, context: Context, columns_first: bool
-) -> exp.Expression:
+def _meaning(node: exp.Expr, written: list[exp.Expr], scope: Scope, context: Context, columns_first: bool) -> exp.Expr:
     """What a GROUP BY or ORDER BY item refers to: a column of the select list by number or alias, or itself."""
     if isinstance(node, exp.Literal) and not node.is_string:
         position = int(str(node.this)) if str(node.this).isdigit() else 0
@@ -253,12 +249,12 @@ def _grouped_block(
     select: exp.Select,
     scope: Scope,
     body: tuple[Expr, ...],
-    written: list[exp.Expression],
-    aliases: dict[str, exp.Expression],
-    order: exp.Expression | None,
+    written: list[exp.Expr],
+    aliases: dict[str, exp.Expr],
+    order: exp.Expr | None,
     context: Context,
 ) -> Block:
-    key_nodes: list[tuple[exp.Expression, Var]] = []
+    key_nodes: list[tuple[exp.Expr, Var]] = []
     keys: dict[Scalar, Var] = {}
     for node in _key_expressions(select, written, scope, context):
         if _has_aggregate(node):
@@ -287,7 +283,7 @@ def _grouped_block(
 
 
 def _key(
-    scalar: Scalar, node: exp.Expression, body: tuple[Expr, ...], taken: set[Var], context: Context
+    scalar: Scalar, node: exp.Expr, body: tuple[Expr, ...], taken: set[Var], context: Context
 ) -> tuple[Var, tuple[Expr, ...]]:
     """A variable for a grouping key: the column's own, or a fresh one bound inside the body."""
     if isinstance(scalar, Var) and scalar in outputs(mul(*body)) and scalar not in taken:
@@ -307,7 +303,7 @@ def _finish(
     binder: ScalarBinder,
     body: tuple[Expr, ...],
     columns: tuple[OutputField, ...],
-    order: exp.Expression | None,
+    order: exp.Expr | None,
     context: Context,
     single: bool,
 ) -> Block:
@@ -319,9 +315,9 @@ def _finish(
 def _sort_keys(
     select: exp.Select,
     binder: ScalarBinder,
-    written: list[exp.Expression],
+    written: list[exp.Expr],
     columns: tuple[OutputField, ...],
-    order: exp.Expression | None,
+    order: exp.Expr | None,
     context: Context,
 ) -> tuple[SortKey, ...]:
     keys = []
@@ -335,7 +331,7 @@ def _sort_keys(
     return tuple(keys)
 
 
-def _output_reference(node: exp.Expression, columns: tuple[OutputField, ...], context: Context) -> Scalar | None:
+def _output_reference(node: exp.Expr, columns: tuple[OutputField, ...], context: Context) -> Scalar | None:
     """The column of the result an ORDER BY item names by position or name."""
     if isinstance(node, exp.Literal) and not node.is_string:
         position = int(str(node.this)) if str(node.this).isdigit() else 0
@@ -351,7 +347,7 @@ def _output_reference(node: exp.Expression, columns: tuple[OutputField, ...], co
     return None
 
 
-def sort_key(ordered: exp.Expression, scalar: Scalar) -> SortKey:
+def sort_key(ordered: exp.Expr, scalar: Scalar) -> SortKey:
     """NULLs come last unless asked otherwise, as in DuckDB."""
     return SortKey(scalar, bool(ordered.args.get("desc")), bool(ordered.args.get("nulls_first")))
 

@@ -57,17 +57,17 @@ def _union(node: exp.Union, scope: Scope, context: Context) -> Relation:
     return Relation((total if every else Exists(total),), _columns(branches[0], variables))
 
 
-def _branches(node: exp.Expression, every: bool) -> list[exp.Expression]:
+def _branches(node: exp.Expr, every: bool) -> list[exp.Expr]:
     if isinstance(node, exp.Union) and (not node.args.get("distinct")) == every and not _is_ordered(node):
         return [*_branches(node.this, every), *_branches(node.expression, every)]
     return [node]
 
 
-def _is_ordered(node: exp.Expression) -> bool:
+def _is_ordered(node: exp.Expr) -> bool:
     return any(node.args.get(key) for key in ("limit", "offset", "with_"))
 
 
-def _common(relations: list[Relation], node: exp.Expression, context: Context) -> tuple[tuple[Var, ...], list[Expr]]:
+def _common(relations: list[Relation], node: exp.Expr, context: Context) -> tuple[tuple[Var, ...], list[Expr]]:
     """Output variables of the common types, and each branch as a product that binds them."""
     widths = {len(relation.columns) for relation in relations}
     if len(widths) > 1:

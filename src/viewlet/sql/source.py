@@ -24,7 +24,7 @@ class Source:
     offset: int
     text: str
 
-    def span(self, node: exp.Expression | None) -> Span | None:
+    def span(self, node: exp.Expr | None) -> Span | None:
         """The characters from the first to the last name or literal inside the node, parentheses balanced."""
         if node is None:
             return None
@@ -40,13 +40,13 @@ class Source:
     def shift(self, start: int, end: int) -> Span:
         return Span(start + self.offset, end + self.offset)
 
-    def error(self, message: str, node: exp.Expression | None = None) -> SqlError:
+    def error(self, message: str, node: exp.Expr | None = None) -> SqlError:
         return SqlError(message, self.script, self.span(node) or self._whole())
 
     def error_at(self, message: str, start: int, end: int) -> SqlError:
         return SqlError(message, self.script, self.shift(start, end))
 
-    def unsupported(self, construct: str, node: exp.Expression | None = None, hint: str = "") -> UnsupportedError:
+    def unsupported(self, construct: str, node: exp.Expr | None = None, hint: str = "") -> UnsupportedError:
         return UnsupportedError(construct, hint, sql=self.script, span=self.span(node) or self._find(construct))
 
     def _find(self, construct: str) -> Span:
@@ -67,7 +67,7 @@ class Source:
         return self.shift(lead, max(len(body), lead + 1))
 
 
-def name_of(identifier: exp.Expression) -> str:
+def name_of(identifier: exp.Expr) -> str:
     """Identifiers are folded to lower case unless quoted."""
     if isinstance(identifier, exp.Identifier) and identifier.args.get("quoted"):
         return str(identifier.this)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from viewlet.errors import SqlError
 from viewlet.sql.source import Source
@@ -93,7 +93,7 @@ def _unclosed(sql: str) -> int:
     return max(len(sql) - 1, 0)
 
 
-def parse(raw: RawStatement, skip: int = 0) -> exp.Expression:
+def parse(raw: RawStatement, skip: int = 0) -> exp.Expr:
     """The syntax tree of a statement, leaving out its first `skip` tokens."""
     text = raw.text
     begin = raw.positions[skip][0]

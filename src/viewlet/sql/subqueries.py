@@ -37,12 +37,12 @@ class Want(Enum):
         return {Want.TRUE: Want.FALSE, Want.FALSE: Want.TRUE, Want.EXACT: Want.EXACT}[self]
 
 
-def _inner(node: exp.Expression) -> exp.Expression:
+def _inner(node: exp.Expr) -> exp.Expr:
     """The query inside ANY (...), EXISTS (...) and parentheses."""
     return node.this if isinstance(node, exp.Any | exp.All | exp.Paren | exp.Exists) else node
 
 
-def _single_column(binder: ScalarBinder, node: exp.Expression) -> tuple[Relation, Scalar]:
+def _single_column(binder: ScalarBinder, node: exp.Expr) -> tuple[Relation, Scalar]:
     relation = binder.context.query(node, binder.scope)
     if len(relation.columns) != 1:
         count = len(relation.columns)
@@ -50,7 +50,7 @@ def _single_column(binder: ScalarBinder, node: exp.Expression) -> tuple[Relation
     return relation, relation.columns[0].scalar
 
 
-def scalar_subquery(binder: ScalarBinder, node: exp.Expression) -> Scalar:
+def scalar_subquery(binder: ScalarBinder, node: exp.Expr) -> Scalar:
     """The value of a subquery: NULL without rows, an error with two."""
     relation, value = _single_column(binder, node)
     if relation.single:
@@ -88,7 +88,7 @@ def in_subquery(binder: ScalarBinder, node: exp.In, want: Want) -> Scalar:
     return _any(binder, "=", binder.bind(node.this), query, want)
 
 
-def _row_in_subquery(binder: ScalarBinder, row: exp.Tuple, query: exp.Expression, want: Want) -> Scalar:
+def _row_in_subquery(binder: ScalarBinder, row: exp.Tuple, query: exp.Expr, want: Want) -> Scalar:
     """(x, y) IN (SELECT p, q ...)"""
     relation = binder.context.query(query, binder.scope)
     values = [binder.bind(part) for part in row.expressions]
@@ -99,7 +99,7 @@ def _row_in_subquery(binder: ScalarBinder, row: exp.Tuple, query: exp.Expression
     return _decide(binder, relation.factors, coerce.conjunction(*equal), want)
 
 
-def quantified(binder: ScalarBinder, op: str, left: exp.Expression, right: exp.Expression, want: Want) -> Scalar:
+def quantified(binder: ScalarBinder, op: str, left: exp.Expr, right: exp.Expr, want: Want) -> Scalar:
     """x op ANY (Q); x op ALL (Q) is NOT (x not-op ANY (Q))."""
     query = _inner(right)
     while isinstance(query, exp.Paren):
@@ -112,7 +112,7 @@ def quantified(binder: ScalarBinder, op: str, left: exp.Expression, right: exp.E
     return _any(binder, op, value, query, want)
 
 
-def _any(binder: ScalarBinder, op: str, value: Scalar, query: exp.Expression, want: Want) -> Scalar:
+def _any(binder: ScalarBinder, op: str, value: Scalar, query: exp.Expr, want: Want) -> Scalar:
     relation, candidate = _single_column(binder, query)
     return _decide(binder, relation.factors, coerce.comparison(op, value, candidate), want)
 

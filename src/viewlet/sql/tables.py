@@ -18,7 +18,7 @@ def bind_create_table(node: exp.Create, kind: TableKind, source: Source) -> Tabl
         raise source.unsupported(f"table property {node.args['properties'].sql('duckdb')}", node.this)
     name = table_name(schema.this, source)
     columns: list[Column] = []
-    keys: list[exp.Expression] = []
+    keys: list[exp.Expr] = []
     non_negative: set[str] = set()
     for part in schema.expressions:
         if isinstance(part, exp.ColumnDef):
@@ -39,7 +39,7 @@ def bind_create_table(node: exp.Create, kind: TableKind, source: Source) -> Tabl
     return Table(name, fitted, kind, primary_key, frozenset(non_negative))
 
 
-def table_name(node: exp.Expression, source: Source) -> str:
+def table_name(node: exp.Expr, source: Source) -> str:
     if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
         raise source.error("a table name is expected", node)
     if node.args.get("db"):
@@ -47,7 +47,7 @@ def table_name(node: exp.Expression, source: Source) -> str:
     return name_of(node.this)
 
 
-def _column(node: exp.ColumnDef, source: Source, keys: list[exp.Expression], non_negative: set[str]) -> Column:
+def _column(node: exp.ColumnDef, source: Source, keys: list[exp.Expr], non_negative: set[str]) -> Column:
     name = name_of(node.this)
     if node.args.get("kind") is None:
         raise source.error(f"column '{name}' has no type", node)
@@ -67,7 +67,7 @@ def _column(node: exp.ColumnDef, source: Source, keys: list[exp.Expression], non
     return Column(name, type)
 
 
-def _table_constraint(node: exp.Expression, source: Source, keys: list[exp.Expression], non_negative: set[str]) -> None:
+def _table_constraint(node: exp.Expr, source: Source, keys: list[exp.Expr], non_negative: set[str]) -> None:
     if isinstance(node, exp.Constraint) and len(node.expressions) == 1:
         node = node.expressions[0]
     if isinstance(node, exp.PrimaryKey):
@@ -80,7 +80,7 @@ def _table_constraint(node: exp.Expression, source: Source, keys: list[exp.Expre
         raise source.unsupported(f"constraint {node.sql('duckdb')}", node)
 
 
-def _checked_column(test: exp.Expression, source: Source) -> str:
+def _checked_column(test: exp.Expr, source: Source) -> str:
     """The column of CHECK (column >= 0), the one check that views can profit from."""
     while isinstance(test, exp.Paren):
         test = test.this
