@@ -6,6 +6,7 @@ by its whole key (a lookup), by a part of it (a slice), or by a scan. This is th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -33,7 +34,7 @@ from viewlet.algebra.nodes import (
 from viewlet.algebra.scope import Vars, outputs
 from viewlet.errors import DataError, InternalError
 from viewlet.rings import DoubleDouble
-from viewlet.types import Datum, Kind, Row, SqlType
+from viewlet.types import INTEGER_BITS, Datum, Kind, Row, SqlType
 
 Number = int | DoubleDouble
 Environment = dict[str, Datum]
@@ -92,10 +93,18 @@ def to_number(value: Datum, type: SqlType) -> Number:
 
 
 def to_datum(number: Number, type: SqlType) -> Datum:
-    """A sum as a value of the variable it is lifted to."""
+    """A sum as a value of the variable it is lifted to; a sum its type cannot hold is an error, never a wrap."""
+    if type.is_float:
+        value = float(number)
+        if not math.isfinite(value):
+            raise DataError(f"a sum overflows {type}")
+        return value
     if isinstance(number, DoubleDouble):
-        return float(number)
-    return float(number) if type.kind in (Kind.DOUBLE, Kind.REAL) else number
+        raise InternalError(f"a floating-point sum was lifted to a variable of type {type}")
+    limit = 10**type.precision if type.kind is Kind.DECIMAL else 1 << (INTEGER_BITS.get(type.kind, 64) - 1)
+    if not -limit <= number < limit:
+        raise DataError(f"a sum overflows {type}: {number}")
+    return number
 
 
 @lru_cache(maxsize=16384)
@@ -264,8 +273,6 @@ def _total_of(inner: Run, type: SqlType) -> Callable[[Environment, State], Datum
         number: Number = 0
         for part in inner(env, state):
             number = number + part
-        if isinstance(number, DoubleDouble) and number.hi - number.hi != 0.0:
-            raise DataError("a DOUBLE sum is out of range")
         return to_datum(number, type)
 
     return total

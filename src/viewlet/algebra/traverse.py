@@ -29,7 +29,6 @@ from viewlet.algebra.nodes import (
     neg,
     sum_over,
 )
-from viewlet.errors import InternalError
 
 Substitution = Mapping[Var, Scalar]
 
@@ -162,42 +161,3 @@ def substitute_scalar(scalar: Scalar, mapping: Substitution) -> Scalar:
             return Call(op, tuple(substitute_scalar(arg, mapping) for arg in args), type)
         case _:
             assert_never(scalar)
-
-
-def substitute(expr: Expr, mapping: Substitution) -> Expr:
-    """Q with variables replaced everywhere, names of local variables included.
-
-    Variables of one query are distinct unless they mean the same thing, so nothing can be captured. Atoms, keys and lift
-    targets take variables only.
-    """
-    if not mapping:
-        return expr
-
-    def variable(var: Var) -> Var:
-        image = mapping.get(var, var)
-        if not isinstance(image, Var):
-            raise InternalError(f"a variable is wanted in place of {var.name}")
-        return image
-
-    def go(node: Expr) -> Expr:
-        match node:
-            case Value(scalar):
-                return Value(substitute_scalar(scalar, mapping))
-            case Cond(scalar):
-                return Cond(substitute_scalar(scalar, mapping))
-            case Rel(name, args):
-                return Rel(name, tuple(map(variable, args)))
-            case Delta(name, args):
-                return Delta(name, tuple(map(variable, args)))
-            case View(name, field, args):
-                return View(name, field, tuple(map(variable, args)))
-            case Sum(keys, body):
-                return sum_over(tuple(dict.fromkeys(map(variable, keys))), go(body))
-            case Lift(var, body):
-                return Lift(variable(var), go(body))
-            case Extremum(var, which, of, body):
-                return Extremum(variable(var), which, variable(of), go(body))
-            case _:
-                return rebuild(node, go)
-
-    return go(expr)

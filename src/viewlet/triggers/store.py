@@ -54,14 +54,14 @@ class MapStore:
         fields: Sequence[str] = ("count",),
         presence: str | None = "count",
         log: UndoLog | None = None,
-        check: Callable[[Payload], None] | None = None,
     ) -> None:
         self.fields = tuple(fields)
         self._presence = self.fields.index(presence) if presence is not None else None
         self._log = log if log is not None else UndoLog()
-        self._check = check
         self._rows: dict[Row, Payload] = {}
         self._indexes: dict[tuple[int, ...], dict[Row, dict[Row, None]]] = {}
+        self.touched: set[Row] = set()
+        """Keys whose payload changed since someone last cleared the set."""
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -110,8 +110,7 @@ class MapStore:
     def _set(self, key: Row, old: Payload | None, new: Payload | None) -> None:
         if old is None and new is None:
             return
-        if new is not None and self._check is not None:
-            self._check(new)
+        self.touched.add(key)
         self._log.record(lambda: self._put(key, old))
         self._put(key, new)
 

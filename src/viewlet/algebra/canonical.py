@@ -1,0 +1,135 @@
+"""A text that two expressions share exactly when they differ only in names of variables and order of factors.
+
+Views are told apart by it: the second view with the same text is the first one (thesis, section 3.1.1). Variables are
+coloured by where they occur, refined until nothing changes; variables that stay alike are interchangeable.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import assert_never
+
+from viewlet.algebra.nodes import (
+    Add,
+    Call,
+    Cond,
+    Const,
+    Delta,
+    Exists,
+    Expr,
+    Extremum,
+    Lift,
+    Mul,
+    Neg,
+    Rel,
+    Scalar,
+    Sum,
+    Value,
+    Var,
+    View,
+    factors_of,
+)
+from viewlet.algebra.scope import free_variables, outputs
+
+Naming = Mapping[Var, str]
+_COMMUTATIVE = {"+", "*", "=", "<>", "and", "or"}
+
+
+def canonical_text(expr: Expr, fixed: Iterable[Var] = ()) -> str:
+    """The text of an expression whose `fixed` variables keep their names."""
+    names = {var: var.name for var in fixed}
+    return _text(expr, {**names, **canonical_names(factors_of(expr), names)})
+
+
+def canonical_names(factors: Sequence[Expr], fixed: Naming) -> dict[Var, str]:
+    """Names for the variables of a product that depend only on how they are used."""
+    free = sorted({var for factor in factors for var in free_variables(factor)} - set(fixed), key=lambda var: var.name)
+    colours = {var: f"?{var.type}" for var in free}
+    while free:
+        colours = _refine(factors, fixed, colours)
+        classes: dict[str, list[Var]] = {}
+        for var in free:
+            classes.setdefault(colours[var], []).append(var)
+        tied = sorted((colour for colour, members in classes.items() if len(members) > 1))
+        if not tied:
+            break
+        first = classes[tied[0]][0]
+        colours[first] = _digest([colours[first], "first"])
+    ranked = sorted(free, key=lambda var: colours[var])
+    return {var: f"x{i}" for i, var in enumerate(ranked)}
+
+
+def _refine(factors: Sequence[Expr], fixed: Naming, colours: dict[Var, str]) -> dict[Var, str]:
+    classes = len(set(colours.values()))
+    while True:
+        refined = _one_round(factors, fixed, colours)
+        if (count := len(set(refined.values()))) == classes:
+            return refined
+        classes, colours = count, refined
+
+
+def _one_round(factors: Sequence[Expr], fixed: Naming, colours: dict[Var, str]) -> dict[Var, str]:
+    uses: dict[Var, list[str]] = {var: [colour] for var, colour in colours.items()}
+    names = {**fixed, **colours}
+    for factor in factors:
+        if isinstance(factor, Rel | Delta | View):
+            whole = _digest([_text(factor, names)])
+            for i, arg in enumerate(factor.args):
+                if arg in uses:
+                    uses[arg].append(f"{whole}{i}")
+        else:
+            for var in free_variables(factor):
+                if var in uses:
+                    uses[var].append(_text(factor, {**names, var: "*"}))
+    return {var: _digest([found[0], *sorted(found[1:])]) for var, found in uses.items()}
+
+
+def _digest(parts: list[str]) -> str:
+    return hashlib.blake2b("|".join(parts).encode(), digest_size=9).hexdigest()
+
+
+def _text(expr: Expr, names: Naming) -> str:
+    match expr:
+        case Value(scalar):
+            return scalar_text(scalar, names)
+        case Cond(scalar):
+            return "{" + scalar_text(scalar, names) + "}"
+        case Rel(name, args):
+            return f"{name}({','.join(names[arg] for arg in args)})"
+        case Delta(name, args):
+            return f"Δ{name}({','.join(names[arg] for arg in args)})"
+        case View(name, field, args):
+            return f"{name}.{field}[{','.join(names[arg] for arg in args)}]"
+        case Mul(factors):
+            return "(" + "*".join(sorted(_text(factor, names) for factor in factors)) + ")"
+        case Add(terms):
+            return "(" + "+".join(sorted(_text(term, names) for term in terms)) + ")"
+        case Neg(body):
+            return "-" + _text(body, names)
+        case Exists(body):
+            return f"E({_text(body, names)})"
+        case Sum(keys, body):
+            local = outputs(body) - set(keys)
+            inner = {var: name for var, name in names.items() if var not in local}
+            inner |= {var: f"l{name}" for var, name in canonical_names(factors_of(body), inner).items()}
+            return f"Sum[{','.join(sorted(inner[key] for key in keys))}]({_text(body, inner)})"
+        case Lift(var, body):
+            return f"({names[var]}:={_text(body, names)})"
+        case Extremum(var, which, of, body):
+            return f"({names[var]}:={which.value} of:{_text(body, {**names, of: 'of'})})"
+        case _:
+            assert_never(expr)
+
+
+def scalar_text(scalar: Scalar, names: Naming) -> str:
+    match scalar:
+        case Var():
+            return names[scalar]
+        case Const(value, type):
+            return f"{value!r}:{type}"
+        case Call(op, args, type):
+            parts = [scalar_text(arg, names) for arg in args]
+            return f"{op}({','.join(sorted(parts) if op in _COMMUTATIVE else parts)}):{type}"
+        case _:
+            assert_never(scalar)

@@ -1,0 +1,140 @@
+"""Polynomial expansion: any expression as a sum of products (thesis, section 3.1.3).
+
+    (A - B) * C  ->  A * C  +  -1 * B * C          Sum[a](R(a, b)) * S(a)  ->  R(a, b_2) * S(a)
+
+Monomials live under one Sum over the keys of the query, so a Sum inside a product dissolves once its local variables have
+names of their own. Bodies of lifts, extrema and Exists are not products of the query and stay whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from viewlet.algebra.canonical import canonical_text
+from viewlet.algebra.fold import conjuncts, fold
+from viewlet.algebra.nodes import (
+    Add,
+    Call,
+    Cond,
+    Const,
+    Expr,
+    Mul,
+    Neg,
+    Scalar,
+    Sum,
+    Value,
+    Var,
+    add,
+    integer,
+    mul,
+    neg,
+)
+from viewlet.algebra.scope import Vars, outputs
+from viewlet.algebra.substitute import freshen
+from viewlet.algebra.traverse import Names
+
+
+@dataclass(frozen=True, slots=True)
+class Monomial:
+    """An integer times a product."""
+
+    coefficient: int
+    factors: tuple[Expr, ...]
+
+    @property
+    def product(self) -> Expr:
+        return mul(*self.factors)
+
+    def to_expr(self) -> Expr:
+        match self.coefficient:
+            case 0:
+                return integer(0)
+            case -1:
+                return neg(self.product)
+            case n:
+                return mul(integer(n), self.product)
+
+
+def expand(expr: Expr, names: Names, alone: bool = False) -> list[Monomial]:
+    """Q as a sum of monomials with the same free variables.
+
+    A term that stands `alone` in the query has no neighbours its local variables could be mistaken for.
+    """
+    match expr:
+        case Add(terms):
+            return [monomial for term in terms for monomial in expand(term, names, alone)]
+        case Neg(body):
+            return [replace(monomial, coefficient=-monomial.coefficient) for monomial in expand(body, names, alone)]
+        case Mul(factors):
+            products = [Monomial(1, ())]
+            for factor in factors:
+                parts = expand(factor, names)
+                products = [
+                    Monomial(left.coefficient * right.coefficient, left.factors + right.factors)
+                    for left in products
+                    for right in parts
+                ]
+            return products
+        case Sum(keys, body):
+            return expand(body if alone else freshen(keys, body, names), names, alone)
+        case Value(scalar):
+            return [_value(fold(scalar))]
+        case Cond(scalar):
+            return _condition(fold(scalar))
+        case _:
+            return [Monomial(1, (expr,))]
+
+
+def _value(scalar: Scalar) -> Monomial:
+    """a * b * 3 as the monomial 3 * a * b; NULL counts as 0."""
+    match scalar:
+        case Const(value, _) if value is None:
+            return Monomial(0, ())
+        case Const(value, _) if isinstance(value, int):
+            return Monomial(int(value), ())
+        case Call("*", (left, right), type) if type.is_exact or _both_float(left, right):
+            first, second = _value(left), _value(right)
+            return Monomial(first.coefficient * second.coefficient, first.factors + second.factors)
+        case Call("neg", (arg,), _):
+            inner = _value(arg)
+            return replace(inner, coefficient=-inner.coefficient)
+        case _:
+            return Monomial(1, (Value(scalar),))
+
+
+def _both_float(left: Scalar, right: Scalar) -> bool:
+    return left.type.is_float and right.type.is_float
+
+
+def _condition(scalar: Scalar) -> list[Monomial]:
+    kept: list[Expr] = []
+    for part in conjuncts(scalar):
+        if isinstance(part, Const):
+            if part.value is not True:
+                return []
+            continue
+        kept.append(Cond(part))
+    return [Monomial(1, tuple(kept))]
+
+
+def merge_like_terms(monomials: Iterable[Monomial], keep: Vars) -> list[Monomial]:
+    """2 * Q + Q -> 3 * Q, up to names of local variables; Q - Q vanishes."""
+    totals: dict[str, Monomial] = {}
+    for monomial in monomials:
+        text = canonical_text(monomial.product, keep)
+        seen = totals.get(text)
+        total = monomial.coefficient + (seen.coefficient if seen else 0)
+        totals[text] = Monomial(total, seen.factors if seen else monomial.factors)
+    return [monomial for monomial in totals.values() if monomial.coefficient]
+
+
+def collect(monomials: Iterable[Monomial], keys: tuple[Var, ...]) -> Expr:
+    """The monomials as one expression: each under its own Sum where something has to be projected away."""
+    terms = []
+    for monomial in monomials:
+        product = monomial.product
+        hidden = outputs(product) - set(keys)
+        body = Sum(tuple(key for key in keys if key in outputs(product)), product) if hidden else product
+        terms.append(Monomial(monomial.coefficient, (body,)).to_expr())
+    return add(*terms)

@@ -1,0 +1,116 @@
+"""Simplification: expansion, unification and partial evaluation, repeated inside nested aggregates (thesis, section 3.2).
+
+    Sum[a, b]((a := x) * R(a) * S(b) + R(a) * (a := x) * S(b) + (a := x) * S(b))
+      ->  2 * (a := x) * R(x) * S(b) + (a := x) * S(b)
+"""
+
+from __future__ import annotations
+
+from viewlet.algebra.expand import Monomial, collect, expand, merge_like_terms
+from viewlet.algebra.nodes import (
+    ONE,
+    Add,
+    Cond,
+    Const,
+    Exists,
+    Expr,
+    Extremum,
+    Lift,
+    Mul,
+    Neg,
+    Sum,
+    Value,
+    Var,
+    factors_of,
+    is_constant,
+    mul,
+)
+from viewlet.algebra.scope import NONE, Vars, outputs
+from viewlet.algebra.traverse import Names
+from viewlet.algebra.unify import unify
+
+
+def simplify(expr: Expr, names: Names, given: Vars = NONE) -> Expr:
+    """An equal expression with the same outputs, in a context that binds `given`."""
+    keys = expr.keys if isinstance(expr, Sum) else tuple(sorted(outputs(expr), key=lambda var: var.name))
+    monomials = simplify_monomials(expr, keys, names, given)
+    shared = sorted(
+        {var for monomial in monomials for var in outputs(monomial.product)} & given - set(keys), key=lambda v: v.name
+    )
+    return collect(monomials, keys + tuple(shared))
+
+
+def simplify_monomials(expr: Expr, keys: tuple[Var, ...], names: Names, given: Vars = NONE) -> list[Monomial]:
+    """Sum[keys](expr) as simplified monomials."""
+    keep = frozenset(keys)
+    pending = expand(expr, names, alone=True)
+    done: list[Monomial] = []
+    for monomial in pending:
+        done += _simplify_monomial(monomial, keep, names, given)
+    return merge_like_terms(done, keep | given)
+
+
+def _simplify_monomial(monomial: Monomial, keep: Vars, names: Names, given: Vars) -> list[Monomial]:
+    """Unifies, then simplifies what is nested with the variables around it bound, until nothing changes."""
+    if not monomial.coefficient:
+        return []
+    factors: tuple[Expr, ...] | None = monomial.factors
+    while True:
+        assert factors is not None
+        factors = unify(factors, keep, given)
+        if factors is None:
+            return []
+        nested = tuple(_simplify_nested(factor, factors[:i] + factors[i + 1 :], names, given) for i, factor in enumerate(factors))
+        if nested == factors:
+            return [Monomial(monomial.coefficient, factors)]
+        again = [
+            Monomial(monomial.coefficient * part.coefficient, part.factors)
+            for part in expand(mul(*nested), names)
+            if part.coefficient
+        ]
+        if len(again) != 1:
+            return [done for part in again for done in _simplify_monomial(part, keep, names, given)]
+        monomial, factors = again[0], again[0].factors
+
+
+def _simplify_nested(factor: Expr, others: tuple[Expr, ...], names: Names, given: Vars) -> Expr:
+    around = given.union(*(outputs(other) for other in others))
+    match factor:
+        case Lift(_, Value()):
+            return factor
+        case Lift(var, body):
+            simple = simplify(_as_sum(body), names, around - {var})
+            return Lift(var, simple)
+        case Extremum(var, which, of, body):
+            return Extremum(var, which, of, simplify(body, names, around - {var}))
+        case Exists(body):
+            return _simplify_exists(simplify(body, names, around))
+        case _:
+            return factor
+
+
+def _as_sum(body: Expr) -> Expr:
+    """A lift's body is one number: nothing it binds is visible outside."""
+    return body if isinstance(body, Sum | Add | Neg | Value | Mul) else Sum((), body)
+
+
+def _simplify_exists(body: Expr) -> Expr:
+    """Exists(Q) -> Q where Q is 0 or 1 anyway; Exists(n * Q) -> Exists(Q)."""
+    if isinstance(body, Neg):
+        return _simplify_exists(body.body)
+    if isinstance(body, Value):
+        return body if is_constant(body, 0) else ONE if not outputs(body) and _is_constant(body) else Exists(body)
+    if isinstance(body, Mul):
+        parts = [factor for factor in body.factors if not _is_constant(factor)]
+        body = mul(*parts)
+    if all(_is_indicator(factor) for factor in factors_of(body)):
+        return body
+    return Exists(body)
+
+
+def _is_constant(expr: Expr) -> bool:
+    return isinstance(expr, Value) and isinstance(expr.scalar, Const) and bool(expr.scalar.value)
+
+
+def _is_indicator(expr: Expr) -> bool:
+    return isinstance(expr, Cond | Lift | Extremum | Exists)

@@ -1,0 +1,173 @@
+"""Higher-order incremental view maintenance: a query becomes a trigger program (thesis, Algorithms 3.1 and 3.2).
+
+The result of a query is an expression over views. Each view has a delta for each table it reads; what a delta needs of
+other tables is materialised as views in turn, each simpler than the one before, until deltas need nothing but the change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from viewlet.algebra.delta import delta, nested_domain
+from viewlet.algebra.nodes import Exists, Expr, Extremum, Lift, Rel, Sum, Var, View, factors_of, is_constant
+from viewlet.algebra.order import order
+from viewlet.algebra.query import Query
+from viewlet.algebra.scope import NONE, close_scopes, free_variables
+from viewlet.algebra.simplify import simplify, simplify_monomials
+from viewlet.algebra.traverse import Names, all_variables, relations, walk
+from viewlet.errors import InternalError
+from viewlet.triggers.catalogue import Catalogue, Entry
+from viewlet.triggers.factorize import factorize
+from viewlet.triggers.hypergraph import cyclic_core
+from viewlet.triggers.materialize import Materializer, always
+from viewlet.triggers.program import Field, Pass, Program, Statement, Trigger, Update, ViewDefinition
+from viewlet.triggers.strategy import Strategy
+from viewlet.types import Table
+
+
+def compile_query(name: str, query: Query, tables: Mapping[str, Table], strategy: str = "auto") -> Program:
+    """The trigger program that maintains `query` under changes of the dynamic tables among `tables`."""
+    chosen = Strategy(strategy)
+    if chosen is Strategy.AUTO:
+        chosen = Strategy.HIGHER_ORDER
+    return _Compilation(name, query, tables, chosen).run()
+
+
+@dataclass(slots=True)
+class _Compilation:
+    name: str
+    query: Query
+    tables: Mapping[str, Table]
+    strategy: Strategy
+    names: Names = field(init=False)
+    materializer: Materializer = field(init=False)
+    pending: list[tuple[Entry, Field]] = field(default_factory=list)
+    statements: dict[tuple[str, str, bool], Statement] = field(default_factory=dict)
+    passes: list[Pass] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.names = Names(var.name for var in all_variables(self.query.expr))
+        catalogue = Catalogue(self.name, lambda entry, new: self.pending.append((entry, new)))
+        self.materializer = Materializer(catalogue, self.tables, self.names)
+
+    def run(self) -> Program:
+        closed = close_scopes(self.query.expr)
+        self._trace("close scopes", self.name, self.query.expr, closed)
+        result = order(self.materializer.root(closed, self.query.output))
+        self._trace("materialize result", self.name, closed, result)
+        while self.pending:
+            entry, new = self.pending.pop(0)
+            for table in sorted(relations(new.definition)):
+                if self.tables[table].is_dynamic:
+                    self._maintain(entry, new, table)
+        views = tuple(self._ordered_definition(entry) for entry in self.materializer.catalogue.entries)
+        return Program(
+            self.name, self.strategy.value, self.query, views, self._triggers(), result, tuple(self.passes)
+        )
+
+    def _maintain(self, entry: Entry, new: Field, table: str) -> None:
+        definition = new.definition
+        if not isinstance(definition, Sum):
+            raise InternalError("a view is defined by a Sum")
+        again = self.strategy is Strategy.RECOMPUTE or needs_reevaluation(definition, table, self.names)
+        if again:
+            change: Expr = definition
+        else:
+            change = simplify(delta(definition, table), self.names)
+            self._trace(f"delta {table}", f"{entry.name}.{new.name}", definition, change)
+        if is_constant(change, 0):
+            return
+        expr = self._over_views(change, entry.keys, table, again, definition)
+        self._trace("materialize", f"{entry.name}.{new.name}", change, expr)
+        ordered = order(factorize(expr, entry.keys))
+        self._trace("order", f"{entry.name}.{new.name}", expr, ordered)
+        self._emit(table, entry, Update(new.name, ordered), again)
+
+    def _over_views(self, change: Expr, keys: tuple[Var, ...], table: str, again: bool, definition: Sum) -> Expr:
+        if self.strategy is not Strategy.HIGHER_ORDER:
+            simple = simplify(change if isinstance(change, Sum) else Sum(keys, change), self.names)
+            return self.materializer.localize(simple, frozenset(keys))
+        if again:
+            return self.materializer.expression(change, keys, NONE, always)
+        return self.materializer.expression(
+            change, keys, NONE, lambda factor: table in relations(factor), is_cyclic(definition)
+        )
+
+    def _emit(self, table: str, entry: Entry, update: Update, replaces: bool) -> None:
+        key = (table, entry.name, replaces)
+        before = self.statements.get(key)
+        updates = (*(before.updates if before else ()), update)
+        self.statements[key] = Statement(entry.name, entry.keys, updates, replaces)
+
+    def _triggers(self) -> tuple[Trigger, ...]:
+        tables = sorted({table for table, _, _ in self.statements})
+        return tuple(
+            Trigger(table, tuple(schedule(s for (t, _, _), s in self.statements.items() if t == table)))
+            for table in tables
+        )
+
+    @staticmethod
+    def _ordered_definition(entry: Entry) -> ViewDefinition:
+        view = entry.definition()
+        fields = tuple(Field(f.name, order(f.definition), f.is_float) for f in view.fields)
+        return ViewDefinition(view.name, view.keys, fields)
+
+    def _trace(self, name: str, subject: str, before: Expr, after: Expr) -> None:
+        self.passes.append(Pass(name, subject, before, after))
+
+
+def needs_reevaluation(definition: Sum, table: str, names: Names) -> bool:
+    """A nested aggregate changes with the table at keys the change does not tell (thesis, section 3.5).
+
+    Then new minus old would evaluate the whole query twice; evaluating it once is better.
+    """
+    for monomial in simplify_monomials(definition, definition.keys, names):
+        affected = [
+            factor
+            for factor in monomial.factors
+            if isinstance(factor, Lift | Extremum | Exists) and table in relations(factor)
+        ]
+        if affected and is_constant(nested_domain(affected, table), 1):
+            return True
+    return False
+
+
+def is_cyclic(definition: Sum) -> bool:
+    """The join of the definition's atoms has a cycle."""
+    return bool(cyclic_core([free_variables(atom) for atom in _flat_atoms(definition.body)]))
+
+
+def _flat_atoms(expr: Expr) -> Iterable[Rel]:
+    for factor in factors_of(expr):
+        if isinstance(factor, Rel):
+            yield factor
+
+
+def schedule(statements: Iterable[Statement]) -> list[Statement]:
+    """Increments so that a view is read before it is written, then assignments so that it is written before it is read."""
+    everything = list(statements)
+    increments = [statement for statement in everything if not statement.replaces]
+    assignments = [statement for statement in everything if statement.replaces]
+    return _topological(increments, reverse=True) + _topological(assignments, reverse=False)
+
+
+def _topological(statements: list[Statement], reverse: bool) -> list[Statement]:
+    """Writers before readers (readers before writers if `reverse`); the order given where nothing decides."""
+    placed: list[Statement] = []
+    remaining = list(statements)
+    while remaining:
+        written = {statement.view for statement in remaining}
+        if reverse:
+            read = [_views_read(statement) - {statement.view} for statement in remaining]
+            free = [s for s in remaining if not any(s.view in r for s2, r in zip(remaining, read, strict=True) if s2 is not s)]
+        else:
+            free = [s for s in remaining if not (_views_read(s) - {s.view}) & written]
+        chosen = free[0] if free else remaining[0]
+        placed.append(chosen)
+        remaining.remove(chosen)
+    return placed
+
+
+def _views_read(statement: Statement) -> set[str]:
+    return {node.name for update in statement.updates for node in walk(update.expr) if isinstance(node, View)}

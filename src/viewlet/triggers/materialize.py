@@ -1,0 +1,303 @@
+"""The materialisation decision: which parts of an expression become views (thesis, section 3.1, Figure 3.1).
+
+    Sum[](ΔS(b, c) * R(a, b) * T(c, d))  ->  ΔS(b, c) * R.count[b] * T.count[c]
+
+For one product: what the change binds separates the rest into connected components, each a view of its own (query
+decomposition); a condition or value moves into a component that binds all its variables, and stays outside otherwise, its
+variables becoming keys (input variables); a value that spans components is expanded (polynomial expansion); a nested
+aggregate over the changing table stays outside with its body materialised in its place (nested aggregates). In a cyclic
+join the atoms of the cyclic core stay apart, so that no view is larger than the join of its ears (section 3.6.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from viewlet.algebra.expand import Monomial, collect, expand
+from viewlet.algebra.nodes import (
+    Add,
+    Call,
+    Cond,
+    Delta,
+    Exists,
+    Expr,
+    Extremum,
+    Lift,
+    Neg,
+    Rel,
+    Scalar,
+    Sum,
+    Value,
+    Var,
+    View,
+    mul,
+    neg,
+)
+from viewlet.algebra.scope import NONE, Vars, free_variables, inputs, outputs
+from viewlet.algebra.simplify import simplify_monomials
+from viewlet.algebra.traverse import Names, children, has_delta, has_relations, rebuild, scalar_variables
+from viewlet.triggers.catalogue import Catalogue
+from viewlet.triggers.hypergraph import components, cyclic_core
+from viewlet.types import BOOLEAN, Table, TableKind
+
+Splits = Callable[[Expr], bool]
+"""Whether a nested factor must be taken out of its product and materialised piecewise."""
+
+
+def never(factor: Expr) -> bool:
+    return False
+
+
+def always(factor: Expr) -> bool:
+    return True
+
+
+@dataclass(slots=True)
+class Materializer:
+    catalogue: Catalogue
+    tables: Mapping[str, Table]
+    names: Names
+
+    def expression(self, expr: Expr, keys: Sequence[Var], given: Vars, splits: Splits, cyclic: bool = False) -> Expr:
+        """Sum[keys](expr) over views instead of base tables."""
+        return _under(self.monomials(expr, keys, given, splits, cyclic), keys, given)
+
+    def monomials(
+        self, expr: Expr, keys: Sequence[Var], given: Vars, splits: Splits, cyclic: bool = False
+    ) -> list[Monomial]:
+        simple = simplify_monomials(expr, tuple(keys), self.names, given)
+        keep = frozenset(keys)
+        return [done for monomial in simple for done in self._monomial(monomial, keep, given, splits, cyclic)]
+
+    def whole(self, expr: Expr, keys: Sequence[Var], given: Vars) -> Expr:
+        """Sum[keys](expr) as one view per monomial, not decomposed: for what is read as often as it is written."""
+        terms = []
+        for monomial in simplify_monomials(expr, tuple(keys), self.names, given):
+            shared = tuple(sorted(outputs(monomial.product) & given - set(keys), key=_name))
+            if has_relations(monomial.product):
+                atom: Expr = self._store((*keys, *shared), monomial.factors, as_view=True)
+                terms.append(Monomial(monomial.coefficient, (atom,)))
+            else:
+                terms.append(monomial)
+        return _under(terms, keys, given)
+
+    def root(self, expr: Expr, keys: Sequence[Var]) -> Expr:
+        """The result of a query: a view where rows are joined, else its nested aggregates over views."""
+        terms: list[Monomial] = []
+        for monomial in simplify_monomials(expr, tuple(keys), self.names):
+            if any(isinstance(factor, Rel) for factor in monomial.factors):
+                atom = self._store(tuple(keys), monomial.factors, as_view=True)
+                terms.append(Monomial(monomial.coefficient, (atom,)))
+            else:
+                visible = outputs(monomial.product)
+                factors = tuple(self._nested(factor, visible, self._whole_body) for factor in monomial.factors)
+                terms.append(Monomial(monomial.coefficient, factors))
+        return collect(terms, tuple(keys))
+
+    def _whole_body(self, body: Expr, keys: Sequence[Var], given: Vars) -> Expr:
+        return self.whole(body, keys, given)
+
+    def _piecewise_body(self, body: Expr, keys: Sequence[Var], given: Vars) -> Expr:
+        return self.expression(body, keys, given, never)
+
+    def _nested(self, factor: Expr, visible: Vars, body_of: Callable[[Expr, Sequence[Var], Vars], Expr]) -> Expr:
+        """A factor with the bodies of its nested aggregates materialised, in a context that binds `visible`."""
+        if not has_relations(factor):
+            return factor
+        match factor:
+            case Lift(var, body):
+                return Lift(var, body_of(body, (), visible - {var}))
+            case Extremum(var, which, of, body):
+                return Extremum(var, which, of, body_of(body, (of,), visible - {var, of}))
+            case Exists(body):
+                return Exists(body_of(body, tuple(sorted(outputs(body), key=_name)), visible))
+            case _:
+                return rebuild(factor, lambda child: self._nested(child, visible, body_of))
+
+    def _monomial(
+        self, monomial: Monomial, keep: Vars, given: Vars, splits: Splits, cyclic: bool
+    ) -> Iterable[Monomial]:
+        plan = _divide(monomial.factors, given, splits, cyclic)
+        straddling = next((value for value in plan.outside if isinstance(value, Value) and plan.spans(value)), None)
+        if straddling is not None and (terms := _addends(straddling.scalar)) is not None:
+            rest = list(monomial.factors)
+            rest.remove(straddling)
+            for extra in (part for term in terms for part in expand(term, self.names)):
+                part = Monomial(monomial.coefficient * extra.coefficient, (*rest, *extra.factors))
+                yield from self._monomial(part, keep, given, splits, cyclic)
+            return
+        around = given.union(*(free_variables(factor) for factor in monomial.factors))
+        result: list[Expr] = [self._nested(factor, around, self._piecewise_body) for factor in plan.outside]
+        for i, component in enumerate(plan.components):
+            others = [free_variables(f) for f in plan.outside] + [
+                free_variables(f) for j, other in enumerate(plan.components) if j != i for f in other
+            ]
+            wanted = (keep | given).union(*others)
+            own = NONE.union(*(outputs(factor) for factor in component))
+            result.append(self._store(tuple(sorted(own & wanted, key=_name)), tuple(component)))
+        yield Monomial(monomial.coefficient, tuple(result))
+
+    def _store(self, keys: Sequence[Var], factors: tuple[Expr, ...], as_view: bool = False) -> Expr:
+        """The atom to read for Sum[keys](factors): a base table that keeps its rows serves as its own view."""
+        match factors:
+            case (Rel(name, args) as atom,) if (
+                not as_view
+                and self.tables[name].kind is not TableKind.STREAM
+                and len(set(args)) == len(args)
+                and set(args) == set(keys)
+            ):
+                return atom
+            case _:
+                return self.catalogue.request(keys, factors)
+
+    def localize(self, expr: Expr, wanted: Vars) -> Expr:
+        """The same expression over base tables, with streams (which keep no rows) replaced by views of what is used."""
+        uses: dict[Var, int] = dict.fromkeys(wanted, 2)
+        _count_uses(expr, uses)
+
+        def go(node: Expr) -> Expr:
+            if isinstance(node, Rel) and self.tables[node.name].kind is TableKind.STREAM:
+                keys = tuple(dict.fromkeys(arg for arg in node.args if uses[arg] > 1))
+                return self.catalogue.request(keys, (node,))
+            return rebuild(node, go)
+
+        return go(expr)
+
+
+@dataclass(slots=True)
+class _Division:
+    """What stays outside, and the components that become views."""
+
+    outside: list[Expr]
+    components: list[list[Expr]]
+
+    def spans(self, value: Value) -> bool:
+        """The value needs variables of some component."""
+        needed = inputs(value)
+        return any(needed & outputs(factor) for component in self.components for factor in component)
+
+
+def _divide(factors: Sequence[Expr], given: Vars, splits: Splits, cyclic: bool) -> _Division:
+    floating = [factor for factor in factors if _is_floating(factor)]
+    stored = [f for f in factors if isinstance(f, Rel) or (_is_nested(f) and not has_delta(f) and not splits(f))]
+    outside = [factor for factor in factors if factor not in floating and factor not in stored]
+    while True:
+        division = _assign(floating, stored, outside, given, cyclic)
+        loose = [f for c in division.components for f in c if _is_nested(f) and not _supported(f, c)]
+        if not loose:
+            return division
+        stored = [factor for factor in stored if factor not in loose]
+        outside = outside + loose
+
+
+def _assign(
+    floating: list[Expr], stored: list[Expr], outside: list[Expr], given: Vars, cyclic: bool
+) -> _Division:
+    bound = given.union(*(outputs(factor) for factor in outside))
+    pending, result = list(floating), list(outside)
+    while ready := [factor for factor in pending if inputs(factor) <= bound]:
+        result += ready
+        bound = bound.union(*(outputs(factor) for factor in ready))
+        pending = [factor for factor in pending if factor not in ready]
+    parts = [[stored[i] for i in group] for group in _groups(stored, bound, cyclic)]
+    progress = True
+    while progress:
+        progress = False
+        for factor in list(pending):
+            home = next((part for part in parts if _fits(factor, part)), None)
+            if home is not None:
+                home.append(factor)
+                pending.remove(factor)
+                progress = True
+    return _Division(result + pending, parts)
+
+
+def _groups(stored: list[Expr], bound: Vars, cyclic: bool) -> list[list[int]]:
+    edges = [free_variables(factor) - bound for factor in stored]
+    if not cyclic:
+        return components(edges)
+    core = cyclic_core([free_variables(factor) for factor in stored if isinstance(factor, Rel)])
+    atoms = [i for i, factor in enumerate(stored) if isinstance(factor, Rel)]
+    whole = {atoms[i] for i in core}
+    if whole:
+        return components(edges)
+    return [[i] for i in range(len(stored))]
+
+
+def _fits(factor: Expr, part: list[Expr]) -> bool:
+    """All inputs of a condition, value or assignment are bound in the component."""
+    needed = inputs(factor)
+    return bool(needed) and needed <= NONE.union(*(outputs(member) for member in part))
+
+
+def _supported(factor: Expr, component: list[Expr]) -> bool:
+    """The component has an atom, and binds what the nested factor needs."""
+    if not any(isinstance(member, Rel) for member in component):
+        return False
+    others = [outputs(member) for member in component if member is not factor]
+    return inputs(factor) <= NONE.union(*others)
+
+
+def _is_floating(factor: Expr) -> bool:
+    return isinstance(factor, Value | Cond) or (isinstance(factor, Lift) and isinstance(factor.body, Value))
+
+
+def _is_nested(factor: Expr) -> bool:
+    return isinstance(factor, Lift | Extremum | Exists | Add | Neg | Sum) and has_relations(factor)
+
+
+def _addends(scalar: Scalar) -> list[Expr] | None:
+    """a - b as signed values, where neither side can be NULL or each is guarded against it."""
+    match scalar:
+        case Call("+" | "-" as op, (left, right), type) if type.is_exact or type.is_float:
+            if type.is_float and not (left.type.is_float and right.type.is_float):
+                return None
+            guards = tuple(_not_null(var) for var in scalar_variables(scalar) if var.type.nullable)
+            if guards and not (_is_strict_arithmetic(left) and _is_strict_arithmetic(right)):
+                return None
+            second = Value(right) if op == "+" else neg(Value(right))
+            return [mul(*guards, Value(left)), mul(*guards, second)]
+        case _:
+            return None
+
+
+def _is_strict_arithmetic(scalar: Scalar) -> bool:
+    if isinstance(scalar, Call):
+        return scalar.op in ("+", "-", "*", "neg") and all(map(_is_strict_arithmetic, scalar.args))
+    return True
+
+
+def _not_null(var: Var) -> Cond:
+    return Cond(Call("is_not_null", (var,), BOOLEAN.with_nullable(False)))
+
+
+def _count_uses(expr: Expr, uses: dict[Var, int]) -> None:
+    match expr:
+        case Value(scalar) | Cond(scalar):
+            found: Iterable[Var] = scalar_variables(scalar)
+        case Rel(_, args) | Delta(_, args) | View(_, _, args):
+            found = args
+        case Sum(keys, _):
+            found = keys
+        case Lift(var, _):
+            found = (var,)
+        case Extremum(var, _, of, _):
+            found = (var, of)
+        case _:
+            found = ()
+    for var in found:
+        uses[var] = uses.get(var, 0) + 1
+    for child in children(expr):
+        _count_uses(child, uses)
+
+
+def _under(monomials: Iterable[Monomial], keys: Sequence[Var], given: Vars) -> Expr:
+    """The monomials under Sums that show the keys and what they share with the context."""
+    terms = list(monomials)
+    shared = NONE.union(*(outputs(term.product) for term in terms)) & given - set(keys)
+    return collect(terms, (*keys, *sorted(shared, key=_name)))
+
+
+def _name(var: Var) -> str:
+    return var.name

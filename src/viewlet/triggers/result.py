@@ -1,0 +1,140 @@
+"""The rows of a query, kept as the result expression over its views says.
+
+A term of the result reads its views through some of their keys, the same for each of them where it can: the partition. A
+batch re-evaluates the term only at the partitions it touched, and what changed is the difference to what was kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from viewlet.algebra.evaluate import Run, State, accumulate, prepare
+from viewlet.algebra.nodes import Expr, Mul, Neg, Sum, Var, View, factors_of, summands
+from viewlet.algebra.order import order
+from viewlet.algebra.scope import NONE, outputs
+from viewlet.algebra.traverse import walk
+from viewlet.triggers.program import Program
+from viewlet.triggers.store import MapStore, UndoLog
+from viewlet.types import Row
+
+
+@dataclass(slots=True)
+class _Term:
+    partition: tuple[Var, ...]
+    sources: tuple[tuple[str, tuple[int, ...]], ...]  # view, positions of the partition in its key
+    scan: Run
+    at_partition: Run
+    groups: dict[Row, dict[Row, int]] = field(default_factory=dict)
+
+
+class ResultKeeper:
+    def __init__(self, program: Program, views: Mapping[str, MapStore], log: UndoLog) -> None:
+        self._output = program.query.output
+        self._views = views
+        self._log = log
+        self._state = State({}, {}, views)
+        self._terms = [_term(expr) for expr in summands(program.result)]
+
+    def refresh_all(self) -> None:
+        """Evaluates the result from the views as they are."""
+        for term in self._terms:
+            if not term.partition:
+                self._replace(term, (), self._rows_of(term.scan, {}))
+                continue
+            env: dict[str, object] = {}
+            numbers = accumulate(term.scan(env, self._state), env, term.partition + self._output)  # type: ignore[arg-type]
+            width = len(term.partition)
+            found: dict[Row, dict[Row, int]] = {}
+            for key, number in numbers.items():
+                found.setdefault(key[:width], {})[key[width:]] = int(number)  # type: ignore[arg-type]
+            for part in set(term.groups) - set(found):
+                self._replace(term, part, {})
+            for part, rows in found.items():
+                self._replace(term, part, rows)
+        self._clear()
+
+    def refresh(self) -> dict[Row, int]:
+        """Brings the result up to date with the views and returns its change."""
+        change: dict[Row, int] = {}
+        for term in self._terms:
+            for part in self._touched(term):
+                env = {var.name: value for var, value in zip(term.partition, part, strict=True)}
+                new = self._rows_of(term.at_partition, env)
+                old = self._replace(term, part, new)
+                for row in {**old, **new}:
+                    difference = new.get(row, 0) - old.get(row, 0)
+                    if difference:
+                        change[row] = change.get(row, 0) + difference
+        self._clear()
+        return {row: difference for row, difference in change.items() if difference}
+
+    def rows(self) -> dict[Row, int]:
+        total: dict[Row, int] = {}
+        for term in self._terms:
+            for rows in term.groups.values():
+                for row, number in rows.items():
+                    total[row] = total.get(row, 0) + number
+        return {row: number for row, number in total.items() if number}
+
+    def _rows_of(self, run: Run, env: dict[str, object]) -> dict[Row, int]:
+        numbers = accumulate(run(env, self._state), env, self._output)  # type: ignore[arg-type]
+        return {row: int(number) for row, number in numbers.items()}  # type: ignore[arg-type]
+
+    def _touched(self, term: _Term) -> set[Row]:
+        return {
+            tuple(key[i] for i in positions) for view, positions in term.sources for key in self._views[view].touched
+        }
+
+    def _replace(self, term: _Term, part: Row, rows: dict[Row, int]) -> dict[Row, int]:
+        old = term.groups.get(part, {})
+        self._log.record(lambda: _put(term.groups, part, old))
+        _put(term.groups, part, rows)
+        return old
+
+    def _clear(self) -> None:
+        for store in self._views.values():
+            store.touched.clear()
+
+
+def _put(groups: dict[Row, dict[Row, int]], part: Row, rows: dict[Row, int]) -> None:
+    if rows:
+        groups[part] = rows
+    else:
+        groups.pop(part, None)
+
+
+def _term(expr: Expr) -> _Term:
+    product = _product_of(expr)
+    visible = outputs(product)
+    atoms = [node for node in walk(product) if isinstance(node, View)]
+    shared = visible.intersection(*(atom.args for atom in atoms)) if atoms else frozenset()
+    partition = tuple(sorted(shared, key=lambda var: var.name))
+    sources = tuple((atom.name, tuple(atom.args.index(var) for var in partition)) for atom in atoms)
+    shown = _show(expr, shared)
+    scan, at_partition = prepare(order(shown), NONE), prepare(order(shown, shared), shared)
+    return _Term(partition, tuple(dict.fromkeys(sources)), scan, at_partition)
+
+
+def _show(expr: Expr, given: frozenset[Var]) -> Expr:
+    """Partition variables that a Sum hides become visible, so that they can be bound from outside."""
+    match expr:
+        case Neg(body):
+            return Neg(_show(body, given))
+        case Sum(keys, body):
+            return Sum(keys + tuple(sorted(given - set(keys), key=lambda var: var.name)), body)
+        case Mul(factors):
+            return Mul(tuple(_show(factor, given) for factor in factors))
+        case _:
+            return expr
+
+
+def _product_of(expr: Expr) -> Expr:
+    match expr:
+        case Neg(body):
+            return _product_of(body)
+        case Sum(_, body):
+            return body
+        case _:
+            inner = [factor for factor in factors_of(expr) if isinstance(factor, Sum)]
+            return inner[0].body if len(inner) == 1 else expr
