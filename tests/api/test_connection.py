@@ -136,7 +136,7 @@ def test_ties_fall_by_the_remaining_columns(db: Connection) -> None:
 def test_duplicates_are_kept() -> None:
     db = viewlet.connect()
     db.execute("CREATE TABLE t (a BIGINT); CREATE MATERIALIZED VIEW v AS SELECT a FROM t")
-    db.apply({"t": [{"a": 1, "_multiplicity": 3}, {"a": None}]})
+    db.apply({"t": [{"a": 1, "_multiplicity": 3}, {"a": None, "_multiplicity": 1}]})
     assert db.view("v").rows() == [(1,), (1,), (1,), (None,)]
     db.delete("t", [(1,)])
     assert db.table("t").rows() == [(1,), (1,), (None,)]

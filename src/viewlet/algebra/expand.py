@@ -8,6 +8,7 @@ names of their own. Bodies of lifts, extrema and Exists are not products of the 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -120,13 +121,20 @@ def _condition(scalar: Scalar) -> list[Monomial]:
 
 def merge_like_terms(monomials: Iterable[Monomial], keep: Vars) -> list[Monomial]:
     """2 * Q + Q -> 3 * Q, up to names of local variables; Q - Q vanishes."""
+    everything = list(monomials)
+    shapes = Counter(_shape(monomial) for monomial in everything)
     totals: dict[str, Monomial] = {}
-    for monomial in monomials:
-        text = canonical_text(monomial.product, keep)
+    for i, monomial in enumerate(everything):
+        text = canonical_text(monomial.product, keep) if shapes[_shape(monomial)] > 1 else str(i)
         seen = totals.get(text)
         total = monomial.coefficient + (seen.coefficient if seen else 0)
         totals[text] = Monomial(total, seen.factors if seen else monomial.factors)
     return [monomial for monomial in totals.values() if monomial.coefficient]
+
+
+def _shape(monomial: Monomial) -> tuple[str, ...]:
+    """Terms of different shape cannot be alike; comparing shapes is cheap."""
+    return tuple(sorted(f"{type(factor).__name__} {getattr(factor, 'name', '')}" for factor in monomial.factors))
 
 
 def collect(monomials: Iterable[Monomial], keys: tuple[Var, ...]) -> Expr:

@@ -30,24 +30,49 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import TypeVar, dataclass_transform
 
 from viewlet.types import BIGINT, BOOLEAN, Datum, SqlType
 
+C = TypeVar("C")
 
-@dataclass(frozen=True, slots=True)
-class Var:
+
+class _Hashed:
+    __slots__ = ("_hash",)
+
+
+@dataclass_transform(frozen_default=True)
+def node(cls: type[C]) -> type[C]:
+    """A frozen dataclass that computes its hash once: expressions are looked up far more often than they are made."""
+    made = dataclass(frozen=True, slots=True)(cls)
+    structural = made.__hash__
+
+    def cached(self: C) -> int:
+        try:
+            return self._hash  # type: ignore[attr-defined, no-any-return]
+        except AttributeError:
+            value = structural(self)
+            object.__setattr__(self, "_hash", value)
+            return value
+
+    made.__hash__ = cached  # type: ignore[assignment, method-assign]
+    return made
+
+
+@node
+class Var(_Hashed):
     name: str
     type: SqlType
 
 
-@dataclass(frozen=True, slots=True)
-class Const:
+@node
+class Const(_Hashed):
     value: Datum
     type: SqlType
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+@node
+class Call(_Hashed):
     """A function of scalars; `op` names an entry of `functions.FUNCTIONS`, or a comparison or connective."""
 
     op: str
@@ -58,58 +83,58 @@ class Call:
 Scalar = Var | Const | Call
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+@node
+class Value(_Hashed):
     scalar: Scalar
 
 
-@dataclass(frozen=True, slots=True)
-class Cond:
+@node
+class Cond(_Hashed):
     scalar: Scalar
 
 
-@dataclass(frozen=True, slots=True)
-class Rel:
+@node
+class Rel(_Hashed):
     name: str
     args: tuple[Var, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Delta:
+@node
+class Delta(_Hashed):
     name: str
     args: tuple[Var, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+@node
+class View(_Hashed):
     name: str
     field: str
     args: tuple[Var, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Mul:
+@node
+class Mul(_Hashed):
     factors: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Add:
+@node
+class Add(_Hashed):
     terms: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Neg:
+@node
+class Neg(_Hashed):
     body: Expr
 
 
-@dataclass(frozen=True, slots=True)
-class Sum:
+@node
+class Sum(_Hashed):
     keys: tuple[Var, ...]
     body: Expr
 
 
-@dataclass(frozen=True, slots=True)
-class Lift:
+@node
+class Lift(_Hashed):
     var: Var
     body: Expr
 
@@ -119,16 +144,16 @@ class Extreme(Enum):
     MAX = "max"
 
 
-@dataclass(frozen=True, slots=True)
-class Extremum:
+@node
+class Extremum(_Hashed):
     var: Var
     which: Extreme
     of: Var
     body: Expr
 
 
-@dataclass(frozen=True, slots=True)
-class Exists:
+@node
+class Exists(_Hashed):
     body: Expr
 
 

@@ -19,6 +19,7 @@ from typing import Any
 from viewlet.changes import Changes, describe_row, did_you_mean, rows_to_arrow
 from viewlet.connection.maintained import Declaration, MaintainedView
 from viewlet.errors import DataError, SchemaError
+from viewlet.triggers.program import Program
 from viewlet.triggers.store import MapStore, UndoLog
 from viewlet.types import Column, Row, Table, TableKind
 from viewlet.view import Callback, Snapshot, sorted_rows
@@ -50,7 +51,10 @@ class BaseTable:
 
 @dataclass(slots=True)
 class Database:
+    """`epoch` counts batches; `version` counts declarations too, so that equal versions mean equal contents."""
+
     epoch: int = 0
+    version: int = 0
     tables: dict[str, BaseTable] = field(default_factory=dict)
     views: dict[str, MaintainedView] = field(default_factory=dict)
     _log: UndoLog = field(default_factory=UndoLog)
@@ -92,37 +96,47 @@ class Database:
     def create_table(self, table: Table) -> None:
         self._check_free(table.name)
         self.tables[table.name] = BaseTable(table, MapStore(log=self._log))
+        self.version += 1
 
     def create_view(self, declared: Declaration) -> None:
         """Compiles a view and fills it from the rows already there."""
-        from viewlet.triggers.compiler import compile_query
         from viewlet.triggers.interpreter import Interpreter
 
-        name, sources = declared.name, sorted(declared.sources)
+        name = declared.name
         if declared.replaces and name in self.views:
             self._check_unused(name, "replace view")
         else:
             self._check_free(name)
-        if name in sources:
+        if name in declared.sources:
             raise SchemaError(f"view {name!r} cannot read itself")
-        for source in sources:
+        for source in sorted(declared.sources):
             self._check_not_started(source, name)
-        schemas = self.schemas()
-        program = compile_query(
-            name, declared.query, {source: schemas[source] for source in sources}, declared.strategy
-        )
-        interpreter = Interpreter(program, {source: self._source_store(source) for source in sources}, self._log)
+        program = self.compile(declared)
+        stores = {source: self._source_store(source) for source in declared.sources}
+        interpreter = Interpreter(program, stores, self._log)
         interpreter.load()
+        view = MaintainedView(declared, program, interpreter, self._log)
         self.views.pop(name, None)
-        self.views[name] = MaintainedView(declared, program, interpreter, self._log)
+        self.views[name] = view
+        self.version += 1
+
+    def compile(self, declared: Declaration) -> Program:
+        """The trigger program of a view that need not be declared."""
+        from viewlet.triggers.compiler import compile_query
+
+        schemas = self.schemas()
+        sources = {source: schemas[source] for source in sorted(declared.sources)}
+        return compile_query(declared.name, declared.query, sources, declared.strategy)
 
     def drop_table(self, name: str) -> None:
         self._check_unused(name, "drop table")
         del self.tables[name]
+        self.version += 1
 
     def drop_view(self, name: str) -> None:
         self._check_unused(name, "drop view")
         del self.views[name]
+        self.version += 1
 
     def _check_free(self, name: str) -> None:
         if name in self.tables or name in self.views:
@@ -194,6 +208,7 @@ class Database:
             raise
         self._log.commit()
         self.epoch += 1
+        self.version += 1
         for table, _ in changed:
             table.started = not table.kept
         return announcements

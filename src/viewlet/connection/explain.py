@@ -10,32 +10,38 @@ from typing import TYPE_CHECKING
 
 from viewlet.changes import did_you_mean
 from viewlet.errors import SqlError
+from viewlet.triggers.program import Program
 
 if TYPE_CHECKING:
-    from viewlet.connection.maintained import MaintainedView
+    from viewlet.connection.maintained import Declaration, MaintainedView
 
 SUMMARY = ("sql", "algebra", "views", "triggers")
 
 
 def explain_view(view: MaintainedView, stage: str | None = None) -> str:
-    """One stage, or without `stage` the ones that say what the view is and how it is maintained."""
+    """One stage of a view, or without `stage` the ones that say what it is and how it is maintained."""
+    return explain_query(view.declared, view.program, stage)
+
+
+def explain_query(declared: Declaration, program: Program, stage: str | None = None) -> str:
+    """The same for a query that is compiled but not maintained."""
     if stage is None:
-        head = f"view {view.name} ({view.program.strategy})"
-        return "\n\n".join([head, *(f"-- {name}\n{STAGES[name](view)}" for name in SUMMARY)])
+        head = f"view {declared.name} ({program.strategy})"
+        return "\n\n".join([head, *(f"-- {name}\n{STAGES[name](declared, program)}" for name in SUMMARY)])
     if stage.lower() not in STAGES:
         hint = did_you_mean(stage, STAGES)
         raise SqlError(f"there is no stage {stage!r} to explain; the stages are {', '.join(STAGES)}{hint}")
-    return STAGES[stage.lower()](view)
+    return STAGES[stage.lower()](declared, program)
 
 
-def _sql(view: MaintainedView) -> str:
-    return view.sql
+def _sql(declared: Declaration, program: Program) -> str:
+    return declared.sql
 
 
-def _algebra(view: MaintainedView) -> str:
+def _algebra(declared: Declaration, program: Program) -> str:
     from viewlet.algebra.printer import show
 
-    query = view.query
+    query = declared.query
     lines = [f"{column.name} = {column.var.name}: {column.var.type}" for column in query.columns]
     if query.order:
         keys = (f"{key.var.name}{' descending' if key.descending else ''}" for key in query.order)
@@ -47,25 +53,25 @@ def _algebra(view: MaintainedView) -> str:
     return "\n".join([show(query.expr), *lines])
 
 
-def _passes(view: MaintainedView) -> str:
+def _passes(declared: Declaration, program: Program) -> str:
     from viewlet.triggers.printer import show_passes
 
-    return show_passes(view.program)
+    return show_passes(program)
 
 
-def _views(view: MaintainedView) -> str:
+def _views(declared: Declaration, program: Program) -> str:
     from viewlet.triggers.printer import show_views
 
-    return show_views(view.program)
+    return show_views(program)
 
 
-def _triggers(view: MaintainedView) -> str:
+def _triggers(declared: Declaration, program: Program) -> str:
     from viewlet.triggers.printer import show_triggers
 
-    return show_triggers(view.program)
+    return show_triggers(program)
 
 
-STAGES: dict[str, Callable[[MaintainedView], str]] = {
+STAGES: dict[str, Callable[[Declaration, Program], str]] = {
     "sql": _sql,
     "algebra": _algebra,
     "passes": _passes,

@@ -9,6 +9,7 @@ from typing import Any
 from viewlet.changes import Changes, to_changes
 from viewlet.connection.maintained import net
 from viewlet.connection.session import Session
+from viewlet.connection.statements import StatementRunner
 from viewlet.errors import DataError, UnsupportedError
 from viewlet.view import StoredTable, View
 
@@ -30,10 +31,12 @@ class Connection:
 
     def __init__(self) -> None:
         self._session = Session()
+        self._statements = StatementRunner(self._session)
 
     def close(self) -> None:
         """Forgets everything; closing twice is harmless."""
         self._session.close()
+        self._statements.close()
 
     def __enter__(self) -> Connection:
         return self
@@ -137,5 +140,4 @@ class Connection:
         A SELECT answers with a pyarrow Table, EXPLAIN with a table of lines, a statement that changes rows with their
         number, and a declaration with None.
         """
-        with self._session.open():
-            return None
+        return self._statements.run(sql)

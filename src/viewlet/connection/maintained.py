@@ -50,10 +50,10 @@ class Declaration:
 class MaintainedView:
     def __init__(self, declared: Declaration, program: Program, engine: Engine, log: UndoLog) -> None:
         query = declared.query
+        self.declared = declared
         self.name = declared.name
         self.query = query
         self.sources = declared.sources
-        self.sql = declared.sql
         self.program = program
         self.engine = engine
         self.columns = tuple(Column(column.name, column.var.type) for column in query.columns)

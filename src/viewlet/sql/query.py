@@ -60,13 +60,15 @@ def _with_ctes(node: exp.Expr, scope: Scope, context: Context) -> Scope:
         return scope
     if clause.args.get("recursive"):
         raise context.source.unsupported("WITH RECURSIVE", clause)
+    defined: set[str] = set()
     for cte in clause.expressions:
         name = name_of(cte.args["alias"].this)
         columns = tuple(name_of(column) for column in cte.args["alias"].args.get("columns") or [])
         if not isinstance(cte.this, exp.Query):
             raise context.source.unsupported("a CTE that is not a query", cte)
-        if name in scope.ctes and scope.ctes[name].query in [c.this for c in clause.expressions]:
+        if name in defined:
             raise context.source.error(f"WITH defines '{name}' twice", cte.args["alias"])
+        defined.add(name)
         scope = Scope((), scope, {name: Cte(cte.this, columns, scope)})
     return scope
 

@@ -51,20 +51,21 @@ def translate_set_operation(node: exp.SetOperation, scope: Scope, context: Conte
 def _union(node: exp.Union, scope: Scope, context: Context) -> Relation:
     """A chain of unions of one kind becomes one sum."""
     every = not node.args.get("distinct")
-    branches = [context.query(branch, scope) for branch in _branches(node, every)]
+    written = [*_branches(node.this, every), *_branches(node.expression, every)]
+    branches = [context.query(branch, scope) for branch in written]
     variables, bodies = _common(branches, node, context)
     total = add(*(sum_over(variables, body) for body in bodies))
     return Relation((total if every else Exists(total),), _columns(branches[0], variables))
 
 
 def _branches(node: exp.Expr, every: bool) -> list[exp.Expr]:
-    if isinstance(node, exp.Union) and (not node.args.get("distinct")) == every and not _is_ordered(node):
+    if isinstance(node, exp.Union) and (not node.args.get("distinct")) == every and not _stands_alone(node):
         return [*_branches(node.this, every), *_branches(node.expression, every)]
     return [node]
 
 
-def _is_ordered(node: exp.Expr) -> bool:
-    return any(node.args.get(key) for key in ("limit", "offset", "with_"))
+def _stands_alone(node: exp.Expr) -> bool:
+    return any(node.args.get(key) for key in ("limit", "offset", "with_", "by_name"))
 
 
 def _common(relations: list[Relation], node: exp.Expr, context: Context) -> tuple[tuple[Var, ...], list[Expr]]:
