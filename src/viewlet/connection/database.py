@@ -185,7 +185,7 @@ class Database:
             return Snapshot(view.columns, view.rows())
         table = self.find_table(name)
         if not table.kept:
-            raise SchemaError(f"{name!r} is a stream, and streams do not keep their rows; read a view over it instead")
+            raise unreadable_stream(name)
         return Snapshot(table.schema.columns, sorted_rows(table.store.multiplicities()))
 
     # -- batches ----------------------------------------------------------------------------------------------------
@@ -280,3 +280,7 @@ class Database:
     @staticmethod
     def _rows_with_key(table: BaseTable, positions: tuple[int, ...], key: Row) -> int:
         return sum((table.store.get(row) or (0,))[0] for row in table.store.slice(positions, key))
+
+
+def unreadable_stream(name: str) -> SchemaError:
+    return SchemaError(f"{name!r} is a stream, and streams do not keep their rows; read a view over it instead")

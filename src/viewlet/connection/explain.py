@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from viewlet.algebra.nodes import Var
 from viewlet.changes import did_you_mean
 from viewlet.errors import SqlError
 from viewlet.triggers.program import Program
@@ -54,21 +55,40 @@ def _algebra(declared: Declaration, program: Program) -> str:
 
 
 def _passes(declared: Declaration, program: Program) -> str:
-    from viewlet.triggers.printer import show_passes
+    """What each pass of the compiler made of what it was given."""
+    from viewlet.algebra.printer import show
 
-    return show_passes(program)
+    steps = ((step.name, step.subject, show(step.before), show(step.after)) for step in program.passes)
+    return "\n".join(f"{name} [{subject}]\n    {before}\n -> {after}" for name, subject, before, after in steps)
 
 
 def _views(declared: Declaration, program: Program) -> str:
-    from viewlet.triggers.printer import show_views
+    """view[keys].field = definition, and the result over the views."""
+    from viewlet.algebra.printer import show
 
-    return show_views(program)
+    lines = [
+        f"{view.name}[{_names(view.keys)}].{field.name} = {show(field.definition)}"
+        for view in program.views
+        for field in view.fields
+    ]
+    return "\n".join([*lines, f"{declared.name} = {show(program.result)}"])
 
 
 def _triggers(declared: Declaration, program: Program) -> str:
-    from viewlet.triggers.printer import show_triggers
+    """on table: view[keys].field += change."""
+    from viewlet.algebra.printer import show
 
-    return show_triggers(program)
+    lines: list[str] = []
+    for trigger in program.triggers:
+        lines.append(f"on {trigger.table}:")
+        for statement in trigger.statements:
+            target, sign = f"{statement.view}[{_names(statement.args)}]", ":=" if statement.replaces else "+="
+            lines += [f"    {target}.{update.field} {sign} {show(update.expr)}" for update in statement.updates]
+    return "\n".join(lines)
+
+
+def _names(variables: tuple[Var, ...]) -> str:
+    return ", ".join(var.name for var in variables)
 
 
 STAGES: dict[str, Callable[[Declaration, Program], str]] = {

@@ -1,0 +1,148 @@
+"""SQL statements, carried out one after another: each is bound against the catalogue the earlier ones left."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, assert_never
+
+from viewlet.adhoc import AdHoc
+from viewlet.changes import did_you_mean, to_changes
+from viewlet.connection.database import Database, unreadable_stream
+from viewlet.connection.explain import explain_query, explain_view
+from viewlet.connection.maintained import Declaration, net
+from viewlet.connection.session import Session
+from viewlet.errors import SchemaError, Span, SqlError, ViewletError
+from viewlet.types import TableKind
+
+if TYPE_CHECKING:
+    from viewlet.sql import CreateTable, CreateView, Drop, Explain, Modify, Statement
+
+
+class StatementRunner:
+    """Carries out SQL on a session; DuckDB is started by the first statement that needs it."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._adhoc: AdHoc | None = None
+        self._arrow: dict[str, Any] = {}
+        self._arrow_version = -1
+
+    def run(self, sql: str) -> Any:
+        """The answer of the last statement of `sql`; an error leaves the statements before it done."""
+        from viewlet.sql import bind_statement, split_statements
+
+        answer: Any = None
+        with self._session.open() as database:
+            for raw in split_statements(sql):
+                answer = self._run(bind_statement(raw, database.schemas()), database)
+        return answer
+
+    def close(self) -> None:
+        self._arrow.clear()
+        if self._adhoc is not None:
+            self._adhoc.close()
+            self._adhoc = None
+
+    def _run(self, statement: Statement, database: Database) -> Any:
+        from viewlet import sql
+
+        match statement:
+            case sql.CreateTable():
+                return _create_table(statement, database)
+            case sql.CreateView():
+                return _create_view(statement, database)
+            case sql.Drop():
+                return _drop(statement, database)
+            case sql.Explain():
+                return _explain(statement, database)
+            case sql.Select():
+                return self._query(statement.sql, database)
+            case sql.Modify():
+                return self._modify(statement, database)
+            case _:
+                assert_never(statement)
+
+    def _query(self, sql: str, database: Database) -> Any:
+        if self._adhoc is None:
+            self._adhoc = AdHoc()
+        tables = {name: self._arrow_of(name, database) for name in _readable_names(sql, database)}
+        return self._adhoc.query(sql, tables, lambda name: _missing(name, sql, database))
+
+    def _arrow_of(self, name: str, database: Database) -> Any:
+        """A table or view as Arrow, made once for all queries until something changes."""
+        if self._arrow_version != database.version:
+            self._arrow.clear()
+            self._arrow_version = database.version
+        if name not in self._arrow:
+            self._arrow[name] = database.snapshot(name).to_arrow()
+        return self._arrow[name]
+
+    def _modify(self, statement: Modify, database: Database) -> int:
+        """INSERT, DELETE, UPDATE: the rows to take out and to put in are queried, then applied as one batch."""
+        schema = database.find_table(statement.table).schema
+        queries = ((statement.deleted_sql, -1), (statement.inserted_sql, 1))
+        answers = [(self._query(sql, database), sign) for sql, sign in queries if sql is not None]
+        parts = [to_changes(schema, rows, sign) for rows, sign in answers]
+        self._session.commit({schema.name: net(item for part in parts for item in part.items())})
+        return max((int(rows.num_rows) for rows, _ in answers), default=0)
+
+
+def _readable_names(sql: str, database: Database) -> list[str]:
+    """The tables and views whose names occur in a query, if only as a column: DuckDB sorts out which is meant."""
+    from viewlet.sql import split_statements
+
+    words = {word.lower() for raw in split_statements(sql) for word in raw.words}
+    return [
+        name
+        for name, schema in database.schemas().items()
+        if name.lower() in words and schema.kind is not TableKind.STREAM
+    ]
+
+
+def _missing(name: str, sql: str, database: Database) -> ViewletError:
+    """The error for a table that DuckDB was not given: a stream, or nothing at all."""
+    found = database.find(name)
+    if found is not None and database.schemas()[found].kind is TableKind.STREAM:
+        return unreadable_stream(found)
+    start = sql.lower().find(name.lower())
+    span = Span(start, start + len(name)) if start >= 0 else None
+    return SqlError(f"there is no table or view {name!r}" + did_you_mean(name, database.schemas()), sql, span)
+
+
+def _create_table(statement: CreateTable, database: Database) -> None:
+    if not (statement.if_not_exists and statement.table.name in database.tables):
+        database.create_table(statement.table)
+
+
+def _create_view(statement: CreateView, database: Database) -> None:
+    if not (statement.if_not_exists and statement.name in database.views):
+        database.create_view(_declaration(statement))
+
+
+def _declaration(view: CreateView) -> Declaration:
+    return Declaration(view.name, view.query, view.sources, view.select_sql, view.strategy, view.or_replace)
+
+
+def _drop(statement: Drop, database: Database) -> None:
+    name, is_view = statement.name, statement.kind == TableKind.VIEW.value
+    if statement.if_exists and database.find(name) is None:
+        return
+    if is_view:
+        database.drop_view(database.find_view(name).name)
+        return
+    if name in database.views:
+        raise SchemaError(f"{name!r} is a view; use DROP VIEW")
+    table = database.find_table(name).schema
+    if statement.kind not in (TableKind.TABLE.value, table.kind.value):
+        raise SchemaError(f"{name!r} is a {table.kind.value}, not a {statement.kind}")
+    database.drop_table(table.name)
+
+
+def _explain(statement: Explain, database: Database) -> Any:
+    import pyarrow as pa
+
+    if isinstance(statement.target, str):
+        text = explain_view(database.find_view(statement.target), statement.stage)
+    else:
+        declared = _declaration(statement.target)
+        text = explain_query(declared, database.compile(declared), statement.stage)
+    return pa.table({"explain": pa.array(text.splitlines(), pa.string())})
