@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= auto
-SCALE ?= 0.01
+SCALE ?= 0.005
 
 .PHONY: help demo test test-fast bench lint format clean
 .DEFAULT_GOAL := help

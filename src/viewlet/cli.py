@@ -135,7 +135,7 @@ def explain(
 
 @app.command()
 def demo(
-    scale: Annotated[float, typer.Option(min=0.001, max=1.0, help="TPC-H scale factor of the generated data.")] = 0.01,
+    scale: Annotated[float, typer.Option(min=0.001, max=1.0, help="TPC-H scale factor of the generated data.")] = 0.005,
     seconds: Annotated[float, typer.Option(min=1.0, help="Stop streaming after about this long.")] = 25.0,
 ) -> None:
     """Watch views stay right over a changing TPC-H database, and check them against DuckDB."""
@@ -153,18 +153,15 @@ class Statement:
     """One statement of a script; blank space in front keeps line and column of error messages those of the file."""
 
     text: str
-
-    @property
-    def _first_word(self) -> str:
-        return self.text.split(None, 1)[0].upper()
+    words: tuple[str, ...]
 
     @property
     def creates_something(self) -> bool:
-        return self._first_word == "CREATE"
+        return self.words[0] == "CREATE"
 
     @property
     def creates_stream(self) -> bool:
-        return self.text.upper().split()[:2] == ["CREATE", "STREAM"]
+        return self.words[:2] == ("CREATE", "STREAM")
 
     def as_view(self, name: str) -> str:
         """The statement, a query, as the declaration of a view."""
@@ -177,30 +174,13 @@ def split(script: str) -> Iterator[Statement]:
     >>> [statement.text.strip() for statement in split("SELECT ';' ; -- no; \\n SELECT 2;")]
     ["SELECT ';'", 'SELECT 2']
     """
-    from sqlglot.dialects.duckdb import DuckDB
-    from sqlglot.errors import TokenError
-    from sqlglot.tokenizer_core import TokenType
+    from viewlet.sql.split import split_statements
 
-    try:
-        tokens = DuckDB().tokenize(script)
-    except TokenError as error:
-        raise SqlError(f"cannot read the script: {error}") from None
-    start = end = None
-    for token in tokens:
-        if token.token_type is not TokenType.SEMICOLON:
-            start = token.start if start is None else start
-            end = token.end + 1
-        elif start is not None:
-            yield Statement(_in_place(script, start, end))
-            start = None
-    if start is not None:
-        yield Statement(_in_place(script, start, end))
-
-
-def _in_place(script: str, start: int, end: int | None) -> str:
-    """script[start:end], with the text in front of it replaced by as much blank space."""
-    line_start = script.rfind("\n", 0, start) + 1
-    return "\n" * script.count("\n", 0, start) + " " * (start - line_start) + script[start:end]
+    for raw in split_statements(script):
+        start = raw.source.offset
+        line_start = script.rfind("\n", 0, start) + 1
+        blank = "\n" * script.count("\n", 0, start) + " " * (start - line_start)
+        yield Statement(blank + raw.text, raw.words)
 
 
 def _read_text(path: Path) -> str:

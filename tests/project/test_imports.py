@@ -23,7 +23,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
 """Unit (module or package directly under viewlet) -> units it may import besides itself."""
 
 OWNERS_OF_LIBRARIES = {
-    "sqlglot": {"sql", "cli"},
+    "sqlglot": {"sql"},
     "typer": {"cli"},
     "rich": {"cli", "demo"},
     "pyspark": set[str](),

@@ -45,7 +45,7 @@ VIEWS = (
     ),
     DemoView(
         "revenue_by_nation",
-        "Revenue by nation: a four-way join",
+        "Revenue by nation: a join",
         """
         SELECT n_name AS nation, SUM(l_extendedprice * (1 - l_discount)) AS revenue, COUNT(*) AS items
         FROM nation
