@@ -79,6 +79,7 @@ class Aggregates:
             raise self.context.source.unsupported("ORDER BY in an aggregate", node)
         if call.args.get("count") is not None or call.expressions:
             raise self.context.source.error(f"{name}() takes 1 argument", node)
+        self._check_level(operand, node)
         if isinstance(operand, exp.Star) or operand is None:
             if not isinstance(call, exp.Count):
                 raise self.context.source.error(f"{name}() takes 1 argument", node)
@@ -87,6 +88,15 @@ class Aggregates:
             return handler(self, call, self._argument(operand, condition), distinct)
         except MismatchError as problem:
             raise self.context.source.error(str(problem), node) from None
+
+    def _check_level(self, operand: exp.Expr | None, node: exp.Expr) -> None:
+        """In the standard an aggregate over columns of an outer block belongs to that block."""
+        if operand is None or operand.find(exp.Query) is not None:
+            return
+        columns = list(operand.find_all(exp.Column))
+        own = Scope(self.scope.fields)
+        if columns and not any(own.own(column, self.context.source) for column in columns):
+            raise self.context.source.unsupported("an aggregate over columns of an outer query", node)
 
     def _argument(self, operand: exp.Expr | None, condition: exp.Expr | None) -> Argument:
         key = (operand, condition)

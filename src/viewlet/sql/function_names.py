@@ -2,41 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from sqlglot import exp
 
-Arguments = Callable[[Any], list[exp.Expr]]
+_THIS = ("this",)
+_PAIR = ("this", "expression")
+_MANY = ("this", "expressions")
 
-
-def _arguments(*keys: str) -> Arguments:
-    return lambda node: [node.args[key] for key in keys if node.args.get(key) is not None]
-
-
-def _all(node: exp.Expr) -> list[exp.Expr]:
-    first = [node.this] if isinstance(node.this, exp.Expr) else []
-    return [*first, *node.expressions]
-
-
-_THIS = _arguments("this")
-_PAIR = _arguments("this", "expression")
-
-FUNCTION_NODES: dict[type[exp.Expr], tuple[str, Arguments]] = {
-    exp.Coalesce: ("coalesce", _all),
+FUNCTION_NODES: dict[type[exp.Expr], tuple[str, tuple[str, ...]]] = {
+    exp.Coalesce: ("coalesce", _MANY),
     exp.Nullif: ("nullif", _PAIR),
-    exp.Least: ("least", _all),
-    exp.Greatest: ("greatest", _all),
-    exp.If: ("if", _arguments("this", "true", "false")),
+    exp.Least: ("least", _MANY),
+    exp.Greatest: ("greatest", _MANY),
+    exp.If: ("if", ("this", "true", "false")),
     exp.Upper: ("upper", _THIS),
     exp.Lower: ("lower", _THIS),
-    exp.Replace: ("replace", _arguments("this", "expression", "replacement")),
+    exp.Replace: ("replace", ("this", "expression", "replacement")),
     exp.Length: ("length", _THIS),
-    exp.StrPosition: ("position", _arguments("this", "substr")),
+    exp.StrPosition: ("position", ("this", "substr")),
     exp.Contains: ("contains", _PAIR),
     exp.StartsWith: ("starts_with", _PAIR),
-    exp.Concat: ("concat", _all),
-    exp.Substring: ("substring", _arguments("this", "start", "length")),
+    exp.Concat: ("concat", _MANY),
+    exp.Substring: ("substring", ("this", "start", "length")),
     exp.Left: ("left", _PAIR),
     exp.Right: ("right", _PAIR),
     exp.Reverse: ("reverse", _THIS),
@@ -45,7 +31,7 @@ FUNCTION_NODES: dict[type[exp.Expr], tuple[str, Arguments]] = {
     exp.Sign: ("sign", _THIS),
     exp.Floor: ("floor", _THIS),
     exp.Ceil: ("ceil", _THIS),
-    exp.Round: ("round", _arguments("this", "decimals")),
+    exp.Round: ("round", ("this", "decimals")),
     exp.Sqrt: ("sqrt", _THIS),
     exp.Pow: ("power", _PAIR),
     exp.Ln: ("ln", _THIS),
@@ -65,6 +51,19 @@ FUNCTION_NODES: dict[type[exp.Expr], tuple[str, Arguments]] = {
     exp.Minute: ("minute", _THIS),
     exp.Second: ("second", _THIS),
 }
+
+
+def arguments_of(node: exp.Expr, keys: tuple[str, ...]) -> list[exp.Expr]:
+    """The arguments of a function node, in order; `keys` say where the parser keeps them."""
+    values = [node.args.get(key) for key in keys]
+    parts = [part for value in values for part in (value if isinstance(value, list) else [value])]
+    return [part for part in parts if isinstance(part, exp.Expr)]
+
+
+def other_arguments(node: exp.Expr, keys: tuple[str, ...]) -> list[exp.Expr]:
+    """Arguments the parser understood and we would otherwise ignore."""
+    return [value for key, value in node.args.items() if key not in keys and isinstance(value, exp.Expr)]
+
 
 UNSUPPORTED_NODES: dict[type[exp.Expr], str] = {
     exp.Array: "an array",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from sqlglot import exp
 
@@ -10,6 +11,7 @@ from viewlet.algebra.nodes import Const, Scalar, Var, mul, sum_over
 from viewlet.algebra.query import OrderKey, OutputColumn, Query
 from viewlet.algebra.scope import outputs
 from viewlet.sql.context import Context
+from viewlet.sql.prune import prune
 from viewlet.sql.scalars import ScalarBinder
 from viewlet.sql.scope import Cte, Relation, Scope
 from viewlet.sql.select import Block, output_variables, sort_key, translate_select
@@ -31,7 +33,8 @@ def translate_to_query(
     block = Block(block.relation.named(names), block.order)
     _check_names(block.relation, node, context)
     limit, offset = _limits(node, context)
-    return _assemble(block, limit, offset, context), frozenset(context.tables_read)
+    query = _assemble(block, limit, offset, context)
+    return replace(query, expr=prune(query.expr)), frozenset(context.tables_read)
 
 
 def translate_nested(node: exp.Expr, scope: Scope, context: Context) -> Relation:

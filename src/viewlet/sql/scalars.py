@@ -16,7 +16,7 @@ from viewlet.errors import DataError
 from viewlet.sql import builtins, coerce
 from viewlet.sql.context import Context
 from viewlet.sql.datatypes import to_sql_type
-from viewlet.sql.function_names import FUNCTION_NODES, UNSUPPORTED_NODES
+from viewlet.sql.function_names import FUNCTION_NODES, UNSUPPORTED_NODES, arguments_of, other_arguments
 from viewlet.sql.intervals import date_arithmetic, read_interval, shift
 from viewlet.sql.scope import Scope, unknown
 from viewlet.sql.source import MismatchError, name_of
@@ -115,8 +115,8 @@ class ScalarBinder:
         if isinstance(node, exp.Anonymous):
             name, arguments = str(node.this).lower(), node.expressions
         elif type(node) in FUNCTION_NODES:
-            name, get = FUNCTION_NODES[type(node)]
-            arguments = get(node)
+            name, keys = FUNCTION_NODES[type(node)]
+            arguments = arguments_of(node, keys) + other_arguments(node, keys)
         else:
             raise source.unsupported(_title(node), node)
         if name not in builtins.FUNCTIONS:
