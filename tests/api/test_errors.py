@@ -161,6 +161,8 @@ CASES: dict[str, tuple[Action, type[ViewletError], str]] = {
     "fractional multiplicity": (apply(customer=[ADA | {"_multiplicity": 0.5}]), DataError, "0.5"),
     "change column in insert": (insert("customer", [ADA | {"_multiplicity": 1}]), DataError, "apply()"),
     "apply to a list": (lambda db: db.apply([ADA]), DataError, "list"),  # type: ignore[arg-type]
+    "a table named by a number": (lambda db: db.insert(7, [ADA]), SchemaError, "7"),  # type: ignore[arg-type]
+    "SQL that is no text": (lambda db: db.execute(None), SqlError, "NoneType"),  # type: ignore[arg-type]
     # -- kinds of tables
     "static table in use": (insert("nation", [(2, "Ghana")]), SchemaError, "'nation'"),
     "view after the first batch of a stream": (view("SELECT k FROM clicks"), SchemaError, "'clicks'"),

@@ -16,7 +16,8 @@ def test_a_tower_of_views(db: Connection) -> None:
         """
         CREATE MATERIALIZED VIEW named AS SELECT name, total, n FROM spend JOIN customer USING (custkey);
         CREATE MATERIALIZED VIEW overall AS SELECT SUM(total) AS total, SUM(n) AS n FROM named;
-        CREATE MATERIALIZED VIEW share AS SELECT name, named.n FROM named, overall WHERE named.total * 2 > overall.total;
+        CREATE MATERIALIZED VIEW share AS
+            SELECT name, named.n FROM named, overall WHERE named.total * 2 > overall.total;
         """
     )
     assert db.view("overall").rows() == [(Decimal("16.00"), 3)]

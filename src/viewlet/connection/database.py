@@ -68,6 +68,8 @@ class Database:
 
     def find(self, name: str) -> str | None:
         """The catalogue's spelling of a name: the exact one, or the one in lower case."""
+        if not isinstance(name, str):
+            raise SchemaError(f"a table or view is named by a string, not by {name!r}")
         known = self.tables.keys() | self.views.keys()
         return next((spelling for spelling in (name, name.lower()) if spelling in known), None)
 

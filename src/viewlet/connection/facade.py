@@ -10,7 +10,7 @@ from viewlet.changes import Changes, to_changes
 from viewlet.connection.maintained import net
 from viewlet.connection.session import Session
 from viewlet.connection.statements import StatementRunner
-from viewlet.errors import DataError, UnsupportedError
+from viewlet.errors import DataError, SqlError, UnsupportedError
 from viewlet.view import StoredTable, View
 
 
@@ -140,4 +140,6 @@ class Connection:
         A SELECT answers with a pyarrow Table, EXPLAIN with a table of lines, a statement that changes rows with their
         number, and a declaration with None.
         """
+        if not isinstance(sql, str):
+            raise SqlError(f"execute() takes SQL as a string, not {type(sql).__name__}")
         return self._statements.run(sql)
