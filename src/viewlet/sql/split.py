@@ -62,11 +62,12 @@ def _statement(sql: str, tokens: list[Token]) -> RawStatement:
 def _explained(sql: str, tokens: list[Token]) -> RawStatement:
     """EXPLAIN and what follows it, which the tokenizer hands over as one piece of text."""
     (head, rest), start = tokens, tokens[0].start
-    inner = tokenize(sql[rest.start : rest.end + 1])
-    shift = rest.start - start
+    begin = sql.index(rest.text, head.end + 1)
+    end = begin + len(rest.text)
+    inner, shift = tokenize(rest.text), begin - start
     words = ("EXPLAIN", *(token.text.upper() for token in inner))
     positions = tuple((token.start + shift, token.end + 1 + shift) for token in inner)
-    return RawStatement(Source(sql, start, sql[start : rest.end + 1]), words, ((0, head.end + 1 - start), *positions))
+    return RawStatement(Source(sql, start, sql[start:end]), words, ((0, head.end + 1 - start), *positions))
 
 
 def tokenize(sql: str) -> list[Token]:
