@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.sql.harness import Database
+from viewlet.errors import DataError
 
 QUERIES = [
     # select, where, expressions
@@ -160,6 +161,76 @@ QUERIES = [
     "SELECT r.b FROM r LEFT JOIN (SELECT a FROM s EXCEPT SELECT a FROM u) AS q ON q.a = r.a WHERE q.a IS NULL",
     "SELECT COUNT(*) AS n FROM (SELECT a FROM r INTERSECT ALL SELECT a FROM s) AS q",
     "SELECT a, COUNT(*) AS n FROM r GROUP BY a UNION ALL SELECT NULL, COUNT(*) FROM s",
+    # corners
+    "SELECT a + 1 AS x, x * 2 AS y FROM r",
+    "SELECT a AS x FROM r WHERE a > 1 GROUP BY x HAVING x < 4",
+    "SELECT COUNT(*) AS n FROM r GROUP BY ()",
+    "SELECT SUM(a) AS s FROM r GROUP BY b, b",
+    "SELECT a, COUNT(*) FILTER (WHERE EXISTS (SELECT 1 FROM s WHERE s.a = r.b)) AS n FROM r GROUP BY a",
+    "SELECT r.a FROM r SEMI JOIN s ON r.a = s.a",
+    "SELECT r.a FROM r ANTI JOIN s ON r.a = s.a",
+    "SELECT 1 AS one, COUNT(*) AS n FROM r GROUP BY 1",
+    "SELECT NULL AS n, COUNT(*) AS c FROM r GROUP BY n",
+    "SELECT NULL AS n UNION ALL SELECT a FROM r",
+    "SELECT DISTINCT NULL AS n, 1 AS x FROM r",
+    "SELECT a FROM r WHERE NULL",
+    "SELECT a FROM r WHERE a = NULL",
+    "SELECT a FROM r WHERE TRUE AND NOT FALSE",
+    "SELECT MAX(a) - MIN(a) AS d, COUNT(*) * 1.0 / 3 AS t FROM r",
+    "SELECT x.n FROM (SELECT COUNT(*) AS n FROM r) AS x, (SELECT SUM(c) AS m FROM s) AS y WHERE x.n > y.m",
+    "SELECT q.n, r.a FROM (SELECT COUNT(*) AS n FROM s WHERE c > 99) AS q LEFT JOIN r ON r.a = q.n",
+    "SELECT q.n, r.a FROM (SELECT COUNT(*) AS n, MAX(c) AS m FROM s) AS q FULL JOIN r ON r.a = q.n",
+    "SELECT r.a, (SELECT q.n FROM (SELECT COUNT(*) AS n FROM s WHERE s.a = r.a) AS q) AS m FROM r",
+    "SELECT a, CASE WHEN COUNT(*) > 1 THEN AVG(b) END AS v FROM r GROUP BY a",
+    "SELECT a FROM r WHERE b IN (SELECT MAX(b) FROM u UNION ALL SELECT MIN(b) FROM u)",
+    "SELECT a FROM r WHERE a >= ALL (SELECT MAX(c) FROM s GROUP BY a)",
+    "SELECT AVG(w) AS v, SUM(w) AS s, STDDEV(w) AS d, VAR_POP(e) AS p FROM u",
+    "SELECT CAST(a AS BOOLEAN) AS k, CAST(ok AS INTEGER) AS l, CAST(e AS SMALLINT) AS m FROM u",
+    "SELECT t FROM r WHERE t > 'a' AND t <= 'b' OR t = ''",
+    "SELECT dt, CAST(dt AS TIMESTAMP) AS ts, CAST(dt AS VARCHAR) AS v FROM r WHERE dt < TIMESTAMP '1995-01-01 "
+    "10:00:00'",
+    "SELECT CAST(ts AS VARCHAR) AS v, date_trunc('week', ts) AS w, week(ts) AS k FROM s",
+    "SELECT MIN(dt) AS lo, MAX(dt) - MIN(dt) AS span FROM r",
+    "SELECT date_diff('month', dt, DATE '1995-06-15') AS m, date_diff('year', dt, DATE '1995-06-15') AS y FROM r",
+    "SELECT a FROM r WHERE dt BETWEEN '1994-01-01' AND '1996-01-01'",
+    "SELECT a FROM r WHERE dt IN ('1995-01-31', DATE '1970-01-01')",
+    "SELECT a * 1.5 AS x, a / 2 AS h, a * 1e0 AS f, 7 // 2 AS i, -7 % 3 AS m FROM r",
+    "SELECT r.a, s.a AS sa FROM r LEFT JOIN s ON r.a = s.a WHERE s.a > 0 OR s.a IS NULL",
+    "SELECT * FROM (SELECT a, COUNT(*) AS n FROM r GROUP BY a) AS p FULL JOIN (SELECT a AS k, COUNT(*) AS m "
+    "FROM s GROUP BY a) AS q ON p.a = q.k",
+    "SELECT r.a FROM r JOIN s ON TRUE WHERE r.b = s.c",
+    "SELECT a, SUM(b) AS s FROM (SELECT a, b FROM r UNION ALL SELECT a, b FROM u) AS q GROUP BY a HAVING "
+    "SUM(b) > ANY (SELECT c FROM s)",
+    "SELECT round(1.005, 2) AS p, round(-2.5) AS q, 0.1 + 0.2 AS r, abs(-3) AS z, sign(-2.5) AS g",
+    "SELECT COALESCE(SUM(a), 0) AS s, COALESCE(MAX(t), 'none') AS m FROM r WHERE b > 50",
+    "SELECT least(d, 1) AS l, greatest(d, b) AS g, nullif(d, 1) AS n FROM r",
+    "SELECT a FROM r r1 WHERE EXISTS (SELECT 1 FROM r r2 WHERE r2.b = r1.b AND r2.a <> r1.a)",
+    "WITH q AS (SELECT a, b FROM r WHERE b > 0) SELECT a FROM q WHERE b = (SELECT MAX(b) FROM q AS z WHERE z.a = q.a)",
+    "SELECT s.x FROM s WHERE s.x > 0.5 AND s.x < 3 AND s.x = 2",
+    "SELECT SUM(x) AS s, AVG(x) AS v FROM s",
+    "SELECT SUM(x) AS s FROM s GROUP BY a > 1",
+    "SELECT ok = (w > 1) AS k FROM u",
+    "SELECT ok, COUNT(*) AS n FROM u GROUP BY ok HAVING ok",
+    "SELECT (a = 1) = (b = 1) AS k FROM r",
+    "SELECT COUNT(DISTINCT a + b) AS c, COUNT(DISTINCT t) AS d, SUM(DISTINCT a * 2) AS s FROM r",
+    "SELECT t || a || d AS k FROM r",
+    "SELECT position('b' IN t) AS p, contains(t, 'b') AS c FROM r",
+    "SELECT trim(BOTH 'a' FROM t) AS p, ltrim(t, 'A') AS q, ends_with(t, 'c') AS e FROM r",
+    "SELECT ln(b + 3) AS p, exp(b) AS e FROM r",
+    "SELECT EXTRACT(DOW FROM dt) AS p, dayofyear(dt) AS y, EXTRACT(week FROM dt) AS w FROM r",
+    "SELECT a FROM r WHERE NOT EXISTS (SELECT 1 FROM s WHERE s.a IN (SELECT u.b FROM u WHERE u.a = r.b))",
+    "SELECT ALL a FROM r",
+    "SELECT COUNT(*) AS n FROM r CROSS JOIN s CROSS JOIN u",
+    "SELECT a, b FROM r WHERE (a > 1) IS UNKNOWN",
+    "SELECT 5 BETWEEN a AND b AS k FROM r",
+    "SELECT a FROM r WHERE d IN (1, 0.5, 9.99)",
+    "SELECT a FROM r WHERE a IN (1.0, 2.5)",
+    "SELECT a FROM r GROUP BY a HAVING MAX(b) = (SELECT MAX(r2.b) FROM r AS r2 WHERE r2.a = r.a)",
+    "TABLE r",
+    "FROM r SELECT a",
+    "SELECT b FROM r GROUP BY b HAVING COUNT(*) = 1 UNION SELECT a FROM s",
+    "SELECT hour(dt) AS h FROM r",
+    "SELECT -(-a) AS x, +b AS y, - 2.5 AS z, NOT NOT (a > 1) AS w FROM r",
 ]
 
 
@@ -171,3 +242,19 @@ def database(request: pytest.FixtureRequest) -> Database:
 @pytest.mark.parametrize("sql", QUERIES)
 def test_agrees_with_duckdb(database: Database, sql: str) -> None:
     assert database.actual(sql) == database.expected(sql)
+
+
+def test_a_scalar_subquery_with_two_rows_is_an_error(database: Database) -> None:
+    with pytest.raises(DataError, match="more than one row"):
+        database.actual("SELECT (SELECT a FROM s) AS x FROM r")
+
+
+def test_results_that_do_not_fit_are_errors(database: Database) -> None:
+    for sql in (
+        "SELECT CAST(1e10 * (b + 9) AS INTEGER) AS x FROM r",
+        "SELECT exp(1000 + b) AS x FROM r",
+        "SELECT CAST(concat('x', t) AS DATE) AS x FROM r",
+        "SELECT CAST(30000 AS SMALLINT) + CAST(10000 + w - w AS SMALLINT) AS x FROM u WHERE w IS NOT NULL",
+    ):
+        with pytest.raises(DataError):
+            database.actual(sql)

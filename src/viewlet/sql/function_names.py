@@ -21,6 +21,7 @@ FUNCTION_NODES: dict[type[exp.Expr], tuple[str, tuple[str, ...]]] = {
     exp.StrPosition: ("position", ("this", "substr")),
     exp.Contains: ("contains", _PAIR),
     exp.StartsWith: ("starts_with", _PAIR),
+    exp.EndsWith: ("ends_with", _PAIR),
     exp.Concat: ("concat", _MANY),
     exp.Substring: ("substring", ("this", "start", "length")),
     exp.Left: ("left", _PAIR),

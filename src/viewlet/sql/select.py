@@ -220,6 +220,8 @@ def _key_expressions(select: exp.Select, written: list[exp.Expr], scope: Scope, 
         return [_unaliased(node) for node in written if not _has_aggregate(node)]
     keys = []
     for node in group.expressions:
+        if isinstance(node, exp.Tuple) and not node.expressions:
+            continue
         if isinstance(node, exp.GroupingSets | exp.Rollup | exp.Cube):
             raise context.source.unsupported(node.key.upper().replace("GROUPINGSETS", "GROUPING SETS"), node)
         keys.append(_meaning(node, written, scope, context, columns_first=True))
