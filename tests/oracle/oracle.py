@@ -43,6 +43,7 @@ class Oracle:
     def __post_init__(self) -> None:
         self.connection.execute("SET threads = 1")
         self.connection.execute("SET error_on_division_by_zero = false")
+        self.connection.execute("SET ieee_floating_point_ops = false")
 
     def create(self, table: str, statement: str) -> None:
         """Create a table; without its primary key, whose index would only cost time here."""

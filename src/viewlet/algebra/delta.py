@@ -38,7 +38,7 @@ from viewlet.algebra.nodes import (
     neg,
     sum_over,
 )
-from viewlet.algebra.scope import free_variables
+from viewlet.algebra.scope import free_variables, outputs
 from viewlet.algebra.traverse import rebuild
 
 
@@ -73,8 +73,16 @@ def nested_domain(factors: Sequence[Expr], table: str) -> Expr:
         if isinstance(factor, Lift | Extremum | Exists):
             change = delta(factor.body, table)
             if not is_constant(change, 0):
-                domains.append(project_domain(extract_domain(change), _correlated(factor)))
+                domains.append(_domain_of(change, _correlated(factor)))
     return union_domains(domains) if domains else ONE
+
+
+def _domain_of(change: Expr, correlated: frozenset[Var]) -> Expr:
+    """What the changed rows alone tell of the keys that change; failing that, the keys at which the delta is not 0."""
+    domain = project_domain(extract_domain(change), correlated)
+    if is_constant(domain, 1) and outputs(change) & correlated:
+        return project_domain(Exists(change), correlated)
+    return domain
 
 
 def _delta_product(factors: tuple[Expr, ...], table: str) -> Expr:

@@ -13,11 +13,12 @@ from viewlet.algebra.expand import Monomial, collect
 from viewlet.algebra.nodes import Const, Expr, Neg, Sum, Value, Var, add, factors_of, mul, summands
 from viewlet.algebra.order import try_order
 from viewlet.algebra.scope import NONE, Vars, free_variables, outputs
+from viewlet.triggers.distribute import distribute
 
 
 def factorize(expr: Expr, keys: Sequence[Var], given: Vars = NONE) -> Expr:
     """Sum[keys](expr) with common factors of its terms taken out."""
-    monomials = [_monomial(term) for term in summands(expr)]
+    monomials = [distribute(_monomial(term), keys) for term in summands(expr)]
     return collect(_factor(monomials, frozenset(keys), given), tuple(keys))
 
 
