@@ -19,13 +19,16 @@ from viewlet.algebra.nodes import (
     Call,
     Cond,
     Const,
+    Delta,
     Expr,
     Mul,
     Neg,
+    Rel,
     Scalar,
     Sum,
     Value,
     Var,
+    View,
     add,
     integer,
     mul,
@@ -120,16 +123,23 @@ def _condition(scalar: Scalar) -> list[Monomial]:
 
 
 def merge_like_terms(monomials: Iterable[Monomial], keep: Vars) -> list[Monomial]:
-    """2 * Q + Q -> 3 * Q, up to names of local variables; Q - Q vanishes."""
+    """2 * Q + Q -> 3 * Q; Q - Q vanishes. Flat products are compared up to names of local variables."""
     everything = list(monomials)
     shapes = Counter(_shape(monomial) for monomial in everything)
-    totals: dict[str, Monomial] = {}
-    for i, monomial in enumerate(everything):
-        text = canonical_text(monomial.product, keep) if shapes[_shape(monomial)] > 1 else str(i)
-        seen = totals.get(text)
+    totals: dict[object, Monomial] = {}
+    for monomial in everything:
+        if _is_flat(monomial) and shapes[_shape(monomial)] > 1:
+            key: object = canonical_text(monomial.product, keep)
+        else:
+            key = frozenset(Counter(monomial.factors).items())
+        seen = totals.get(key)
         total = monomial.coefficient + (seen.coefficient if seen else 0)
-        totals[text] = Monomial(total, seen.factors if seen else monomial.factors)
+        totals[key] = Monomial(total, seen.factors if seen else monomial.factors)
     return [monomial for monomial in totals.values() if monomial.coefficient]
+
+
+def _is_flat(monomial: Monomial) -> bool:
+    return all(isinstance(factor, Value | Cond | Rel | Delta | View) for factor in monomial.factors)
 
 
 def _shape(monomial: Monomial) -> tuple[str, ...]:
