@@ -9,7 +9,7 @@ names of their own. Bodies of lifts, extrema and Exists are not products of the 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from viewlet.algebra.canonical import canonical_text
@@ -34,7 +34,7 @@ from viewlet.algebra.nodes import (
     mul,
     neg,
 )
-from viewlet.algebra.scope import Vars, outputs
+from viewlet.algebra.scope import NONE, Vars, outputs
 from viewlet.algebra.substitute import freshen
 from viewlet.algebra.traverse import Names
 
@@ -147,12 +147,16 @@ def _shape(monomial: Monomial) -> tuple[str, ...]:
     return tuple(sorted(f"{type(factor).__name__} {getattr(factor, 'name', '')}" for factor in monomial.factors))
 
 
-def collect(monomials: Iterable[Monomial], keys: tuple[Var, ...]) -> Expr:
-    """The monomials as one expression: each under its own Sum where something has to be projected away."""
+def collect(monomials: Iterable[Monomial], keys: Sequence[Var], given: Vars = NONE) -> Expr:
+    """The monomials as one expression: each under its own Sum where something has to be projected away.
+
+    Variables the context gives stay visible.
+    """
     terms = []
     for monomial in monomials:
         product = monomial.product
-        hidden = outputs(product) - set(keys)
-        body = Sum(tuple(key for key in keys if key in outputs(product)), product) if hidden else product
+        own = outputs(product)
+        shown = (*(key for key in keys if key in own), *sorted((own & given) - set(keys), key=lambda var: var.name))
+        body = Sum(shown, product) if own - set(shown) else product
         terms.append(Monomial(monomial.coefficient, (body,)).to_expr())
     return add(*terms)

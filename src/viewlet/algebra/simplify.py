@@ -33,11 +33,7 @@ from viewlet.algebra.unify import unify
 def simplify(expr: Expr, names: Names, given: Vars = NONE) -> Expr:
     """An equal expression with the same outputs, in a context that binds `given`."""
     keys = expr.keys if isinstance(expr, Sum) else tuple(sorted(outputs(expr), key=lambda var: var.name))
-    monomials = simplify_monomials(expr, keys, names, given)
-    shared = sorted(
-        {var for monomial in monomials for var in outputs(monomial.product)} & given - set(keys), key=lambda v: v.name
-    )
-    return collect(monomials, keys + tuple(shared))
+    return collect(simplify_monomials(expr, keys, names, given), keys, given)
 
 
 def simplify_monomials(expr: Expr, keys: tuple[Var, ...], names: Names, given: Vars = NONE) -> list[Monomial]:

@@ -50,7 +50,9 @@ def _step(factors: Factors, keep: Vars, given: Vars) -> Factors | None:
         match factor:
             case Cond(Call("=", (Var() as left, Var() as right), _)) if left.type.same_representation(right.type):
                 result = _equate(left, right, others, keep, given)
-            case Lift(var, Value(Var() as source)) if var != source:
+            case Lift(var, Value(Var() as source)) if var == source:
+                result = others
+            case Lift(var, Value(Var() as source)):
                 result = _alias(var, source, factor, others, keep, given)
             case Lift(var, Value(scalar)) if var not in given:
                 result = _inline(var, scalar, factor, others, keep)

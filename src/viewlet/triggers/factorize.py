@@ -18,8 +18,8 @@ from viewlet.triggers.distribute import distribute
 
 def factorize(expr: Expr, keys: Sequence[Var], given: Vars = NONE) -> Expr:
     """Sum[keys](expr) with common factors of its terms taken out."""
-    monomials = [distribute(_monomial(term), keys) for term in summands(expr)]
-    return collect(_factor(monomials, frozenset(keys), given), tuple(keys))
+    monomials = [distribute(_monomial(term), keys, given) for term in summands(expr)]
+    return collect(_factor(monomials, frozenset(keys), given), keys, given)
 
 
 def _factor(monomials: list[Monomial], keys: Vars, given: Vars) -> list[Monomial]:
@@ -41,7 +41,7 @@ def _take_out(group: list[Monomial], keys: Vars, given: Vars) -> Monomial | None
     for monomial in group[1:]:
         common_counts &= Counter(monomial.factors)
     common = [factor for factor in dict.fromkeys(group[0].factors) for _ in range(common_counts[factor])]
-    wanted = keys.union(*(free_variables(factor) for factor in common))
+    wanted = (keys | given).union(*(free_variables(factor) for factor in common))
     rests = [_hide(Monomial(m.coefficient, _without(m.factors, common)), wanted) for m in group]
     inner = add(*rests)
     if any(outputs(rest) != outputs(rests[0]) for rest in rests):

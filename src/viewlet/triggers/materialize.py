@@ -61,7 +61,7 @@ class Materializer:
 
     def expression(self, expr: Expr, keys: Sequence[Var], given: Vars, splits: Splits, cyclic: bool = False) -> Expr:
         """Sum[keys](expr) over views instead of base tables."""
-        return _under(self.monomials(expr, keys, given, splits, cyclic), keys, given)
+        return collect(self.monomials(expr, keys, given, splits, cyclic), keys, given)
 
     def monomials(
         self, expr: Expr, keys: Sequence[Var], given: Vars, splits: Splits, cyclic: bool = False
@@ -80,7 +80,7 @@ class Materializer:
                 terms.append(Monomial(monomial.coefficient, (atom,)))
             else:
                 terms.append(monomial)
-        return _under(terms, keys, given)
+        return collect(terms, keys, given)
 
     def root(self, expr: Expr, keys: Sequence[Var]) -> Expr:
         """The result of a query: a view where rows are joined, else its nested aggregates over views."""
@@ -290,13 +290,6 @@ def _count_uses(expr: Expr, uses: dict[Var, int]) -> None:
         uses[var] = uses.get(var, 0) + 1
     for child in children(expr):
         _count_uses(child, uses)
-
-
-def _under(monomials: Iterable[Monomial], keys: Sequence[Var], given: Vars) -> Expr:
-    """The monomials under Sums that show the keys and what they share with the context."""
-    terms = list(monomials)
-    shared = NONE.union(*(outputs(term.product) for term in terms)) & given - set(keys)
-    return collect(terms, (*keys, *sorted(shared, key=_name)))
 
 
 def _name(var: Var) -> str:

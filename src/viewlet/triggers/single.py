@@ -1,0 +1,98 @@
+"""Triggers for one row: the change replaced by the row's values, and loops over it gone (thesis, sections 2.3 and 3.2.3).
+
+    on orders: spend[custkey] += Sum[custkey](Δorders(orderkey, custkey, total) * total)
+    on insert into orders values (:orderkey, :custkey, :total): spend[:custkey] += :total
+
+Key variables that every term binds to the same parameter are extracted from the expression and name the key directly
+(range restriction).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+
+from viewlet.algebra.delta import single_row
+from viewlet.algebra.expand import Monomial, collect
+from viewlet.algebra.nodes import Expr, Lift, Value, Var
+from viewlet.algebra.order import order
+from viewlet.algebra.scope import Vars
+from viewlet.algebra.simplify import simplify_monomials
+from viewlet.algebra.substitute import substitute
+from viewlet.algebra.traverse import Names, all_variables
+from viewlet.triggers.factorize import factorize
+from viewlet.triggers.program import Statement, Trigger, Update
+from viewlet.types import Table
+
+
+@dataclass(frozen=True, slots=True)
+class RowTrigger:
+    """What the insertion (sign 1) or deletion (sign -1) of one row does."""
+
+    table: str
+    row: tuple[Var, ...]
+    sign: int
+    statements: tuple[Statement, ...]
+
+
+def row_trigger(trigger: Trigger, table: Table, sign: int) -> RowTrigger:
+    """The trigger specialised to one inserted or deleted row."""
+    row = tuple(Var(f":{column.name}", column.type) for column in table.columns)
+    statements = (_specialise(statement, table, row, sign) for statement in trigger.statements)
+    return RowTrigger(trigger.table, row, sign, tuple(s for s in statements if s.updates))
+
+
+def _specialise(statement: Statement, table: Table, row: tuple[Var, ...], sign: int) -> Statement:
+    if statement.replaces:
+        return statement
+    updates = []
+    given = frozenset(row)
+    for update in statement.updates:
+        names = Names(var.name for var in all_variables(update.expr))
+        change = single_row(update.expr, table.name, row, sign)
+        updates.append((update.field, simplify_monomials(change, statement.args, names, given)))
+    restriction = _restriction([m for _, monomials in updates for m in monomials], statement.args, given)
+    args = tuple(restriction.get(arg, arg) for arg in statement.args)
+    return Statement(
+        statement.view,
+        args,
+        tuple(
+            Update(field, _ordered([_restrict(m, restriction) for m in monomials], args, given))
+            for field, monomials in updates
+            if monomials
+        ),
+    )
+
+
+def _ordered(monomials: list[Monomial], args: tuple[Var, ...], given: Vars) -> Expr:
+    free = tuple(arg for arg in args if arg not in given)
+    return order(factorize(collect(monomials, free, given), free, given), given)
+
+
+def _restriction(monomials: list[Monomial], keys: tuple[Var, ...], given: Vars) -> dict[Var, Var]:
+    """Keys that every term assigns the same parameter."""
+    found = [
+        {
+            factor.var: factor.body.scalar
+            for factor in monomial.factors
+            if isinstance(factor, Lift)
+            and factor.var in keys
+            and isinstance(factor.body, Value)
+            and isinstance(factor.body.scalar, Var)
+            and factor.body.scalar in given
+        }
+        for monomial in monomials
+    ]
+    if not found:
+        return {}
+    common = reduce(lambda left, right: dict(left.items() & right.items()), found)
+    return common
+
+
+def _restrict(monomial: Monomial, restriction: dict[Var, Var]) -> Monomial:
+    kept = [
+        factor
+        for factor in monomial.factors
+        if not (isinstance(factor, Lift) and factor.var in restriction and isinstance(factor.body, Value))
+    ]
+    return Monomial(monomial.coefficient, tuple(substitute(factor, restriction) for factor in kept))
