@@ -17,6 +17,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     **dict.fromkeys(BASE, BASE),
     "rings": BASE,
     "algebra": BASE | {"rings"},
+    "runtime": BASE | {"rings"},
     "sql": BASE | {"algebra"},
     "triggers": BASE | {"algebra", "rings"},
 }
