@@ -28,7 +28,7 @@ OWNERS_OF_LIBRARIES = {
     "typer": {"cli"},
     "rich": {"cli", "demo"},
     "pyspark": set[str](),
-    "numba": set[str](),
+    "numba": {"runtime"},
 }
 """Third-party library -> the only units that may name it in an import."""
 
