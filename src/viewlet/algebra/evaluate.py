@@ -33,10 +33,10 @@ from viewlet.algebra.nodes import (
 )
 from viewlet.algebra.scope import Vars, outputs
 from viewlet.errors import DataError, InternalError
-from viewlet.rings import DoubleDouble
+from viewlet.rings import Dyadic
 from viewlet.types import INTEGER_BITS, Datum, Kind, Row, SqlType
 
-Number = int | DoubleDouble
+Number = int | Dyadic
 Environment = dict[str, Datum]
 
 
@@ -89,7 +89,7 @@ def to_number(value: Datum, type: SqlType) -> Number:
         return 0
     if isinstance(value, str):
         raise InternalError(f"a string has no place in a sum: {value!r}")
-    return DoubleDouble(value) if isinstance(value, float) or type.is_float else int(value)
+    return Dyadic.of(float(value)) if isinstance(value, float) or type.is_float else int(value)
 
 
 def to_datum(number: Number, type: SqlType) -> Datum:
@@ -99,7 +99,7 @@ def to_datum(number: Number, type: SqlType) -> Datum:
         if not math.isfinite(value):
             raise DataError(f"a sum overflows {type}")
         return value
-    if isinstance(number, DoubleDouble):
+    if isinstance(number, Dyadic):
         raise InternalError(f"a floating-point sum was lifted to a variable of type {type}")
     limit = 10**type.precision if type.kind is Kind.DECIMAL else 1 << (INTEGER_BITS.get(type.kind, 64) - 1)
     if not -limit <= number < limit:

@@ -72,8 +72,9 @@ def expand(expr: Expr, names: Names, alone: bool = False) -> list[Monomial]:
             return [replace(monomial, coefficient=-monomial.coefficient) for monomial in expand(body, names, alone)]
         case Mul(factors):
             products = [Monomial(1, ())]
+            alone = alone and sum(not _is_number(factor) for factor in factors) == 1
             for factor in factors:
-                parts = expand(factor, names)
+                parts = expand(factor, names, alone)
                 products = [
                     Monomial(left.coefficient * right.coefficient, left.factors + right.factors)
                     for left in products
@@ -105,6 +106,10 @@ def _value(scalar: Scalar) -> Monomial:
             return replace(inner, coefficient=-inner.coefficient)
         case _:
             return Monomial(1, (Value(scalar),))
+
+
+def _is_number(factor: Expr) -> bool:
+    return isinstance(factor, Value) and isinstance(factor.scalar, Const)
 
 
 def _both_float(left: Scalar, right: Scalar) -> bool:

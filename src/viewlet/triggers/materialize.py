@@ -72,8 +72,11 @@ class Materializer:
 
     def whole(self, expr: Expr, keys: Sequence[Var], given: Vars) -> Expr:
         """Sum[keys](expr) as one view per monomial, not decomposed: for what is read as often as it is written."""
-        terms = []
+        terms: list[Monomial] = []
         for monomial in simplify_monomials(expr, tuple(keys), self.names, given):
+            if inputs(monomial.product):  # it cannot be stored for every value of what it needs from outside
+                terms += self._monomial(monomial, frozenset(keys), given, never, False)
+                continue
             shared = tuple(sorted(outputs(monomial.product) & given - set(keys), key=_name))
             if has_relations(monomial.product):
                 atom: Expr = self._store((*keys, *shared), monomial.factors, as_view=True)
