@@ -7,7 +7,7 @@ other tables is materialised as views in turn, each simpler than the one before,
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from viewlet.algebra.delta import delta, nested_domain
 from viewlet.algebra.nodes import Exists, Expr, Extremum, Lift, Rel, Sum, Var, View, factors_of, is_constant
@@ -18,20 +18,32 @@ from viewlet.algebra.simplify import simplify, simplify_monomials
 from viewlet.algebra.traverse import Names, all_variables, relations, walk
 from viewlet.errors import InternalError
 from viewlet.triggers.catalogue import Catalogue, Entry
+from viewlet.triggers.cost import program_cost
 from viewlet.triggers.factorize import factorize
 from viewlet.triggers.hypergraph import cyclic_core
 from viewlet.triggers.materialize import Materializer, always
 from viewlet.triggers.program import Field, Pass, Program, Statement, Trigger, Update, ViewDefinition
-from viewlet.triggers.strategy import Strategy
+from viewlet.triggers.statistics import UNKNOWN, Statistics
+from viewlet.triggers.strategy import Strategy, candidates, cheapest
 from viewlet.types import Table
 
 
-def compile_query(name: str, query: Query, tables: Mapping[str, Table], strategy: str = "auto") -> Program:
-    """The trigger program that maintains `query` under changes of the dynamic tables among `tables`."""
-    chosen = Strategy(strategy)
-    if chosen is Strategy.AUTO:
-        chosen = Strategy.HIGHER_ORDER
-    return _Compilation(name, query, tables, chosen).run()
+def compile_query(
+    name: str,
+    query: Query,
+    tables: Mapping[str, Table],
+    strategy: str = "auto",
+    statistics: Statistics = UNKNOWN,
+) -> Program:
+    """The trigger program that maintains `query` under changes of the dynamic tables among `tables`.
+
+    `auto` compiles each of `CANDIDATES` and takes the cheapest; where nothing is known of the tables, the first.
+    """
+    asked = Strategy(strategy)
+    programs = [_Compilation(name, query, tables, each).run() for each in candidates(asked)]
+    costs = tuple(program_cost(program, tables, statistics) for program in programs)
+    chosen = cheapest(costs) if statistics.known else 0
+    return replace(programs[chosen], costs=costs)
 
 
 @dataclass(slots=True)

@@ -13,9 +13,13 @@ given. A key leaves a view when its presence field, or without one its every fie
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from viewlet.algebra.nodes import Expr, Var
 from viewlet.algebra.query import Query
+
+if TYPE_CHECKING:
+    from viewlet.triggers.cost import ProgramCost
 
 COUNT_FIELD = "count"
 
@@ -81,6 +85,8 @@ class Program:
     triggers: tuple[Trigger, ...]
     result: Expr
     passes: tuple[Pass, ...] = field(default=(), repr=False)
+    costs: tuple[ProgramCost, ...] = field(default=(), repr=False, compare=False)
+    """What the cost model says of every program that was considered, this one included."""
 
     def view(self, name: str) -> ViewDefinition:
         return next(view for view in self.views if view.name == name)
