@@ -4,13 +4,13 @@
     R(a, b) + S(a)             refused where the context does not give b: the terms bind different columns
     (s := R(a, b) * b)         refused where the context does not give a and b: a lifted number has no columns
 
-Products are judged as joins, so the order of their factors does not matter here; `order` puts them in one that evaluates.
+Products are judged as joins, so the order of their factors does not matter here; `order` finds one that evaluates.
 A violation is our bug, never the user's, hence an `InternalError` that shows the fragment.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NoReturn, assert_never
 
@@ -28,12 +28,11 @@ from viewlet.algebra.nodes import (
     Scalar,
     Sum,
     Value,
-    Var,
     View,
 )
 from viewlet.algebra.printer import show
 from viewlet.algebra.scope import NONE, Vars, inputs, outputs
-from viewlet.algebra.traverse import scalar_variables, walk
+from viewlet.algebra.traverse import mentioned, walk
 from viewlet.errors import InternalError
 from viewlet.types import Kind, SqlType, Table
 
@@ -61,10 +60,10 @@ class _Checker:
     def check(self, expr: Expr, given: Vars) -> None:
         match expr:
             case Value(scalar):
-                _check_bound(expr, frozenset(scalar_variables(scalar)), given)
+                _check_bound(expr, inputs(expr), given)
                 _check_type(expr, scalar.type.is_numeric or scalar.type.kind in _COUNTS_AS_NUMBER, scalar.type)
             case Cond(scalar):
-                _check_bound(expr, frozenset(scalar_variables(scalar)), given)
+                _check_bound(expr, inputs(expr), given)
                 _check_type(expr, scalar.type.kind in (Kind.BOOLEAN, Kind.NULL), scalar.type)
             case Rel() | Delta():
                 self._check_atom(expr)
@@ -84,7 +83,7 @@ class _Checker:
                     _fail(f"{_names(hidden)} is local to a sum and bound around it", expr)
                 self.check(body, given)
             case Lift(var, Value(scalar)):
-                _check_bound(expr, frozenset(scalar_variables(scalar)), given)
+                _check_bound(expr, inputs(expr), given)
                 _check_type(expr, _assignable(var.type, scalar), scalar.type)
             case Lift(var, body):
                 _check_bound(expr, outputs(body), given, "is bound by a lifted expression only")
@@ -112,8 +111,12 @@ class _Checker:
 
     def _check_product(self, product: Mul, factors: tuple[Expr, ...], given: Vars) -> None:
         shown = [outputs(factor) for factor in factors]
+        everything = given.union(*shown)
         for i, factor in enumerate(factors):
-            self.check(factor, given.union(*shown[:i], *shown[i + 1 :]))
+            if isinstance(factor, _SIMPLE):
+                self.check(factor, everything)
+            else:
+                self.check(factor, given.union(*shown[:i], *shown[i + 1 :]))
         waiting, bound = list(factors), given
         while waiting:
             ready = [factor for factor in waiting if inputs(factor) <= bound]
@@ -122,6 +125,9 @@ class _Checker:
             waiting = [factor for factor in waiting if not inputs(factor) <= bound]
             bound = bound.union(*(outputs(factor) for factor in ready))
 
+
+_SIMPLE = (Value, Cond, Rel, Delta, View)
+"""Factors that bind nothing they need: what their neighbours bind together is their context."""
 
 _COUNTS_AS_NUMBER = (Kind.BOOLEAN, Kind.NULL)
 """Truth counts as 1 in a sum, and NULL as 0."""
@@ -135,25 +141,9 @@ def _check_names(expr: Expr, given: Vars) -> None:
     """One name has one type: environments are kept by name."""
     types: dict[str, SqlType] = {var.name: var.type for var in given}
     for node in walk(expr):
-        for var in _mentioned(node):
+        for var in mentioned(node):
             if types.setdefault(var.name, var.type) != var.type:
                 _fail(f"{var.name} has two types", node)
-
-
-def _mentioned(node: Expr) -> Iterator[Var]:
-    match node:
-        case Value(scalar) | Cond(scalar):
-            yield from scalar_variables(scalar)
-        case Rel(_, args) | Delta(_, args) | View(_, _, args):
-            yield from args
-        case Sum(keys, _):
-            yield from keys
-        case Lift(var, _):
-            yield var
-        case Extremum(var, _, of, _):
-            yield from (var, of)
-        case _:
-            return
 
 
 def _check_bound(expr: Expr, needed: Vars, given: Vars, problem: str = "is not bound") -> None:

@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from datetime import date, datetime, timedelta
 from typing import assert_never
 
@@ -30,88 +29,81 @@ from viewlet.algebra.nodes import (
     Var,
     View,
 )
-from viewlet.algebra.scope import outputs
-from viewlet.algebra.traverse import scalar_variables, walk
+from viewlet.algebra.scope import NONE, Vars, outputs
+from viewlet.algebra.traverse import mentioned, walk
 from viewlet.types import Kind
 
-_INFIX = {"+": 4, "-": 4, "*": 5, "/": 5, "//": 5, "%": 5, "=": 3, "<>": 3, "<": 3, "<=": 3, ">": 3, ">=": 3, "and": 2, "or": 1}
+_LEVELS = (("or",), ("and",), ("=", "<>", "<", "<=", ">", ">="), ("+", "-"), ("*", "/", "//", "%"))
+_INFIX = {op: level for level, ops in enumerate(_LEVELS, start=1) for op in ops}
 
 
-def show(expr: Expr, keep: Iterable[Var] = ()) -> str:
-    """One line of text for an expression. Columns nobody reads are shown as `_`.
-
-    A column is read if its variable occurs a second time, is visible outside the expression, or is one to `keep`.
-    """
-    return _Printer(_unread(expr, frozenset(keep))).text(expr)
+def show(expr: Expr) -> str:
+    """One line of text for an expression; a column that nothing reads is shown as `_`."""
+    return _text(_blank(expr, NONE, outputs(expr)))
 
 
-def show_block(expr: Expr, width: int = 100, keep: Iterable[Var] = ()) -> str:
+def show_block(expr: Expr, width: int = 100) -> str:
     """The same text, with products and sums that do not fit in `width` broken over indented lines."""
-    return "\n".join(_Printer(_unread(expr, frozenset(keep))).lines(expr, width))
+    return "\n".join(_lines(_blank(expr, NONE, outputs(expr)), width))
 
 
-@dataclass(frozen=True, slots=True)
-class _Printer:
-    unread: frozenset[Var]
+def _text(expr: Expr) -> str:
+    match expr:
+        case Value(scalar):
+            return show_scalar(scalar, 6)
+        case Cond(scalar):
+            return "{" + show_scalar(scalar) + "}"
+        case Rel(name, args):
+            return f"{name}({_names(args)})"
+        case Delta(name, args):
+            return f"Δ{name}({_names(args)})"
+        case View(name, field, args):
+            return f"{name}.{field}[{_names(args)}]"
+        case Mul(factors):
+            return " * ".join(_factor(factor) for factor in factors)
+        case Add(terms):
+            return "".join(sign + _factor(body) for sign, body in _signed(terms))
+        case Neg(body):
+            return "-" + _factor(body)
+        case Sum() | Lift() | Extremum() | Exists():
+            return f"{_opening(expr)}{_text(expr.body)})"
+        case _:
+            assert_never(expr)
 
-    def text(self, expr: Expr) -> str:
-        match expr:
-            case Value(scalar):
-                return show_scalar(scalar, 6)
-            case Cond(scalar):
-                return "{" + show_scalar(scalar) + "}"
-            case Rel(name, args):
-                return f"{name}({self._names(args)})"
-            case Delta(name, args):
-                return f"Δ{name}({self._names(args)})"
-            case View(name, field, args):
-                return f"{name}.{field}[{_names(args)}]"
-            case Mul(factors):
-                return " * ".join(self._factor(factor) for factor in factors)
-            case Add(terms):
-                return "".join(sign + self._factor(body) for sign, body in _signed(terms))
-            case Neg(body):
-                return "-" + self._factor(body)
-            case Sum() | Lift() | Extremum() | Exists():
-                return f"{_opening(expr)}{self.text(expr.body)})"
-            case _:
-                assert_never(expr)
 
-    def lines(self, expr: Expr, width: int) -> list[str]:
-        """The text in lines of `width` where there is a place to break it."""
-        whole = self.text(expr)
-        if len(whole) <= width:
+def _lines(expr: Expr, width: int) -> list[str]:
+    """The text in lines of `width` where there is a place to break it."""
+    whole = _text(expr)
+    if len(whole) <= width:
+        return [whole]
+    match expr:
+        case Mul(factors):
+            return _filled([_factor_lines(factor, width - 2) for factor in factors], width)
+        case Add(terms):
+            return [
+                (sign.strip() or " " if i == 0 else " ") + " " + line
+                for sign, body in _signed(terms)
+                for i, line in enumerate(_factor_lines(body, width - 2))
+            ]
+        case Neg(body):
+            first, *rest = _factor_lines(body, width - 1)
+            return ["-" + first, *rest]
+        case Sum() | Lift() | Extremum() | Exists():
+            return [_opening(expr).rstrip(), *("  " + line for line in _lines(expr.body, width - 2)), ")"]
+        case _:
             return [whole]
-        match expr:
-            case Mul(factors):
-                parts = [self._factor_lines(factor, width - 2) for factor in factors]
-                return _filled(parts, width)
-            case Add(terms):
-                return [
-                    (sign.strip() or " " if i == 0 else " ") + " " + line
-                    for sign, body in _signed(terms)
-                    for i, line in enumerate(self._factor_lines(body, width - 2))
-                ]
-            case Neg(body):
-                first, *rest = self._factor_lines(body, width - 1)
-                return ["-" + first, *rest]
-            case Sum() | Lift() | Extremum() | Exists():
-                return [_opening(expr), *("  " + line for line in self.lines(expr.body, width - 2)), ")"]
-            case _:
-                return [whole]
 
-    def _factor(self, expr: Expr) -> str:
-        return f"({self.text(expr)})" if isinstance(expr, Add | Neg) else self.text(expr)
 
-    def _factor_lines(self, expr: Expr, width: int) -> list[str]:
-        if not isinstance(expr, Add | Neg):
-            return self.lines(expr, width)
-        if len(self._factor(expr)) <= width:
-            return [self._factor(expr)]
-        return ["(", *("  " + line for line in self.lines(expr, width - 2)), ")"]
+def _factor(expr: Expr) -> str:
+    return f"({_text(expr)})" if isinstance(expr, Add | Neg) else _text(expr)
 
-    def _names(self, variables: tuple[Var, ...]) -> str:
-        return ", ".join("_" if var in self.unread else var.name for var in variables)
+
+def _factor_lines(expr: Expr, width: int) -> list[str]:
+    if not isinstance(expr, Add | Neg):
+        return _lines(expr, width)
+    if len(_factor(expr)) <= width:
+        return [_factor(expr)]
+    return ["(", *("  " + line for line in _lines(expr, width - 2)), ")"]
 
 
 def _opening(expr: Sum | Lift | Extremum | Exists) -> str:
@@ -178,36 +170,52 @@ def _signed(terms: Sequence[Expr]) -> Iterator[tuple[str, Expr]]:
 
 
 def _filled(parts: Sequence[list[str]], width: int) -> list[str]:
-    """Factors joined by `*`, as many to a line as fit; a factor of several lines continues on its last one."""
+    """Factors joined by `*`, as many to a line as fit; a factor of several lines stands by itself."""
     lines = list(parts[0])
-    for part in parts[1:]:
-        if len(lines[-1]) + 3 + len(part[0]) <= width:
-            lines[-1] += " * " + part[0]
+    alone = len(parts[0]) > 1
+    for first, *rest in parts[1:]:
+        if alone or rest or len(lines[-1]) + 3 + len(first) > width:
+            lines += ["* " + first, *("  " + line for line in rest)]
         else:
-            lines.append("* " + part[0])
-        lines += part[1:]
+            lines[-1] += " * " + first
+        alone = bool(rest)
     return lines
 
 
-def _unread(expr: Expr, keep: frozenset[Var]) -> frozenset[Var]:
-    """Columns of tables and changes that nothing else mentions."""
-    uses: Counter[Var] = Counter(keep | outputs(expr))
-    columns: set[Var] = set()
-    for node in walk(expr):
-        match node:
-            case Value(scalar) | Cond(scalar):
-                uses.update(scalar_variables(scalar))
-            case Rel(_, args) | Delta(_, args):
-                uses.update(args)
-                columns.update(args)
-            case View(_, _, args):
-                uses.update(args)
-            case Sum(keys, _):
-                uses.update(keys)
-            case Lift(var, _):
-                uses[var] += 1
-            case Extremum(var, _, of, _):
-                uses.update((var, of))
-            case _:
-                pass
-    return frozenset(var for var in columns if uses[var] == 1)
+def _blank(expr: Expr, unread: Vars, visible: Vars) -> Expr:
+    """The expression with `_` in place of columns that are local to a Sum and occur in it only once."""
+    match expr:
+        case Value() | Cond() | View():
+            return expr
+        case Rel(name, args):
+            return Rel(name, _blanked(args, unread))
+        case Delta(name, args):
+            return Delta(name, _blanked(args, unread))
+        case Mul(factors):
+            shown = [outputs(factor) for factor in factors]
+            return Mul(
+                tuple(
+                    _blank(factor, unread, visible.union(*shown[:i], *shown[i + 1 :]))
+                    for i, factor in enumerate(factors)
+                )
+            )
+        case Add(terms):
+            return Add(tuple(_blank(term, unread, visible) for term in terms))
+        case Neg(body):
+            return Neg(_blank(body, unread, visible))
+        case Exists(body):
+            return Exists(_blank(body, unread, visible))
+        case Sum(keys, body):
+            uses = Counter(var for node in walk(body) for var in mentioned(node))
+            local = outputs(body) - visible - set(keys)
+            return Sum(keys, _blank(body, unread | {var for var in local if uses[var] == 1}, visible | set(keys)))
+        case Lift(var, body):
+            return Lift(var, _blank(body, unread, visible))
+        case Extremum(var, which, of, body):
+            return Extremum(var, which, of, _blank(body, unread, visible | {of}))
+        case _:
+            assert_never(expr)
+
+
+def _blanked(args: tuple[Var, ...], unread: Vars) -> tuple[Var, ...]:
+    return tuple(Var("_", arg.type) if arg in unread else arg for arg in args)

@@ -113,24 +113,26 @@ def scalar_variables(scalar: Scalar) -> Iterator[Var]:
             assert_never(scalar)
 
 
+def mentioned(node: Expr) -> Iterator[Var]:
+    """The variables a node names itself, not counting those of its children."""
+    match node:
+        case Value(scalar) | Cond(scalar):
+            yield from scalar_variables(scalar)
+        case Rel(_, args) | Delta(_, args) | View(_, _, args):
+            yield from args
+        case Sum(keys, _):
+            yield from keys
+        case Lift(var, _):
+            yield var
+        case Extremum(var, _, of, _):
+            yield from (var, of)
+        case _:
+            return
+
+
 def all_variables(expr: Expr) -> set[Var]:
     """Every variable that occurs anywhere, local ones included."""
-    found: set[Var] = set()
-    for node in walk(expr):
-        match node:
-            case Value(scalar) | Cond(scalar):
-                found.update(scalar_variables(scalar))
-            case Rel(_, args) | Delta(_, args) | View(_, _, args):
-                found.update(args)
-            case Sum(keys, _):
-                found.update(keys)
-            case Lift(var, _):
-                found.add(var)
-            case Extremum(var, _, of, _):
-                found.update((var, of))
-            case _:
-                pass
-    return found
+    return {var for node in walk(expr) for var in mentioned(node)}
 
 
 def relations(expr: Expr) -> set[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from viewlet.algebra.nodes import Var
+from viewlet.algebra.nodes import Expr, Var
 from viewlet.changes import did_you_mean
 from viewlet.errors import SqlError
 from viewlet.triggers.program import Program
@@ -16,6 +16,7 @@ from viewlet.triggers.program import Program
 if TYPE_CHECKING:
     from viewlet.connection.maintained import Declaration, MaintainedView
 
+WIDTH = 100
 SUMMARY = ("sql", "algebra", "views", "triggers")
 
 
@@ -40,7 +41,7 @@ def _sql(declared: Declaration, program: Program) -> str:
 
 
 def _algebra(declared: Declaration, program: Program) -> str:
-    from viewlet.algebra.printer import show
+    from viewlet.algebra.printer import show_block
 
     query = declared.query
     lines = [f"{column.name} = {column.var.name}: {column.var.type}" for column in query.columns]
@@ -51,40 +52,52 @@ def _algebra(declared: Declaration, program: Program) -> str:
         lines.append(f"limit {query.limit}")
     if query.offset:
         lines.append(f"offset {query.offset}")
-    return "\n".join([show(query.expr), *lines])
+    return "\n".join([show_block(query.expr), *lines])
 
 
 def _passes(declared: Declaration, program: Program) -> str:
     """What each pass of the compiler made of what it was given."""
-    from viewlet.algebra.printer import show
+    from viewlet.algebra.printer import show_block
 
-    steps = ((step.name, step.subject, show(step.before), show(step.after)) for step in program.passes)
-    return "\n".join(f"{name} [{subject}]\n    {before}\n -> {after}" for name, subject, before, after in steps)
+    lines: list[str] = []
+    for step in program.passes:
+        lines.append(f"{step.name} [{step.subject}]")
+        lines.append("    " + show_block(step.before).replace("\n", "\n    "))
+        lines.append(" -> " + show_block(step.after).replace("\n", "\n    "))
+    return "\n".join(lines)
 
 
 def _views(declared: Declaration, program: Program) -> str:
     """view[keys].field = definition, and the result over the views."""
-    from viewlet.algebra.printer import show
-
     lines = [
-        f"{view.name}[{_names(view.keys)}].{field.name} = {show(field.definition)}"
+        _assignment(f"{view.name}[{_names(view.keys)}].{field.name} =", field.definition)
         for view in program.views
         for field in view.fields
     ]
-    return "\n".join([*lines, f"{declared.name} = {show(program.result)}"])
+    return "\n".join([*lines, _assignment(f"{declared.name} =", program.result)])
 
 
 def _triggers(declared: Declaration, program: Program) -> str:
     """on table: view[keys].field += change."""
-    from viewlet.algebra.printer import show
-
     lines: list[str] = []
     for trigger in program.triggers:
         lines.append(f"on {trigger.table}:")
         for statement in trigger.statements:
             target, sign = f"{statement.view}[{_names(statement.args)}]", ":=" if statement.replaces else "+="
-            lines += [f"    {target}.{update.field} {sign} {show(update.expr)}" for update in statement.updates]
+            lines += [
+                _assignment(f"{target}.{update.field} {sign}", update.expr, "    ") for update in statement.updates
+            ]
     return "\n".join(lines)
+
+
+def _assignment(target: str, expr: Expr, indent: str = "") -> str:
+    """On one line if it fits, else the expression as a block under its target."""
+    from viewlet.algebra.printer import show_block
+
+    block = show_block(expr, WIDTH)
+    if "\n" not in block and len(indent) + len(target) + 1 + len(block) <= WIDTH:
+        return f"{indent}{target} {block}"
+    return "\n".join([f"{indent}{target}", *(f"{indent}    {line}" for line in block.splitlines())])
 
 
 def _names(variables: tuple[Var, ...]) -> str:
