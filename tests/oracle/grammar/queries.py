@@ -14,6 +14,8 @@ from tests.oracle.grammar.values import TABLE_COLUMNS
 MOST_SUBQUERIES = 3
 """Levels of subqueries inside one another."""
 VARIANCES = ("VAR_POP", "VAR_SAMP", "STDDEV_POP", "STDDEV_SAMP", "STDDEV", "VARIANCE")
+WIDE = "DECIMAL(18,6)"
+"""What a decimal sum is cast to before it meets other decimals: DuckDB would cut their digits to fit its 38."""
 JOINS = ((3, "JOIN"), (4, "LEFT JOIN"), (2, "RIGHT JOIN"), (3, "FULL JOIN"), (1, "CROSS JOIN"))
 UNREACHED = "0.3141"
 """No average of our values comes near it, so comparing with it does not depend on rounding."""
@@ -125,7 +127,7 @@ class Grammar:
             elif family == "bool":
                 columns.append(f"({self._aggregate_condition(plain)})")
             else:
-                columns.append(self._aggregate_expression(plain, family))
+                columns.append(self._aggregate_expression(plain, family, alone=inner.depth == MOST_SUBQUERIES))
         if chance(self.choices, 20) and plain.of("int"):
             keys.append(pick(self.choices, plain.of("int")))
         group = f" GROUP BY {', '.join(dict.fromkeys(keys))}" if keys else ""
@@ -139,14 +141,17 @@ class Grammar:
             return f"({column} + {pick(self.choices, ('1', '2'))})"
         return column
 
-    def _aggregate_expression(self, scope: Scope, family: str) -> str:
-        aggregate = self.aggregate(scope, family)
+    def _aggregate_expression(self, scope: Scope, family: str, alone: bool = False) -> str:
+        aggregate = self.aggregate(scope, family, alone)
         if family in NUMERIC and chance(self.choices, 15):
             return f"({aggregate} {pick(self.choices, ('+', '-', '*'))} {pick(self.choices, ('1', '2'))})"
         return aggregate
 
-    def aggregate(self, scope: Scope, family: str) -> str:
-        """An aggregate whose result is of a family; its argument reads columns of its own query only."""
+    def aggregate(self, scope: Scope, family: str, alone: bool = False) -> str:
+        """An aggregate whose result is of a family; its argument reads columns of its own query only.
+
+        One that stands alone is an output of the whole query, and meets no other value.
+        """
         distinct = "DISTINCT " if chance(self.choices, 25) else ""
         match family:
             case "approx":
@@ -156,7 +161,8 @@ class Grammar:
                 return self._integer_aggregate(scope, distinct)
             case "dec" | "dbl":
                 function = pick(self.choices, (f"SUM({distinct}", "MIN(", "MAX("))
-                return f"{function}{self._argument(scope, family)})"
+                aggregate = f"{function}{self._argument(scope, family)})"
+                return f"CAST({aggregate} AS {WIDE})" if family == "dec" and not alone else aggregate
             case _:
                 return f"{pick(self.choices, ('MIN', 'MAX'))}({self._argument(scope, family)})"
 
