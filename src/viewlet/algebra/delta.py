@@ -16,6 +16,7 @@ from typing import assert_never
 
 from viewlet.algebra.domain import extract_domain, project_domain, union_domains
 from viewlet.algebra.nodes import (
+    MULTIPLICITY,
     ONE,
     ZERO,
     Add,
@@ -139,9 +140,14 @@ def _correlated(factor: Nested) -> frozenset[Var]:
             assert_never(factor)
 
 
-def single_row(change: Expr, table: str, row: tuple[Var, ...], sign: int) -> Expr:
-    """A delta expression for the change of one row: inserted where sign is 1, deleted where it is -1."""
+def single_row(change: Expr, table: str, row: tuple[Var, ...], sign: int | None) -> Expr:
+    """A delta expression for the change of one row: inserted where sign is 1, deleted where it is -1.
+
+    Without a sign, the row's multiplicity is a parameter too.
+    """
     if isinstance(change, Delta) and change.name == table:
         product = mul(*(Lift(arg, Value(value)) for arg, value in zip(change.args, row, strict=True)))
+        if sign is None:
+            return mul(Value(MULTIPLICITY), product)
         return product if sign > 0 else neg(product)
     return rebuild(change, lambda child: single_row(child, table, row, sign))

@@ -162,6 +162,8 @@ Expr = Value | Cond | Rel | Delta | View | Mul | Add | Neg | Sum | Lift | Extrem
 
 ZERO = Value(Const(0, BIGINT.with_nullable(False)))
 ONE = Value(Const(1, BIGINT.with_nullable(False)))
+MULTIPLICITY = Var(":multiplicity", BIGINT.with_nullable(False))
+"""How often a changed row was inserted (positive) or deleted (negative); never 0."""
 TRUE = Const(True, BOOLEAN.with_nullable(False))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from viewlet.algebra.expand import Monomial, collect, expand, merge_like_terms
 from viewlet.algebra.nodes import (
+    MULTIPLICITY,
     ONE,
     Add,
     Cond,
@@ -105,7 +106,9 @@ def _simplify_exists(body: Expr) -> Expr:
 
 
 def _is_constant(expr: Expr) -> bool:
-    return isinstance(expr, Value) and isinstance(expr.scalar, Const) and bool(expr.scalar.value)
+    if not isinstance(expr, Value):
+        return False
+    return expr.scalar == MULTIPLICITY or (isinstance(expr.scalar, Const) and bool(expr.scalar.value))
 
 
 def _is_indicator(expr: Expr) -> bool:

@@ -14,7 +14,7 @@ from functools import reduce
 
 from viewlet.algebra.delta import single_row
 from viewlet.algebra.expand import Monomial, collect
-from viewlet.algebra.nodes import Expr, Lift, Value, Var
+from viewlet.algebra.nodes import MULTIPLICITY, Expr, Lift, Value, Var
 from viewlet.algebra.order import order
 from viewlet.algebra.scope import Vars
 from viewlet.algebra.simplify import simplify_monomials
@@ -27,26 +27,26 @@ from viewlet.types import Table
 
 @dataclass(frozen=True, slots=True)
 class RowTrigger:
-    """What the insertion (sign 1) or deletion (sign -1) of one row does."""
+    """What the insertion (sign 1) or deletion (sign -1) of one row does, or its change by a multiplicity (no sign)."""
 
     table: str
     row: tuple[Var, ...]
-    sign: int
+    sign: int | None
     statements: tuple[Statement, ...]
 
 
-def row_trigger(trigger: Trigger, table: Table, sign: int) -> RowTrigger:
+def row_trigger(trigger: Trigger, table: Table, sign: int | None) -> RowTrigger:
     """The trigger specialised to one inserted or deleted row."""
     row = tuple(Var(f":{column.name}", column.type) for column in table.columns)
     statements = (_specialise(statement, table, row, sign) for statement in trigger.statements)
     return RowTrigger(trigger.table, row, sign, tuple(s for s in statements if s.updates))
 
 
-def _specialise(statement: Statement, table: Table, row: tuple[Var, ...], sign: int) -> Statement:
+def _specialise(statement: Statement, table: Table, row: tuple[Var, ...], sign: int | None) -> Statement:
     if statement.replaces:
         return statement
     updates = []
-    given = frozenset(row)
+    given = frozenset(row) if sign is not None else frozenset((*row, MULTIPLICITY))
     for update in statement.updates:
         names = Names(var.name for var in all_variables(update.expr))
         change = single_row(update.expr, table.name, row, sign)
