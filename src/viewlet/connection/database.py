@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from viewlet.changes import Changes, describe_row, did_you_mean, rows_to_arrow
 from viewlet.connection.maintained import Declaration, MaintainedView
@@ -24,7 +24,12 @@ from viewlet.triggers.store import MapStore, UndoLog
 from viewlet.types import Column, Row, Table, TableKind
 from viewlet.view import Callback, Snapshot, sorted_rows
 
+if TYPE_CHECKING:
+    from viewlet.triggers.statistics import Statistics
+
 MAX_MULTIPLICITY = 2**63 - 1
+FEW_ROWS = 1_000
+"""Tables with fewer rows in all are taken to be still filling up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +133,23 @@ class Database:
 
         schemas = self.schemas()
         sources = {source: schemas[source] for source in sorted(declared.sources)}
-        return compile_query(declared.name, declared.query, sources, declared.strategy)
+        return compile_query(declared.name, declared.query, sources, declared.strategy, self._statistics(sources))
+
+    def _statistics(self, sources: Mapping[str, Table]) -> Statistics:
+        """Sizes of the tables a view reads, unless there are so few rows that they tell nothing of those to come."""
+        from viewlet.triggers.statistics import UNKNOWN, Statistics, measured_size
+
+        kept = {name: store for name in sources if (store := self._kept_rows(name)) is not None}
+        if sum(map(len, kept.values())) < FEW_ROWS:
+            return UNKNOWN
+        sizes = {name: measured_size(store.keys(), len(store), len(sources[name].columns)) for name, store in kept.items()}
+        return Statistics(sizes)
+
+    def _kept_rows(self, name: str) -> MapStore | None:
+        """The rows of a table or view, if someone keeps them."""
+        if name in self.views:
+            return self.views[name].store
+        return self.tables[name].store if self.tables[name].kept else None
 
     def drop_table(self, name: str) -> None:
         self._check_unused(name, "drop table")

@@ -1,20 +1,23 @@
 """What `explain` prints: each stage a view went through, in order.
 
-sql -> algebra -> passes -> views -> triggers
+sql -> algebra -> passes -> views -> triggers -> rows
+
+`cost` tells why the strategy was chosen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from viewlet.algebra.nodes import Expr, Var
 from viewlet.changes import did_you_mean
 from viewlet.errors import SqlError
-from viewlet.triggers.program import Program
+from viewlet.triggers.program import Program, Statement
 
 if TYPE_CHECKING:
     from viewlet.connection.maintained import Declaration, MaintainedView
+    from viewlet.triggers.cost import ProgramCost
 
 WIDTH = 100
 SUMMARY = ("sql", "algebra", "views", "triggers")
@@ -81,13 +84,51 @@ def _triggers(declared: Declaration, program: Program) -> str:
     """on table: view[keys].field += change."""
     lines: list[str] = []
     for trigger in program.triggers:
-        lines.append(f"on {trigger.table}:")
-        for statement in trigger.statements:
-            target, sign = f"{statement.view}[{_names(statement.args)}]", ":=" if statement.replaces else "+="
-            lines += [
-                _assignment(f"{target}.{update.field} {sign}", update.expr, "    ") for update in statement.updates
-            ]
+        lines += [f"on {trigger.table}:", *_statements(trigger.statements)]
     return "\n".join(lines)
+
+
+def _rows(declared: Declaration, program: Program) -> str:
+    """on insert into table values (:column, ...): what one row does."""
+    from viewlet.triggers.rows import row_triggers
+
+    lines: list[str] = []
+    for trigger in row_triggers(program, 1):
+        lines += [f"on insert into {trigger.table} values ({_names(trigger.row)}):", *_statements(trigger.statements)]
+    return "\n".join(lines)
+
+
+def _statements(statements: Iterable[Statement]) -> Iterator[str]:
+    for statement in statements:
+        target, sign = f"{statement.view}[{_names(statement.args)}]", ":=" if statement.replaces else "+="
+        for update in statement.updates:
+            yield _assignment(f"{target}.{update.field} {sign}", update.expr, "    ")
+
+
+def _cost(declared: Declaration, program: Program) -> str:
+    """Every program that was considered with its cost, then where the cost of the chosen one comes from."""
+    lines = []
+    for cost in program.costs:
+        mark = "  <- chosen" if len(program.costs) > 1 and cost.strategy == program.strategy else ""
+        lines.append(f"{cost.strategy}: {_amount(cost.total)} with {len(cost.views)} views{mark}")
+    for cost in program.costs:
+        if cost.strategy == program.strategy:
+            lines += _breakdown(cost)
+    return "\n".join(lines)
+
+
+def _breakdown(cost: ProgramCost) -> Iterator[str]:
+    yield f"reading the result costs {_amount(cost.result)}, {_amount(cost.reading_rate)} times"
+    for table, rate in cost.rates.items():
+        yield f"on {table} costs {_amount(cost.trigger(table))}, {_amount(rate)} times"
+        for each in cost.statements:
+            if each.table == table:
+                size = _amount(cost.views[each.view])
+                yield f"    {each.view} {':=' if each.replaces else '+='} costs {_amount(each.cost)} ({size} keys)"
+
+
+def _amount(number: float) -> str:
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
 
 
 def _assignment(target: str, expr: Expr, indent: str = "") -> str:
@@ -110,4 +151,6 @@ STAGES: dict[str, Callable[[Declaration, Program], str]] = {
     "passes": _passes,
     "views": _views,
     "triggers": _triggers,
+    "rows": _rows,
+    "cost": _cost,
 }

@@ -25,7 +25,7 @@ from viewlet.triggers.materialize import Materializer, always
 from viewlet.triggers.program import Field, Pass, Program, Statement, Trigger, Update, ViewDefinition
 from viewlet.triggers.statistics import UNKNOWN, Statistics
 from viewlet.triggers.strategy import Strategy, candidates, cheapest
-from viewlet.types import Table
+from viewlet.types import Table, TableKind
 
 
 def compile_query(
@@ -82,7 +82,7 @@ class _Compilation:
         definition = new.definition
         if not isinstance(definition, Sum):
             raise InternalError("a view is defined by a Sum")
-        again = self.strategy is Strategy.RECOMPUTE or needs_reevaluation(definition, table, self.names)
+        again = self._recomputes(definition) or needs_reevaluation(definition, table, self.names)
         if again:
             change: Expr = definition
         else:
@@ -95,6 +95,14 @@ class _Compilation:
         ordered = order(factorize(expr, entry.keys))
         self._trace("order", f"{entry.name}.{new.name}", expr, ordered)
         self._emit(table, entry, Update(new.name, ordered), again)
+
+    def _recomputes(self, definition: Sum) -> bool:
+        """Under `recompute` every view is evaluated again but those that stand for the rows of a stream."""
+        match factors_of(definition.body):
+            case (Rel(name, _),) if self.tables[name].kind is TableKind.STREAM:
+                return False
+            case _:
+                return self.strategy is Strategy.RECOMPUTE
 
     def _over_views(self, change: Expr, keys: tuple[Var, ...], table: str, again: bool, definition: Sum) -> Expr:
         if self.strategy is not Strategy.HIGHER_ORDER:

@@ -3,16 +3,25 @@
 Within one trigger every increment reads the state before the trigger; assignments then read the state after all
 increments, one after another. The result is kept by the keys through which it reads the views, so that a batch costs in
 the result what it touched.
+
+A batch runs as one change, or row by row: then each row is a trigger of its own, specialised to an insertion or a deletion,
+and sees the rows before it as if they had come in earlier batches. Both have the same outcome.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 
-from viewlet.algebra.evaluate import Number, State, evaluate
+from viewlet.algebra.evaluate import Environment, Number, Run, State, accumulate, evaluate, prepare
+from viewlet.algebra.nodes import Var
+from viewlet.algebra.scope import NONE, Vars
 from viewlet.rings import DOUBLE_RING, INTEGER_RING
-from viewlet.triggers.program import Program, Statement, Trigger, ViewDefinition
+from viewlet.triggers.program import Program, Statement, ViewDefinition
 from viewlet.triggers.result import ResultKeeper
+from viewlet.triggers.rows import row_schema
+from viewlet.triggers.single import row_trigger
 from viewlet.triggers.store import MapStore, Payload, UndoLog
 from viewlet.types import Row
 
@@ -20,13 +29,21 @@ from viewlet.types import Row
 class Interpreter:
     """Keeps one query fresh over base tables that someone else keeps."""
 
-    def __init__(self, program: Program, tables: Mapping[str, MapStore], log: UndoLog | None = None) -> None:
+    def __init__(
+        self,
+        program: Program,
+        tables: Mapping[str, MapStore],
+        log: UndoLog | None = None,
+        row_at_a_time: bool = False,
+    ) -> None:
         self.program = program
+        self._row_at_a_time = row_at_a_time
         self._log = log if log is not None else UndoLog()
         self._tables = tables
         self._views = {view.name: _store_of(view, self._log) for view in program.views}
         self._result = ResultKeeper(program, self._views, self._log)
-        self._due: Trigger | None = None
+        self._due: _Plan | None = None
+        self._row_plans: dict[tuple[str, int], _Plan] = {}
 
     def load(self) -> None:
         """Initialises every view and the result from the base tables as they are."""
@@ -43,28 +60,48 @@ class Interpreter:
         Its assignments wait until the table itself has changed: they run before the next trigger, or when the batch ends.
         """
         self._run_assignments()
-        trigger = self.program.trigger(table)
-        if trigger is None or not changes:
+        if not changes:
             return
-        delta = MapStore()
+        if self._row_at_a_time:
+            self._apply_rows(table, changes)
+        elif (plan := self._batch_plans.get(table)) is not None:
+            delta = MapStore()
+            for row, multiplicity in changes.items():
+                delta.add(row, (multiplicity,))
+            self._run_increments(plan, State(self._tables, {table: delta}, self._views), {})
+
+    def _apply_rows(self, table: str, changes: Mapping[Row, int]) -> None:
+        """Each row sees those before it: they enter the table for as long as this takes, and the caller adds them again."""
+        state, store = State(self._tables, {}, self._views), self._tables[table]
         for row, multiplicity in changes.items():
-            delta.add(row, (multiplicity,))
-        state = State(self._tables, {table: delta}, self._views)
-        increments = [statement for statement in trigger.statements if not statement.replaces]
-        computed = [(statement.view, self._compute(statement, state)) for statement in increments]
-        for view, payloads in computed:
+            sign = 1 if multiplicity > 0 else -1
+            plan = self._row_plan(table, sign)
+            for _ in range(abs(multiplicity)):
+                self._run_increments(plan, state, plan.bind(row))
+                store.add(row, (sign,))
+                self._run_assignments()
+        for row, multiplicity in changes.items():
+            store.add(row, (-multiplicity,))
+
+    def _run_increments(self, plan: _Plan, state: State, given: Environment) -> None:
+        computed = [(self._views[step.view.name], step.compute(state, given)) for step in plan.increments]
+        for store, payloads in computed:
             for key, payload in payloads.items():
-                self._views[view].add(key, payload)
-        self._due = trigger
+                store.add(key, payload)
+        if plan.assignments:
+            self._due = plan
+            self._log.record(self._forget_assignments)
 
     def _run_assignments(self) -> None:
         due, self._due = self._due, None
         if due is None:
             return
         state = State(self._tables, {}, self._views)
-        for statement in due.statements:
-            if statement.replaces:
-                self._views[statement.view].assign(self._compute(statement, state))
+        for step in due.assignments:
+            self._views[step.view.name].assign(step.compute(state, {}))
+
+    def _forget_assignments(self) -> None:
+        self._due = None
 
     def finish(self) -> dict[Row, int]:
         """Ends a batch: the change of the result rows."""
@@ -79,10 +116,62 @@ class Interpreter:
         """Rows per view."""
         return {name: len(store) for name, store in self._views.items()}
 
-    def _compute(self, statement: Statement, state: State) -> dict[Row, Payload]:
-        view = self.program.view(statement.view)
-        by_field = {update.field: evaluate(update.expr, statement.args, state) for update in statement.updates}
-        return _payloads(view, [by_field.get(f.name, {}) for f in view.fields])
+    @cached_property
+    def _batch_plans(self) -> dict[str, _Plan]:
+        return {trigger.table: self._plan(trigger.statements, ()) for trigger in self.program.triggers}
+
+    def _row_plan(self, table: str, sign: int) -> _Plan:
+        """What the insertion or the deletion of one row does; worked out when the first such row comes."""
+        plan = self._row_plans.get((table, sign))
+        if plan is None:
+            trigger = self.program.trigger(table)
+            single = row_trigger(trigger, row_schema(trigger), sign) if trigger is not None else None
+            plan = self._plan(single.statements, single.row) if single is not None else _Plan((), (), ())
+            self._row_plans[table, sign] = plan
+        return plan
+
+    def _plan(self, statements: Iterable[Statement], row: tuple[Var, ...]) -> _Plan:
+        increments, assignments = list[_Step](), list[_Step]()
+        for statement in statements:
+            view = self.program.view(statement.view)
+            if statement.replaces:
+                assignments.append(_step(view, statement, NONE))
+            else:
+                increments.append(_step(view, statement, frozenset(row)))
+        return _Plan(row, tuple(increments), tuple(assignments))
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A statement ready to run."""
+
+    view: ViewDefinition
+    args: tuple[Var, ...]
+    runs: Mapping[str, Run]
+
+    def compute(self, state: State, given: Environment) -> dict[Row, Payload]:
+        """What the statement adds to its view, or puts in its place."""
+        sums: dict[str, dict[Row, Number]] = {}
+        for name, run in self.runs.items():
+            environment = dict(given)
+            sums[name] = accumulate(run(environment, state), environment, self.args)
+        return _payloads(self.view, [sums.get(f.name, {}) for f in self.view.fields])
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """The statements of one trigger; `row` are the parameters of a row trigger."""
+
+    row: tuple[Var, ...]
+    increments: tuple[_Step, ...]
+    assignments: tuple[_Step, ...]
+
+    def bind(self, row: Row) -> Environment:
+        return {var.name: value for var, value in zip(self.row, row, strict=False)}
+
+
+def _step(view: ViewDefinition, statement: Statement, given: Vars) -> _Step:
+    return _Step(view, statement.args, {update.field: prepare(update.expr, given) for update in statement.updates})
 
 
 def _store_of(view: ViewDefinition, log: UndoLog) -> MapStore:
@@ -91,6 +180,8 @@ def _store_of(view: ViewDefinition, log: UndoLog) -> MapStore:
 
 def _payloads(view: ViewDefinition, sums: list[dict[Row, Number]]) -> dict[Row, Payload]:
     """One payload per key from one sum per field."""
+    if len(sums) == 1:
+        return {key: (number,) for key, number in sums[0].items()}
     zeros = [DOUBLE_RING.zero if f.is_float else INTEGER_RING.zero for f in view.fields]
     keys = dict.fromkeys(key for numbers in sums for key in numbers)
     return {

@@ -6,23 +6,23 @@ batch re-evaluates the term only at the partitions it touched, and what changed 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from viewlet.algebra.evaluate import Run, State, accumulate, prepare
+from viewlet.algebra.evaluate import Environment, Run, State, accumulate, prepare
 from viewlet.algebra.nodes import Expr, Mul, Neg, Sum, Var, View, factors_of, summands
 from viewlet.algebra.order import order
 from viewlet.algebra.scope import NONE, outputs
 from viewlet.algebra.traverse import walk
 from viewlet.triggers.program import Program
-from viewlet.triggers.store import MapStore, UndoLog
+from viewlet.triggers.store import MapStore, UndoLog, part_of
 from viewlet.types import Row
 
 
 @dataclass(slots=True)
 class _Term:
     partition: tuple[Var, ...]
-    sources: tuple[tuple[str, tuple[int, ...]], ...]  # view, positions of the partition in its key
+    sources: tuple[tuple[str, Callable[[Row], Row]], ...]  # view, how to find the partition in its key
     scan: Run
     at_partition: Run
     groups: dict[Row, dict[Row, int]] = field(default_factory=dict)
@@ -35,6 +35,8 @@ class ResultKeeper:
         self._log = log
         self._state = State({}, {}, views)
         self._terms = [_term(expr) for expr in summands(program.result)]
+        self._watched = [views[name] for name in {view for term in self._terms for view, _ in term.sources}]
+        self._clear()
 
     def refresh_all(self) -> None:
         """Evaluates the result from the views as they are."""
@@ -42,8 +44,8 @@ class ResultKeeper:
             if not term.partition:
                 self._replace(term, (), self._rows_of(term.scan, {}))
                 continue
-            env: dict[str, object] = {}
-            numbers = accumulate(term.scan(env, self._state), env, term.partition + self._output)  # type: ignore[arg-type]
+            env: Environment = {}
+            numbers = accumulate(term.scan(env, self._state), env, term.partition + self._output)
             width = len(term.partition)
             found: dict[Row, dict[Row, int]] = {}
             for key, number in numbers.items():
@@ -77,13 +79,13 @@ class ResultKeeper:
                     total[row] = total.get(row, 0) + number
         return {row: number for row, number in total.items() if number}
 
-    def _rows_of(self, run: Run, env: dict[str, object]) -> dict[Row, int]:
-        numbers = accumulate(run(env, self._state), env, self._output)  # type: ignore[arg-type]
+    def _rows_of(self, run: Run, env: Environment) -> dict[Row, int]:
+        numbers = accumulate(run(env, self._state), env, self._output)
         return {row: int(number) for row, number in numbers.items()}  # type: ignore[arg-type]
 
     def _touched(self, term: _Term) -> set[Row]:
         return {
-            tuple(key[i] for i in positions) for view, positions in term.sources for key in self._views[view].touched
+            partition(key) for view, partition in term.sources for key in self._views[view].touched
         }
 
     def _replace(self, term: _Term, part: Row, rows: dict[Row, int]) -> dict[Row, int]:
@@ -93,7 +95,7 @@ class ResultKeeper:
         return old
 
     def _clear(self) -> None:
-        for store in self._views.values():
+        for store in self._watched:
             store.touched.clear()
 
 
@@ -110,10 +112,11 @@ def _term(expr: Expr) -> _Term:
     atoms = [node for node in walk(product) if isinstance(node, View)]
     shared = visible.intersection(*(atom.args for atom in atoms)) if atoms else frozenset()
     partition = tuple(sorted(shared, key=lambda var: var.name))
-    sources = tuple((atom.name, tuple(atom.args.index(var) for var in partition)) for atom in atoms)
+    found = dict.fromkeys((atom.name, tuple(atom.args.index(var) for var in partition)) for atom in atoms)
+    sources = tuple((view, part_of(positions)) for view, positions in found)
     shown = _show(expr, shared)
     scan, at_partition = prepare(order(shown), NONE), prepare(order(shown, shared), shared)
-    return _Term(partition, tuple(dict.fromkeys(sources)), scan, at_partition)
+    return _Term(partition, sources, scan, at_partition)
 
 
 def _show(expr: Expr, given: frozenset[Var]) -> Expr:

@@ -6,6 +6,7 @@ All stores of one connection share an `UndoLog`, so that a batch that fails half
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import add, itemgetter
 from typing import Any
 
 from viewlet.errors import InternalError
@@ -59,12 +60,18 @@ class MapStore:
         self._presence = self.fields.index(presence) if presence is not None else None
         self._log = log if log is not None else UndoLog()
         self._rows: dict[Row, Payload] = {}
-        self._indexes: dict[tuple[int, ...], dict[Row, dict[Row, None]]] = {}
-        self.touched: set[Row] = set()
-        """Keys whose payload changed since someone last cleared the set."""
+        self._indexes: dict[tuple[int, ...], _Index] = {}
+        self._touched: set[Row] | None = None
 
     def __len__(self) -> int:
         return len(self._rows)
+
+    @property
+    def touched(self) -> set[Row]:
+        """Keys whose payload changed since someone last cleared the set; kept from the first time it is asked for."""
+        if self._touched is None:
+            self._touched = set()
+        return self._touched
 
     def get(self, key: Row) -> Payload | None:
         return self._rows.get(key)
@@ -87,12 +94,12 @@ class MapStore:
         index = self._indexes.get(positions)
         if index is None:
             index = self._build_index(positions)
-        return iter(index.get(part, ()))
+        return iter(index.buckets.get(part, ()))
 
     def add(self, key: Row, values: Payload) -> None:
         """payload[key] += values."""
         old = self._rows.get(key)
-        new = values if old is None else tuple(a + b for a, b in zip(old, values, strict=True))
+        new = values if old is None else tuple(map(add, old, values))
         self._set(key, old, None if self._vanishes(new) else new)
 
     def assign(self, contents: dict[Row, Payload]) -> None:
@@ -110,33 +117,55 @@ class MapStore:
     def _set(self, key: Row, old: Payload | None, new: Payload | None) -> None:
         if old is None and new is None:
             return
-        self.touched.add(key)
-        self._log.record(lambda: self._put(key, old))
+        if self._touched is not None:
+            self._touched.add(key)
+        if self._log.active:
+            self._log.record(lambda: self._put(key, old))
         self._put(key, new)
 
     def _put(self, key: Row, payload: Payload | None) -> None:
-        was_there = key in self._rows
         if payload is None:
-            if was_there:
-                del self._rows[key]
-                for positions, index in self._indexes.items():
-                    self._unindex(index, tuple(key[i] for i in positions), key)
+            if self._rows.pop(key, None) is not None:
+                for index in self._indexes.values():
+                    index.remove(key)
             return
+        if key not in self._rows:
+            for index in self._indexes.values():
+                index.add(key)
         self._rows[key] = payload
-        if not was_there:
-            for positions, index in self._indexes.items():
-                index.setdefault(tuple(key[i] for i in positions), {})[key] = None
 
-    @staticmethod
-    def _unindex(index: dict[Row, dict[Row, None]], part: Row, key: Row) -> None:
-        bucket = index[part]
+    def _build_index(self, positions: tuple[int, ...]) -> _Index:
+        index = self._indexes[positions] = _Index(positions)
+        for key in self._rows:
+            index.add(key)
+        return index
+
+
+class _Index:
+    """The keys of a store by a part of them."""
+
+    __slots__ = ("_part", "buckets")
+
+    def __init__(self, positions: tuple[int, ...]) -> None:
+        self._part = part_of(positions)
+        self.buckets: dict[Row, dict[Row, None]] = {}
+
+    def add(self, key: Row) -> None:
+        self.buckets.setdefault(self._part(key), {})[key] = None
+
+    def remove(self, key: Row) -> None:
+        part = self._part(key)
+        bucket = self.buckets[part]
         del bucket[key]
         if not bucket:
-            del index[part]
+            del self.buckets[part]
 
-    def _build_index(self, positions: tuple[int, ...]) -> dict[Row, dict[Row, None]]:
-        index: dict[Row, dict[Row, None]] = {}
-        for key in self._rows:
-            index.setdefault(tuple(key[i] for i in positions), {})[key] = None
-        self._indexes[positions] = index
-        return index
+
+def part_of(positions: tuple[int, ...]) -> Callable[[Row], Row]:
+    """The function that takes the values at these positions out of a row."""
+    if len(positions) > 1:
+        return itemgetter(*positions)
+    if positions:
+        (only,) = positions
+        return lambda row: (row[only],)
+    return lambda row: ()

@@ -1,0 +1,99 @@
+"""Ways to execute a program; every one of them must agree after every batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tests.oracle.play import changes_of
+from viewlet.changes import Changes, to_changes
+from viewlet.sql import CreateTable, CreateView, bind_statement, split_statements
+from viewlet.triggers.compiler import compile_query
+from viewlet.triggers.interpreter import Interpreter
+from viewlet.triggers.program import Program
+from viewlet.triggers.store import MapStore
+from viewlet.types import Row, Table, TableKind
+from workloads.query import NamedQuery
+from workloads.streams import Batch
+
+STRATEGIES = ("recompute", "first-order", "higher-order")
+
+
+def schemas(tables: Mapping[str, str]) -> dict[str, Table]:
+    """The declared tables by name."""
+    declared: dict[str, Table] = {}
+    for text in tables.values():
+        statement = bind_statement(next(split_statements(text)), declared)
+        assert isinstance(statement, CreateTable)
+        declared[statement.table.name] = statement.table
+    return declared
+
+
+def changes_in_order(tables: Mapping[str, Table], batches: Sequence[Batch]) -> list[dict[str, Changes]]:
+    """Batches as the engine takes them."""
+    columns = {name: table.column_names for name, table in tables.items()}
+    return [
+        {name: to_changes(tables[name], rows, encoded=True) for name, rows in changes_of(batch, columns).items() if rows}
+        for batch in batches
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """One way to run one query."""
+
+    strategy: str
+    row_at_a_time: bool
+
+    def __str__(self) -> str:
+        return f"{self.strategy}, {'row by row' if self.row_at_a_time else 'batches'}"
+
+
+MODES = tuple(Mode(strategy, rows) for strategy in STRATEGIES for rows in (False, True))
+FEWER_MODES = (*(Mode(strategy, False) for strategy in STRATEGIES), Mode("higher-order", True))
+"""For large queries, whose triggers take long to specialise to single rows."""
+
+
+class Engine:
+    """A query maintained in one mode, with base tables of its own."""
+
+    def __init__(self, program: Program, tables: Mapping[str, Table], mode: Mode) -> None:
+        self._tables = tables
+        self._stores = {name: MapStore() for name in tables}
+        self._interpreter = Interpreter(program, self._stores, row_at_a_time=mode.row_at_a_time)
+        self._interpreter.load()
+
+    def apply(self, batch: Mapping[str, Changes]) -> dict[Row, int]:
+        """The change of the result."""
+        for name in self._tables:
+            changes = batch.get(name, {})
+            self._interpreter.apply(name, changes)
+            if self._tables[name].kind is not TableKind.STREAM:
+                for row, count in changes.items():
+                    self._stores[name].add(row, (count,))
+        return self._interpreter.finish()
+
+    def result(self) -> dict[Row, int]:
+        return self._interpreter.result()
+
+
+def disagreement(
+    query: NamedQuery,
+    tables: Mapping[str, Table],
+    batches: Sequence[Mapping[str, Changes]],
+    modes: Sequence[Mode] = MODES,
+) -> str | None:
+    """The first batch after which two modes differ, in what they hold or in what they say has changed."""
+    text = f"CREATE MATERIALIZED VIEW {query.name} AS {query.sql}"
+    view = bind_statement(next(split_statements(text)), tables)
+    assert isinstance(view, CreateView)
+    sources = {name: tables[name] for name in sorted(view.sources)}
+    compiled = {strategy: compile_query(query.name, view.query, sources, strategy) for strategy in STRATEGIES}
+    engines = {mode: Engine(compiled[mode.strategy], sources, mode) for mode in modes}
+    for number, batch in enumerate(batches):
+        changes = {mode: engine.apply(batch) for mode, engine in engines.items()}
+        results = {mode: engine.result() for mode, engine in engines.items()}
+        for mode in modes[1:]:
+            if results[mode] != results[modes[0]] or changes[mode] != changes[modes[0]]:
+                return f"batch {number}, {mode}: {results[mode]} instead of {results[modes[0]]}"
+    return None
