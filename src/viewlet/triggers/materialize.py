@@ -6,7 +6,7 @@ For one product: what the change binds separates the rest into connected compone
 decomposition); a condition or value moves into a component that binds all its variables, and stays outside otherwise, its
 variables becoming keys (input variables); a value that spans components is expanded (polynomial expansion); a nested
 aggregate over the changing table stays outside with its body materialised in its place (nested aggregates). In a cyclic
-join the atoms of the cyclic core stay apart, so that no view is larger than the join of its ears (section 3.6.1).
+join the atoms of a cycle that the change opens stay apart, and its ears are joined among themselves (section 3.6.1).
 """
 
 from __future__ import annotations
@@ -217,15 +217,27 @@ def _assign(
 
 
 def _groups(stored: list[Expr], bound: Vars, cyclic: bool) -> list[list[int]]:
+    """Which factors become one view: those connected by variables that are not bound.
+
+    In a cyclic join the atoms of a cycle that the change has opened stay apart: joined, they would be the paths that the
+    change closes, of which there are more than of anything else. Cycles it has left whole are views, and so are the ears,
+    each bunch of them behind the variable by which it hangs on to a cycle (section 3.6.1).
+    """
     edges = [free_variables(factor) - bound for factor in stored]
     if not cyclic:
         return components(edges)
-    core = cyclic_core([free_variables(factor) for factor in stored if isinstance(factor, Rel)])
     atoms = [i for i, factor in enumerate(stored) if isinstance(factor, Rel)]
-    whole = {atoms[i] for i in core}
-    if whole:
-        return components(edges)
-    return [[i] for i in range(len(stored))]
+    shapes = [free_variables(stored[i]) for i in atoms]
+    whole = {atoms[i] for i in cyclic_core(shapes)}
+    around = {atoms[i] for i in cyclic_core([*shapes, bound]) if i < len(atoms)}
+    ears = [i for i in range(len(stored)) if i not in whole | around]
+    hinges = NONE.union(*(free_variables(stored[i]) for i in whole | around))
+    cycles = sorted(whole)
+    return sorted(
+        [[cycles[j] for j in group] for group in components([edges[i] for i in cycles])]
+        + [[i] for i in sorted(around - whole)]
+        + [[ears[j] for j in group] for group in components([edges[i] - hinges for i in ears])]
+    )
 
 
 def _fits(factor: Expr, part: list[Expr]) -> bool:
