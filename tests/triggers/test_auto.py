@@ -1,0 +1,53 @@
+"""What `auto` chooses, and that it says why."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.triggers.compiling import compiled, tables_of
+from viewlet.triggers.statistics import Size, Statistics
+
+TABLES = tables_of(
+    """
+    CREATE TABLE facts (k BIGINT NOT NULL, v BIGINT NOT NULL);
+    CREATE TABLE dims (k BIGINT PRIMARY KEY, name BIGINT NOT NULL);
+    """
+)
+JOIN = "SELECT d.name, SUM(f.v) AS total FROM facts f JOIN dims d ON f.k = d.k GROUP BY d.name"
+
+
+def sizes(facts: float, keys: float, rates: dict[str, float] | None = None) -> Statistics:
+    return Statistics({"facts": Size(facts, (keys, facts)), "dims": Size(keys, (keys, keys / 10))}, rates or {})
+
+
+def test_joins_are_maintained_with_views_when_nothing_is_known() -> None:
+    program = compiled(JOIN, TABLES, "auto")
+    assert program.strategy == "higher-order"
+    assert [cost.strategy for cost in program.costs] == ["higher-order", "first-order"]
+
+
+def test_many_rows_per_key_call_for_views() -> None:
+    assert compiled(JOIN, TABLES, "auto", sizes(1_000_000, 100)).strategy == "higher-order"
+
+
+def test_one_row_per_key_does_not() -> None:
+    assert compiled(JOIN, TABLES, "auto", sizes(1_000, 1_000)).strategy == "first-order"
+
+
+def test_rates_decide_what_the_views_are_worth() -> None:
+    quiet = sizes(10_000, 1_000, {"dims": 0.001})
+    assert compiled(JOIN, TABLES, "auto", sizes(10_000, 1_000)).strategy == "higher-order"
+    assert compiled(JOIN, TABLES, "auto", quiet).strategy == "first-order"
+
+
+@pytest.mark.parametrize("facts", [1_000, 20_000, 1_000_000])
+def test_the_cheaper_program_is_chosen(facts: float) -> None:
+    program = compiled(JOIN, TABLES, "auto", sizes(facts, 1_000))
+    best = min(program.costs, key=lambda cost: cost.total)
+    assert program.strategy == best.strategy
+
+
+def test_a_strategy_that_was_asked_for_is_kept_whatever_it_costs() -> None:
+    program = compiled(JOIN, TABLES, "recompute", sizes(1_000_000, 100))
+    assert program.strategy == "recompute"
+    assert [cost.strategy for cost in program.costs] == ["recompute"]
