@@ -33,7 +33,11 @@ def changes_in_order(tables: Mapping[str, Table], batches: Sequence[Batch]) -> l
     """Batches as the engine takes them."""
     columns = {name: table.column_names for name, table in tables.items()}
     return [
-        {name: to_changes(tables[name], rows, encoded=True) for name, rows in changes_of(batch, columns).items() if rows}
+        {
+            name: to_changes(tables[name], rows, encoded=True)
+            for name, rows in changes_of(batch, columns).items()
+            if rows
+        }
         for batch in batches
     ]
 

@@ -142,7 +142,9 @@ class Database:
         kept = {name: store for name in sources if (store := self._kept_rows(name)) is not None}
         if sum(map(len, kept.values())) < FEW_ROWS:
             return UNKNOWN
-        sizes = {name: measured_size(store.keys(), len(store), len(sources[name].columns)) for name, store in kept.items()}
+        sizes = {
+            name: measured_size(store.keys(), len(store), len(sources[name].columns)) for name, store in kept.items()
+        }
         return Statistics(sizes)
 
     def _kept_rows(self, name: str) -> MapStore | None:

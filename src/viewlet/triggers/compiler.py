@@ -1,7 +1,7 @@
 """Higher-order incremental view maintenance: a query becomes a trigger program (thesis, Algorithms 3.1 and 3.2).
 
 The result of a query is an expression over views. Each view has a delta for each table it reads; what a delta needs of
-other tables is materialised as views in turn, each simpler than the one before, until deltas need nothing but the change.
+other tables is materialised as views in turn, each simpler than the one before, until only the change is needed.
 """
 
 from __future__ import annotations
@@ -74,9 +74,7 @@ class _Compilation:
                 if self.tables[table].is_dynamic:
                     self._maintain(entry, new, table)
         views = tuple(self._ordered_definition(entry) for entry in self.materializer.catalogue.entries)
-        return Program(
-            self.name, self.strategy.value, self.query, views, self._triggers(), result, tuple(self.passes)
-        )
+        return Program(self.name, self.strategy.value, self.query, views, self._triggers(), result, tuple(self.passes))
 
     def _maintain(self, entry: Entry, new: Field, table: str) -> None:
         definition = new.definition
@@ -165,7 +163,7 @@ def _flat_atoms(expr: Expr) -> Iterable[Rel]:
 
 
 def schedule(statements: Iterable[Statement]) -> list[Statement]:
-    """Increments so that a view is read before it is written, then assignments so that it is written before it is read."""
+    """Increments, each view read before it is written, then assignments, each view written before it is read."""
     everything = list(statements)
     increments = [statement for statement in everything if not statement.replaces]
     assignments = [statement for statement in everything if statement.replaces]
@@ -179,8 +177,8 @@ def _topological(statements: list[Statement], reverse: bool) -> list[Statement]:
     while remaining:
         written = {statement.view for statement in remaining}
         if reverse:
-            read = [_views_read(statement) - {statement.view} for statement in remaining]
-            free = [s for s in remaining if not any(s.view in r for s2, r in zip(remaining, read, strict=True) if s2 is not s)]
+            reads = [(other, _views_read(other)) for other in remaining]
+            free = [s for s in remaining if not any(s.view in read for other, read in reads if other.view != s.view)]
         else:
             free = [s for s in remaining if not (_views_read(s) - {s.view}) & written]
         chosen = free[0] if free else remaining[0]

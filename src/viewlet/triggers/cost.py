@@ -5,8 +5,8 @@
 
 Cardinalities come from textbook estimates (independent columns, each value equally frequent, the smaller set of values
 contained in the larger). An expression is costed in the order in which it runs: a Sum inside a product counts once for
-each binding to its left. To the tuples materialised we add, with a smaller weight, the tuples visited on the way: 1 for a
-lookup by a whole key, the matches for a slice, every row for a scan.
+each binding to its left. To the tuples materialised we add, with a smaller weight, the tuples visited on the way: 1 for
+a lookup by a whole key, the matches for a slice, every row for a scan.
 """
 
 from __future__ import annotations

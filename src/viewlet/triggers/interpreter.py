@@ -4,8 +4,8 @@ Within one trigger every increment reads the state before the trigger; assignmen
 increments, one after another. The result is kept by the keys through which it reads the views, so that a batch costs in
 the result what it touched.
 
-A batch runs as one change, or row by row: then each row is a trigger of its own, specialised to an insertion or a deletion,
-and sees the rows before it as if they had come in earlier batches. Both have the same outcome.
+A batch runs as one change, or row by row: then each row runs a trigger specialised to an insertion or a deletion, and
+sees the rows before it as if they had come in earlier batches. Both have the same outcome.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Interpreter:
     def apply(self, table: str, changes: Mapping[Row, int]) -> None:
         """Runs the increments of one table's trigger, before its own store changes.
 
-        Its assignments wait until the table itself has changed: they run before the next trigger, or when the batch ends.
+        Its assignments wait until the table itself has changed: they run before the next trigger, or at the end.
         """
         self._run_assignments()
         if not changes:
@@ -71,7 +71,7 @@ class Interpreter:
             self._run_increments(plan, State(self._tables, {table: delta}, self._views), {})
 
     def _apply_rows(self, table: str, changes: Mapping[Row, int]) -> None:
-        """Each row sees those before it: they enter the table for as long as this takes, and the caller adds them again."""
+        """Each row sees those before it: they are in the table as long as this takes, until the caller adds them."""
         state, store = State(self._tables, {}, self._views), self._tables[table]
         for row, multiplicity in changes.items():
             sign = 1 if multiplicity > 0 else -1
@@ -184,6 +184,4 @@ def _payloads(view: ViewDefinition, sums: list[dict[Row, Number]]) -> dict[Row, 
         return {key: (number,) for key, number in sums[0].items()}
     zeros = [DOUBLE_RING.zero if f.is_float else INTEGER_RING.zero for f in view.fields]
     keys = dict.fromkeys(key for numbers in sums for key in numbers)
-    return {
-        key: tuple(numbers.get(key, zero) for numbers, zero in zip(sums, zeros, strict=True)) for key in keys
-    }
+    return {key: tuple(numbers.get(key, zero) for numbers, zero in zip(sums, zeros, strict=True)) for key in keys}

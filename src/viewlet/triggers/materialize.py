@@ -219,9 +219,9 @@ def _assign(
 def _groups(stored: list[Expr], bound: Vars, cyclic: bool) -> list[list[int]]:
     """Which factors become one view: those connected by variables that are not bound.
 
-    In a cyclic join the atoms of a cycle that the change has opened stay apart: joined, they would be the paths that the
-    change closes, of which there are more than of anything else. Cycles it has left whole are views, and so are the ears,
-    each bunch of them behind the variable by which it hangs on to a cycle (section 3.6.1).
+    In a cyclic join the atoms of a cycle that the change has opened stay apart: joined, they would be the paths that it
+    closes, of which there are more than of anything else. Cycles it has left whole are views, and so are the ears, each
+    bunch of them behind the variables by which it hangs on to a cycle (section 3.6.1).
     """
     edges = [free_variables(factor) - bound for factor in stored]
     if not cyclic:

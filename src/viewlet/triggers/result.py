@@ -1,7 +1,7 @@
 """The rows of a query, kept as the result expression over its views says.
 
-A term of the result reads its views through some of their keys, the same for each of them where it can: the partition. A
-batch re-evaluates the term only at the partitions it touched, and what changed is the difference to what was kept.
+A term of the result reads its views through some of their keys, the same for each of them where it can: the partition.
+A batch re-evaluates the term only at the partitions it touched, and what changed is the difference to what was kept.
 """
 
 from __future__ import annotations
@@ -84,9 +84,7 @@ class ResultKeeper:
         return {row: int(number) for row, number in numbers.items()}  # type: ignore[arg-type]
 
     def _touched(self, term: _Term) -> set[Row]:
-        return {
-            partition(key) for view, partition in term.sources for key in self._views[view].touched
-        }
+        return {partition(key) for view, partition in term.sources for key in self._views[view].touched}
 
     def _replace(self, term: _Term, part: Row, rows: dict[Row, int]) -> dict[Row, int]:
         old = term.groups.get(part, {})

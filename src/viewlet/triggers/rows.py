@@ -1,7 +1,7 @@
 """The row triggers of a whole program, for engines that take one row at a time.
 
-A program does not carry the schemas of its tables, and needs no more of them than its changes show: how many columns a row
-has, and their types.
+A program does not carry the schemas of its tables, and needs no more of them than its changes show: how many columns a
+row has, and their types.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What is known about tables when a view is compiled: sizes, distinct values, and how often each table changes.
 
 Sizes are meant to be those of the steady state (thesis, section 3.6.4). What is not known takes a default: a table of
-`DEFAULT_ROWS` rows, `DEFAULT_FANOUT` rows for each value of a column, one change of `batch_rows` rows to every table per
-unit of time, and one reading of the result per change.
+`DEFAULT_ROWS` rows, `DEFAULT_FANOUT` rows for each value of a column, one change of `batch_rows` rows to every table
+per unit of time, and one reading of the result per change.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ def _sampled(rows: Iterator[Row], stride: int) -> Iterator[Row]:
 def _distinct(values: Sequence[object], count: int) -> float:
     """Values seen twice or more in the sample are taken to be few; those seen once grow with the relation.
 
-    This is the estimator of Duj1: d / (1 - (1 - q) * f1 / n) for d distinct values among n sampled, f1 of them seen once,
-    where q is the sampled share of the rows.
+    This is the estimator Duj1: d / (1 - (1 - q) * f1 / n) for d distinct values among n sampled, f1 of them seen
+    once, where q is the sampled share of the rows.
     """
     if not values:
         return 1.0

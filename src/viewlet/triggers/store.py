@@ -46,8 +46,8 @@ class UndoLog:
 class MapStore:
     """A finite map from keys to payloads with one number per field.
 
-    With a `presence` field a key leaves when that field becomes zero, whatever the sums are; without one, when all fields
-    are zero.
+    With a `presence` field a key leaves when that field becomes zero, whatever the sums are; without one, when all
+    fields are zero.
     """
 
     def __init__(

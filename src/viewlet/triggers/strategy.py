@@ -7,8 +7,8 @@
 | `higher-order` | evaluates the delta query over views that are maintained the same way    |
 | `auto`         | the one of the last two that the cost model finds cheaper                |
 
-`auto` never recomputes a query as a whole: a view is recomputed only when its owner says so. Single statements that cannot
-do better evaluate their view again under the other strategies too (thesis, section 3.5).
+`auto` never recomputes a query as a whole: a view is recomputed only when its owner says so. Single statements that
+cannot do better evaluate their view again under the other strategies too (thesis, section 3.5).
 """
 
 from __future__ import annotations
