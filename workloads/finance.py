@@ -135,11 +135,12 @@ class OrderBook:
 
 
 def read_messages(path: Path) -> Iterator[Message]:
-    """Messages of a csv or csv.gz file with the columns t, id, action, volume, price."""
+    """Messages of a csv or csv.gz file with the columns t, id, action, volume, price; a header line is skipped."""
     opener = gzip.open if path.suffix == ".gz" else open
     with opener(path, "rt", newline="") as lines:
-        for line in csv.DictReader(lines):
-            yield Message(int(line["t"]), int(line["id"]), line["action"], int(line["volume"]), int(line["price"]))
+        for t, order, action, volume, price in csv.reader(lines):
+            if t != "t":
+                yield Message(int(t), int(order), action, int(volume), int(price))
 
 
 def generated_messages(seed: int, count: int, open_orders: int = 40) -> Iterator[Message]:

@@ -40,7 +40,9 @@ def test_views_equal_the_oracle_after_every_batch(strategy: str, batch_size: int
 
 @pytest.mark.skipif(not REAL_BOOK, reason="set VIEWLET_ORDER_BOOK to a csv of order-book messages")
 def test_a_recorded_order_book() -> None:
-    events = islice(OrderBook().events(read_messages(Path(REAL_BOOK))), 2_000)
+    # In cents, because the product of two turnovers in hundredths of a cent overflows a BIGINT, in DuckDB too.
+    messages = (message._replace(price=message.price // 100) for message in read_messages(Path(REAL_BOOK)))
+    events = islice(OrderBook().events(messages), 2_000)
     found = objections(TABLES, QUERIES, transcript(TABLES, QUERIES, batches_of(events, 100)), "auto")
     assert not found, report(found)
 
