@@ -1,0 +1,1 @@
+"""Trigger programs as compiled functions over flat arrays."""

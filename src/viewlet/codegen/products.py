@@ -1,0 +1,373 @@
+"""Expressions as nested loops (thesis, section 4.2.1: continuation-passing code generation).
+
+A lookup is a probe, a slice walks a chain, a scan runs over the pool; conditions open `if` blocks, lifts assign, nested
+aggregates accumulate into local variables. Expressions of the fields of one view that differ only in what they multiply
+are emitted together, in one set of loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from viewlet.algebra.nodes import (
+    Add,
+    Cond,
+    Const,
+    Delta,
+    Exists,
+    Expr,
+    Extreme,
+    Extremum,
+    Lift,
+    Mul,
+    Neg,
+    Rel,
+    Sum,
+    Value,
+    Var,
+    View,
+    factors_of,
+)
+from viewlet.algebra.scope import outputs
+from viewlet.codegen.lines import Lines
+from viewlet.codegen.names import Identifiers
+from viewlet.codegen.numbers import RANK, NumberWriter, Part, Product, nonzero
+from viewlet.codegen.scalars import ALWAYS, NEVER, NotCompilable, ScalarWriter, Tables, Word
+from viewlet.runtime.flat import Layout
+from viewlet.runtime.probe import META_WORDS
+from viewlet.types import Kind
+
+Bound = frozenset[Var]
+Done = Callable[[list[Product], Bound], None]
+
+
+class ProductWriter:
+    """Writes the loops of expressions over the stores with these layouts."""
+
+    def __init__(self, lines: Lines, layouts: Mapping[str, Layout], names: Identifiers, tables: Tables) -> None:
+        self.lines = lines
+        self.layouts = layouts
+        self.names = names
+        self.scalars = ScalarWriter(names.of, tables)
+        self.numbers = NumberWriter(lines)
+        self.slices: dict[str, list[tuple[int, ...]]] = {}
+        self.loops: list[str] = []  # how often each enclosing loop can run at most
+        self.scratches: list[Layout] = []
+        self.room: dict[str, list[str]] = {}  # store -> rows each place can add to it at most
+        self.adder: Callable[[str, tuple[str, ...]], str] = _no_adder
+
+    def write(self, exprs: Sequence[Expr], bound: Bound, numbers: list[Product], done: Done) -> None:
+        """Loops over the bindings of expressions of one shape; `done` receives their products."""
+        first = exprs[0]
+        if any(isinstance(expr, Mul | Value) for expr in exprs):
+            self._sequence([list(factors_of(expr)) for expr in exprs], bound, numbers, done)
+            return
+        match first:
+            case Add(terms):
+                for i in range(len(terms)):
+                    self.write([_terms(expr)[i] for expr in exprs], bound, numbers, done)
+            case Neg():
+                self.write([_body(expr) for expr in exprs], bound, [n.negated() for n in numbers], done)
+            case Sum() if outputs(first) <= bound:
+                self._subtotal([_body(expr) for expr in exprs], bound, numbers, done)
+            case Sum():
+                self.write([_body(expr) for expr in exprs], bound, numbers, done)
+            case Cond(scalar):
+                self._if(self.scalars.truth(scalar), lambda: done(numbers, bound))
+            case View():
+                self._atom([expr for expr in exprs if isinstance(expr, View)], bound, numbers, done)
+            case Lift(var, Value(scalar)):
+                self._bind(var, self.scalars.word(scalar), bound, lambda now: done(numbers, now))
+            case Lift(var, body):
+                self._bind(var, self._total(var, body, bound), bound, lambda now: done(numbers, now))
+            case Extremum(var, which, of, body):
+                self._bind(var, self._extreme(which, of, body, bound), bound, lambda now: done(numbers, now))
+            case Exists(body):
+                self._exists(body, bound, lambda now: done(numbers, now))
+            case Rel() | Delta():
+                raise NotCompilable(f"table {first.name} inside a trigger")
+
+    def _sequence(self, rows: list[list[Expr]], bound: Bound, numbers: list[Product], done: Done) -> None:
+        """Factors one after another; values are multiplied in when everything is bound."""
+        chains = [[factor for factor in row if not isinstance(factor, Value)] for row in rows]
+        values = [[factor for factor in row if isinstance(factor, Value)] for row in rows]
+
+        def step(i: int, now: Bound, products: list[Product]) -> None:
+            if i == len(chains[0]):
+                parts = [[self._value(value) for value in row] for row in values]
+                done([product.times(*own) for product, own in zip(products, parts, strict=True)], now)
+                return
+            self.write(
+                [chain[i] for chain in chains], now, products, lambda found, after: step(i + 1, after, found)
+            )
+
+        step(0, bound, numbers)
+
+    def _value(self, expr: Expr) -> Part:
+        assert isinstance(expr, Value)
+        scalar = expr.scalar
+        if isinstance(scalar, Const) and isinstance(scalar.value, int):
+            return Part("count", (str(scalar.value),)) if abs(scalar.value) < 1 << 31 else Part("int", (str(scalar.value),))
+        if isinstance(scalar, Var) and scalar.name == ":multiplicity":
+            return Part("count", (self.names.of(scalar),))
+        word = self.scalars.word(scalar)
+        code = word.code
+        zero = "0.0" if word.is_float else "0"
+        if word.present != ALWAYS:
+            code = f"({code} if {word.present} else {zero})" if word.present != NEVER else zero
+        if not code.isidentifier():
+            name = self.lines.fresh("v")
+            self.lines.add(f"{name} = {code}")
+            code = name
+        return Part("double", (code, "0.0")) if word.is_float else Part("int", (code,))
+
+    def _if(self, condition: str, then: Callable[[], None]) -> None:
+        if condition == ALWAYS:
+            then()
+        elif condition != NEVER:
+            depth = self.lines.depth
+            self.lines.open(f"if {condition}")
+            then()
+            self.lines.add("pass")
+            self.lines.close_to(depth)
+
+    def _bind(self, var: Var, word: Word, bound: Bound, then: Callable[[Bound], None]) -> None:
+        code = null_word(word)
+        if var in bound:
+            name = self.names.of(var)
+            same = f"{name} == {code}"
+            if word.is_float:
+                same = f"({same} or ({name} != {name} and {code} != {code}))"
+            self._if(same, lambda: then(bound))
+            return
+        self.lines.add(f"{self.names.of(var)} = {code}")
+        then(bound | {var})
+
+    # Atoms
+
+    def _atom(self, atoms: list[View], bound: Bound, numbers: list[Product], done: Done) -> None:
+        atom = atoms[0]
+        layout = self.layouts[atom.name]
+        if not layout.arity:
+            self._loaded(atoms, layout, "0", bound, numbers, done)
+        elif all(arg in bound for arg in atom.args):
+            slot = self._lookup(atom)
+            self._if(f"{slot} >= 0", lambda: self._loaded(atoms, layout, slot, bound, numbers, done))
+        else:
+            self._loop(atoms, layout, bound, numbers, done)
+
+    def _lookup(self, atom: View) -> str:
+        key = tuple(self.names.key_word(arg) for arg in atom.args)
+        slot = self.lines.fresh("s")
+        name = self.names.store(atom.name)
+        self.lines.add(f"{slot} = find({name}_pool, {name}_index, {tuple_code(key)})")
+        return slot
+
+    def _loop(
+        self, atoms: list[View], layout: Layout, bound: Bound, numbers: list[Product], done: Done
+    ) -> None:
+        atom, name = atoms[0], self.names.store(atoms[0].name)
+        positions = tuple(i for i, arg in enumerate(atom.args) if arg in bound)
+        slot, depth = self.lines.fresh("s"), self.lines.depth
+        if positions:
+            j = self._slice_number(atom.name, positions)
+            self.loops.append(f"{name}_meta[{META_WORDS + j}]")
+            part = tuple(self.names.key_word(atom.args[i]) for i in positions)
+            follower = self.lines.fresh("t")
+            self.lines.add(f"{follower} = find_head({name}_pool, {name}_heads{j}, {positions!r}, {tuple_code(part)})")
+            self.lines.open(f"while {follower} >= 0")
+            self.lines.add(f"{slot} = {follower}")
+            self.lines.add(f"{follower} = np.int64({name}_links{j}[{slot}, 0])")
+        else:
+            self.loops.append(f"{name}_meta[2]")
+            self.lines.open(f"for {slot} in range({name}_meta[0])")
+            self.lines.open(f"if {name}_live[{slot}]")
+        now = bound
+        conditions = []
+        for i, arg in enumerate(atom.args):
+            word = f"{name}_pool[{slot}, {i}]"
+            if arg in now and i not in positions:
+                conditions.append(f"{self.names.key_word(arg)} == {word}")
+            elif arg not in now:
+                code = f"double_of({word})" if arg.type.is_float else word
+                self.lines.add(f"{self.names.of(arg)} = {code}")
+                now |= {arg}
+        self._if(" and ".join(conditions) or ALWAYS, lambda: self._loaded(atoms, layout, slot, now, numbers, done))
+        self.loops.pop()
+        self.lines.close_to(depth)
+
+    def _slice_number(self, view: str, positions: tuple[int, ...]) -> int:
+        known = self.slices.setdefault(view, [])
+        if positions not in known:
+            known.append(positions)
+        return known.index(positions)
+
+    def _loaded(
+        self, atoms: list[View], layout: Layout, slot: str, bound: Bound, numbers: list[Product], done: Done
+    ) -> None:
+        """Reads the fields wanted of one row."""
+        loads: dict[str, Part] = {}
+        for atom in atoms:
+            if atom.field not in loads:
+                loads[atom.field] = self._load(atom, layout, slot)
+        products = [n.times(loads[atom.field]) for n, atom in zip(numbers, atoms, strict=True)]
+        words = [word for part in loads.values() for word in part.code]
+        self._if(nonzero(tuple(words)), lambda: done(products, bound))
+
+    def _load(self, atom: View, layout: Layout, slot: str) -> Part:
+        name, at, kind = self.names.store(atom.name), layout.offset(atom.field), layout.kind(atom.field)
+        array = f"{name}_floats" if kind == "double" else f"{name}_pool"
+        words = tuple(self.lines.fresh("w") for _ in range(1 if kind == "count" else 2))
+        for i, word in enumerate(words):
+            self.lines.add(f"{word} = {array}[{slot}, {at + i}]")
+        return Part(kind, words)
+
+    # Nested aggregates
+
+    def kind_of(self, expr: Expr) -> str:
+        """The kind of number an expression denotes."""
+        match expr:
+            case View(name, field, _):
+                return self.layouts[name].kind(field)
+            case Value(Const(value, _)) if isinstance(value, int):
+                return "count"
+            case Value(Var(":multiplicity", _)):
+                return "count"
+            case Value(scalar):
+                return "double" if scalar.type.is_float else "wide"
+            case Mul(parts) | Add(parts):
+                return max((self.kind_of(part) for part in parts), key=RANK.__getitem__)
+            case Neg(body) | Sum(_, body):
+                return self.kind_of(body)
+            case _:
+                return "count"
+
+    def _subtotal(self, bodies: list[Expr], bound: Bound, numbers: list[Product], done: Done) -> None:
+        kinds = [self.kind_of(body) for body in bodies]
+        sums = [self.numbers.start(kind) for kind in kinds]
+
+        def add_up(products: list[Product], now: Bound) -> None:
+            for total, product, kind in zip(sums, products, kinds, strict=True):
+                self.numbers.accumulate(total, product, kind)
+
+        depth = self.lines.depth
+        self.write(bodies, bound, [Product() for _ in bodies], add_up)
+        self.lines.close_to(depth)
+        parts = [Part(kind, words) for kind, words in zip(kinds, sums, strict=True)]
+        words = tuple(word for part in parts for word in part.code)
+        self._if(
+            nonzero(words), lambda: done([n.times(part) for n, part in zip(numbers, parts, strict=True)], bound)
+        )
+
+    def _sum_of(self, body: Expr, bound: Bound) -> tuple[tuple[str, ...], str]:
+        kind = self.kind_of(body)
+        total = self.numbers.start(kind)
+        depth = self.lines.depth
+        self.write([body], bound, [Product()], lambda ps, now: self.numbers.accumulate(total, ps[0], kind))
+        self.lines.close_to(depth)
+        return total, kind
+
+    def _total(self, var: Var, body: Expr, bound: Bound) -> Word:
+        total, kind = self._sum_of(body, bound - {var})
+        if var.type.is_float:
+            if kind == "double":
+                return Word(f"({total[0]} + {total[1]})", ALWAYS, True)
+            raise NotCompilable("an exact sum lifted to a double")
+        if kind == "count":
+            return Word(total[0], ALWAYS, False)
+        if kind == "double":
+            raise NotCompilable("a double sum lifted to an exact type")
+        self.lines.add(f"if {total[0]} != {total[1]} >> 63:")
+        self.lines.add("    control[0] = 1")
+        return Word(total[1], ALWAYS, False)
+
+    def _exists(self, body: Expr, bound: Bound, then: Callable[[Bound], None]) -> None:
+        if outputs(body) <= bound:
+            total, _ = self._sum_of(body, bound)
+            self._if(nonzero(total), lambda: then(bound))
+            return
+        fresh = tuple(sorted(outputs(body) - bound, key=lambda key: key.name))
+        self._grouped(fresh, body, bound, lambda part: then(bound | frozenset(fresh)))
+
+    def _grouped(self, keys: tuple[Var, ...], body: Expr, bound: Bound, then: Callable[[str], None]) -> None:
+        """Adds up the body per key in a scratch store, then visits the keys whose number is not 0."""
+        kind = self.kind_of(body)
+        layout = Layout(f"scratch {len(self.scratches) + 1}", len(keys), ("number",), (kind,))
+        self.scratches.append(layout)
+        name = self.names.store(layout.name)
+        adder = self.adder(layout.name, layout.fields)
+        arrays = ", ".join(f"{name}_{part}" for part in ("pool", "floats", "index", "meta", "live"))
+        self.lines.add(f"clear({name}_pool, {name}_index, {name}_meta, {name}_live, {len(keys)})")
+        outer, self.loops = self.loops, []
+
+        def gather(products: list[Product], now: Bound) -> None:
+            words = self.numbers.evaluate(products[0], kind)
+            key = [self.names.key_word(var) for var in keys]
+            self.note_room(name)
+            self.lines.add(f"{adder}({arrays}, {', '.join([*key, *words])}, control)")
+
+        depth = self.lines.depth
+        self.write([body], bound, [Product()], gather)
+        self.lines.close_to(depth)
+        self.loops = [*outer, " + ".join(self.room.get(name, ["0"]))]
+        slot = self.lines.fresh("s")
+        self.lines.open(f"for {slot} in range({name}_meta[0])")
+        self.lines.open(f"if {name}_live[{slot}]")
+        for i, var in enumerate(keys):
+            word = f"{name}_pool[{slot}, {i}]"
+            self.lines.add(f"{self.names.of(var)} = " + (f"double_of({word})" if var.type.is_float else word))
+        then(slot)
+        self.loops = outer
+        self.lines.close_to(depth)
+
+    def note_room(self, store: str) -> None:
+        """Remembers that a row may be added here to a store, in the loops now open."""
+        self.room.setdefault(store, []).append(" * ".join(f"({loop})" for loop in self.loops) or "1")
+
+    def _extreme(self, which: Extreme, of: Var, body: Expr, bound: Bound) -> Word:
+        best, found = self.lines.fresh("m"), self.lines.fresh("b")
+        self.lines.add(f"{best} = {'0.0' if of.type.is_float else 'NULL'}")
+        self.lines.add(f"{found} = False")
+        value = self.names.of(of)
+        ranked = f"ranks[{value}]" if of.type.kind is Kind.VARCHAR else value
+        against = f"ranks[{best}]" if of.type.kind is Kind.VARCHAR else best
+        sign = "<" if which is Extreme.MIN else ">"
+
+        def compare() -> None:
+            self.lines.add(f"if not {found} or {ranked} {sign} {against}:")
+            self.lines.add(f"    {best} = {value}")
+            self.lines.add(f"    {found} = True")
+
+        depth = self.lines.depth
+        if isinstance(body, View):
+            self.write([body], bound - {of}, [Product()], lambda products, now: compare())
+        else:
+            self._grouped((of,), body, bound - {of}, lambda slot: compare())
+        self.lines.close_to(depth)
+        return Word(best, found, of.type.is_float)
+
+
+def _no_adder(view: str, fields: tuple[str, ...]) -> str:
+    raise NotImplementedError
+
+
+def null_word(word: Word) -> str:
+    """The value with NULL written out."""
+    if word.present == ALWAYS:
+        return word.code
+    null = "NAN" if word.is_float else "NULL"
+    return null if word.present == NEVER else f"({word.code} if {word.present} else {null})"
+
+
+def tuple_code(words: Sequence[str]) -> str:
+    return "(" + ", ".join(words) + ("," if len(words) == 1 else "") + ")"
+
+
+def _terms(expr: Expr) -> tuple[Expr, ...]:
+    assert isinstance(expr, Add)
+    return expr.terms
+
+
+def _body(expr: Expr) -> Expr:
+    assert isinstance(expr, Neg | Sum)
+    return expr.body

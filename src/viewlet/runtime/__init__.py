@@ -1,0 +1,1 @@
+"""State in flat arrays: hash stores with slices, wide integers, dictionaries of strings."""

@@ -1,0 +1,84 @@
+"""Double-double sums and calendar arithmetic for generated code, as functions Numba compiles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from viewlet.runtime.jit import inlined
+
+NULL = -(2**63)
+"""The word that stands for NULL in an integer column."""
+
+
+@inlined
+def dd_add(high: Any, low: Any, other_high: Any, other_low: Any) -> Any:
+    """The sum of two double-doubles."""
+    total = high + other_high
+    part = total - high
+    error = (high - (total - part)) + (other_high - part)
+    low_total = low + other_low
+    low_part = low_total - low
+    low_error = (low - (low_total - low_part)) + (other_low - low_part)
+    error += low_total
+    first = total + error
+    error = (error - (first - total)) + low_error
+    second = first + error
+    return second, error - (second - first)
+
+
+@inlined
+def dd_mul(high: Any, low: Any, other_high: Any, other_low: Any) -> Any:
+    """The product of two double-doubles."""
+    product = high * other_high
+    split = 134217729.0
+    a_high = split * high - (split * high - high)
+    b_high = split * other_high - (split * other_high - other_high)
+    a_low = high - a_high
+    b_low = other_high - b_high
+    error = ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
+    error += high * other_low + low * other_high
+    first = product + error
+    return first, error - (first - product)
+
+
+@inlined
+def dd_of_int(number: Any) -> Any:
+    """A 64-bit integer as a double-double."""
+    high = float(number)
+    if high >= 9.2233720368547748e18:
+        return high, 0.0
+    return high, float(number - int(high))
+
+
+@inlined
+def dd_of_wide(high: Any, low: Any) -> Any:
+    """A 128-bit integer as a double-double."""
+    top_high, top_low = dd_of_int(high)
+    unsigned_high, unsigned_low = dd_of_int(low)
+    if low < 0:
+        unsigned_high, unsigned_low = dd_add(unsigned_high, unsigned_low, 18446744073709551616.0, 0.0)
+    return dd_add(top_high * 18446744073709551616.0, top_low * 18446744073709551616.0, unsigned_high, unsigned_low)
+
+
+@inlined
+def year_of(days: Any) -> Any:
+    """The civil year of a day number since 1970-01-01."""
+    z = days + 719468
+    era = z // 146097
+    day_of_era = z - era * 146097
+    year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36524 - day_of_era // 146096) // 365
+    day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
+    month = (5 * day_of_year + 2) // 153
+    return year_of_era + era * 400 + (1 if month >= 10 else 0)
+
+
+@inlined
+def month_of(days: Any) -> Any:
+    """The civil month of a day number since 1970-01-01."""
+    z = days + 719468
+    era = z // 146097
+    day_of_era = z - era * 146097
+    year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36524 - day_of_era // 146096) // 365
+    day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
+    month = (5 * day_of_year + 2) // 153
+    return month + 3 if month < 10 else month - 9

@@ -1,0 +1,38 @@
+"""Numba where it is wanted and installed; the same functions as plain Python otherwise.
+
+Set `VIEWLET_JIT=0` to step through generated triggers in a debugger.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from viewlet.errors import MissingExtraError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+ENABLED = os.environ.get("VIEWLET_JIT", "1") != "0"
+
+if ENABLED:
+    try:
+        import numba
+    except ImportError as missing:
+        raise MissingExtraError("the compiled engine needs Numba: pip install 'viewlet[compiled]'") from missing
+
+
+def compiled(function: F) -> F:
+    """The function compiled on first call, kept in the on-disk cache."""
+    if not ENABLED:
+        return function
+    wrapped: F = numba.njit(function, cache=True, error_model="numpy", nogil=True)
+    return wrapped
+
+
+def inlined(function: F) -> F:
+    """A small helper that LLVM should fold into its caller."""
+    if not ENABLED:
+        return function
+    wrapped: F = numba.njit(function, cache=True, error_model="numpy", nogil=True, inline="never", forceinline=True)
+    return wrapped

@@ -1,0 +1,290 @@
+"""Hash stores in flat arrays: the operations generated triggers call.
+
+A store is a pool of rows (key words, then payload words) with stable slots, and indexes into it:
+
+- `index`: open addressing over whole keys. An entry is (32 bits of hash, slot + 1); 0 is empty. Removal shifts entries
+  back, so that there are no tombstones and probing stays short.
+- for each slice (a part of the key): `heads`, the same structure over partial keys with the first slot of a chain, and
+  `links`, the next and previous slot of each row and, at the first one, the length of the chain.
+- `meta`: slots ever used, the head of the free list, rows alive, and the length of the longest chain of each slice.
+
+Capacity is reserved before it is used: the longest chain bounds how many rows a loop over a slice can add.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from viewlet.runtime.jit import ENABLED, compiled, inlined
+
+SIZE, FREE, ALIVE = 0, 1, 2
+META_WORDS = 3
+
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+_MIX2 = np.uint64(0xBF58476D1CE4E5B9)
+_SHIFT = np.uint64(32)
+_LOW = np.uint64(0xFFFFFFFF)
+_ONE = np.uint64(1)
+_ZERO = np.uint64(0)
+
+
+if ENABLED:
+
+    @inlined
+    def unsigned(word: Any) -> Any:
+        """The same 64 bits without a sign."""
+        return np.uint64(word)
+
+else:
+
+    def unsigned(word: Any) -> Any:
+        """The same 64 bits without a sign."""
+        return np.uint64(int(word) & 0xFFFFFFFFFFFFFFFF)
+
+
+@inlined
+def hash_key(key: Any) -> Any:
+    """32 well-mixed bits of a tuple of words."""
+    h = np.uint64(0x243F6A8885A308D3)
+    for i in range(len(key)):
+        h = (h ^ unsigned(key[i])) * _MIX
+        h ^= h >> _SHIFT
+    h *= _MIX2
+    return h >> _SHIFT
+
+
+@inlined
+def find(pool: Any, index: Any, key: Any) -> Any:
+    """The slot of a key, or -1."""
+    h = hash_key(key)
+    mask = np.uint64(index.shape[0] - 1)
+    i = h & mask
+    while True:
+        entry = index[i]
+        if entry == _ZERO:
+            return -1
+        if entry >> _SHIFT == h:
+            slot = np.int64(entry & _LOW) - 1
+            same = True
+            for j in range(len(key)):
+                same = same and pool[slot, j] == key[j]
+            if same:
+                return slot
+        i = (i + _ONE) & mask
+
+
+@inlined
+def insert(pool: Any, index: Any, meta: Any, live: Any, key: Any) -> Any:
+    """A new row for a key that is not there, its payload zero; -1 when the pool is full."""
+    slot = meta[1]
+    if slot >= 0:
+        meta[1] = pool[slot, 0]
+    else:
+        slot = meta[0]
+        if slot >= pool.shape[0]:
+            return -1
+        meta[0] = slot + 1
+    for j in range(pool.shape[1]):
+        pool[slot, j] = 0
+    for j in range(len(key)):
+        pool[slot, j] = key[j]
+    live[slot] = 1
+    meta[2] += 1
+    place(index, hash_key(key), slot)
+    return slot
+
+
+@inlined
+def place(index: Any, h: Any, slot: Any) -> None:
+    """Adds an entry to an index."""
+    mask = np.uint64(index.shape[0] - 1)
+    i = h & mask
+    while index[i] != _ZERO:
+        i = (i + _ONE) & mask
+    index[i] = (h << _SHIFT) | np.uint64(slot + 1)
+
+
+@inlined
+def position_of(index: Any, h: Any, slot: Any) -> Any:
+    """Where an index holds a slot."""
+    mask = np.uint64(index.shape[0] - 1)
+    wanted = (h << _SHIFT) | np.uint64(slot + 1)
+    i = h & mask
+    while index[i] != wanted:
+        i = (i + _ONE) & mask
+    return i
+
+
+@compiled
+def displace(index: Any, hole: Any) -> None:
+    """Empties a position and shifts back the entries that had to go past it."""
+    mask = np.uint64(index.shape[0] - 1)
+    i = hole
+    while True:
+        index[hole] = _ZERO
+        while True:
+            i = (i + _ONE) & mask
+            entry = index[i]
+            if entry == _ZERO:
+                return
+            home = (entry >> _SHIFT) & mask
+            if ((i - home) & mask) >= ((i - hole) & mask):
+                break
+        index[hole] = entry
+        hole = i
+
+
+@compiled
+def remove(pool: Any, index: Any, meta: Any, live: Any, key: Any, slot: Any) -> None:
+    """Takes a row out of the pool and the index; its slot is reused."""
+    displace(index, position_of(index, hash_key(key), slot))
+    live[slot] = 0
+    pool[slot, 0] = meta[1]
+    meta[1] = slot
+    meta[2] -= 1
+
+
+@compiled
+def clear(pool: Any, index: Any, meta: Any, live: Any, arity: Any) -> None:
+    """Empties a store without slices in time proportional to its rows."""
+    for slot in range(meta[0]):
+        if live[slot]:
+            h = np.uint64(0x243F6A8885A308D3)
+            for j in range(arity):
+                h = (h ^ unsigned(pool[slot, j])) * _MIX
+                h ^= h >> _SHIFT
+            h *= _MIX2
+            displace(index, position_of(index, h >> _SHIFT, slot))
+            live[slot] = 0
+    meta[0] = 0
+    meta[1] = -1
+    meta[2] = 0
+
+
+@inlined
+def part_of(pool: Any, slot: Any, positions: Any) -> Any:
+    """32 bits of hash of a part of a row's key; the same as `hash_key` of that part."""
+    h = np.uint64(0x243F6A8885A308D3)
+    for i in range(len(positions)):
+        h = (h ^ unsigned(pool[slot, positions[i]])) * _MIX
+        h ^= h >> _SHIFT
+    h *= _MIX2
+    return h >> _SHIFT
+
+
+@inlined
+def find_head(pool: Any, heads: Any, positions: Any, part: Any) -> Any:
+    """The first slot of the rows that have `part` at `positions`, or -1."""
+    h = hash_key(part)
+    mask = np.uint64(heads.shape[0] - 1)
+    i = h & mask
+    while True:
+        entry = heads[i]
+        if entry == _ZERO:
+            return -1
+        if entry >> _SHIFT == h:
+            slot = np.int64(entry & _LOW) - 1
+            same = True
+            for j in range(len(part)):
+                same = same and pool[slot, positions[j]] == part[j]
+            if same:
+                return slot
+        i = (i + _ONE) & mask
+
+
+@compiled
+def link(pool: Any, heads: Any, links: Any, meta: Any, number: Any, positions: Any, slot: Any) -> None:
+    """Adds a row to the chain of its part."""
+    h = part_of(pool, slot, positions)
+    mask = np.uint64(heads.shape[0] - 1)
+    i = h & mask
+    while True:
+        entry = heads[i]
+        if entry == _ZERO:
+            heads[i] = (h << _SHIFT) | np.uint64(slot + 1)
+            links[slot, 0] = -1
+            links[slot, 1] = -1
+            links[slot, 2] = 1
+            if meta[META_WORDS + number] < 1:
+                meta[META_WORDS + number] = 1
+            return
+        if entry >> _SHIFT == h:
+            head = np.int64(entry & _LOW) - 1
+            same = True
+            for j in range(len(positions)):
+                same = same and pool[head, positions[j]] == pool[slot, positions[j]]
+            if same:
+                follower = links[head, 0]
+                links[slot, 0] = follower
+                links[slot, 1] = head
+                links[head, 0] = slot
+                if follower >= 0:
+                    links[follower, 1] = slot
+                length = links[head, 2] + 1
+                links[head, 2] = length
+                if length > meta[META_WORDS + number]:
+                    meta[META_WORDS + number] = length
+                return
+        i = (i + _ONE) & mask
+
+
+@inlined
+def head_of(pool: Any, heads: Any, positions: Any, h: Any, slot: Any) -> Any:
+    """The first row of the chain a row is in."""
+    mask = np.uint64(heads.shape[0] - 1)
+    i = h & mask
+    while True:
+        entry = heads[i]
+        if entry >> _SHIFT == h:
+            head = np.int64(entry & _LOW) - 1
+            same = True
+            for j in range(len(positions)):
+                same = same and pool[head, positions[j]] == pool[slot, positions[j]]
+            if same:
+                return head
+        i = (i + _ONE) & mask
+
+
+@compiled
+def unlink(pool: Any, heads: Any, links: Any, positions: Any, slot: Any) -> None:
+    """Takes a row out of the chain of its part."""
+    follower, leader = links[slot, 0], links[slot, 1]
+    h = part_of(pool, slot, positions)
+    if leader >= 0:
+        links[leader, 0] = follower
+        if follower >= 0:
+            links[follower, 1] = leader
+        links[head_of(pool, heads, positions, h, slot), 2] -= 1
+        return
+    i = position_of(heads, h, slot)
+    if follower >= 0:
+        heads[i] = (h << _SHIFT) | np.uint64(follower + 1)
+        links[follower, 1] = -1
+        links[follower, 2] = links[slot, 2] - 1
+    else:
+        displace(heads, i)
+
+
+@compiled
+def rebuild_index(pool: Any, live: Any, size: Any, arity: Any, index: Any) -> None:
+    """Fills an empty index with the rows alive."""
+    for slot in range(size):
+        if live[slot]:
+            h = np.uint64(0x243F6A8885A308D3)
+            for j in range(arity):
+                h = (h ^ unsigned(pool[slot, j])) * _MIX
+                h ^= h >> _SHIFT
+            h *= _MIX2
+            place(index, h >> _SHIFT, slot)
+
+
+@compiled
+def rebuild_heads(
+    pool: Any, live: Any, meta: Any, number: Any, positions: Any, heads: Any, links: Any
+) -> None:
+    """Fills an empty slice with the rows alive."""
+    for slot in range(meta[0]):
+        if live[slot]:
+            link(pool, heads, links, meta, number, positions, slot)
