@@ -8,15 +8,19 @@ from dataclasses import dataclass
 from tests.oracle.play import changes_of
 from viewlet.changes import Changes, to_changes
 from viewlet.sql import CreateTable, CreateView, bind_statement, split_statements
-from viewlet.triggers.compiler import compile_query
+from viewlet.triggers.compiler import compile_query, without_views
 from viewlet.triggers.interpreter import Interpreter
 from viewlet.triggers.program import Program
+from viewlet.triggers.statistics import Size, Statistics
 from viewlet.triggers.store import MapStore
+from viewlet.triggers.worth import find_waste
 from viewlet.types import Row, Table, TableKind
 from workloads.query import NamedQuery
 from workloads.streams import Batch
 
 STRATEGIES = ("recompute", "first-order", "higher-order")
+THRIFTY = "higher-order without views that cost more than they save"
+FEW_ROWS = 10.0
 
 
 def schemas(tables: Mapping[str, str]) -> dict[str, Table]:
@@ -53,8 +57,16 @@ class Mode:
         return f"{self.strategy}, {'row by row' if self.row_at_a_time else 'batches'}"
 
 
-MODES = tuple(Mode(strategy, rows) for strategy in STRATEGIES for rows in (False, True))
-FEWER_MODES = (*(Mode(strategy, False) for strategy in STRATEGIES), Mode("higher-order", True))
+def program_of(strategy: str, view: CreateView, tables: Mapping[str, Table]) -> Program:
+    if strategy != THRIFTY:
+        return compile_query(view.name, view.query, tables, strategy)
+    program = compile_query(view.name, view.query, tables, "higher-order")
+    small = {name: Size(FEW_ROWS, (FEW_ROWS,) * len(table.columns)) for name, table in tables.items()}
+    return without_views(program, tables, find_waste(program, tables, Statistics(small)).views)
+
+
+MODES = tuple(Mode(strategy, rows) for strategy in (*STRATEGIES, THRIFTY) for rows in (False, True))
+FEWER_MODES = (*(Mode(strategy, False) for strategy in (*STRATEGIES, THRIFTY)), Mode("higher-order", True))
 """For large queries, whose triggers take long to specialise to single rows."""
 
 
@@ -92,7 +104,7 @@ def disagreement(
     view = bind_statement(next(split_statements(text)), tables)
     assert isinstance(view, CreateView)
     sources = {name: tables[name] for name in sorted(view.sources)}
-    compiled = {strategy: compile_query(query.name, view.query, sources, strategy) for strategy in STRATEGIES}
+    compiled = {strategy: program_of(strategy, view, sources) for strategy in {mode.strategy for mode in modes}}
     engines = {mode: Engine(compiled[mode.strategy], sources, mode) for mode in modes}
     for number, batch in enumerate(batches):
         changes = {mode: engine.apply(batch) for mode, engine in engines.items()}

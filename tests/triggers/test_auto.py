@@ -51,3 +51,20 @@ def test_a_strategy_that_was_asked_for_is_kept_whatever_it_costs() -> None:
     program = compiled(JOIN, TABLES, "recompute", sizes(1_000_000, 100))
     assert program.strategy == "recompute"
     assert [cost.strategy for cost in program.costs] == ["recompute"]
+
+
+def test_views_that_cost_more_than_they_save_are_declined() -> None:
+    """A key of the facts is unique: a view of their sums by key saves nothing, one of a long join does."""
+    tables = TABLES | tables_of("CREATE TABLE more (name BIGINT NOT NULL, w BIGINT NOT NULL)")
+    sql = "SELECT COUNT(*) AS n FROM facts f, dims d, more m WHERE f.k = d.k AND d.name = m.name"
+    statistics = Statistics(
+        {
+            "facts": Size(1_000, (1_000, 1_000)),
+            "dims": Size(1_000, (1_000, 1_000)),
+            "more": Size(50_000, (1_000, 50_000)),
+        }
+    )
+    every = compiled(sql, tables)
+    program = compiled(sql, tables, "auto", statistics)
+    assert program.strategy == "higher-order"
+    assert 1 < len(program.views) < len(every.views)

@@ -25,6 +25,7 @@ from viewlet.triggers.materialize import Materializer, always
 from viewlet.triggers.program import Field, Pass, Program, Statement, Trigger, Update, ViewDefinition
 from viewlet.triggers.statistics import UNKNOWN, Statistics
 from viewlet.triggers.strategy import Strategy, candidates, cheapest
+from viewlet.triggers.worth import MIN_WASTE, Shape, ThriftyMaterializer, find_waste
 from viewlet.types import Table, TableKind
 
 
@@ -41,9 +42,21 @@ def compile_query(
     """
     asked = Strategy(strategy)
     programs = [_Compilation(name, query, tables, each).run() for each in candidates(asked)]
-    costs = tuple(program_cost(program, tables, statistics) for program in programs)
+    costs = [program_cost(program, tables, statistics) for program in programs]
+    if asked is Strategy.AUTO and statistics.known:
+        waste = find_waste(programs[0], tables, statistics)
+        if MIN_WASTE * costs[0].total < waste.cost and costs[0].total - waste.cost < costs[1].total:
+            thriftier = without_views(programs[0], tables, waste.views)
+            cost = program_cost(thriftier, tables, statistics)
+            if cost.total < costs[0].total:
+                programs[0], costs[0] = thriftier, cost
     chosen = cheapest(costs) if statistics.known else 0
-    return replace(programs[chosen], costs=costs)
+    return replace(programs[chosen], costs=tuple(costs))
+
+
+def without_views(program: Program, tables: Mapping[str, Table], declined: frozenset[Shape]) -> Program:
+    """The program compiled again, with the declined views evaluated where they are read."""
+    return _Compilation(program.name, program.query, tables, Strategy(program.strategy), declined).run()
 
 
 @dataclass(slots=True)
@@ -52,6 +65,7 @@ class _Compilation:
     query: Query
     tables: Mapping[str, Table]
     strategy: Strategy
+    declined: frozenset[Shape] = frozenset()
     names: Names = field(init=False)
     materializer: Materializer = field(init=False)
     pending: list[tuple[Entry, Field]] = field(default_factory=list)
@@ -61,7 +75,7 @@ class _Compilation:
     def __post_init__(self) -> None:
         self.names = Names(var.name for var in all_variables(self.query.expr))
         catalogue = Catalogue(self.name, lambda entry, new: self.pending.append((entry, new)))
-        self.materializer = Materializer(catalogue, self.tables, self.names)
+        self.materializer = ThriftyMaterializer(catalogue, self.tables, self.names, self.declined)
 
     def run(self) -> Program:
         closed = close_scopes(self.query.expr)
