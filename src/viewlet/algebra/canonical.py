@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import assert_never
 
 from viewlet.algebra.nodes import (
@@ -30,7 +31,7 @@ from viewlet.algebra.nodes import (
     View,
     factors_of,
 )
-from viewlet.algebra.scope import free_variables, outputs
+from viewlet.algebra.scope import free_variables
 
 Naming = Mapping[Var, str]
 _COMMUTATIVE = {"+", "*", "=", "<>", "and", "or"}
@@ -89,37 +90,43 @@ def _digest(parts: list[str]) -> str:
     return hashlib.blake2b("|".join(parts).encode(), digest_size=9).hexdigest()
 
 
-def _text(expr: Expr, names: Naming) -> str:
+def _text(expr: Expr, names: Naming, depth: int = 1) -> str:
     match expr:
         case Value(scalar):
             return scalar_text(scalar, names)
         case Cond(scalar):
             return "{" + scalar_text(scalar, names) + "}"
         case Rel(name, args):
-            return f"{name}({','.join(names[arg] for arg in args)})"
+            return f"{name}({','.join([names[arg] for arg in args])})"
         case Delta(name, args):
-            return f"Δ{name}({','.join(names[arg] for arg in args)})"
+            return f"Δ{name}({','.join([names[arg] for arg in args])})"
         case View(name, field, args):
-            return f"{name}.{field}[{','.join(names[arg] for arg in args)}]"
+            return f"{name}.{field}[{','.join([names[arg] for arg in args])}]"
         case Mul(factors):
-            return "(" + "*".join(sorted(_text(factor, names) for factor in factors)) + ")"
+            return "(" + "*".join(sorted([_text(factor, names, depth) for factor in factors])) + ")"
         case Add(terms):
-            return "(" + "+".join(sorted(_text(term, names) for term in terms)) + ")"
+            return "(" + "+".join(sorted([_text(term, names, depth) for term in terms])) + ")"
         case Neg(body):
-            return "-" + _text(body, names)
+            return "-" + _text(body, names, depth)
         case Exists(body):
-            return f"E({_text(body, names)})"
+            return f"E({_text(body, names, depth)})"
         case Sum(keys, body):
-            local = outputs(body) - set(keys)
-            inner = {var: name for var, name in names.items() if var not in local}
-            inner |= {var: f"l{name}" for var, name in canonical_names(factors_of(body), inner).items()}
-            return f"Sum[{','.join(sorted(inner[key] for key in keys))}]({_text(body, inner)})"
+            inner = {**names, **{var: f"{'l' * depth}{name}" for var, name in _local_names(expr).items()}}
+            return f"Sum[{','.join(sorted([inner[key] for key in keys]))}]({_text(body, inner, depth + 1)})"
         case Lift(var, body):
-            return f"({names[var]}:={_text(body, names)})"
+            return f"({names[var]}:={_text(body, names, depth)})"
         case Extremum(var, which, of, body):
-            return f"({names[var]}:={which.value} of:{_text(body, {**names, of: 'of'})})"
+            inner = {**names, of: f"{'l' * depth}of"}
+            return f"({names[var]}:={which.value} {inner[of]}:{_text(body, inner, depth + 1)})"
         case _:
             assert_never(expr)
+
+
+@lru_cache(maxsize=16384)
+def _local_names(node: Sum) -> dict[Var, str]:
+    """Names for what a Sum hides, from how it is used inside; what is visible outside counts by its type only."""
+    free = free_variables(node)
+    return canonical_names(factors_of(node.body), {var: f"?{var.type}" for var in free})
 
 
 def scalar_text(scalar: Scalar, names: Naming) -> str:

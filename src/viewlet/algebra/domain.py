@@ -34,6 +34,7 @@ from viewlet.algebra.nodes import (
     mul,
 )
 from viewlet.algebra.scope import NONE, Vars, inputs, outputs
+from viewlet.algebra.substitute import substitute
 from viewlet.algebra.traverse import is_stored
 
 
@@ -51,7 +52,7 @@ def extract_domain(change: Expr) -> Expr:
         case Mul(factors):
             return _domain_of_product(factors)
         case Exists(body):
-            return ONE if is_stored(body) else change
+            return ONE if is_stored(body) or inputs(change) else change
         case Lift(_, Value()):
             return change if not inputs(change) else ONE
         case Value() | Cond() | Rel() | View() | Lift() | Extremum():
@@ -61,13 +62,17 @@ def extract_domain(change: Expr) -> Expr:
 
 
 def project_domain(domain: Expr, keys: Vars) -> Expr:
-    """The domain seen through some of its columns; 1 if none is left."""
+    """The domain seen through some of its columns; 1 if none is left.
+
+    What is hidden gets a name of its own: the expression the domain came from may show the same variable beside it.
+    """
     kept = outputs(domain) & keys
     if not kept:
         return ONE
     if kept == outputs(domain):
         return domain
-    return Exists(Sum(_sorted(kept), domain))
+    hidden = {var: Var(var.name + "'", var.type) for var in outputs(domain) - kept}
+    return Exists(Sum(_sorted(kept), substitute(domain, hidden)))
 
 
 def union_domains(domains: Sequence[Expr]) -> Expr:
