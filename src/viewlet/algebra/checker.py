@@ -29,6 +29,7 @@ from viewlet.algebra.nodes import (
     Sum,
     Value,
     View,
+    is_constant,
 )
 from viewlet.algebra.printer import show
 from viewlet.algebra.scope import NONE, Vars, inputs, outputs
@@ -88,12 +89,12 @@ class _Checker:
             case Lift(var, body):
                 _check_bound(expr, outputs(body), given, "is bound by a lifted expression only")
                 _check_type(expr, var.type.is_numeric or var.type.kind in _COUNTS_AS_NUMBER, var.type)
-                self.check(body, given - {var})
+                self.check(body, given)
             case Extremum(var, _, of, body):
                 _check_bound(expr, outputs(body) - {of}, given, "is bound by an extremum only")
-                if of not in outputs(body):
+                if of not in outputs(body) and not is_constant(body, 0):  # the extremum of nothing is NULL
                     _fail(f"{of.name} is not bound by what it is taken over", expr)
-                self.check(body, given - {var, of})
+                self.check(body, given - {of})
             case _:
                 assert_never(expr)
 

@@ -102,7 +102,7 @@ def close_scopes(expr: Expr, bound: Vars = NONE) -> Expr:
             )
         case Sum(keys, body):
             closed = close_scopes(body, bound | frozenset(keys))
-            shared = sorted((outputs(closed) & bound) - set(keys), key=lambda var: var.name)
+            shared = sorted((_bindable(closed) & bound) - set(keys), key=lambda var: var.name)
             return Sum(keys + tuple(shared), closed)
         case Lift(_, Value()):
             return expr
@@ -114,3 +114,26 @@ def close_scopes(expr: Expr, bound: Vars = NONE) -> Expr:
             return Extremum(var, which, of, close_scopes(summed, bound - {var}))
         case _:
             return rebuild(expr, lambda child: close_scopes(child, bound))
+
+
+def _bindable(expr: Expr) -> Vars:
+    """The variables that a part of the expression binds, or that its change may bind.
+
+    Were only those kept that the whole binds, a Sum would take others for its own as soon as it is rewritten: terms
+    vanish, and Sum[](R(g) + S(h)) becomes Sum[](R(g)); or the change of an aggregate brings in the keys it changes at.
+    """
+    match expr:
+        case Add(terms):
+            return NONE.union(*(_bindable(term) for term in terms))
+        case Mul(factors):
+            return NONE.union(*(_bindable(factor) for factor in factors))
+        case Neg(body) | Exists(body):
+            return _bindable(body)
+        case Sum(keys, body):
+            return _bindable(body).intersection(keys)
+        case Lift(var, body) if not isinstance(body, Value):
+            return free_variables(body) | {var}
+        case Extremum(var, _, of, body):
+            return (free_variables(body) - {of}) | {var}
+        case _:
+            return outputs(expr)

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from viewlet.algebra.expand import Monomial, collect, expand, merge_like_terms
+from viewlet.algebra.fold import fold
 from viewlet.algebra.nodes import (
     MULTIPLICITY,
     ONE,
@@ -22,6 +23,7 @@ from viewlet.algebra.nodes import (
     Sum,
     Value,
     Var,
+    call,
     factors_of,
     is_constant,
     mul,
@@ -76,8 +78,7 @@ def _simplify_nested(factor: Expr, others: tuple[Expr, ...], names: Names, given
         case Lift(_, Value()):
             return factor
         case Lift(var, body):
-            simple = simplify(_as_sum(body), names, around - {var})
-            return Lift(var, simple)
+            return Lift(var, _as_number(simplify(_as_sum(body), names, around - {var}), var))
         case Extremum(var, which, of, body):
             return Extremum(var, which, of, simplify(body, names, around - {var}))
         case Exists(body):
@@ -89,6 +90,19 @@ def _simplify_nested(factor: Expr, others: tuple[Expr, ...], names: Names, given
 def _as_sum(body: Expr) -> Expr:
     """A lift's body is one number: nothing it binds is visible outside."""
     return body if isinstance(body, Sum | Add | Neg | Value | Mul) else Sum((), body)
+
+
+def _as_number(body: Expr, var: Var) -> Expr:
+    """A sum that came down to one scalar: NULL counts as 0 in a sum, but would be itself in an assignment."""
+    if not isinstance(body, Value):
+        return body
+    scalar = body.scalar
+    if not scalar.type.same_representation(var.type):
+        return Sum((), body)
+    if not scalar.type.nullable:
+        return body
+    type = scalar.type.with_nullable(False)
+    return Value(fold(call("coalesce", scalar, Const(0.0 if type.is_float else 0, type), type=type)))
 
 
 def _simplify_exists(body: Expr) -> Expr:

@@ -27,8 +27,8 @@ def distribute(monomial: Monomial, keys: Sequence[Var], given: Vars = NONE) -> M
 
 def _bound_first(factors: Sequence[Expr], given: Vars) -> tuple[list[Expr], list[Expr], Vars]:
     """The factors that need nothing stored to be enumerated, the others, and what the first bind."""
-    first = [factor for factor in factors if _is_change(factor)]
-    rest = [factor for factor in factors if not _is_change(factor)]
+    first = [factor for factor in factors if _is_change(factor, given)]
+    rest = [factor for factor in factors if not _is_change(factor, given)]
     bound = given.union(*(outputs(factor) for factor in first))
     while ready := [factor for factor in rest if _is_single(factor) and inputs(factor) <= bound]:
         first += ready
@@ -37,8 +37,11 @@ def _bound_first(factors: Sequence[Expr], given: Vars) -> tuple[list[Expr], list
     return first, rest, bound
 
 
-def _is_change(factor: Expr) -> bool:
-    return isinstance(factor, Delta) or (isinstance(factor, Exists) and not is_stored(factor))
+def _is_change(factor: Expr, given: Vars) -> bool:
+    """A change or its domain. An Exists that needs what its neighbours bind comes after them, so it is neither."""
+    if isinstance(factor, Exists):
+        return not is_stored(factor) and inputs(factor) <= given
+    return isinstance(factor, Delta)
 
 
 def _is_single(factor: Expr) -> bool:
