@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from viewlet.algebra.checker import check
 from viewlet.algebra.nodes import Add, Exists, Expr, Extremum, Lift, Mul, Neg, Rel, Sum, Value, View, factors_of
 from viewlet.algebra.printer import show
 from viewlet.algebra.scope import NONE, Vars, free_variables, outputs
@@ -80,6 +81,15 @@ def test_every_view_is_reached_by_keys(name: str) -> None:
         for atom in scans(update.expr, NONE)
     ]
     assert not found
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_what_every_pass_makes_is_well_formed(name: str) -> None:
+    program = PROGRAMS[name]
+    made = [step.after for step in program.passes]
+    made += [field.definition for view in program.views for field in view.fields]
+    for expr in [*made, program.result]:
+        check(expr, tables=TABLES, closed=True)
 
 
 def test_a_scan_is_noticed() -> None:
