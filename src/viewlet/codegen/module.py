@@ -41,7 +41,7 @@ HEADER = '''"""Triggers of {name}. Generated; set VIEWLET_JIT=0 to step through 
 import numpy as np
 
 from viewlet.runtime.arithmetic import NULL, dd_add, dd_mul, dd_of_int, dd_of_wide, month_of, year_of
-from viewlet.runtime.jit import compiled, inlined
+from viewlet.runtime.jit import compiled, entry
 from viewlet.runtime.probe import clear, find, find_head, insert, link, remove, unlink
 from viewlet.runtime.wide import LIMIT_HIGH, bits_of, double_of, wide_add, wide_mul, wide_product
 
@@ -113,7 +113,7 @@ class _ModuleWriter:
             columns = "".join(f"column{i}, " for i in body.columns)
             arrays = "".join(f"{array}, " for view in body.stores for array in self._arrays(layouts[view]))
             tables = "".join(f"lookup{i}, " for i in range(len(self.lookups.lookups)))
-            head = f"@compiled\ndef {function.name}({extra}{columns}{arrays}{tables}strings, ranks, control):\n"
+            head = f"@entry\ndef {function.name}({extra}{columns}{arrays}{tables}strings, ranks, control):\n"
             parts.append(head + self._with_arrays(body.text, layouts))
             if isinstance(what, RowTrigger):
                 triggers[what.table] = function
@@ -136,7 +136,7 @@ class _ModuleWriter:
     def _arrays(self, layout: Layout) -> list[str]:
         name = self.names.store(layout.name)
         pairs = [f"{name}_{kind}{j}" for j in range(len(layout.slices)) for kind in ("heads", "links")]
-        return [f"{name}_pool", f"{name}_floats", f"{name}_index", f"{name}_meta", f"{name}_live", *pairs]
+        return [f"{name}_{part}" for part in layout.parts] + pairs
 
     # Functions
 
@@ -224,7 +224,7 @@ class _ModuleWriter:
     def _adder(self, view: str, fields: tuple[str, ...], layout: Layout) -> str:
         """The function that adds to some fields of one row, making or removing the row as needed."""
         lines = Lines()
-        arrays = ["pool", "floats", "index", "meta", "live"]
+        arrays = list(layout.parts)
         arrays += [f"{kind}{j}" for j in range(len(layout.slices)) for kind in ("heads", "links")]
         keys = [f"k{i}" for i in range(layout.arity)]
         words = [f"d{i}_{w}" for i, name in enumerate(fields) for w in range(WIDTHS[layout.kind(name)])]

@@ -296,7 +296,7 @@ class ProductWriter:
         self.scratches.append(layout)
         name = self.names.store(layout.name)
         adder = self.adder(layout.name, layout.fields)
-        arrays = ", ".join(f"{name}_{part}" for part in ("pool", "floats", "index", "meta", "live"))
+        arrays = ", ".join(f"{name}_{part}" for part in layout.parts)
         self.lines.add(f"clear({name}_pool, {name}_index, {name}_meta, {name}_live, {len(keys)})")
         outer, self.loops = self.loops, []
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from viewlet.runtime.jit import inlined
+from viewlet.runtime.jit import compiled
 
 NULL = -(2**63)
 """The word that stands for NULL in an integer column."""
 
 
-@inlined
+@compiled
 def dd_add(high: Any, low: Any, other_high: Any, other_low: Any) -> Any:
     """The sum of two double-doubles."""
     total = high + other_high
@@ -26,7 +26,7 @@ def dd_add(high: Any, low: Any, other_high: Any, other_low: Any) -> Any:
     return second, error - (second - first)
 
 
-@inlined
+@compiled
 def dd_mul(high: Any, low: Any, other_high: Any, other_low: Any) -> Any:
     """The product of two double-doubles."""
     product = high * other_high
@@ -41,7 +41,7 @@ def dd_mul(high: Any, low: Any, other_high: Any, other_low: Any) -> Any:
     return first, error - (first - product)
 
 
-@inlined
+@compiled
 def dd_of_int(number: Any) -> Any:
     """A 64-bit integer as a double-double."""
     high = float(number)
@@ -50,7 +50,7 @@ def dd_of_int(number: Any) -> Any:
     return high, float(number - int(high))
 
 
-@inlined
+@compiled
 def dd_of_wide(high: Any, low: Any) -> Any:
     """A 128-bit integer as a double-double."""
     top_high, top_low = dd_of_int(high)
@@ -60,7 +60,7 @@ def dd_of_wide(high: Any, low: Any) -> Any:
     return dd_add(top_high * 18446744073709551616.0, top_low * 18446744073709551616.0, unsigned_high, unsigned_low)
 
 
-@inlined
+@compiled
 def year_of(days: Any) -> Any:
     """The civil year of a day number since 1970-01-01."""
     z = days + 719468
@@ -72,7 +72,7 @@ def year_of(days: Any) -> Any:
     return year_of_era + era * 400 + (1 if month >= 10 else 0)
 
 
-@inlined
+@compiled
 def month_of(days: Any) -> Any:
     """The civil month of a day number since 1970-01-01."""
     z = days + 719468

@@ -35,6 +35,12 @@ class Layout:
         return self.kinds[self.fields.index(field)]
 
     @property
+    def parts(self) -> tuple[str, ...]:
+        """The arrays of a store before its slices, as generated code names them."""
+        floats = ("floats",) if "double" in self.kinds else ()
+        return ("pool", *floats, "index", "meta", "live") if self.arity else ("pool", *floats)
+
+    @property
     def width(self) -> int:
         return max(1, self.arity + sum(WIDTHS[kind] for kind in self.kinds))
 
@@ -63,7 +69,14 @@ class FlatStore:
     def arrays(self) -> tuple[Any, ...]:
         """The arguments generated code takes for this store, in order."""
         pairs = tuple(array for pair in zip(self.heads, self.links, strict=True) for array in pair)
-        return (self.pool, self.pool.view(np.float64), self.index, self.meta, self.live, *pairs)
+        own: dict[str, Any] = {
+            "pool": self.pool,
+            "floats": self.pool.view(np.float64),
+            "index": self.index,
+            "meta": self.meta,
+            "live": self.live,
+        }
+        return (*(own[part] for part in self.layout.parts), *pairs)
 
     @property
     def room(self) -> int:

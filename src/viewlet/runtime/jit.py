@@ -22,17 +22,19 @@ if ENABLED:
         raise MissingExtraError("the compiled engine needs Numba: pip install 'viewlet[compiled]'") from missing
 
 
-def compiled(function: F) -> F:
-    """The function compiled on first call, kept in the on-disk cache."""
+def entry(function: F) -> F:
+    """A function called from Python: compiled on first call, kept in the on-disk cache."""
     if not ENABLED:
         return function
     wrapped: F = numba.njit(function, cache=True, error_model="numpy", nogil=True)
     return wrapped
 
 
-def inlined(function: F) -> F:
-    """A small helper that LLVM should fold into its caller."""
+def compiled(function: F) -> F:
+    """A function called from compiled code only: it needs no way in from Python."""
     if not ENABLED:
         return function
-    wrapped: F = numba.njit(function, cache=True, error_model="numpy", nogil=True, inline="never", forceinline=True)
+    wrapped: F = numba.njit(
+        function, cache=True, error_model="numpy", nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True
+    )
     return wrapped

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from viewlet.runtime.jit import ENABLED, compiled, inlined
+from viewlet.runtime.jit import ENABLED, compiled, entry
 
 SIZE, FREE, ALIVE = 0, 1, 2
 META_WORDS = 3
@@ -32,7 +32,7 @@ _ZERO = np.uint64(0)
 
 if ENABLED:
 
-    @inlined
+    @compiled
     def unsigned(word: Any) -> Any:
         """The same 64 bits without a sign."""
         return np.uint64(word)
@@ -44,7 +44,7 @@ else:
         return np.uint64(int(word) & 0xFFFFFFFFFFFFFFFF)
 
 
-@inlined
+@compiled
 def hash_key(key: Any) -> Any:
     """32 well-mixed bits of a tuple of words."""
     h = np.uint64(0x243F6A8885A308D3)
@@ -55,7 +55,7 @@ def hash_key(key: Any) -> Any:
     return h >> _SHIFT
 
 
-@inlined
+@compiled
 def find(pool: Any, index: Any, key: Any) -> Any:
     """The slot of a key, or -1."""
     h = hash_key(key)
@@ -75,7 +75,7 @@ def find(pool: Any, index: Any, key: Any) -> Any:
         i = (i + _ONE) & mask
 
 
-@inlined
+@compiled
 def insert(pool: Any, index: Any, meta: Any, live: Any, key: Any) -> Any:
     """A new row for a key that is not there, its payload zero; -1 when the pool is full."""
     slot = meta[1]
@@ -96,7 +96,7 @@ def insert(pool: Any, index: Any, meta: Any, live: Any, key: Any) -> Any:
     return slot
 
 
-@inlined
+@compiled
 def place(index: Any, h: Any, slot: Any) -> None:
     """Adds an entry to an index."""
     mask = np.uint64(index.shape[0] - 1)
@@ -106,7 +106,7 @@ def place(index: Any, h: Any, slot: Any) -> None:
     index[i] = (h << _SHIFT) | np.uint64(slot + 1)
 
 
-@inlined
+@compiled
 def position_of(index: Any, h: Any, slot: Any) -> Any:
     """Where an index holds a slot."""
     mask = np.uint64(index.shape[0] - 1)
@@ -163,7 +163,7 @@ def clear(pool: Any, index: Any, meta: Any, live: Any, arity: Any) -> None:
     meta[2] = 0
 
 
-@inlined
+@compiled
 def part_of(pool: Any, slot: Any, positions: Any) -> Any:
     """32 bits of hash of a part of a row's key; the same as `hash_key` of that part."""
     h = np.uint64(0x243F6A8885A308D3)
@@ -174,7 +174,7 @@ def part_of(pool: Any, slot: Any, positions: Any) -> Any:
     return h >> _SHIFT
 
 
-@inlined
+@compiled
 def find_head(pool: Any, heads: Any, positions: Any, part: Any) -> Any:
     """The first slot of the rows that have `part` at `positions`, or -1."""
     h = hash_key(part)
@@ -230,7 +230,7 @@ def link(pool: Any, heads: Any, links: Any, meta: Any, number: Any, positions: A
         i = (i + _ONE) & mask
 
 
-@inlined
+@compiled
 def head_of(pool: Any, heads: Any, positions: Any, h: Any, slot: Any) -> Any:
     """The first row of the chain a row is in."""
     mask = np.uint64(heads.shape[0] - 1)
@@ -267,7 +267,7 @@ def unlink(pool: Any, heads: Any, links: Any, positions: Any, slot: Any) -> None
         displace(heads, i)
 
 
-@compiled
+@entry
 def rebuild_index(pool: Any, live: Any, size: Any, arity: Any, index: Any) -> None:
     """Fills an empty index with the rows alive."""
     for slot in range(size):
@@ -280,7 +280,7 @@ def rebuild_index(pool: Any, live: Any, size: Any, arity: Any, index: Any) -> No
             place(index, h >> _SHIFT, slot)
 
 
-@compiled
+@entry
 def rebuild_heads(
     pool: Any, live: Any, meta: Any, number: Any, positions: Any, heads: Any, links: Any
 ) -> None:
