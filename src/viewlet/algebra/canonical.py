@@ -75,14 +75,14 @@ def _one_round(factors: Sequence[Expr], fixed: Naming, colours: dict[Var, str]) 
     names = {**fixed, **colours}
     for factor in factors:
         if isinstance(factor, Rel | Delta | View):
-            whole = _digest([_text(factor, names)])
+            whole = _digest([_text(factor, names, exact=False)])
             for i, arg in enumerate(factor.args):
                 if arg in uses:
                     uses[arg].append(f"{whole}{i}")
         else:
             for var in free_variables(factor):
                 if var in uses:
-                    uses[var].append(_text(factor, {**names, var: "*"}))
+                    uses[var].append(_text(factor, {**names, var: "*"}, exact=False))
     return {var: _digest([found[0], *sorted(found[1:])]) for var, found in uses.items()}
 
 
@@ -90,7 +90,12 @@ def _digest(parts: list[str]) -> str:
     return hashlib.blake2b("|".join(parts).encode(), digest_size=9).hexdigest()
 
 
-def _text(expr: Expr, names: Naming, depth: int = 1) -> str:
+def _text(expr: Expr, names: Naming, depth: int = 1, exact: bool = True) -> str:
+    """The text of an expression under given names; if not `exact`, what a Sum hides is told apart by its use only.
+
+    The rough text is cheap, as it does not depend on the names, and it colours variables; it must not break ties, or
+    colours would depend on the names the ties were broken by.
+    """
     match expr:
         case Value(scalar):
             return scalar_text(scalar, names)
@@ -103,30 +108,37 @@ def _text(expr: Expr, names: Naming, depth: int = 1) -> str:
         case View(name, field, args):
             return f"{name}.{field}[{','.join([names[arg] for arg in args])}]"
         case Mul(factors):
-            return "(" + "*".join(sorted([_text(factor, names, depth) for factor in factors])) + ")"
+            return "(" + "*".join(sorted([_text(factor, names, depth, exact) for factor in factors])) + ")"
         case Add(terms):
-            return "(" + "+".join(sorted([_text(term, names, depth) for term in terms])) + ")"
+            return "(" + "+".join(sorted([_text(term, names, depth, exact) for term in terms])) + ")"
         case Neg(body):
-            return "-" + _text(body, names, depth)
+            return "-" + _text(body, names, depth, exact)
         case Exists(body):
-            return f"E({_text(body, names, depth)})"
+            return f"E({_text(body, names, depth, exact)})"
         case Sum(keys, body):
-            inner = {**names, **{var: f"{'l' * depth}{name}" for var, name in _local_names(expr).items()}}
-            return f"Sum[{','.join(sorted([inner[key] for key in keys]))}]({_text(body, inner, depth + 1)})"
+            local = _exact_names(expr, names) if exact else _rough_names(expr)
+            inner = {**names, **{var: f"{'l' * depth}{name}" for var, name in local.items()}}
+            return f"Sum[{','.join(sorted([inner[key] for key in keys]))}]({_text(body, inner, depth + 1, exact)})"
         case Lift(var, body):
-            return f"({names[var]}:={_text(body, names, depth)})"
+            return f"({names[var]}:={_text(body, names, depth, exact)})"
         case Extremum(var, which, of, body):
             inner = {**names, of: f"{'l' * depth}of"}
-            return f"({names[var]}:={which.value} {inner[of]}:{_text(body, inner, depth + 1)})"
+            return f"({names[var]}:={which.value} {inner[of]}:{_text(body, inner, depth + 1, exact)})"
         case _:
             assert_never(expr)
 
 
+def _exact_names(node: Sum, names: Naming) -> dict[Var, str]:
+    """Names for what a Sum hides, from how it is used with the variables around it."""
+    return canonical_names(factors_of(node.body), {var: names[var] for var in free_variables(node)})
+
+
 @lru_cache(maxsize=16384)
-def _local_names(node: Sum) -> dict[Var, str]:
-    """Names for what a Sum hides, from how it is used inside; what is visible outside counts by its type only."""
-    free = free_variables(node)
-    return canonical_names(factors_of(node.body), {var: f"?{var.type}" for var in free})
+def _rough_names(node: Sum) -> dict[Var, str]:
+    """Names for what a Sum hides that variables used alike share; what is visible outside counts by its type only."""
+    factors, free = factors_of(node.body), free_variables(node)
+    local = {var for factor in factors for var in free_variables(factor)} - free
+    return _refine(factors, {var: f"?{var.type}" for var in free}, {var: f"?{var.type}" for var in local})
 
 
 def scalar_text(scalar: Scalar, names: Naming) -> str:
