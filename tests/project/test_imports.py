@@ -20,6 +20,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "runtime": BASE | {"rings"},
     "sql": BASE | {"algebra"},
     "triggers": BASE | {"algebra", "rings"},
+    "codegen": BASE | {"algebra", "rings", "runtime", "triggers"},
 }
 """Unit (module or package directly under viewlet) -> units it may import besides itself."""
 

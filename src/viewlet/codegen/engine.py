@@ -6,7 +6,6 @@ import hashlib
 import importlib.util
 import os
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -25,7 +24,6 @@ from viewlet.rings import Dyadic
 from viewlet.runtime.arithmetic import NULL
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FlatStore
-from viewlet.runtime.wide import double_of
 from viewlet.triggers.program import Program
 from viewlet.triggers.store import MapStore
 from viewlet.types import Datum, Kind, Row, SqlType, Table
@@ -36,7 +34,9 @@ Column = Any
 class CompiledEngine:
     """Keeps one query fresh; tables are seen only as changes, never stored."""
 
-    def __init__(self, program: Program, tables: Mapping[str, Table], dictionary: StringDictionary | None = None) -> None:
+    def __init__(
+        self, program: Program, tables: Mapping[str, Table], dictionary: StringDictionary | None = None
+    ) -> None:
         self.program = program
         self.tables = tables
         self.dictionary = dictionary if dictionary is not None else StringDictionary()
@@ -47,7 +47,30 @@ class CompiledEngine:
         self._filled = -1
         self._ranks = np.zeros(1, np.int64)
         self._control = np.zeros(4, np.int64)
-        self.seconds: dict[str, float] = {}
+        self._refused: dict[int, DataError] = {}
+        self._empty()
+
+    def warm_up(self) -> None:
+        """Runs every trigger on no rows at all, so that Numba compiles it now and not in the first batch."""
+        self._fill_lookups()
+        for table, function in self.module.triggers.items():
+            columns = [self.tables[table].columns[i] for i in function.columns]
+            given = (np.zeros(0, np.float64 if column.type.is_float else np.int64) for column in columns)
+            run = getattr(self._code, function.name)
+            run(0, 0, np.zeros(0, np.int64), *given, *self._arguments(function))
+
+    def clear(self) -> None:
+        """Back to the state over empty tables."""
+        for store in self.stores.values():
+            store.clear()
+        self._control[:] = 0
+        self._empty()
+
+    def _empty(self) -> None:
+        """Views that are assigned as a whole have a value over empty tables too."""
+        self._fill_lookups()
+        for refresh in dict.fromkeys(each for many in self.module.refreshes.values() for each in many):
+            self._refresh(refresh)
 
     def columns_used(self, table: str) -> tuple[int, ...]:
         """Positions of the columns the triggers of a table read."""
@@ -56,30 +79,31 @@ class CompiledEngine:
 
     def apply(self, table: str, changes: Mapping[Row, int]) -> None:
         """Runs the triggers of one table for a change given as rows."""
-        used = self.columns_used(table)
-        if table not in self.module.triggers or not changes:
-            return
+        if table in self.module.triggers and changes:
+            self.apply_columns(table, *self.encode(table, changes))
+
+    def encode(self, table: str, changes: Mapping[Row, int]) -> tuple[dict[int, Column], Column]:
+        """Rows as the columns of words that the triggers of a table read, and their multiplicities."""
         types = [column.type for column in self.tables[table].columns]
-        columns = {i: self._encode(types[i], [row[i] for row in changes]) for i in used}
-        self.apply_columns(table, columns, np.fromiter(changes.values(), np.int64, len(changes)))
+        columns = {i: self._encode(types[i], [row[i] for row in changes]) for i in self.columns_used(table)}
+        return columns, np.fromiter(changes.values(), np.int64, len(changes))
 
     def apply_columns(self, table: str, columns: Mapping[int, Column], multiplicity: Column) -> None:
         """Runs the triggers of one table for a change given as columns of words."""
         function = self.module.triggers.get(table)
         if function is None:
             return
-        started = time.perf_counter()
         run = getattr(self._code, function.name)
         given = tuple(columns[i] for i in function.columns)
         begin, end = 0, len(multiplicity)
         for view in function.direct:
             self.stores[view].reserve(end + 2)
         self._fill_lookups()
+        self._check_strings(table, columns)
         while begin < end:
             begin = run(begin, end, multiplicity, *given, *self._arguments(function))
             if begin < end:
                 self._make_room(function)
-        self.seconds[table] = self.seconds.get(table, 0.0) + time.perf_counter() - started
         for refresh in self.module.refreshes.get(table, ()):
             self._refresh(refresh)
         if self._control[0]:
@@ -131,8 +155,23 @@ class CompiledEngine:
         table[:start] = known[:start]
         for i in range(start, size + 1):
             text = None if i == 0 else self.dictionary.texts[i - 1]
-            table[i] = self._word(compute({var.name: text}), scalar.type)
+            try:
+                table[i] = self._word(compute({var.name: text}), scalar.type)
+            except DataError as error:  # the string may be one of another column
+                table[i] = NULL
+                self._refused[i - 1] = error
         return table
+
+    def _check_strings(self, table: str, columns: Mapping[int, Column]) -> None:
+        """Refuses a change with a string that a function of the view cannot take."""
+        if not self._refused:
+            return
+        refused = np.fromiter(self._refused, np.int64, len(self._refused))
+        for i in self.columns_used(table):
+            if self.tables[table].columns[i].type.kind is Kind.VARCHAR:
+                found = columns[i][np.isin(columns[i], refused)]
+                if len(found):
+                    raise self._refused[int(found[0])]
 
     # Values and words
 
@@ -147,13 +186,16 @@ class CompiledEngine:
         if type.is_float:
             return np.array([np.nan if value is None else value for value in values], np.float64)
         try:
-            return np.array([NULL if value is None else value for value in values], np.int64)
+            words = np.array([NULL if value is None else value for value in values], np.int64)
         except OverflowError as error:
-            raise DataError("the compiled engine holds 64-bit values: " + str(error)) from error
+            raise _too_wide(type) from error
+        if int(np.count_nonzero(words == NULL)) != values.count(None):
+            raise _too_wide(type)
+        return words
 
     def decode(self, word: int, type: SqlType) -> Datum:
         if type.is_float:
-            number = float(double_of(word))
+            number = float(np.int64(word).view(np.float64))
             return None if number != number else number
         if word == NULL:
             return None
@@ -180,6 +222,10 @@ class CompiledEngine:
         return copy
 
 
+def _too_wide(type: SqlType) -> DataError:
+    return DataError(f"a {type} does not fit the 64-bit words of the compiled engine; connect(engine='interpreter')")
+
+
 def load_source(source: str) -> ModuleType:
     """The generated module, kept as a file so that Numba's cache and debuggers find it."""
     name = "viewlet_triggers_" + hashlib.blake2b(source.encode(), digest_size=12).hexdigest()
@@ -191,7 +237,8 @@ def load_source(source: str) -> ModuleType:
         temporary.write_text(source)
         temporary.replace(path)
     spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)

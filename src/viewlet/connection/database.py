@@ -7,7 +7,7 @@ A batch goes through in four steps:
 3. *views*, in the order of theirs: the result's change is fed to the views over it, then becomes visible;
 4. *commit*: the epoch advances, and what changed is announced to subscribers.
 
-An error in 1 to 3 rolls everything back.
+An error in 1 to 3 rolls everything back. After a batch, views that have become busy may move to the compiled engine.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from viewlet.changes import Changes, describe_row, did_you_mean, rows_to_arrow
+from viewlet.changes.columnar import ColumnarChanges
+from viewlet.connection.engines import EngineChooser, Sources
 from viewlet.connection.maintained import Declaration, MaintainedView
 from viewlet.errors import DataError, SchemaError
 from viewlet.triggers.program import Program
@@ -25,6 +27,7 @@ from viewlet.types import Column, Row, Table, TableKind
 from viewlet.view import Callback, Snapshot, sorted_rows
 
 if TYPE_CHECKING:
+    from viewlet.runtime.dictionary import StringDictionary
     from viewlet.triggers.statistics import Statistics
 
 MAX_MULTIPLICITY = 2**63 - 1
@@ -62,7 +65,12 @@ class Database:
     version: int = 0
     tables: dict[str, BaseTable] = field(default_factory=dict)
     views: dict[str, MaintainedView] = field(default_factory=dict)
+    engine: str = "auto"
     _log: UndoLog = field(default_factory=UndoLog)
+    _engines: EngineChooser = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._engines = EngineChooser(self.engine, self._compile, self._log)
 
     # -- names ------------------------------------------------------------------------------------------------------
 
@@ -107,8 +115,6 @@ class Database:
 
     def create_view(self, declared: Declaration) -> None:
         """Compiles a view and fills it from the rows already there."""
-        from viewlet.triggers.interpreter import Interpreter
-
         name = declared.name
         if declared.replaces and name in self.views:
             self._check_unused(name, "replace view")
@@ -118,22 +124,28 @@ class Database:
             raise SchemaError(f"view {name!r} cannot read itself")
         for source in sorted(declared.sources):
             self._check_not_started(source, name)
-        program = self.compile(declared)
-        stores = {source: self._source_store(source) for source in declared.sources}
-        interpreter = Interpreter(program, stores, self._log)
-        interpreter.load()
-        view = MaintainedView(declared, program, interpreter, self._log)
+        running = self._engines.start(declared, self._sources(declared))
+        view = MaintainedView(declared, running, self._log)
         self.views.pop(name, None)
         self.views[name] = view
         self.version += 1
 
     def compile(self, declared: Declaration) -> Program:
         """The trigger program of a view that need not be declared."""
+        return self._compile(declared, self._source_schemas(declared))
+
+    def _compile(self, declared: Declaration, sources: Mapping[str, Table]) -> Program:
         from viewlet.triggers.compiler import compile_query
 
-        schemas = self.schemas()
-        sources = {source: schemas[source] for source in sorted(declared.sources)}
         return compile_query(declared.name, declared.query, sources, declared.strategy, self._statistics(sources))
+
+    def _source_schemas(self, declared: Declaration) -> dict[str, Table]:
+        schemas = self.schemas()
+        return {source: schemas[source] for source in sorted(declared.sources)}
+
+    def _sources(self, declared: Declaration) -> Sources:
+        stores = {source: self._source_store(source) for source in declared.sources}
+        return Sources(self._source_schemas(declared), stores)
 
     def _statistics(self, sources: Mapping[str, Table]) -> Statistics:
         """Sizes of the tables a view reads, unless there are so few rows that they tell nothing of those to come."""
@@ -190,15 +202,7 @@ class Database:
 
     def stats(self, name: str) -> dict[str, object]:
         if name in self.views:
-            view = self.views[name]
-            rows = sum(weight for _, weight in view.rows())
-            return {
-                "rows": rows,
-                "sources": sorted(view.sources),
-                "strategy": view.program.strategy,
-                "stored": dict(view.engine.sizes()),
-                "subscribers": len(view.subscribers),
-            }
+            return self.views[name].stats()
         table = self.find_table(name)
         rows = sum(table.store.multiplicities().values())
         return {"kind": table.schema.kind.value, "rows": rows if table.kept else None}
@@ -215,11 +219,28 @@ class Database:
 
     # -- batches ----------------------------------------------------------------------------------------------------
 
-    def apply(self, batch: Mapping[str, Changes]) -> list[Announcement]:
+    def columns_wanted(self, name: str) -> frozenset[int] | None:
+        """Which columns of a stream views read, if a change of it may come as columns: all run compiled."""
+        views = self.dependents(name)
+        if self.tables[name].kept or not views:
+            return None
+        used: set[int] = set()
+        for view in views:
+            if view.running.compiled is None:
+                return None
+            used.update(view.running.compiled.columns_used(name))
+        return frozenset(used)
+
+    @property
+    def dictionary(self) -> StringDictionary:
+        return self._engines.dictionary
+
+    def apply(self, batch: Mapping[str, Changes | ColumnarChanges]) -> list[Announcement]:
         """Applies a batch as a whole or not at all; the epoch counts the batches that changed a table."""
         changed = [(self.tables[name], batch[name]) for name in self.tables if batch.get(name)]
         for table, changes in changed:
-            self._check(table, changes)
+            if not isinstance(changes, ColumnarChanges):
+                self._check(table, changes)
         if not changed:
             return []
         self._log.begin()
@@ -230,18 +251,25 @@ class Database:
             announcements = self._announcements(visible, self.epoch + 1)
         except BaseException:
             self._log.rollback()
+            for view in self.views.values():
+                view.rollback()
             raise
         self._log.commit()
+        for view in self.views.values():
+            view.commit()
         self.epoch += 1
         self.version += 1
         for table, _ in changed:
             table.started = not table.kept
+        for view in self.views.values():
+            if self._engines.is_busy(view):
+                self._engines.reconsider(view, self._sources(view.declared))
         return announcements
 
-    def _change_table(self, table: BaseTable, changes: Changes) -> None:
+    def _change_table(self, table: BaseTable, changes: Changes | ColumnarChanges) -> None:
         for view in self.dependents(table.schema.name):
-            view.engine.apply(table.schema.name, changes)
-        if table.kept:
+            view.apply(table.schema.name, changes)
+        if table.kept and not isinstance(changes, ColumnarChanges):
             for row, weight in changes.items():
                 table.store.add(row, (weight,))
 
@@ -249,7 +277,7 @@ class Database:
         changes = view.finish()
         if changes:
             for dependent in self.dependents(view.name):
-                dependent.engine.apply(view.name, changes)
+                dependent.apply(view.name, changes)
             view.publish(changes)
         return changes
 

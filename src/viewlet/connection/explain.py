@@ -2,7 +2,7 @@
 
 sql -> algebra -> passes -> views -> triggers -> rows
 
-`cost` tells why the strategy was chosen.
+`cost` tells why the strategy was chosen, `engine` what runs the triggers.
 """
 
 from __future__ import annotations
@@ -20,23 +20,26 @@ if TYPE_CHECKING:
     from viewlet.triggers.cost import ProgramCost
 
 WIDTH = 100
-SUMMARY = ("sql", "algebra", "views", "triggers")
+SUMMARY = ("sql", "algebra", "views", "triggers", "engine")
+NOT_RUNNING = "none: the query is not declared as a view"
 
 
 def explain_view(view: MaintainedView, stage: str | None = None) -> str:
     """One stage of a view, or without `stage` the ones that say what it is and how it is maintained."""
-    return explain_query(view.declared, view.program, stage)
+    running = view.running
+    return explain_query(view.declared, view.program, stage, f"{running.engine_name}: {running.reason}")
 
 
-def explain_query(declared: Declaration, program: Program, stage: str | None = None) -> str:
+def explain_query(declared: Declaration, program: Program, stage: str | None = None, engine: str = NOT_RUNNING) -> str:
     """The same for a query that is compiled but not maintained."""
+    stages: dict[str, Stage] = {**STAGES, "engine": lambda declared, program: engine}
     if stage is None:
         head = f"view {declared.name} ({program.strategy})"
-        return "\n\n".join([head, *(f"-- {name}\n{STAGES[name](declared, program)}" for name in SUMMARY)])
-    if stage.lower() not in STAGES:
-        hint = did_you_mean(stage, STAGES)
-        raise SqlError(f"there is no stage {stage!r} to explain; the stages are {', '.join(STAGES)}{hint}")
-    return STAGES[stage.lower()](declared, program)
+        return "\n\n".join([head, *(f"-- {name}\n{stages[name](declared, program)}" for name in SUMMARY)])
+    if stage.lower() not in stages:
+        hint = did_you_mean(stage, stages)
+        raise SqlError(f"there is no stage {stage!r} to explain; the stages are {', '.join(stages)}{hint}")
+    return stages[stage.lower()](declared, program)
 
 
 def _sql(declared: Declaration, program: Program) -> str:
@@ -145,7 +148,9 @@ def _names(variables: tuple[Var, ...]) -> str:
     return ", ".join(var.name for var in variables)
 
 
-STAGES: dict[str, Callable[[Declaration, Program], str]] = {
+Stage = Callable[["Declaration", Program], str]
+
+STAGES: dict[str, Stage] = {
     "sql": _sql,
     "algebra": _algebra,
     "passes": _passes,

@@ -7,20 +7,28 @@ from types import TracebackType
 from typing import Any
 
 from viewlet.changes import Changes, to_changes
-from viewlet.connection.maintained import net
+from viewlet.changes.columnar import ColumnarChanges
+from viewlet.connection.database import Database
+from viewlet.connection.engines import check_engine
+from viewlet.connection.reading import net
 from viewlet.connection.session import Session
 from viewlet.connection.statements import StatementRunner
 from viewlet.errors import DataError, SqlError, UnsupportedError
+from viewlet.types import Table
 from viewlet.view import StoredTable, View
 
 
-def connect(path: str | None = None, *, spark: object | None = None) -> Connection:
-    """Opens an empty database in memory."""
+def connect(path: str | None = None, *, engine: str = "auto", spark: object | None = None) -> Connection:
+    """Opens an empty database in memory.
+
+    `engine` says what runs the views: `"interpreter"`, `"compiled"` (generated code, with Numba), or `"auto"`, which
+    compiles a view over tables once it has seen many rows.
+    """
     if path is not None:
         raise UnsupportedError(f"connect({path!r})", "databases live in memory so far; call connect() without a path")
     if spark is not None:
         raise UnsupportedError("connect(spark=...)", "views run in this process so far; call connect() without spark")
-    return Connection()
+    return Connection(check_engine(engine))
 
 
 class Connection:
@@ -29,8 +37,8 @@ class Connection:
     A connection may be shared by threads. Used in a `with` statement, it is closed at the end of the block.
     """
 
-    def __init__(self) -> None:
-        self._session = Session()
+    def __init__(self, engine: str = "auto") -> None:
+        self._session = Session(engine)
         self._statements = StatementRunner(self._session)
 
     def close(self) -> None:
@@ -75,17 +83,19 @@ class Connection:
         if not isinstance(batch, Mapping):
             raise DataError(f"apply() takes {{table: changes}}, not {type(batch).__name__}")
         with self._session.open() as database:
-            changes: dict[str, Changes] = {}
+            changes: dict[str, Changes | ColumnarChanges] = {}
             for name, data in batch.items():
                 schema = database.find_table(name).schema
                 if schema.name in changes:
                     raise DataError(f"table {schema.name!r} is given twice in one batch")
-                changes[schema.name] = to_changes(schema, data, encoded=True)
+                changes[schema.name] = _changes(database, schema, data, 1, encoded=True)
             return self._session.commit(changes)
 
     def _change(self, table: str, signed: list[tuple[object, int]]) -> int:
         with self._session.open() as database:
             schema = database.find_table(table).schema
+            if len(signed) == 1:
+                return self._session.commit({schema.name: _changes(database, schema, *signed[0], encoded=False)})
             parts = [to_changes(schema, rows, sign) for rows, sign in signed]
             return self._session.commit({schema.name: net(item for part in parts for item in part.items())})
 
@@ -143,3 +153,15 @@ class Connection:
         if not isinstance(sql, str):
             raise SqlError(f"execute() takes SQL as a string, not {type(sql).__name__}")
         return self._statements.run(sql)
+
+
+def _changes(database: Database, table: Table, data: object, sign: int, encoded: bool) -> Changes | ColumnarChanges:
+    """As columns where everyone can take them and their types allow it, else as rows."""
+    wanted = database.columns_wanted(table.name)
+    if wanted is not None:
+        from viewlet.connection.columns import to_columns
+
+        columns = to_columns(table, data, wanted, database.dictionary, sign, encoded)
+        if columns is not None:
+            return columns
+    return to_changes(table, data, sign, encoded)

@@ -1,38 +1,28 @@
-"""One maintained view: its interpreter, and its rows as users and other views see them.
+"""One maintained view: the engine that runs it, and its rows as users and other views see them.
 
-The interpreter holds result rows over `query.output`; what is visible are the declared columns, in order, cut by LIMIT
-and OFFSET. Changes are those of the visible rows: for a limited view, what its first rows gain and lose.
+The engine holds result rows over `query.output`; what is visible are the declared columns, in order, cut by LIMIT and
+OFFSET. Changes are those of the visible rows: for a limited view, what its first rows gain and lose.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Protocol
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from viewlet.algebra.query import Query
 from viewlet.changes import Changes
-from viewlet.connection.ranking import FirstRows, cut, ranking
+from viewlet.changes.columnar import ColumnarChanges
+from viewlet.connection.reading import EagerRows, LazyRows, net
+from viewlet.errors import InternalError
+from viewlet.triggers.interpreter import Interpreter
 from viewlet.triggers.program import Program
 from viewlet.triggers.store import MapStore, UndoLog
 from viewlet.types import Column, Row, Table, TableKind
 from viewlet.view import Callback
 
-
-class Engine(Protocol):
-    """What executes a trigger program (the interpreter)."""
-
-    def apply(self, table: str, changes: Mapping[Row, int]) -> None:
-        """Runs the triggers of one table, before the table's own store changes."""
-
-    def finish(self) -> Mapping[Row, int]:
-        """Ends the batch and returns the change of the result rows."""
-
-    def result(self) -> Mapping[Row, int]:
-        """The result rows with their multiplicities."""
-
-    def sizes(self) -> Mapping[str, int]:
-        """Rows per stored view."""
+if TYPE_CHECKING:
+    from viewlet.connection.compiled import CompiledView
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,68 +37,161 @@ class Declaration:
     replaces: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A program on an engine that is filled and ready, and why it is this engine."""
+
+    program: Program
+    engine: Interpreter | CompiledView
+    reason: str
+    compile_seconds: float = 0.0
+    may_change: bool = False  # on the interpreter only until there is enough to do
+
+    @property
+    def compiled(self) -> CompiledView | None:
+        return None if isinstance(self.engine, Interpreter) else self.engine
+
+    @property
+    def engine_name(self) -> str:
+        return "interpreter" if self.compiled is None else "compiled"
+
+
+@dataclass(slots=True)
+class Work:
+    """What a view has done: changed rows it was given, batches that had some, seconds in the triggers per table."""
+
+    tuples: int = 0
+    batches: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def add(self, table: str, tuples: int, seconds: float) -> None:
+        self.tuples += tuples
+        self.seconds[table] = self.seconds.get(table, 0.0) + seconds
+
+    def include(self, batch: Work) -> None:
+        self.tuples += batch.tuples
+        self.batches += 1
+        for table, seconds in batch.seconds.items():
+            self.seconds[table] = self.seconds.get(table, 0.0) + seconds
+
+
 class MaintainedView:
-    def __init__(self, declared: Declaration, program: Program, engine: Engine, log: UndoLog) -> None:
+    def __init__(self, declared: Declaration, running: Running, log: UndoLog) -> None:
         query = declared.query
         self.declared = declared
         self.name = declared.name
         self.query = query
         self.sources = declared.sources
-        self.program = program
-        self.engine = engine
         self.columns = tuple(Column(column.name, column.var.type) for column in query.columns)
         self.subscribers: dict[object, Callback] = {}
         self.store: MapStore | None = None
+        self.work = Work()
+        self._batch: Work | None = None
         self._log = log
         self._visible = [query.output.index(column.var) for column in query.columns]
-        self._rank = ranking(query)
-        limited = query.limit is not None or query.offset > 0
-        self._first = FirstRows(query, self._rank, engine.result, log) if limited else None
+        self.run_on(running)
+
+    def run_on(self, running: Running) -> None:
+        """Changes the engine, between two batches; the new one holds the same result."""
+        self.running = running
+        engine = running.engine
+        self._rows = (
+            EagerRows(engine, self.query, self._log)
+            if isinstance(engine, Interpreter)
+            else LazyRows(engine, self.query, self._log)
+        )
+        if self.is_watched:
+            self._rows.watch()
+
+    @property
+    def program(self) -> Program:
+        return self.running.program
 
     @property
     def table(self) -> Table:
         """The view as a source of other views."""
         return Table(self.name, self.columns, TableKind.VIEW)
 
+    @property
+    def is_watched(self) -> bool:
+        """Someone wants the changes of every batch."""
+        return self.store is not None or bool(self.subscribers)
+
     def rows(self) -> list[tuple[Row, int]]:
         """The visible rows in reading order."""
-        if self._first is None:
-            ranked = sorted(self.engine.result().items(), key=lambda item: self._rank(item[0]))
-        else:
-            ranked = list(cut(self._first.rows(), self.query.offset, self.query.limit))
-        return [(self._show(row), weight) for row, weight in ranked]
+        return [(self._show(row), weight) for row, weight in self._rows.rows()]
+
+    def subscribe(self, token: object, callback: Callback) -> None:
+        self._rows.watch()
+        self.subscribers[token] = callback
 
     def watch(self) -> MapStore:
         """Starts keeping the visible rows in a store, because another view reads them."""
         if self.store is None:
+            self._rows.watch()
             self.store = MapStore(log=self._log)
             for row, weight in self.rows():
                 self.store.add(row, (weight,))
         return self.store
 
+    # -- batches ----------------------------------------------------------------------------------------------------
+
+    def apply(self, table: str, changes: Changes | ColumnarChanges) -> None:
+        """Runs the triggers of one table, before the table's own store changes."""
+        if self._batch is None:
+            self._batch = Work()
+        started = time.perf_counter()
+        compiled = self.running.compiled
+        if not isinstance(changes, ColumnarChanges):
+            self.running.engine.apply(table, changes)
+        elif compiled is not None:
+            compiled.apply_columns(table, changes)
+        else:
+            raise InternalError(f"view {self.name!r} runs on the interpreter, which takes rows, not columns")
+        self._batch.add(table, len(changes), time.perf_counter() - started)
+
     def finish(self) -> Changes:
         """Ends the batch and returns the change of the visible rows; `publish` makes it visible to other views."""
-        change = self.engine.finish()
-        if self._first is None:
-            return net((self._show(row), weight) for row, weight in change.items())
-        if not change:
-            return {}
-        before = self.rows()
-        self._first.apply(change)
-        return net([*self.rows(), *((row, -weight) for row, weight in before)])
+        change = self._rows.finish(touched=self._batch is not None, wanted=self.is_watched)
+        return net((self._show(row), weight) for row, weight in change.items())
 
     def publish(self, change: Changes) -> None:
         if self.store is not None:
             for row, weight in change.items():
                 self.store.add(row, (weight,))
 
+    def commit(self) -> None:
+        if self._batch is None:
+            return
+        self.work.include(self._batch)
+        self._batch = None
+        if self.running.compiled is not None:
+            self.running.compiled.commit()
+
+    def rollback(self) -> None:
+        """After the tables are back to what they were."""
+        touched, self._batch = self._batch is not None, None
+        if touched and self.running.compiled is not None:
+            self.running.compiled.rollback()
+
+    def stats(self) -> dict[str, object]:
+        running, work = self.running, self.work
+        known: dict[str, object] = {
+            "rows": sum(weight for _, weight in self.rows()),
+            "sources": sorted(self.sources),
+            "strategy": running.program.strategy,
+            "engine": running.engine_name,
+            "engine_reason": running.reason,
+            "tuples": work.tuples,
+            "batches": work.batches,
+            "seconds": dict(work.seconds),
+            "compile_seconds": running.compile_seconds,
+            "stored": dict(running.engine.sizes()),
+            "subscribers": len(self.subscribers),
+        }
+        if running.compiled is not None:
+            known |= {"bytes": running.compiled.bytes(), "packed_bytes": running.compiled.packed_bytes()}
+        return known
+
     def _show(self, row: Row) -> Row:
         return tuple(row[position] for position in self._visible)
-
-
-def net(rows: Iterable[tuple[Row, int]]) -> Changes:
-    """Multiplicities added up, zeros left out."""
-    total: Changes = {}
-    for row, weight in rows:
-        total[row] = total.get(row, 0) + weight
-    return {row: weight for row, weight in total.items() if weight}

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from viewlet.changes import Changes
+from viewlet.changes.columnar import ColumnarChanges
 from viewlet.connection.database import Announcement, Database
 from viewlet.connection.explain import explain_view
 from viewlet.errors import ViewletError
@@ -21,9 +22,9 @@ from viewlet.view import Callback, Snapshot
 class Session:
     """What connections and handles share (see `viewlet.view.Home`)."""
 
-    def __init__(self) -> None:
+    def __init__(self, engine: str = "auto") -> None:
         self._lock = threading.RLock()
-        self._database: Database | None = Database()
+        self._database: Database | None = Database(engine=engine)
         self._announcements: deque[Announcement] = deque()
         self._delivering = False
 
@@ -44,7 +45,7 @@ class Session:
             self._database = None
             self._announcements.clear()
 
-    def commit(self, changes: Mapping[str, Changes]) -> int:
+    def commit(self, changes: Mapping[str, Changes | ColumnarChanges]) -> int:
         """Applies a batch, tells the subscribers, and returns the epoch."""
         with self.open() as database:
             self._announcements.extend(database.apply(changes))
@@ -94,7 +95,7 @@ class Session:
         with self.open() as database:
             view = database.find_view(name)
             token = object()
-            view.subscribers[token] = callback
+            view.subscribe(token, callback)
 
         def cancel() -> None:
             with self._lock:

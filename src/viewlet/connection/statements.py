@@ -8,7 +8,8 @@ from viewlet.adhoc import AdHoc
 from viewlet.changes import did_you_mean, to_changes
 from viewlet.connection.database import Database, unreadable_stream
 from viewlet.connection.explain import explain_query, explain_view
-from viewlet.connection.maintained import Declaration, net
+from viewlet.connection.maintained import Declaration
+from viewlet.connection.reading import net
 from viewlet.connection.session import Session
 from viewlet.errors import SchemaError, Span, SqlError, ViewletError
 from viewlet.types import TableKind

@@ -1,0 +1,253 @@
+"""Arrow, pandas and Polars batches to columns of words, without a Python object per value.
+
+Everything is checked that the way over rows checks, a column at a time. Where a column is not of its table's type, or a
+check fails, there is no answer: the way over rows then converts the values, or finds the one to refuse and names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from viewlet.changes import CHANGE_TYPE, CHANGE_TYPES, MULTIPLICITY
+from viewlet.changes.columnar import ColumnarChanges
+from viewlet.changes.values import DAYS, MICROSECONDS, integer_range
+from viewlet.connection.engines import WORD_DIGITS
+from viewlet.runtime.arithmetic import NULL
+from viewlet.runtime.dictionary import StringDictionary
+from viewlet.types import Column, Kind, SqlType, Table
+
+Array = Any
+_INT64 = (-(2**63), 2**63 - 1)
+
+
+class _OtherWayRound(Exception):  # noqa: N818 - never leaves this module
+    """These columns have to go over rows."""
+
+
+def to_columns(
+    table: Table, data: object, wanted: frozenset[int], dictionary: StringDictionary, sign: int, encoded: bool
+) -> ColumnarChanges | None:
+    """The columns at the positions `wanted`, or None if the data has to go over rows."""
+    try:
+        batch = _arrow_columns(data)
+        if batch is None:
+            return None
+        multiplicity = _multiplicity(batch, encoded, sign)
+        words = _words(table, batch, wanted, dictionary)
+    except _OtherWayRound:
+        return None
+    if multiplicity.all():
+        return ColumnarChanges(words, multiplicity)
+    kept = multiplicity != 0
+    return ColumnarChanges({i: column[kept] for i, column in words.items()}, multiplicity[kept])
+
+
+def _arrow_columns(data: object) -> dict[str, Any] | None:
+    """Name -> Arrow array in one piece; None if the data are not columns to begin with."""
+    package = type(data).__module__.partition(".")[0]
+    is_pandas = package == "pandas" and type(data).__name__ == "DataFrame"
+    is_arrow = package != "pandas" and (hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__"))
+    if not is_pandas and not is_arrow:
+        return None
+    import pyarrow as pa
+
+    try:
+        table = _of_pandas(data) if is_pandas else data if isinstance(data, pa.RecordBatch) else pa.table(data)
+    except (pa.ArrowException, TypeError, ValueError):
+        return None
+    names = table.schema.names
+    if not table.num_rows or len(set(names)) != len(names):
+        return None
+    return {name: _one_piece(column) for name, column in zip(names, table.columns, strict=True)}
+
+
+def _of_pandas(frame: Any) -> Any:
+    import pyarrow as pa
+
+    if not all(isinstance(name, str) for name in frame.columns):
+        raise TypeError("names of columns are strings")
+    return pa.Table.from_pandas(frame, preserve_index=False)
+
+
+def _one_piece(column: Any) -> Any:
+    if not hasattr(column, "num_chunks"):
+        return column
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    import pyarrow as pa
+
+    return pa.concat_arrays(column.chunks)
+
+
+def _multiplicity(batch: Mapping[str, Any], encoded: bool, sign: int) -> Array:
+    present = [name for name in (MULTIPLICITY, CHANGE_TYPE) if name in batch]
+    length = len(next(iter(batch.values())))
+    if not present:
+        return np.full(length, sign, np.int64)
+    column = batch[present[0]]
+    if not encoded or len(present) > 1 or column.null_count:
+        raise _OtherWayRound
+    if present[0] == MULTIPLICITY:
+        return sign * _integers(column, _INT64)
+    kinds = _text(column).dictionary_encode()
+    signs = [CHANGE_TYPES.get(kind.lower(), 0) for kind in kinds.dictionary.to_pylist()]
+    if 0 in signs:
+        raise _OtherWayRound
+    return sign * np.array(signs, np.int64)[kinds.indices.to_numpy()]
+
+
+def _words(
+    table: Table, batch: Mapping[str, Any], wanted: frozenset[int], dictionary: StringDictionary
+) -> dict[int, Array]:
+    known = {*table.column_names, MULTIPLICITY, CHANGE_TYPE}
+    if not batch.keys() <= known or not set(table.column_names) <= batch.keys():
+        raise _OtherWayRound
+    words: dict[int, Array] = {}
+    strings: list[tuple[int, Any]] = []
+    for position, column in enumerate(table.columns):
+        given = batch[column.name]
+        if given.null_count and (not column.type.nullable or column.name in table.primary_key):
+            raise _OtherWayRound
+        if column.type.kind is Kind.VARCHAR:
+            strings.append((position, _text(given)))
+            continue
+        array = _reader(column.type)(given, column.type)
+        _check_sign(table, column, array, given)
+        if position in wanted:
+            words[position] = array
+    for position, text in strings:  # last, so that a refused batch adds no strings
+        if position in wanted:
+            words[position] = dictionary.encode_arrow(text)
+    return words
+
+
+def _check_sign(table: Table, column: Column, array: Array, given: Any) -> None:
+    if column.name in table.non_negative:
+        negative = array < 0
+        if given.null_count:
+            negative &= _valid(given)
+        if negative.any():
+            raise _OtherWayRound
+
+
+def _reader(type: SqlType) -> Callable[[Any, SqlType], Array]:
+    match type.kind:
+        case Kind.SMALLINT | Kind.INTEGER | Kind.BIGINT:
+            return _read_integers
+        case Kind.DECIMAL:
+            return _read_decimals
+        case Kind.DATE:
+            return _read_dates
+        case Kind.TIMESTAMP:
+            return _read_timestamps
+        case Kind.BOOLEAN:
+            return _read_booleans
+        case Kind.DOUBLE | Kind.REAL:
+            return _read_doubles
+        case _:
+            raise _OtherWayRound
+
+
+def _read_integers(column: Any, type: SqlType) -> Array:
+    return _integers(column, integer_range(type))
+
+
+def _integers(column: Any, bounds: tuple[int, int]) -> Array:
+    import pyarrow as pa
+
+    if not pa.types.is_integer(column.type) or column.type == pa.uint64():
+        raise _OtherWayRound
+    filled = column.fill_null(0) if column.null_count else column
+    return _with_nulls(filled.to_numpy(), column, bounds)
+
+
+def _read_dates(column: Any, type: SqlType) -> Array:
+    import pyarrow as pa
+
+    if not pa.types.is_date32(column.type):
+        raise _OtherWayRound
+    return _with_nulls(_filled(column, pa.int32()), column, DAYS)
+
+
+def _read_timestamps(column: Any, type: SqlType) -> Array:
+    import pyarrow as pa
+
+    if column.type != pa.timestamp("us"):
+        raise _OtherWayRound
+    return _with_nulls(_filled(column, pa.int64()), column, MICROSECONDS)
+
+
+def _read_booleans(column: Any, type: SqlType) -> Array:
+    import pyarrow as pa
+
+    if not pa.types.is_boolean(column.type):
+        raise _OtherWayRound
+    filled = column.fill_null(False) if column.null_count else column
+    return _with_nulls(filled.to_numpy(zero_copy_only=False), column, (0, 1))
+
+
+def _read_decimals(column: Any, type: SqlType) -> Array:
+    """The low words of 128-bit integers whose high words only repeat the sign."""
+    import pyarrow as pa
+
+    given = column.type
+    if not pa.types.is_decimal128(given) or given.scale != type.scale or type.precision > WORD_DIGITS:
+        raise _OtherWayRound
+    pairs = np.frombuffer(column.buffers()[1], np.int64)[2 * column.offset : 2 * (column.offset + len(column))]
+    low, high = pairs[0::2], pairs[1::2]
+    if column.null_count:
+        valid = _valid(column)
+        low, high = np.where(valid, low, 0), np.where(valid, high, 0)
+    if given.precision > WORD_DIGITS and not np.array_equal(high, low >> 63):
+        raise _OtherWayRound
+    limit = 10**type.precision - 1
+    return _with_nulls(low, column, (-limit, limit))
+
+
+def _read_doubles(column: Any, type: SqlType) -> Array:
+    import pyarrow as pa
+
+    exact = (pa.float32(),) if type.kind is Kind.REAL else (pa.float32(), pa.float64())
+    if column.type not in exact:
+        raise _OtherWayRound
+    filled = column.fill_null(0.0) if column.null_count else column
+    numbers = filled.to_numpy().astype(np.float64) + 0.0  # -0.0 becomes 0.0, as it does over rows
+    if not np.isfinite(numbers).all():
+        raise _OtherWayRound
+    if column.null_count:
+        numbers[~_valid(column)] = np.nan
+    return numbers
+
+
+def _text(column: Any) -> Any:
+    import pyarrow as pa
+
+    given = column.type
+    if pa.types.is_string(given) or pa.types.is_large_string(given):
+        return column
+    is_view = getattr(pa.types, "is_string_view", lambda _: False)
+    if is_view(given) or (pa.types.is_dictionary(given) and pa.types.is_string(given.value_type)):
+        return column.cast(pa.string())
+    raise _OtherWayRound
+
+
+def _filled(column: Any, integers: Any) -> Array:
+    same = column.view(integers)
+    return (same.fill_null(0) if column.null_count else same).to_numpy()
+
+
+def _with_nulls(numbers: Array, column: Any, bounds: tuple[int, int]) -> Array:
+    """A writable array of words: Numba takes a read-only one for another type."""
+    words = np.array(numbers, np.int64)
+    if words.min() < max(bounds[0], NULL + 1) or words.max() > bounds[1]:
+        raise _OtherWayRound
+    if column.null_count:
+        words[~_valid(column)] = NULL
+    return words
+
+
+def _valid(column: Any) -> Array:
+    return column.is_valid().to_numpy(zero_copy_only=False)

@@ -1,0 +1,80 @@
+"""The compiled engine as a connection uses it: filled from kept rows, and taken back when a batch fails.
+
+Flat arrays have no undo log. The changes of the current batch are remembered instead; if the batch fails, the engine is
+filled again from the tables, or, over streams, the changes are applied once more with the opposite sign. That is exact
+for integers and decimals; sums of doubles may keep a rounding error far below their last digit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+
+from viewlet.changes.columnar import ColumnarChanges
+from viewlet.codegen.engine import CompiledEngine
+from viewlet.errors import DataError
+from viewlet.runtime.dictionary import StringDictionary
+from viewlet.triggers.program import Program
+from viewlet.triggers.store import MapStore
+from viewlet.types import Row, Table
+
+
+class CompiledView:
+    """Runs one trigger program; `kept` are its sources if all of them keep their rows."""
+
+    def __init__(
+        self,
+        program: Program,
+        tables: Mapping[str, Table],
+        dictionary: StringDictionary,
+        kept: Mapping[str, MapStore] | None,
+    ) -> None:
+        self._engine = CompiledEngine(program, tables, dictionary)
+        self._engine.warm_up()
+        self._kept = kept
+        self._batch: list[tuple[str, ColumnarChanges]] = []
+
+    def load(self, stores: Mapping[str, MapStore]) -> None:
+        """Runs the rows already there through the triggers."""
+        for table, store in stores.items():
+            self._engine.apply(table, store.multiplicities())
+
+    def columns_used(self, table: str) -> tuple[int, ...]:
+        return self._engine.columns_used(table)
+
+    def apply(self, table: str, changes: Mapping[Row, int]) -> None:
+        self.apply_columns(table, ColumnarChanges(*self._engine.encode(table, changes)))
+
+    def apply_columns(self, table: str, changes: ColumnarChanges) -> None:
+        self._batch.append((table, changes))
+        self._engine.apply_columns(table, changes.columns, changes.multiplicity)
+
+    def result(self) -> Mapping[Row, int]:
+        return self._engine.result()
+
+    def commit(self) -> None:
+        self._batch.clear()
+
+    def rollback(self) -> None:
+        """Takes back what the current batch did; the kept tables are as they were before it."""
+        batch, self._batch = self._batch, []
+        if not batch:
+            return
+        if self._kept is not None:
+            self._engine.clear()
+            self.load(self._kept)
+            return
+        for table, changes in reversed(batch):
+            with contextlib.suppress(DataError):  # on its way back a sum may pass the bound it broke
+                self._engine.apply_columns(table, changes.columns, -changes.multiplicity)
+
+    def sizes(self) -> dict[str, int]:
+        return {name: len(store) for name, store in self._engine.stores.items()}
+
+    def bytes(self) -> dict[str, int]:
+        """What the arrays of each store take."""
+        return {name: store.nbytes() for name, store in self._engine.stores.items()}
+
+    def packed_bytes(self) -> dict[str, int]:
+        """What the rows of each store would take without room to grow and without indexes."""
+        return {name: store.packed_bytes() for name, store in self._engine.stores.items()}

@@ -1,0 +1,181 @@
+"""Which engine runs a view.
+
+| `connect(engine=...)` | a view over tables                               | a view over a stream |
+|-----------------------|--------------------------------------------------|----------------------|
+| `"auto"`              | the interpreter; compiled once there is much to do | the interpreter    |
+| `"interpreter"`       | the interpreter                                  | the interpreter      |
+| `"compiled"`          | compiled at once                                 | compiled at once     |
+
+Compiling takes seconds, so `auto` waits until a view has seen many rows. A view over a stream cannot wait: there are no
+rows to fill another engine from. `explain(view, "engine")` and `view.stats()` tell which engine runs and why.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from viewlet.connection.maintained import Declaration, MaintainedView, Running
+from viewlet.errors import MissingExtraError, UnsupportedError, ViewletError
+from viewlet.triggers.interpreter import Interpreter
+from viewlet.triggers.program import Program
+from viewlet.triggers.store import MapStore, UndoLog
+from viewlet.types import Kind, Table, TableKind
+
+if TYPE_CHECKING:
+    from viewlet.connection.compiled import CompiledView
+    from viewlet.runtime.dictionary import StringDictionary
+
+ENGINES = ("auto", "interpreter", "compiled")
+COMPILE_AFTER_ROWS = 20_000
+"""Changed rows (and rows there at its declaration) after which `auto` compiles a view."""
+WORD_DIGITS = 18
+"""Decimals of so many digits always fit the compiled engine."""
+
+logger = logging.getLogger("viewlet")
+
+Compile = Callable[[Declaration, Mapping[str, Table]], Program]
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What a view reads: schemas, and stores that hold the rows of those that keep them."""
+
+    tables: Mapping[str, Table]
+    stores: Mapping[str, MapStore]
+
+    @property
+    def streams(self) -> list[str]:
+        return [name for name, table in self.tables.items() if table.kind is TableKind.STREAM]
+
+    @property
+    def size(self) -> int:
+        return sum(map(len, self.stores.values()))
+
+
+@dataclass(slots=True)
+class EngineChooser:
+    """Starts views, and compiles those that turn out to be busy."""
+
+    asked: str
+    compile: Compile
+    log: UndoLog
+    _dictionary: StringDictionary | None = field(default=None, init=False)
+
+    @property
+    def dictionary(self) -> StringDictionary:
+        """The strings of the connection; only the compiled engine needs them numbered."""
+        if self._dictionary is None:
+            from viewlet.runtime.dictionary import StringDictionary
+
+            self._dictionary = StringDictionary()
+        return self._dictionary
+
+    def start(self, declared: Declaration, sources: Sources) -> Running:
+        """A new view, filled from the rows already there."""
+        if self.asked == "compiled":
+            return self._compiled(declared, sources, "asked for by connect(engine='compiled')")
+        if self.asked == "interpreter":
+            return self._interpreted(declared, sources, "asked for by connect(engine='interpreter')")
+        obstacle = _obstacle(sources)
+        if obstacle is not None:
+            return self._interpreted(declared, sources, obstacle)
+        if sources.size > COMPILE_AFTER_ROWS:
+            running = self._tried(declared, sources)
+            return self._interpreted(declared, sources, running) if isinstance(running, str) else running
+        waiting = f"it is compiled after {COMPILE_AFTER_ROWS:,} changed rows"
+        return replace(self._interpreted(declared, sources, waiting), may_change=True)
+
+    @staticmethod
+    def is_busy(view: MaintainedView) -> bool:
+        """There is enough to do to think again about the engine."""
+        return view.running.may_change and view.work.tuples > COMPILE_AFTER_ROWS
+
+    def reconsider(self, view: MaintainedView, sources: Sources) -> None:
+        """After a batch: compiles a view that has become busy, unless its changes are wanted batch by batch."""
+        if view.is_watched:
+            reason = "subscribers or other views want its changes after every batch"
+            view.running = replace(view.running, reason=reason)
+            return
+        running = self._tried(view.declared, sources)
+        if isinstance(running, str):
+            view.running = replace(view.running, reason=running, may_change=False)
+        else:
+            view.run_on(running)
+
+    def _interpreted(self, declared: Declaration, sources: Sources, reason: str) -> Running:
+        program = self.compile(declared, sources.tables)
+        interpreter = Interpreter(program, sources.stores, self.log)
+        interpreter.load()
+        return Running(program, interpreter, reason)
+
+    def _tried(self, declared: Declaration, sources: Sources) -> Running | str:
+        """The view compiled, or why it is not; whatever goes wrong, the interpreter can go on."""
+        try:
+            return self._compiled(declared, sources, f"there were more than {COMPILE_AFTER_ROWS:,} changed rows")
+        except ViewletError as error:
+            return str(error)
+        except Exception as error:
+            logger.warning("view %s: compiling it failed, the interpreter goes on", declared.name, exc_info=True)
+            return f"compiling it failed: {type(error).__name__}: {error}"
+
+    def _compiled(self, declared: Declaration, sources: Sources, reason: str) -> Running:
+        started = time.perf_counter()
+        require_numba()
+        from viewlet.codegen.scalars import NotCompilable
+
+        try:
+            program, engine = self._build(declared, sources)
+        except NotCompilable as error:
+            hint = f"view {declared.name!r} runs with connect(engine='interpreter') or 'auto'"
+            raise UnsupportedError(f"{error} in the compiled engine", hint, "engine") from error
+        seconds = time.perf_counter() - started
+        logger.info("view %s: compiled in %.1f s", declared.name, seconds)
+        engine.load(sources.stores)
+        return Running(program, engine, reason, seconds)
+
+    def _build(self, declared: Declaration, sources: Sources) -> tuple[Program, CompiledView]:
+        """The compiled engine reads no base tables: its program is the one for streams, whatever the tables are."""
+        from viewlet.connection.compiled import CompiledView
+
+        tables = {name: replace(table, kind=TableKind.STREAM) for name, table in sources.tables.items()}
+        program = self.compile(declared, tables)
+        kept = None if sources.streams else sources.stores
+        return program, CompiledView(program, tables, self.dictionary, kept)
+
+
+def check_engine(name: str) -> str:
+    if name not in ENGINES:
+        raise UnsupportedError(f"connect(engine={name!r})", f"use one of {', '.join(map(repr, ENGINES))}")
+    if name == "compiled":
+        require_numba()
+    return name
+
+
+def require_numba() -> None:
+    if not numba_available():
+        raise MissingExtraError("the compiled engine needs Numba: pip install 'viewlet[compiled]'")
+
+
+def numba_available() -> bool:
+    """Numba is there, or explicitly not wanted: then generated code runs as plain Python."""
+    needed = ("numpy",) if os.environ.get("VIEWLET_JIT") == "0" else ("numpy", "numba")
+    return all(importlib.util.find_spec(name) is not None for name in needed)
+
+
+def _obstacle(sources: Sources) -> str | None:
+    """Why `auto` will not compile a view over these sources, now or later."""
+    if not numba_available():
+        return "Numba is not installed: pip install 'viewlet[compiled]'"
+    if sources.streams:
+        return f"stream {sources.streams[0]!r} keeps no rows to start another engine from; connect(engine='compiled')"
+    for table in sources.tables.values():
+        for column in table.columns:
+            if column.type.kind is Kind.DECIMAL and column.type.precision > WORD_DIGITS:
+                return f"values of {table.name}.{column.name}, a {column.type}, need not fit 64 bits"
+    return None
