@@ -27,11 +27,11 @@ test: lint
 test-fast: $(STAMP)
 	$(BIN)/python -m pytest -q -n $(WORKERS) -m "not slow"
 
-# Every bench/bench_*.py is a program of its own; see bench/README.md.
+# A small run of everything; BENCH="--scale 0.1 ..." asks for another one, see bench/README.md.
+BENCH ?= --scale 0.01 --workload all --modes batch,check --timeout 15 --repeats 2
 bench: $(STAMP)
-	@found=0; for file in bench/bench_*.py; do \
-	    [ -e "$$file" ] || continue; found=1; echo "== $$file"; $(BIN)/python "$$file" || exit 1; \
-	done; [ $$found = 1 ] || echo "bench/ holds no bench_*.py yet"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r bench/requirements.txt
+	@$(BIN)/python -m bench.run $(BENCH)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -1,0 +1,59 @@
+"""Whether the view at the end of a stream is what DuckDB computes from the rows that are left."""
+
+from __future__ import annotations
+
+import math
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+from bench.duckdb_rival import Recomputation
+from bench.sources import Source
+from viewlet.types import Kind, SqlType
+
+_DAY_ZERO = date(1970, 1, 1).toordinal()
+
+
+def same_answer(source: Source, engine: Any) -> bool:
+    """Compares as bags of rows, before ORDER BY and LIMIT; sums of DOUBLE may differ in the last digits."""
+    rival = Recomputation(source)
+    rival.take_in(rival.changes_up_to({name: len(events) for name, events in source.events.items()}))
+    expected = sorted((tuple(map(_plain, row)) for row in rival.answer(source.query.body)), key=_sort_key)
+    query = engine.program.query
+    places = [query.output.index(column.var) for column in query.columns]
+    types = [column.var.type for column in query.columns]
+    found: list[tuple[Any, ...]] = []
+    for row, count in engine.result().items():
+        values = tuple(_value(row[i], type) for i, type in zip(places, types, strict=True))
+        found.extend([values] * count)
+    found.sort(key=_sort_key)
+    return len(found) == len(expected) and all(_close(a, b) for a, b in zip(found, expected, strict=True))
+
+
+def _value(stored: Any, type: SqlType) -> Any:
+    if stored is None:
+        return None
+    if type.kind is Kind.DECIMAL:
+        return Decimal(stored).scaleb(-type.scale)
+    if type.kind is Kind.DATE:
+        return date.fromordinal(_DAY_ZERO + stored)
+    return float(stored) if type.is_float else stored
+
+
+def _plain(value: Any) -> Any:
+    return value.rstrip(" ") if isinstance(value, str) else value
+
+
+def _sort_key(row: tuple[Any, ...]) -> tuple[str, ...]:
+    """Exact values first, so that rows which differ in rounding only stay side by side."""
+    exact = [f"{v.normalize():f}" if isinstance(v, Decimal) else str(v) for v in row if not isinstance(v, float)]
+    return (*exact, *(f"{value:.6e}" for value in row if isinstance(value, float)))
+
+
+def _close(left: tuple[Any, ...], right: tuple[Any, ...]) -> bool:
+    return all(
+        math.isclose(float(a), float(b), rel_tol=1e-9, abs_tol=1e-9)
+        if isinstance(a, int | float | Decimal) and isinstance(b, int | float | Decimal)
+        else a == b
+        for a, b in zip(left, right, strict=True)
+    )

@@ -1,0 +1,127 @@
+"""Plots of one workload, drawn from its JSON lines: python -m bench.plot docs/benchmarks/tpch-sf0.1.jsonl"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+from bench.records import Results, anchors, rate, read
+from bench.report import HIGHER, RIVAL_BATCH, better, measured, memory_ratio, workload
+
+matplotlib.use("Agg")
+from matplotlib import pyplot
+
+
+def draw(file: Path) -> list[Path]:
+    """All plots there is data for, beside the file."""
+    results = read(file)
+    plots: dict[str, Callable[[Results], Any]] = {
+        "throughput": throughput, "batch-sizes": batch_sizes, "progress": progress, "memory": memory
+    }  # fmt: skip
+    drawn = []
+    for name, make in plots.items():
+        figure = make(results)
+        if figure is not None:
+            target = file.with_name(f"{file.stem}-{name}.png")
+            figure.tight_layout()
+            figure.savefig(target, dpi=110)
+            pyplot.close(figure)
+            drawn.append(target)
+    return drawn
+
+
+def throughput(results: Results) -> Any:
+    """Ours in its better mode, the original's on this machine, and DuckDB, one group of bars per query."""
+    queries = results.queries
+    own = [better(results, query) for query in queries]
+    known = anchors(workload(results))
+    original = [
+        known.get(query, {}).get("better", math.nan) * results.upserts(record) if record else math.nan
+        for query, record in zip(queries, own, strict=True)
+    ]
+    rival = [rate(results.find(query, engine="duckdb", batch=RIVAL_BATCH)) for query in queries]
+    series = {"Viewlet": [rate(record) for record in own], "original C++ (scaled)": original, "DuckDB per 1,000": rival}
+    figure, axes = pyplot.subplots(figsize=(max(5, 0.55 * len(queries) + 2), 4))
+    for place, (label, numbers) in enumerate(series.items()):
+        axes.bar([i + 0.27 * (place - 1) for i in range(len(queries))], numbers, 0.27, label=label)
+    axes.set_xticks(range(len(queries)), queries, rotation=60)
+    axes.set(yscale="log", ylabel="tuples/s")
+    axes.legend(fontsize=8)
+    return figure
+
+
+def batch_sizes(results: Results) -> Any:
+    """Throughput against the size of a batch."""
+    sizes = sorted({record["batch"] for record in results.all(**HIGHER, mode="batch")})
+    if len(sizes) < 2:
+        return None
+    curves = {
+        query: [rate(results.find(query, **HIGHER, mode="batch", batch=size)) for size in sizes]
+        for query in results.queries
+    }
+    return _small_multiples(curves, sizes, "batch size", xscale="log")
+
+
+def progress(results: Results) -> Any:
+    """Throughput in each twentieth of the stream."""
+    records = {query: better(results, query) for query in results.queries}
+    curves = {
+        query: [
+            (100 * (i + 1) / 20 * record["tuples"] / record["stream_tuples"], number)
+            for i, number in enumerate(record["progress"])
+        ]
+        for query, record in records.items()
+        if record and len(record["progress"]) > 1
+    }
+    if not curves:
+        return None
+    return _small_multiples(
+        {query: [y for _, y in points] for query, points in curves.items()},
+        {query: [x for x, _ in points] for query, points in curves.items()},
+        "% of the stream",
+    )
+
+
+def _small_multiples(curves: dict[str, list[float]], places: Any, label: str, xscale: str = "linear") -> Any:
+    """One little plot per query: many lines in one plot cannot be told apart."""
+    columns = min(6, len(curves))
+    rows = -(-len(curves) // columns)
+    figure, grid = pyplot.subplots(rows, columns, figsize=(2.4 * columns + 0.6, 1.8 * rows + 0.4), squeeze=False)
+    for axes in grid.flat[len(curves) :]:
+        axes.axis("off")
+    for axes, (query, numbers) in zip(grid.flat, curves.items(), strict=False):
+        axes.plot(places[query] if isinstance(places, dict) else places, numbers, marker=".", linewidth=1)
+        axes.set(xscale=xscale, yscale="log")
+        known = [number for number in numbers if math.isfinite(number)]
+        if known:
+            axes.set_ylim(min(known) / 3, max(known) * 3)
+        axes.set_title(query, fontsize=8)
+        axes.tick_params(labelsize=6, which="both")
+    figure.supxlabel(label, fontsize=8)
+    figure.supylabel("tuples/s", fontsize=8)
+    return figure
+
+
+def memory(results: Results) -> Any:
+    """Bytes of all stores over the bytes of their keys and payloads."""
+    ratios = {query: memory_ratio(measured(results, query)) for query in results.queries}
+    known = {query: number for query, number in ratios.items() if math.isfinite(number)}
+    if not known:
+        return None
+    figure, axes = pyplot.subplots(figsize=(max(4, 0.4 * len(known) + 2), 3))
+    axes.bar(list(known), list(known.values()))
+    axes.axhline(2.5, linestyle=":", color="grey")
+    axes.tick_params(axis="x", rotation=60)
+    axes.set(ylabel="bytes ÷ packed bytes")
+    return figure
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        for path in draw(Path(name)):
+            print(path)
