@@ -15,15 +15,18 @@ import numpy as np
 
 from viewlet.algebra.evaluate import State, evaluate
 from viewlet.algebra.functions import compile_scalar
-from viewlet.algebra.nodes import Scalar, Var, View
+from viewlet.algebra.nodes import Extremum, Scalar, Var, View
 from viewlet.algebra.order import order
+from viewlet.algebra.scope import outputs
 from viewlet.algebra.traverse import walk
 from viewlet.codegen.module import Function, Module, write_module
+from viewlet.codegen.scalars import NotCompilable
 from viewlet.errors import DataError
 from viewlet.rings import Dyadic
 from viewlet.runtime.arithmetic import NULL
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FlatStore
+from viewlet.runtime.state import bundle
 from viewlet.triggers.program import Program
 from viewlet.triggers.store import MapStore
 from viewlet.types import Datum, Kind, Row, SqlType, Table
@@ -40,6 +43,7 @@ class CompiledEngine:
         self.program = program
         self.tables = tables
         self.dictionary = dictionary if dictionary is not None else StringDictionary()
+        _refuse_unbound_extremes(program)
         self.module: Module = write_module(program, tables)
         self._code = load_source(self.module.source)
         self.stores = {layout.name: FlatStore(layout) for layout in self.module.layouts}
@@ -47,6 +51,8 @@ class CompiledEngine:
         self._filled = -1
         self._ranks = np.zeros(1, np.int64)
         self._control = np.zeros(4, np.int64)
+        self._state: Any = None
+        self._bundled: tuple[int, ...] = ()
         self._refused: dict[int, DataError] = {}
         self._empty()
 
@@ -130,8 +136,16 @@ class CompiledEngine:
             target.reserve(2 * target.pool.shape[0])
 
     def _arguments(self, function: Function) -> tuple[Any, ...]:
-        arrays = tuple(array for view in function.stores for array in self.stores[view].arrays())
-        return (*arrays, *self._lookups, self._strings, self._ranks, self._control)
+        version = (self._filled, *(store.version for store in self.stores.values()))
+        if version != self._bundled:
+            self._state, self._bundled = bundle([self._array(store, part) for store, part in self.module.arrays]), version
+        return self._state, self._control
+
+    def _array(self, store: str, part: str) -> Any:
+        if store:
+            return self.stores[store].array(part)
+        named = {"strings": self._strings, "ranks": self._ranks}
+        return named[part] if part in named else self._lookups[int(part.removeprefix("lookup"))]
 
     # Strings
 
@@ -220,6 +234,14 @@ class CompiledEngine:
             key = tuple(self.decode(word, type) for word, type in zip(words, types, strict=True))
             copy.add(key, tuple(Dyadic.of(n) if isinstance(n, float) else n for n in numbers))
         return copy
+
+
+def _refuse_unbound_extremes(program: Program) -> None:
+    """The extreme of a sum that is always empty does not bind what it ranges over."""
+    updates = [update for t in program.triggers for statement in t.statements for update in statement.updates]
+    for node in (node for update in updates for node in walk(update.expr)):
+        if isinstance(node, Extremum) and node.of not in outputs(node.body):
+            raise NotCompilable("MIN or MAX over what is always empty")
 
 
 def _too_wide(type: SqlType) -> DataError:

@@ -7,10 +7,13 @@ from contextlib import contextmanager
 
 
 class Lines:
-    def __init__(self) -> None:
+    def __init__(self, like: Lines | None = None) -> None:
         self._lines: list[str] = []
         self._depth = 0
-        self._numbers: dict[str, int] = {}
+        self._numbers: dict[str, int] = like._numbers if like is not None else {}
+
+    def __len__(self) -> int:
+        return len(self._lines)
 
     def add(self, text: str) -> None:
         self._lines.append("    " * self._depth + text)
@@ -42,5 +45,5 @@ class Lines:
         self._numbers[stem] = self._numbers.get(stem, 0) + 1
         return f"{stem}{self._numbers[stem]}"
 
-    def text(self) -> str:
-        return "\n".join(self._lines) + "\n"
+    def text(self, indent: int = 0) -> str:
+        return "".join("    " * indent + line + "\n" for line in self._lines)

@@ -9,6 +9,7 @@ that might run out of room returns the row it stopped at, and is called again wh
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -37,12 +38,16 @@ from viewlet.triggers.program import COUNT_FIELD, Program, Statement, Update, Vi
 from viewlet.triggers.single import RowTrigger, row_trigger
 from viewlet.types import Table
 
+_LONG_TRIGGER = 150
+"""Lines of statements beyond which a trigger calls them as functions."""
+
 HEADER = '''"""Triggers of {name}. Generated; set VIEWLET_JIT=0 to step through them."""
 import numpy as np
 
 from viewlet.runtime.arithmetic import NULL, dd_add, dd_mul, dd_of_int, dd_of_wide, month_of, year_of
 from viewlet.runtime.jit import compiled, entry
 from viewlet.runtime.probe import clear, find, find_head, insert, link, remove, unlink
+from viewlet.runtime.state import chains, flags, floats, hashes, numbers, words
 from viewlet.runtime.wide import LIMIT_HIGH, bits_of, double_of, wide_add, wide_mul, wide_product
 
 NAN = np.nan
@@ -68,6 +73,8 @@ class Module:
     refreshes: Mapping[str, tuple[Function, ...]]
     lookups: tuple[tuple[Scalar, Var], ...]
     strings: tuple[str, ...]
+    arrays: tuple[tuple[str, str], ...]
+    """The arrays of the state in order: (store, part), or ("", name) for what belongs to no store."""
 
 
 def write_module(program: Program, tables: Mapping[str, Table]) -> Module:
@@ -84,6 +91,8 @@ class _ModuleWriter:
     slices: dict[str, list[tuple[int, ...]]] = field(default_factory=dict)
     adders: dict[tuple[str, tuple[str, ...]], str] = field(default_factory=dict)
     scratches: list[Layout] = field(default_factory=list)
+    functions: list[tuple[str, str]] = field(default_factory=list)
+    temporaries: Lines = field(default_factory=Lines)
 
     def write(self) -> Module:
         layouts = {view.name: _layout(view) for view in self.program.views}
@@ -103,18 +112,18 @@ class _ModuleWriter:
         return self._assemble(bodies, final)
 
     def _assemble(self, bodies: list[tuple[str, RowTrigger | Statement, _Body]], layouts: dict[str, Layout]) -> Module:
+        arrays = _Arrays(layouts, self.names, len(self.lookups.lookups))
         parts = [HEADER.format(name=self.program.name)]
-        parts += [self._adder(view, fields, layouts[view]) for view, fields in self.adders]
+        parts += [self._adder(view, fields, layouts[view], arrays) for view, fields in self.adders]
+        parts += [head + arrays.opening(text) + text for head, text in self.functions]
         triggers: dict[str, Function] = {}
         functions: dict[str, Function] = {}
         for name, what, body in bodies:
             function = Function(_identifier(name), body.columns, body.stores, body.direct)
             extra = "begin, end, multiplicity, " if isinstance(what, RowTrigger) else ""
             columns = "".join(f"column{i}, " for i in body.columns)
-            arrays = "".join(f"{array}, " for view in body.stores for array in self._arrays(layouts[view]))
-            tables = "".join(f"lookup{i}, " for i in range(len(self.lookups.lookups)))
-            head = f"@entry\ndef {function.name}({extra}{columns}{arrays}{tables}strings, ranks, control):\n"
-            parts.append(head + self._with_arrays(body.text, layouts))
+            head = f"@entry\ndef {function.name}({extra}{columns}state, control):\n"
+            parts.append(head + arrays.opening(body.text) + body.text)
             if isinstance(what, RowTrigger):
                 triggers[what.table] = function
             else:
@@ -123,58 +132,68 @@ class _ModuleWriter:
             trigger.table: tuple(functions[s.view] for s in trigger.statements if s.replaces)
             for trigger in self.program.triggers
         }
-        source = "\n\n".join(parts)
         return Module(
-            source, tuple(layouts.values()), triggers, refreshes, tuple(self.lookups.lookups), tuple(self.lookups.strings)
+            "\n\n".join(parts),
+            tuple(layouts.values()),
+            triggers,
+            refreshes,
+            tuple(self.lookups.lookups),
+            tuple(self.lookups.strings),
+            arrays.order,
         )
-
-    def _with_arrays(self, text: str, layouts: dict[str, Layout]) -> str:
-        for view, layout in layouts.items():
-            text = text.replace(_arrays_mark(view), "".join(f"{array}, " for array in self._arrays(layout)))
-        return text
-
-    def _arrays(self, layout: Layout) -> list[str]:
-        name = self.names.store(layout.name)
-        pairs = [f"{name}_{kind}{j}" for j in range(len(layout.slices)) for kind in ("heads", "links")]
-        return [f"{name}_{part}" for part in layout.parts] + pairs
 
     # Functions
 
     def _trigger_body(self, trigger: RowTrigger, layouts: Mapping[str, Layout]) -> _Body:
-        lines = Lines()
-        used = sorted({i for i, var in enumerate(trigger.row) if _uses(trigger, var)})
-        lines.open("def f()")
-        lines.open("for row in range(begin, end)")
-        writer, known = self._writer(lines, layouts), len(self.scratches)
-        room = lines.fresh("ROOM")
-        lines.add(room)
-        lines.add(f"{self.names.of(MULTIPLICITY)} = multiplicity[row]")
+        """The loop over the rows of a batch: room is checked, the row is read, each statement carried out.
+
+        A long trigger calls its statements as functions: compile time grows faster than the length of a function.
+        """
+        pieces = [self._piece(s, trigger, layouts) for s in trigger.statements if not s.replaces]
+        stores = dict.fromkeys(store for piece in pieces for store in piece.stores)
+        used = sorted({trigger.row.index(var) for piece in pieces for var in piece.parameters if var != MULTIPLICITY})
+        body = Lines()
+        body.open("def f()")
+        body.open("for row in range(begin, end)")
+        for i, store in enumerate(stores):
+            room = dict.fromkeys(bound for piece in pieces for bound in piece.room.get(self.names.store(store), ()))
+            if room:
+                name = self.names.store(store)
+                body.add(f"need = {' + '.join(room)}")
+                with body.block(f"if {name}_pool.shape[0] - {name}_meta[0] < need"):
+                    body.add("control[2] = need")
+                    body.add(f"control[3] = {i}")
+                    body.add("return row")
+        body.add(f"{self.names.of(MULTIPLICITY)} = multiplicity[row]")
         for i in used:
-            lines.add(f"{self.names.of(trigger.row[i])} = column{i}[row]")
-        given = frozenset((*trigger.row, MULTIPLICITY))
-        direct: dict[str, None] = {}
-        stores: dict[str, None] = {}
-        for statement in trigger.statements:
-            if statement.replaces:
-                continue
-            stores |= dict.fromkeys(_views_of(statement))
-            for group in fuse(statement.updates):
-                self._statement(writer, statement, group, given)
-            if set(writer.room.get(self.names.store(statement.view), [])) == {"1"}:
-                direct[statement.view] = None
-        stores |= dict.fromkeys(layout.name for layout in self.scratches[known:])
-        lines.close_to(1)
-        lines.add("return end")
-        text = lines.text().removeprefix("def f():\n")
-        guard = [
-            f"        need = {' + '.join(dict.fromkeys(writer.room[name]))}\n"
-            f"        if {name}_pool.shape[0] - {name}_meta[0] < need:\n"
-            f"            control[2] = need\n            control[3] = {i}\n            return row"
-            for i, view in enumerate(stores)
-            if (name := self.names.store(view)) in writer.room
-        ]
-        text = text.replace(f"        {room}", "\n".join(guard) or "        pass", 1)
-        return _Body(text, tuple(used), tuple(stores), tuple(direct))
+            body.add(f"{self.names.of(trigger.row[i])} = column{i}[row]")
+        text = body.text().removeprefix("def f():\n")
+        long = sum(len(piece.lines) for piece in pieces) > _LONG_TRIGGER
+        for number, piece in enumerate(pieces, 1):
+            if long:
+                text += f"        {self._as_function(f'{trigger.table}_{number}', piece)}\n"
+            else:
+                text += piece.lines.text(indent=2)
+        text += "    return end\n"
+        direct = [piece.target for piece in pieces if set(piece.room.get(self.names.store(piece.target), ())) == {"1"}]
+        return _Body(text, tuple(used), tuple(stores), tuple(dict.fromkeys(direct)))
+
+    def _piece(self, statement: Statement, trigger: RowTrigger, layouts: Mapping[str, Layout]) -> _Piece:
+        given = (*trigger.row, MULTIPLICITY)
+        writer, known = self._writer(Lines(self.temporaries), layouts), len(self.scratches)
+        for group in fuse(statement.updates):
+            self._statement(writer, statement, group, frozenset(given))
+        stores = (*_views_of(statement), *(layout.name for layout in self.scratches[known:]))
+        parameters = tuple(var for var in given if _uses(statement, var))
+        return _Piece(statement.view, writer.lines, stores, parameters, writer.room)
+
+    def _as_function(self, name: str, piece: _Piece) -> str:
+        """Makes a function of a statement and returns the code that calls it."""
+        function = _identifier(f"on_{name}")
+        arguments = "".join(self.names.of(var) + ", " for var in piece.parameters)
+        signature = f"{function}({arguments}state, control)"
+        self.functions.append((f"@compiled\ndef {signature}:\n", piece.lines.text(indent=1)))
+        return signature
 
     def _refresh_body(self, statement: Statement, layouts: Mapping[str, Layout]) -> _Body:
         lines = Lines()
@@ -210,7 +229,7 @@ class _ModuleWriter:
             keys = [self.names.key_word(arg) for arg in statement.args]
             if keys:
                 writer.note_room(self.names.store(statement.view))
-            lines.add(f"{adder}({_arrays_mark(statement.view)}{', '.join([*keys, *words])}, control)")
+            lines.add(f"{adder}({', '.join([*keys, *words])}, state, control)")
 
         writer.write([update.expr for update in group], given, [Product() for _ in group], add)
         lines.close_to(depth)
@@ -221,15 +240,15 @@ class _ModuleWriter:
             known[view, fields] = _identifier(f"add_{view}_{len(known)}")
         return known[view, fields]
 
-    def _adder(self, view: str, fields: tuple[str, ...], layout: Layout) -> str:
+    def _adder(self, view: str, fields: tuple[str, ...], layout: Layout, arrays: _Arrays) -> str:
         """The function that adds to some fields of one row, making or removing the row as needed."""
         lines = Lines()
-        arrays = list(layout.parts)
-        arrays += [f"{kind}{j}" for j in range(len(layout.slices)) for kind in ("heads", "links")]
         keys = [f"k{i}" for i in range(layout.arity)]
         words = [f"d{i}_{w}" for i, name in enumerate(fields) for w in range(WIDTHS[layout.kind(name)])]
         lines.add("@compiled")
-        lines.open(f"def {self.adders[view, fields]}({', '.join([*arrays, *keys, *words])}, control)")
+        lines.open(f"def {self.adders[view, fields]}({', '.join([*keys, *words])}, state, control)")
+        for part, code in arrays.parts_of(layout):
+            lines.add(f"{part} = {code}")
         if layout.arity:
             lines.add(f"key = {tuple_code(keys)}")
             lines.add("slot = find(pool, index, key)")
@@ -273,6 +292,17 @@ class _ModuleWriter:
                 lines.add(f"first, second = dd_add(floats[slot, {at}], floats[slot, {at + 1}], d{i}_0, d{i}_1)")
                 lines.add(f"floats[slot, {at}] = first")
                 lines.add(f"floats[slot, {at + 1}] = second")
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """One statement of a trigger as code, and what it reads."""
+
+    target: str
+    lines: Lines
+    stores: tuple[str, ...]
+    parameters: tuple[Var, ...]
+    room: Mapping[str, list[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,17 +362,52 @@ def _refuse_write_before_read(trigger: RowTrigger) -> None:
         written.add(statement.view)
 
 
-def _uses(trigger: RowTrigger, var: Var) -> bool:
-    return any(
-        var in statement.args or any(var in all_variables(update.expr) for update in statement.updates)
-        for statement in trigger.statements
-    )
+def _uses(statement: Statement, var: Var) -> bool:
+    return var in statement.args or any(var in all_variables(update.expr) for update in statement.updates)
 
 
 def _identifier(text: str) -> str:
     return "".join(c if c.isalnum() or c == "_" else "_" for c in text)
 
 
-def _arrays_mark(view: str) -> str:
-    """Stands for the arrays of a store until all its slices are known."""
-    return f"<{view}>"
+class _Arrays:
+    """Which number each array has in the state."""
+
+    def __init__(self, layouts: Mapping[str, Layout], names: Identifiers, lookups: int) -> None:
+        self._layouts, self._names = layouts, names
+        order = [(layout.name, part) for layout in layouts.values() for part in _parts(layout)]
+        order += [("", name) for name in (*(f"lookup{i}" for i in range(lookups)), "strings", "ranks")]
+        self.order = tuple(order)
+        self._number = {array: i for i, array in enumerate(order)}
+
+    def parts_of(self, layout: Layout) -> list[tuple[str, str]]:
+        """The arrays of a store: their names and the code that makes them."""
+        return [(part, self._code(layout, part)) for part in _parts(layout)]
+
+    def opening(self, text: str) -> str:
+        """The lines that make the arrays a function body mentions."""
+        found = set(re.findall(r"\w+", text))
+        made = [(f"{self._names.store(name)}_{part}", self._code(layout, part))
+                for name, layout in self._layouts.items() for part in _parts(layout)]
+        made += [(name, f"numbers(state, {self._number[store, name]})") for store, name in self.order if not store]
+        return "".join(f"    {name} = {code}\n" for name, code in made if name in found)
+
+    def _code(self, layout: Layout, part: str) -> str:
+        number = self._number[layout.name, part]
+        match part.rstrip("0123456789"):
+            case "pool":
+                return f"words(state, {number}, {layout.width})"
+            case "floats":
+                return f"floats(state, {number}, {layout.width})"
+            case "meta":
+                return f"numbers(state, {number})"
+            case "live":
+                return f"flags(state, {number})"
+            case "links":
+                return f"chains(state, {number})"
+            case _:
+                return f"hashes(state, {number})"
+
+
+def _parts(layout: Layout) -> list[str]:
+    return [*layout.parts, *(f"{kind}{j}" for j in range(len(layout.slices)) for kind in ("heads", "links"))]

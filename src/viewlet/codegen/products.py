@@ -296,7 +296,6 @@ class ProductWriter:
         self.scratches.append(layout)
         name = self.names.store(layout.name)
         adder = self.adder(layout.name, layout.fields)
-        arrays = ", ".join(f"{name}_{part}" for part in layout.parts)
         self.lines.add(f"clear({name}_pool, {name}_index, {name}_meta, {name}_live, {len(keys)})")
         outer, self.loops = self.loops, []
 
@@ -304,7 +303,7 @@ class ProductWriter:
             words = self.numbers.evaluate(products[0], kind)
             key = [self.names.key_word(var) for var in keys]
             self.note_room(name)
-            self.lines.add(f"{adder}({arrays}, {', '.join([*key, *words])}, control)")
+            self.lines.add(f"{adder}({', '.join([*key, *words])}, state, control)")
 
         depth = self.lines.depth
         self.write([body], bound, [Product()], gather)

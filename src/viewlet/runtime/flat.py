@@ -48,17 +48,22 @@ class Layout:
 class FlatStore:
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
+        self.version = 0
+        """Grows whenever an array moves."""
+        capacity = _FIRST_CAPACITY if layout.arity else 1
+        self.pool: Words = np.zeros((capacity, layout.width), np.int64)
+        self.live = np.zeros(capacity, np.uint8)
+        self.meta: Words = np.zeros(META_WORDS + len(layout.slices), np.int64)
+        self.index = np.zeros(_index_size(capacity), np.uint64)
+        self.heads = [np.zeros(_index_size(capacity), np.uint64) for _ in layout.slices]
+        self.links = [np.full((capacity, 3), -1, np.int32) for _ in layout.slices]
         self.clear()
 
     def clear(self) -> None:
-        capacity = _FIRST_CAPACITY if self.layout.arity else 1
-        self.pool: Words = np.zeros((capacity, self.layout.width), np.int64)
-        self.live = np.zeros(capacity, np.uint8)
-        self.meta: Words = np.zeros(META_WORDS + len(self.layout.slices), np.int64)
+        """Empties the store; its arrays stay where they are."""
+        for array in (self.pool, self.live, self.meta, self.index, *self.heads):
+            array.fill(0)
         self.meta[FREE] = -1
-        self.index = np.zeros(_index_size(capacity), np.uint64)
-        self.heads = [np.zeros(_index_size(capacity), np.uint64) for _ in self.layout.slices]
-        self.links = [np.full((capacity, 3), -1, np.int32) for _ in self.layout.slices]
         if not self.layout.arity:
             self.live[0] = 1
             self.meta[SIZE] = self.meta[ALIVE] = 1
@@ -66,17 +71,15 @@ class FlatStore:
     def __len__(self) -> int:
         return int(self.meta[ALIVE])
 
-    def arrays(self) -> tuple[Any, ...]:
-        """The arguments generated code takes for this store, in order."""
-        pairs = tuple(array for pair in zip(self.heads, self.links, strict=True) for array in pair)
-        own: dict[str, Any] = {
-            "pool": self.pool,
-            "floats": self.pool.view(np.float64),
-            "index": self.index,
-            "meta": self.meta,
-            "live": self.live,
-        }
-        return (*(own[part] for part in self.layout.parts), *pairs)
+    def array(self, part: str) -> Any:
+        """One array by the name generated code gives it."""
+        match part.rstrip("0123456789"):
+            case "floats":
+                return self.pool.view(np.float64)
+            case "heads" | "links" as slices:
+                return getattr(self, slices)[int(part.removeprefix(slices))]
+            case _:
+                return getattr(self, part)
 
     @property
     def room(self) -> int:
@@ -88,6 +91,7 @@ class FlatStore:
             return False
         capacity = max(int(self.meta[SIZE]) + rows, self.pool.shape[0] + self.pool.shape[0] // 2)
         old = self.pool.shape[0]
+        self.version += 1
         self.pool = _grown(self.pool, capacity)
         self.live = _grown(self.live, capacity)
         self.links = [_grown(links, capacity) for links in self.links]
