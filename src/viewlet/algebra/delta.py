@@ -4,9 +4,10 @@
     Δ(Q1 * Q2) = ΔQ1 * Q2 + Q1 * ΔQ2 + ΔQ1 * ΔQ2
     Δ(x := Q)  = dom(ΔQ) * ((x := Q + ΔQ) - (x := Q))          and likewise for extrema and Exists
 
-The nested factors of one product change together: with N their product, Δ(A * N) = ΔA * N' + A * dom * (N' - N), two terms
-where the product rule would give one for every subset of them. For the insertion or deletion of one row, `single_row`
-puts assignments of the trigger's parameters in place of the change: Δ±R(t) R(x) = ±(x1 := t1) * (x2 := t2) * ...
+The nested factors of one product change together: with N their product, Δ(A * N) = ΔA * N' + A * dom * (N' - N), two
+terms where the product rule would give one for every subset of them. For the insertion or deletion of one row,
+`single_row` puts assignments of the trigger's parameters in place of the change: Δ±R(t) R(x) = ±(x1 := t1) * (x2 :=
+t2) * ...
 """
 
 from __future__ import annotations
@@ -41,7 +42,6 @@ from viewlet.algebra.nodes import (
 )
 from viewlet.algebra.scope import free_variables, outputs
 from viewlet.algebra.traverse import rebuild
-
 
 Nested = Lift | Extremum | Exists
 

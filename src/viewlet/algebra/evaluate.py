@@ -1,7 +1,8 @@
 """What an expression means: evaluation over relations held in memory, left to right.
 
-`prepare` turns an expression into a closure once; the variables bound so far decide statically how each atom is reached:
-by its whole key (a lookup), by a part of it (a slice), or by a scan. This is the semantics every rewrite has to preserve.
+`prepare` turns an expression into a closure once; the variables bound so far decide statically how each atom is
+reached: by its whole key (a lookup), by a part of it (a slice), or by a scan. This is the semantics every rewrite has
+to preserve.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     (A - B) * C  ->  A * C  +  -1 * B * C          Sum[a](R(a, b)) * S(a)  ->  R(a, b_2) * S(a)
 
-Monomials live under one Sum over the keys of the query, so a Sum inside a product dissolves once its local variables have
-names of their own. Bodies of lifts, extrema and Exists are not products of the query and stay whole.
+Monomials live under one Sum over the keys of the query, so a Sum inside a product dissolves once its local variables
+have names of their own. Bodies of lifts, extrema and Exists are not products of the query and stay whole.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Partial evaluation of scalars: constants are computed, NULLs and truth values propagate.
 
-    1 + 2 -> 3        x and TRUE -> x        NULL > 3 -> NULL        is_null(x) -> FALSE where x cannot be NULL
+1 + 2 -> 3        x and TRUE -> x        NULL > 3 -> NULL        is_null(x) -> FALSE where x cannot be NULL
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 An expression denotes a finite map from tuples (bindings of its output variables) to numbers. Joins are products, unions
 are sums, and a variable bound to the left of a factor is visible in it (sideways information passing). After "Efficient
-Incremental Data Analysis" (M. Nikolic), section 2.2; a nested aggregate is always one number in its context, so that the
-pair (count, value) of the thesis becomes an explicit `Exists` next to a `Lift`.
+Incremental Data Analysis" (M. Nikolic), section 2.2; a nested aggregate is always one number in its context, so that
+the pair (count, value) of the thesis becomes an explicit `Exists` next to a `Lift`.
 
     scalar ::= x                       Var        a variable
              | c                       Const      a typed constant
@@ -22,8 +22,8 @@ pair (count, value) of the thesis becomes an explicit `Exists` next to a `Lift`.
              | (x := min y: expr)      Extremum   binds x to the smallest (largest) y with a non-zero number, or NULL
              | Exists(expr)            Exists     1 where expr is not 0
 
-`Lift` of a bare `Value` binds any scalar, strings and NULL included. All variables of one query are distinct unless they
-mean the same thing; a variable of a `Sum` that is not among its keys is local to it.
+`Lift` of a bare `Value` binds any scalar, strings and NULL included. All variables of one query are distinct unless
+they mean the same thing; a variable of a `Sum` that is not among its keys is local to it.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     S(b, c) * ΔR(a, b) * {a < c}  ->  ΔR(a, b) * S(b, c) * {a < c}
 
 Filters come as early as they can, then lookups by a whole key, changes (they are small), nested aggregates, slices by a
-part of the key, and scans last. An equality with a computed value is turned round to find rows by it: {b = a + 1} before
-S(b, c) becomes (b := a + 1).
+part of the key, and scans last. An equality with a computed value is turned round to find rows by it: {b = a + 1}
+before S(b, c) becomes (b := a + 1).
 """
 
 from __future__ import annotations

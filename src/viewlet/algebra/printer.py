@@ -1,6 +1,6 @@
 """Expressions as text, in the notation of the papers.
 
-    Sum[custkey](orders(orderkey, custkey, total) * {total > 10.00} * total)
+Sum[custkey](orders(orderkey, custkey, total) * {total > 10.00} * total)
 """
 
 from __future__ import annotations

@@ -22,7 +22,8 @@ class OrderKey:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """The bag of rows `expr` denotes, over the variables of `columns` (and of `order`, where it sorts by what it hides).
+    """The bag of rows `expr` denotes, over the variables of `columns` (and of `order`, where it sorts by what it
+    hides).
 
     `order`, `limit` and `offset` are applied when the result is read.
     """

@@ -2,8 +2,8 @@
 
     outputs(R(a, b) * {a < c} * b) = {a, b}      inputs(...) = {c}
 
-A `Sum` shows its keys and hides the rest. A `Lift` and an `Extremum` show only their variable: what their body could bind
-must be bound already, which is how a correlated subquery sees its row (thesis, section 2.2.4).
+A `Sum` shows its keys and hides the rest. A `Lift` and an `Extremum` show only their variable: what their body could
+bind must be bound already, which is how a correlated subquery sees its row (thesis, section 2.2.4).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Simplification: expansion, unification and partial evaluation, repeated inside nested aggregates (thesis, section 3.2).
+"""Simplification: expansion, unification and partial evaluation, repeated inside nested aggregates (thesis, section
+3.2).
 
-    Sum[a, b]((a := x) * R(a) * S(b) + R(a) * (a := x) * S(b) + (a := x) * S(b))
-      ->  2 * (a := x) * R(x) * S(b) + (a := x) * S(b)
+Sum[a, b]((a := x) * R(a) * S(b) + R(a) * (a := x) * S(b) + (a := x) * S(b))
+  ->  2 * (a := x) * R(x) * S(b) + (a := x) * S(b)
 """
 
 from __future__ import annotations
@@ -59,7 +60,9 @@ def _simplify_monomial(monomial: Monomial, keep: Vars, names: Names, given: Vars
         factors = unify(factors, keep, given)
         if factors is None:
             return []
-        nested = tuple(_simplify_nested(factor, factors[:i] + factors[i + 1 :], names, given) for i, factor in enumerate(factors))
+        nested = tuple(
+            _simplify_nested(factor, factors[:i] + factors[i + 1 :], names, given) for i, factor in enumerate(factors)
+        )
         if nested == factors:
             return [Monomial(monomial.coefficient, factors)]
         again = [

@@ -138,7 +138,10 @@ class CompiledEngine:
     def _arguments(self, function: Function) -> tuple[Any, ...]:
         version = (self._filled, *(store.version for store in self.stores.values()))
         if version != self._bundled:
-            self._state, self._bundled = bundle([self._array(store, part) for store, part in self.module.arrays]), version
+            self._state, self._bundled = (
+                bundle([self._array(store, part) for store, part in self.module.arrays]),
+                version,
+            )
         return self._state, self._control
 
     def _array(self, store: str, part: str) -> Any:

@@ -387,8 +387,11 @@ class _Arrays:
     def opening(self, text: str) -> str:
         """The lines that make the arrays a function body mentions."""
         found = set(re.findall(r"\w+", text))
-        made = [(f"{self._names.store(name)}_{part}", self._code(layout, part))
-                for name, layout in self._layouts.items() for part in _parts(layout)]
+        made = [
+            (f"{self._names.store(name)}_{part}", self._code(layout, part))
+            for name, layout in self._layouts.items()
+            for part in _parts(layout)
+        ]
         made += [(name, f"numbers(state, {self._number[store, name]})") for store, name in self.order if not store]
         return "".join(f"    {name} = {code}\n" for name, code in made if name in found)
 

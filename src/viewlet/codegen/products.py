@@ -97,9 +97,7 @@ class ProductWriter:
                 parts = [[self._value(value) for value in row] for row in values]
                 done([product.times(*own) for product, own in zip(products, parts, strict=True)], now)
                 return
-            self.write(
-                [chain[i] for chain in chains], now, products, lambda found, after: step(i + 1, after, found)
-            )
+            self.write([chain[i] for chain in chains], now, products, lambda found, after: step(i + 1, after, found))
 
         step(0, bound, numbers)
 
@@ -107,7 +105,11 @@ class ProductWriter:
         assert isinstance(expr, Value)
         scalar = expr.scalar
         if isinstance(scalar, Const) and isinstance(scalar.value, int):
-            return Part("count", (str(scalar.value),)) if abs(scalar.value) < 1 << 31 else Part("int", (str(scalar.value),))
+            return (
+                Part("count", (str(scalar.value),))
+                if abs(scalar.value) < 1 << 31
+                else Part("int", (str(scalar.value),))
+            )
         if isinstance(scalar, Var) and scalar.name == ":multiplicity":
             return Part("count", (self.names.of(scalar),))
         word = self.scalars.word(scalar)
@@ -163,9 +165,7 @@ class ProductWriter:
         self.lines.add(f"{slot} = find({name}_pool, {name}_index, {tuple_code(key)})")
         return slot
 
-    def _loop(
-        self, atoms: list[View], layout: Layout, bound: Bound, numbers: list[Product], done: Done
-    ) -> None:
+    def _loop(self, atoms: list[View], layout: Layout, bound: Bound, numbers: list[Product], done: Done) -> None:
         atom, name = atoms[0], self.names.store(atoms[0].name)
         positions = tuple(i for i, arg in enumerate(atom.args) if arg in bound)
         slot, depth = self.lines.fresh("s"), self.lines.depth
@@ -255,9 +255,7 @@ class ProductWriter:
         self.lines.close_to(depth)
         parts = [Part(kind, words) for kind, words in zip(kinds, sums, strict=True)]
         words = tuple(word for part in parts for word in part.code)
-        self._if(
-            nonzero(words), lambda: done([n.times(part) for n, part in zip(numbers, parts, strict=True)], bound)
-        )
+        self._if(nonzero(words), lambda: done([n.times(part) for n, part in zip(numbers, parts, strict=True)], bound))
 
     def _sum_of(self, body: Expr, bound: Bound) -> tuple[tuple[str, ...], str]:
         kind = self.kind_of(body)

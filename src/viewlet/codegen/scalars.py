@@ -1,9 +1,9 @@
 """Scalars as Python expressions over words.
 
 Each scalar becomes the code of its value, valid where it is not NULL, and the code of the condition under which it is
-not NULL. Booleans become two conditions, is-true and is-false, so that three-valued logic needs no third value. Anything
-that depends on one string column alone is looked up in a table indexed by the string's code, filled once per distinct
-string.
+not NULL. Booleans become two conditions, is-true and is-false, so that three-valued logic needs no third value.
+Anything that depends on one string column alone is looked up in a table indexed by the string's code, filled once per
+distinct string.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from viewlet.types import Kind, SqlType
 NEVER, ALWAYS = "False", "True"
 
 
-class NotCompilable(Exception):
+class NotCompilable(Exception):  # noqa: N818 - not an error: the interpreter takes over
     """Generated code cannot express this; the interpreter can."""
 
 
@@ -84,7 +84,7 @@ class ScalarWriter:
         match scalar:
             case Const(value, _):
                 return ALWAYS if value is wanted else NEVER
-            case Var(_, type):
+            case Var():
                 return f"({self._name_of(scalar)} == {int(wanted)})"
             case Call("and" | "or" as op, args, _):
                 parts = [self._logic(arg, wanted) for arg in args]
@@ -104,7 +104,9 @@ class ScalarWriter:
                 return self._membership(needle, choices, wanted)
             case Call("is_not_distinct", (left, right), _):
                 a, b = self.word(left), self.word(right)
-                same = either(both(a.present, b.present, f"({a.code} == {b.code})"), both(_not(a.present), _not(b.present)))
+                same = either(
+                    both(a.present, b.present, f"({a.code} == {b.code})"), both(_not(a.present), _not(b.present))
+                )
                 return same if wanted else _not(same)
             case Call("case", args, _):
                 return self._case(args, lambda arg: self._logic(arg, wanted))
@@ -196,7 +198,9 @@ class ScalarWriter:
         if var.type.kind is not Kind.VARCHAR or scalar.type.is_float:
             return None
         name, number = self._name_of(var), self._tables.lookup(scalar, var)
-        code = f"lookup{number}[{name} + 1 if {name} >= 0 else 0]" if var.type.nullable else f"lookup{number}[{name} + 1]"
+        code = (
+            f"lookup{number}[{name} + 1 if {name} >= 0 else 0]" if var.type.nullable else f"lookup{number}[{name} + 1]"
+        )
         return Word(code, ALWAYS if not scalar.type.nullable else f"({code} != NULL)", False)
 
 

@@ -1,4 +1,5 @@
-"""The integers: multiplicities, sums of integers, and (scaled) sums of decimals. Exact under any sequence of changes."""
+"""The integers: multiplicities, sums of integers, and (scaled) sums of decimals. Exact under any sequence of
+changes."""
 
 from __future__ import annotations
 

@@ -61,7 +61,8 @@ class FlatStore:
 
     def clear(self) -> None:
         """Empties the store; its arrays stay where they are."""
-        for array in (self.pool, self.live, self.meta, self.index, *self.heads):
+        everything: tuple[Any, ...] = (self.pool, self.live, self.meta, self.index, *self.heads)
+        for array in everything:
             array.fill(0)
         self.meta[FREE] = -1
         if not self.layout.arity:
@@ -108,8 +109,8 @@ class FlatStore:
             rebuild_heads(self.pool, self.live, self.meta, j, positions, self.heads[j], self.links[j])
 
     def nbytes(self) -> int:
-        arrays = (self.pool, self.live, self.index, *self.heads, *self.links)
-        return sum(array.nbytes for array in arrays)
+        arrays: tuple[Any, ...] = (self.pool, self.live, self.index, *self.heads, *self.links)
+        return sum(int(array.nbytes) for array in arrays)
 
     def packed_bytes(self) -> int:
         """Key and payload words of the rows alive, and nothing else."""
@@ -120,9 +121,12 @@ class FlatStore:
         floats = self.pool.view(np.float64)
         for slot in np.flatnonzero(self.live[: self.meta[SIZE]]):
             row = self.pool[slot]
-            yield tuple(int(word) for word in row[: self.layout.arity]), tuple(
-                self._number(row, floats[slot], field, kind)
-                for field, kind in zip(self.layout.fields, self.layout.kinds, strict=True)
+            yield (
+                tuple(int(word) for word in row[: self.layout.arity]),
+                tuple(
+                    self._number(row, floats[slot], field, kind)
+                    for field, kind in zip(self.layout.fields, self.layout.kinds, strict=True)
+                ),
             )
 
     def _number(self, row: Words, floats: Any, field: str, kind: str) -> Any:

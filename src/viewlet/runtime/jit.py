@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, TypeVar
 
 from viewlet.errors import MissingExtraError
@@ -15,9 +16,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 ENABLED = os.environ.get("VIEWLET_JIT", "1") != "0"
 
+numba: Any = None
 if ENABLED:
     try:
-        import numba
+        numba = import_module("numba")
     except ImportError as missing:
         raise MissingExtraError("the compiled engine needs Numba: pip install 'viewlet[compiled]'") from missing
 

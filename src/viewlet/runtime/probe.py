@@ -281,9 +281,7 @@ def rebuild_index(pool: Any, live: Any, size: Any, arity: Any, index: Any) -> No
 
 
 @entry
-def rebuild_heads(
-    pool: Any, live: Any, meta: Any, number: Any, positions: Any, heads: Any, links: Any
-) -> None:
+def rebuild_heads(pool: Any, live: Any, meta: Any, number: Any, positions: Any, heads: Any, links: Any) -> None:
     """Fills an empty slice with the rows alive."""
     for slot in range(meta[0]):
         if live[slot]:

@@ -1,7 +1,7 @@
 """Factorisation: common factors of a statement's terms are evaluated once (thesis, section 3.1.3, rule 2 backwards).
 
-    M[k] * (x := N[k] + q) * {100 < x}  -  M[k] * (x := N[k]) * {100 < x}
-      ->  M[k] * ((x := N[k] + q) - (x := N[k])) * {100 < x}
+M[k] * (x := N[k] + q) * {100 < x}  -  M[k] * (x := N[k]) * {100 < x}
+  ->  M[k] * ((x := N[k] + q) - (x := N[k])) * {100 < x}
 """
 
 from __future__ import annotations

@@ -3,10 +3,11 @@
     Sum[](ΔS(b, c) * R(a, b) * T(c, d))  ->  ΔS(b, c) * R.count[b] * T.count[c]
 
 For one product: what the change binds separates the rest into connected components, each a view of its own (query
-decomposition); a condition or value moves into a component that binds all its variables, and stays outside otherwise, its
-variables becoming keys (input variables); a value that spans components is expanded (polynomial expansion); a nested
-aggregate over the changing table stays outside with its body materialised in its place (nested aggregates). In a cyclic
-join the atoms of a cycle that the change opens stay apart, and its ears are joined among themselves (section 3.6.1).
+decomposition); a condition or value moves into a component that binds all its variables, and stays outside otherwise,
+its variables becoming keys (input variables); a value that spans components is expanded (polynomial expansion); a
+nested aggregate over the changing table stays outside with its body materialised in its place (nested aggregates). In
+a cyclic join the atoms of a cycle that the change opens stay apart, and its ears are joined among themselves (section
+3.6.1).
 """
 
 from __future__ import annotations
@@ -194,9 +195,7 @@ def _divide(factors: Sequence[Expr], given: Vars, splits: Splits, cyclic: bool) 
         outside = outside + loose
 
 
-def _assign(
-    floating: list[Expr], stored: list[Expr], outside: list[Expr], given: Vars, cyclic: bool
-) -> _Division:
+def _assign(floating: list[Expr], stored: list[Expr], outside: list[Expr], given: Vars, cyclic: bool) -> _Division:
     bound = given.union(*(outputs(factor) for factor in outside))
     pending, result = list(floating), list(outside)
     while ready := [factor for factor in pending if inputs(factor) <= bound]:

@@ -1,4 +1,4 @@
-"""Triggers for one row: the change replaced by the row's values, and loops over it gone (thesis, sections 2.3 and 3.2.3).
+"""Triggers for one row: the row's values in place of the change, and no loops over it (thesis, sections 2.3, 3.2.3).
 
     on orders: spend[custkey] += Sum[custkey](Δorders(orderkey, custkey, total) * total)
     on insert into orders values (:orderkey, :custkey, :total): spend[:custkey] += :total
@@ -85,8 +85,7 @@ def _restriction(monomials: list[Monomial], keys: tuple[Var, ...], given: Vars) 
     ]
     if not found:
         return {}
-    common = reduce(lambda left, right: dict(left.items() & right.items()), found)
-    return common
+    return reduce(lambda left, right: dict(left.items() & right.items()), found)
 
 
 def _restrict(monomial: Monomial, restriction: dict[Var, Var]) -> Monomial:

@@ -1,0 +1,142 @@
+"""What generated code does below Python: 128-bit arithmetic, bit casts, arrays from addresses. With Numba.
+
+`plain` has the same functions without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from viewlet.runtime.jit import compiled
+
+# Numba and llvmlite carry no usable type information.
+ir: Any = import_module("llvmlite.ir")
+types: Any = import_module("numba").types
+carray: Any = import_module("numba").carray
+voidptr_t: Any = import_module("numba.core.cgutils").voidptr_t
+intrinsic: Callable[[Callable[..., Any]], Any] = import_module("numba.extending").intrinsic
+
+_ENTRY = 2  # words of the state per array: its address and its length
+_I128: Any = ir.IntType(128)
+_PAIR: Any = types.UniTuple(types.int64, 2)
+
+
+def _join(builder: Any, high: Any, low: Any) -> Any:
+    top = builder.shl(builder.sext(high, _I128), ir.Constant(_I128, 64))
+    return builder.or_(top, builder.zext(low, _I128))
+
+
+def _split(context: Any, builder: Any, wide: Any) -> Any:
+    word = ir.IntType(64)
+    high = builder.trunc(builder.ashr(wide, ir.Constant(_I128, 64)), word)
+    return context.make_tuple(builder, _PAIR, (high, builder.trunc(wide, word)))
+
+
+@intrinsic
+def wide_add(typing_context: Any, high: Any, low: Any, other_high: Any, other_low: Any) -> Any:
+    """(high, low) + (other_high, other_low)."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        total = builder.add(_join(builder, args[0], args[1]), _join(builder, args[2], args[3]))
+        return _split(context, builder, total)
+
+    return _PAIR(types.int64, types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
+def wide_mul(typing_context: Any, high: Any, low: Any, factor: Any) -> Any:
+    """(high, low) * factor, modulo 2**128."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        product = builder.mul(_join(builder, args[0], args[1]), builder.sext(args[2], _I128))
+        return _split(context, builder, product)
+
+    return _PAIR(types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
+def wide_product(typing_context: Any, high: Any, low: Any, other_high: Any, other_low: Any) -> Any:
+    """(high, low) * (other_high, other_low), modulo 2**128."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        product = builder.mul(_join(builder, args[0], args[1]), _join(builder, args[2], args[3]))
+        return _split(context, builder, product)
+
+    return _PAIR(types.int64, types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
+def bits_of(typing_context: Any, number: Any) -> Any:
+    """The 64 bits of a double as an integer."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], ir.IntType(64))
+
+    return types.int64(types.float64), codegen
+
+
+@intrinsic
+def double_of(typing_context: Any, bits: Any) -> Any:
+    """The double with these 64 bits."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], ir.DoubleType())
+
+    return types.float64(types.int64), codegen
+
+
+@intrinsic
+def _pointer(typing_context: Any, address: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.inttoptr(args[0], voidptr_t)
+
+    return types.voidptr(address), codegen
+
+
+def bundle(arrays: Sequence[Any]) -> Any:
+    """The state over these arrays; valid as long as none of them moves."""
+    table = np.empty(_ENTRY * len(arrays), np.int64)
+    for i, array in enumerate(arrays):
+        table[_ENTRY * i] = array.__array_interface__["data"][0]
+        table[_ENTRY * i + 1] = array.shape[0]
+    return table
+
+
+@compiled
+def words(state: Any, i: Any, width: Any) -> Any:
+    """Array i: rows of 64-bit words."""
+    return carray(_pointer(state[_ENTRY * i]), (state[_ENTRY * i + 1], width), np.int64)
+
+
+@compiled
+def floats(state: Any, i: Any, width: Any) -> Any:
+    """Array i: rows of doubles."""
+    return carray(_pointer(state[_ENTRY * i]), (state[_ENTRY * i + 1], width), np.float64)
+
+
+@compiled
+def numbers(state: Any, i: Any) -> Any:
+    """Array i: 64-bit words."""
+    return carray(_pointer(state[_ENTRY * i]), (state[_ENTRY * i + 1],), np.int64)
+
+
+@compiled
+def hashes(state: Any, i: Any) -> Any:
+    """Array i: entries of an index."""
+    return carray(_pointer(state[_ENTRY * i]), (state[_ENTRY * i + 1],), np.uint64)
+
+
+@compiled
+def flags(state: Any, i: Any) -> Any:
+    """Array i: one byte per row."""
+    return carray(_pointer(state[_ENTRY * i]), (state[_ENTRY * i + 1],), np.uint8)
+
+
+@compiled
+def chains(state: Any, i: Any) -> Any:
+    """Array i: links of a slice."""
+    return carray(_pointer(state[_ENTRY * i]), (state[_ENTRY * i + 1], 3), np.int32)
