@@ -55,7 +55,7 @@ def main(
 
 
 def nanoseconds(record: records.Record) -> float:
-    return float(1e9 / record["tuples_per_second"])
+    return 1e9 / records.rate(record)
 
 
 def late_nanoseconds(record: records.Record) -> float:

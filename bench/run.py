@@ -197,7 +197,7 @@ def line(record: records.Record) -> str:
         return f"{head}: {record['cold_seconds']} s cold, {record.get('cached_seconds')} s cached"
     checked = {None: "", True: ", answer checked", False: ", WRONG ANSWER"}[record.get("correct")]
     part = "" if record["finished"] else f" over the first {record['tuples']} tuples"
-    return f"{head}: {record['tuples_per_second']:,.0f} tuples/s{part}{checked}"
+    return f"{head}: {records.rate(record):,.0f} tuples/s{part}{checked}"
 
 
 def publish(file: Path, plots: bool) -> None:
