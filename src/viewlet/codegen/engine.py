@@ -53,6 +53,7 @@ class CompiledEngine:
         self._control = np.zeros(4, np.int64)
         self._state: Any = None
         self._bundled: tuple[int, ...] = ()
+        self._row_by_row = _reading_what_they_assign(program)
         self._refused: dict[int, DataError] = {}
         self._empty()
 
@@ -101,17 +102,20 @@ class CompiledEngine:
             return
         run = getattr(self._code, function.name)
         given = tuple(columns[i] for i in function.columns)
-        begin, end = 0, len(multiplicity)
+        end = len(multiplicity)
         for view in function.direct:
             self.stores[view].reserve(end + 2)
         self._fill_lookups()
         self._check_strings(table, columns)
-        while begin < end:
-            begin = run(begin, end, multiplicity, *given, *self._arguments(function))
-            if begin < end:
-                self._make_room(function)
-        for refresh in self.module.refreshes.get(table, ()):
-            self._refresh(refresh)
+        step = 1 if table in self._row_by_row else max(end, 1)
+        for first in range(0, max(end, 1), step):
+            begin, last = first, min(first + step, end)
+            while begin < last:
+                begin = run(begin, last, multiplicity, *given, *self._arguments(function))
+                if begin < last:
+                    self._make_room(function)
+            for refresh in self.module.refreshes.get(table, ()):
+                self._refresh(refresh)
         if self._control[0]:
             self._control[0] = 0
             raise DataError("a sum overflows its type")
@@ -237,6 +241,17 @@ class CompiledEngine:
             key = tuple(self.decode(word, type) for word, type in zip(words, types, strict=True))
             copy.add(key, tuple(Dyadic.of(n) if isinstance(n, float) else n for n in numbers))
         return copy
+
+
+def _reading_what_they_assign(program: Program) -> frozenset[str]:
+    """Tables whose trigger reads a view that it also assigns: each row must see what the row before made of it."""
+    found: set[str] = set()
+    for trigger in program.triggers:
+        assigned = {statement.view for statement in trigger.statements if statement.replaces}
+        updates = [u for statement in trigger.statements if not statement.replaces for u in statement.updates]
+        if any(isinstance(node, View) and node.name in assigned for u in updates for node in walk(u.expr)):
+            found.add(trigger.table)
+    return frozenset(found)
 
 
 def _refuse_unbound_extremes(program: Program) -> None:
