@@ -100,6 +100,7 @@ def measure_duckdb(source: Source, batch: int, threads: int, timeout: float) -> 
         "tuples_per_second": rate,
         "best_tuples_per_second": rate,
         "progress": [round(batch / each, 1) for each in seconds],
+        "progress_at": [round((step + 1) / len(steps), 4) for step in sorted(chosen)[: len(seconds)]],
     }
 
 

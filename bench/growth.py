@@ -9,6 +9,7 @@ are at their largest. Constant-time triggers stay level, but for the caches of t
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from statistics import harmonic_mean
 from typing import Annotated
@@ -59,9 +60,11 @@ def nanoseconds(record: records.Record) -> float:
 
 
 def late_nanoseconds(record: records.Record) -> float:
-    """Per tuple in the last fifth of what was measured; chunks are equally long, so rates average harmonically."""
-    late = record["progress"][-max(1, len(record["progress"]) // 5) :]
-    return float(1e9 / harmonic_mean(late))
+    """Per tuple in the last fifth of what was measured: rates average harmonically, weighted by tuples."""
+    ends = record["progress_at"]
+    widths = [end - begin for begin, end in pairwise([0.0, *ends])]
+    late = [i for i, end in enumerate(ends) if end > 0.8 * ends[-1]]
+    return float(1e9 / harmonic_mean([record["progress"][i] for i in late], [widths[i] for i in late]))
 
 
 def write_table(file: Path, measured: list[records.Record]) -> Path:

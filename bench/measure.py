@@ -141,6 +141,8 @@ def run_stream(engine: Any, steps: Iterator[Step], source: Source, columns: Colu
             if now > deadline:
                 break
     run.seconds = now - started
+    if not run.progress or run.progress[-1][0] < run.tuples:
+        run.progress.append((run.tuples, run.seconds))
     return run
 
 
@@ -155,6 +157,7 @@ def summary(runs: list[Run], stream: int) -> dict[str, Any]:
         "best_tuples_per_second": round(best.rate, 1),
         "runs": [round(run.rate, 1) for run in runs],
         "progress": best.chunk_rates(),
+        "progress_at": [round(tuples / stream, 4) for tuples, _ in best.progress],
     }
 
 

@@ -69,22 +69,12 @@ def batch_sizes(results: Results) -> Any:
 
 def progress(results: Results) -> Any:
     """Throughput in each twentieth of the stream."""
-    records = {query: better(results, query) for query in results.queries}
-    curves = {
-        query: [
-            (100 * (i + 1) / 20 * record["tuples"] / record["stream_tuples"], number)
-            for i, number in enumerate(record["progress"])
-        ]
-        for query, record in records.items()
-        if record and len(record["progress"]) > 1
-    }
-    if not curves:
+    chosen = {query: better(results, query) or measured(results, query) for query in results.queries}
+    known = {query: record for query, record in chosen.items() if record and len(record["progress"]) > 1}
+    if not known:
         return None
-    return _small_multiples(
-        {query: [y for _, y in points] for query, points in curves.items()},
-        {query: [x for x, _ in points] for query, points in curves.items()},
-        "% of the stream",
-    )
+    places = {query: [100 * share for share in record["progress_at"]] for query, record in known.items()}
+    return _small_multiples({query: record["progress"] for query, record in known.items()}, places, "% of the stream")
 
 
 def _small_multiples(curves: dict[str, list[float]], places: Any, label: str, xscale: str = "linear") -> Any:
