@@ -64,7 +64,8 @@ def late_nanoseconds(record: records.Record) -> float:
     ends = record["progress_at"]
     widths = [end - begin for begin, end in pairwise([0.0, *ends])]
     late = [i for i, end in enumerate(ends) if end > 0.8 * ends[-1]]
-    return float(1e9 / harmonic_mean([record["progress"][i] for i in late], [widths[i] for i in late]))
+    triggers = float(1e9 / harmonic_mean([record["progress"][i] for i in late], [widths[i] for i in late]))
+    return triggers + nanoseconds(record) - 1e9 / float(record["tuples_per_second"])  # the share of reading, if any
 
 
 def write_table(file: Path, measured: list[records.Record]) -> Path:
