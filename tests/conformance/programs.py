@@ -28,6 +28,7 @@ _SQL = {
     "extremes": "SELECT b, MIN(a) AS low, MAX(a) AS high FROM r GROUP BY b",
     "without_duplicates": "SELECT DISTINCT b FROM r UNION SELECT c FROM s",
     "outer_joined": "SELECT r.a, s.c FROM r LEFT JOIN s ON r.b = s.b",
+    "assigned_and_read": "SELECT x.b FROM r x, (SELECT s.c FROM r y LEFT JOIN s ON s.b <> y.b GROUP BY s.c) z",
     "streamed": "SELECT r.b, SUM(u.v) AS total FROM u JOIN r ON u.a = r.a GROUP BY r.b",
 }
 QUERIES = tuple(NamedQuery(name, sql) for name, sql in _SQL.items())
