@@ -21,7 +21,7 @@ from viewlet.algebra.scope import outputs
 from viewlet.algebra.traverse import walk
 from viewlet.codegen.module import Function, Module, write_module
 from viewlet.codegen.scalars import NotCompilable
-from viewlet.errors import DataError
+from viewlet.errors import DataError, InternalError
 from viewlet.rings import Dyadic
 from viewlet.runtime.arithmetic import NULL
 from viewlet.runtime.dictionary import StringDictionary
@@ -281,7 +281,13 @@ def load_source(source: str) -> ModuleType:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException as error:
+        del sys.modules[name]
+        if isinstance(error, SyntaxError):
+            raise InternalError(f"generated code is not Python: {error}") from error
+        raise
     return module
 
 

@@ -31,9 +31,9 @@ from viewlet.algebra.traverse import all_variables, walk
 from viewlet.codegen.lines import Lines
 from viewlet.codegen.names import Identifiers
 from viewlet.codegen.numbers import Product
-from viewlet.codegen.products import Bound, ProductWriter, tuple_code
+from viewlet.codegen.products import Bound, ProductWriter
 from viewlet.codegen.scalars import NotCompilable, Tables
-from viewlet.runtime.flat import WIDTHS, Layout
+from viewlet.runtime.flat import Layout
 from viewlet.triggers.program import COUNT_FIELD, Program, Statement, Update, ViewDefinition
 from viewlet.triggers.single import RowTrigger, row_trigger
 from viewlet.types import Table
@@ -46,7 +46,7 @@ import numpy as np
 
 from viewlet.runtime.arithmetic import NULL, dd_add, dd_mul, dd_of_int, dd_of_wide, month_of, year_of
 from viewlet.runtime.jit import compiled, entry
-from viewlet.runtime.probe import clear, find, find_head, insert, link, remove, unlink
+from viewlet.runtime.probe import clear, enter, find, find_head, leave
 from viewlet.runtime.state import chains, flags, floats, hashes, numbers, words
 from viewlet.runtime.wide import LIMIT_HIGH, bits_of, double_of, wide_add, wide_mul, wide_product
 
@@ -89,7 +89,6 @@ class _ModuleWriter:
     lookups: Tables = field(default_factory=Tables)
     names: Identifiers = field(default_factory=Identifiers)
     slices: dict[str, list[tuple[int, ...]]] = field(default_factory=dict)
-    adders: dict[tuple[str, tuple[str, ...]], str] = field(default_factory=dict)
     scratches: list[Layout] = field(default_factory=list)
     functions: list[tuple[str, str]] = field(default_factory=list)
     temporaries: Lines = field(default_factory=Lines)
@@ -114,7 +113,7 @@ class _ModuleWriter:
     def _assemble(self, bodies: list[tuple[str, RowTrigger | Statement, _Body]], layouts: dict[str, Layout]) -> Module:
         arrays = _Arrays(layouts, self.names, len(self.lookups.lookups))
         parts = [HEADER.format(name=self.program.name)]
-        parts += [self._adder(view, fields, layouts[view], arrays) for view, fields in self.adders]
+        parts.append(arrays.constants())
         parts += [head + arrays.opening(text) + text for head, text in self.functions]
         triggers: dict[str, Function] = {}
         functions: dict[str, Function] = {}
@@ -209,7 +208,6 @@ class _ModuleWriter:
         writer = ProductWriter(lines, layouts, self.names, self.lookups)
         writer.slices = self.slices
         writer.scratches = self.scratches
-        writer.adder = self._adder_name
         return writer
 
     def _statement(self, writer: ProductWriter, statement: Statement, group: list[Update], given: Bound) -> None:
@@ -219,79 +217,13 @@ class _ModuleWriter:
             args = ", ".join(arg.name for arg in statement.args)
             lines.add(f"# {statement.view}[{args}].{update.field} {op} {show(update.expr)}"[:400])
         layout = writer.layouts[statement.view]
-        fields = tuple(update.field for update in group)
-        adder = self._adder_name(statement.view, fields)
+        fields = [update.field for update in group]
 
         def add(products: list[Product], bound: Bound) -> None:
-            words: list[str] = []
-            for update, product in zip(group, products, strict=True):
-                words += writer.numbers.evaluate(product, layout.kind(update.field))
-            keys = [self.names.key_word(arg) for arg in statement.args]
-            if keys:
-                writer.note_room(self.names.store(statement.view))
-            lines.add(f"{adder}({', '.join([*keys, *words])}, state, control)")
+            writer.add_to(layout, [self.names.key_word(arg) for arg in statement.args], fields, products)
 
         writer.write([update.expr for update in group], given, [Product() for _ in group], add)
         lines.close_to(depth)
-
-    def _adder_name(self, view: str, fields: tuple[str, ...]) -> str:
-        known = self.adders
-        if (view, fields) not in known:
-            known[view, fields] = _identifier(f"add_{view}_{len(known)}")
-        return known[view, fields]
-
-    def _adder(self, view: str, fields: tuple[str, ...], layout: Layout, arrays: _Arrays) -> str:
-        """The function that adds to some fields of one row, making or removing the row as needed."""
-        lines = Lines()
-        keys = [f"k{i}" for i in range(layout.arity)]
-        words = [f"d{i}_{w}" for i, name in enumerate(fields) for w in range(WIDTHS[layout.kind(name)])]
-        lines.add("@compiled")
-        lines.open(f"def {self.adders[view, fields]}({', '.join([*keys, *words])}, state, control)")
-        for part, code in arrays.parts_of(layout):
-            lines.add(f"{part} = {code}")
-        if layout.arity:
-            lines.add(f"key = {tuple_code(keys)}")
-            lines.add("slot = find(pool, index, key)")
-            with lines.block("if slot < 0"):
-                lines.add("slot = insert(pool, index, meta, live, key)")
-                with lines.block("if slot < 0"):
-                    lines.add("control[1] = 1")
-                    lines.add("return")
-                for j, positions in enumerate(layout.slices):
-                    lines.add(f"link(pool, heads{j}, links{j}, meta, {j}, {positions!r}, slot)")
-        else:
-            lines.add("slot = 0")
-        for i, name in enumerate(fields):
-            self._add_field(lines, layout, i, name)
-        if layout.arity:
-            exact = [
-                f"pool[slot, {layout.offset(name) + w}] == 0"
-                for name, kind in zip(layout.fields, layout.kinds, strict=True)
-                if kind != "double"
-                for w in range(WIDTHS[kind])
-            ]
-            with lines.block(f"if {' and '.join(exact)}"):
-                for j, positions in enumerate(layout.slices):
-                    lines.add(f"unlink(pool, heads{j}, links{j}, {positions!r}, slot)")
-                lines.add("remove(pool, index, meta, live, key, slot)")
-        return lines.text()
-
-    @staticmethod
-    def _add_field(lines: Lines, layout: Layout, i: int, name: str) -> None:
-        at, kind = layout.offset(name), layout.kind(name)
-        match kind:
-            case "count":
-                lines.add(f"pool[slot, {at}] += d{i}_0")
-            case "wide":
-                lines.add(f"high, low = wide_add(pool[slot, {at}], pool[slot, {at + 1}], d{i}_0, d{i}_1)")
-                lines.add(f"pool[slot, {at}] = high")
-                lines.add(f"pool[slot, {at + 1}] = low")
-                with lines.block("if high > LIMIT_HIGH or high < -LIMIT_HIGH"):
-                    lines.add("control[0] = 1")
-            case _:
-                lines.add(f"first, second = dd_add(floats[slot, {at}], floats[slot, {at + 1}], d{i}_0, d{i}_1)")
-                lines.add(f"floats[slot, {at}] = first")
-                lines.add(f"floats[slot, {at + 1}] = second")
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,14 +307,15 @@ class _Arrays:
 
     def __init__(self, layouts: Mapping[str, Layout], names: Identifiers, lookups: int) -> None:
         self._layouts, self._names = layouts, names
-        order = [(layout.name, part) for layout in layouts.values() for part in _parts(layout)]
+        order = [(layout.name, part) for layout in layouts.values() for part in layout.parts]
         order += [("", name) for name in (*(f"lookup{i}" for i in range(lookups)), "strings", "ranks")]
         self.order = tuple(order)
         self._number = {array: i for i, array in enumerate(order)}
 
-    def parts_of(self, layout: Layout) -> list[tuple[str, str]]:
-        """The arrays of a store: their names and the code that makes them."""
-        return [(part, self._code(layout, part)) for part in _parts(layout)]
+    def constants(self) -> str:
+        """Where the arrays of each keyed store begin."""
+        keyed = [layout.name for layout in self._layouts.values() if layout.arity]
+        return "".join(f"{self._names.store(name)}_at = {self._number[name, 'pool']}\n" for name in keyed)
 
     def opening(self, text: str) -> str:
         """The lines that make the arrays a function body mentions."""
@@ -390,7 +323,7 @@ class _Arrays:
         made = [
             (f"{self._names.store(name)}_{part}", self._code(layout, part))
             for name, layout in self._layouts.items()
-            for part in _parts(layout)
+            for part in layout.parts
         ]
         made += [(name, f"numbers(state, {self._number[store, name]})") for store, name in self.order if not store]
         return "".join(f"    {name} = {code}\n" for name, code in made if name in found)
@@ -410,7 +343,3 @@ class _Arrays:
                 return f"chains(state, {number})"
             case _:
                 return f"hashes(state, {number})"
-
-
-def _parts(layout: Layout) -> list[str]:
-    return [*layout.parts, *(f"{kind}{j}" for j in range(len(layout.slices)) for kind in ("heads", "links"))]

@@ -33,7 +33,7 @@ from viewlet.codegen.lines import Lines
 from viewlet.codegen.names import Identifiers
 from viewlet.codegen.numbers import RANK, NumberWriter, Part, Product, nonzero
 from viewlet.codegen.scalars import ALWAYS, NEVER, NotCompilable, ScalarWriter, Tables, Word
-from viewlet.runtime.flat import Layout
+from viewlet.runtime.flat import WIDTHS, Layout
 from viewlet.runtime.probe import META_WORDS
 from viewlet.types import Kind
 
@@ -54,7 +54,6 @@ class ProductWriter:
         self.loops: list[str] = []  # how often each enclosing loop can run at most
         self.scratches: list[Layout] = []
         self.room: dict[str, list[str]] = {}  # store -> rows each place can add to it at most
-        self.adder: Callable[[str, tuple[str, ...]], str] = _no_adder
 
     def write(self, exprs: Sequence[Expr], bound: Bound, numbers: list[Product], done: Done) -> None:
         """Loops over the bindings of expressions of one shape; `done` receives their products."""
@@ -293,15 +292,11 @@ class ProductWriter:
         layout = Layout(f"scratch {len(self.scratches) + 1}", len(keys), ("number",), (kind,))
         self.scratches.append(layout)
         name = self.names.store(layout.name)
-        adder = self.adder(layout.name, layout.fields)
         self.lines.add(f"clear({name}_pool, {name}_index, {name}_meta, {name}_live, {len(keys)})")
         outer, self.loops = self.loops, []
 
         def gather(products: list[Product], now: Bound) -> None:
-            words = self.numbers.evaluate(products[0], kind)
-            key = [self.names.key_word(var) for var in keys]
-            self.note_room(name)
-            self.lines.add(f"{adder}({', '.join([*key, *words])}, state, control)")
+            self.add_to(layout, [self.names.key_word(var) for var in keys], layout.fields, products)
 
         depth = self.lines.depth
         self.write([body], bound, [Product()], gather)
@@ -316,6 +311,49 @@ class ProductWriter:
         then(slot)
         self.loops = outer
         self.lines.close_to(depth)
+
+    def add_to(self, layout: Layout, key: Sequence[str], fields: Sequence[str], products: Sequence[Product]) -> None:
+        """Adds numbers to fields of the row with this key, making or removing the row as needed."""
+        name, lines = self.names.store(layout.name), self.lines
+        words = [self.numbers.evaluate(p, layout.kind(f)) for f, p in zip(fields, products, strict=True)]
+        slot, depth = "0", lines.depth
+        if layout.arity:
+            self.note_room(name)
+            slot = lines.fresh("s")
+            lines.add(f"{slot} = enter(state, {name}_at, {layout.width}, {tuple_code(key)})")
+            lines.add(f"if {slot} < 0:")
+            lines.add("    control[1] = 1")
+            lines.open("else")
+        for field, number in zip(fields, words, strict=True):
+            self._add_field(layout, name, slot, field, number)
+        if layout.arity:
+            exact = [
+                f"{name}_pool[{slot}, {layout.offset(field) + w}] == 0"
+                for field, kind in zip(layout.fields, layout.kinds, strict=True)
+                if kind != "double"
+                for w in range(WIDTHS[kind])
+            ]
+            lines.add(f"if {' and '.join(exact)}:")
+            lines.add(f"    leave(state, {name}_at, {layout.width}, {tuple_code(key)}, {slot})")
+        lines.close_to(depth)
+
+    def _add_field(self, layout: Layout, name: str, slot: str, field: str, words: tuple[str, ...]) -> None:
+        at, lines = layout.offset(field), self.lines
+        match layout.kind(field):
+            case "count":
+                lines.add(f"{name}_pool[{slot}, {at}] += {words[0]}")
+            case "wide":
+                high, low, pool = lines.fresh("h"), lines.fresh("l"), f"{name}_pool[{slot}, "
+                lines.add(f"{high}, {low} = wide_add({pool}{at}], {pool}{at + 1}], {words[0]}, {words[1]})")
+                lines.add(f"{pool}{at}] = {high}")
+                lines.add(f"{pool}{at + 1}] = {low}")
+                lines.add(f"if {high} > LIMIT_HIGH or {high} < -LIMIT_HIGH:")
+                lines.add("    control[0] = 1")
+            case _:
+                first, second, pool = lines.fresh("f"), lines.fresh("g"), f"{name}_floats[{slot}, "
+                lines.add(f"{first}, {second} = dd_add({pool}{at}], {pool}{at + 1}], {words[0]}, {words[1]})")
+                lines.add(f"{pool}{at}] = {first}")
+                lines.add(f"{pool}{at + 1}] = {second}")
 
     def note_room(self, store: str) -> None:
         """Remembers that a row may be added here to a store, in the loops now open."""
@@ -342,10 +380,6 @@ class ProductWriter:
             self._grouped((of,), body, bound - {of}, lambda slot: compare())
         self.lines.close_to(depth)
         return Word(best, found, of.type.is_float)
-
-
-def _no_adder(view: str, fields: tuple[str, ...]) -> str:
-    raise NotImplementedError
 
 
 def null_word(word: Word) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from viewlet.runtime.probe import ALIVE, FREE, META_WORDS, SIZE, rebuild_heads, rebuild_index
+from viewlet.runtime.probe import ALIVE, FREE, META_WORDS, SIZE, SLICES, rebuild_heads, rebuild_index
 from viewlet.runtime.wide import from_words
 
 Words = npt.NDArray[np.int64]
@@ -36,9 +36,10 @@ class Layout:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The arrays of a store before its slices, as generated code names them."""
+        """The arrays of a store as generated code names them, in the order `probe.enter` relies on."""
+        slices = (f"{kind}{j}" for j in range(len(self.slices)) for kind in ("heads", "links"))
         floats = ("floats",) if "double" in self.kinds else ()
-        return ("pool", *floats, "index", "meta", "live") if self.arity else ("pool", *floats)
+        return ("pool", "index", "meta", "live", *slices, *floats) if self.arity else ("pool", *floats)
 
     @property
     def width(self) -> int:
@@ -53,7 +54,7 @@ class FlatStore:
         capacity = _FIRST_CAPACITY if layout.arity else 1
         self.pool: Words = np.zeros((capacity, layout.width), np.int64)
         self.live = np.zeros(capacity, np.uint8)
-        self.meta: Words = np.zeros(META_WORDS + len(layout.slices), np.int64)
+        self.meta: Words = np.zeros(META_WORDS + len(layout.slices) * (layout.arity + 2), np.int64)
         self.index = np.zeros(_index_size(capacity), np.uint64)
         self.heads = [np.zeros(_index_size(capacity), np.uint64) for _ in layout.slices]
         self.links = [np.full((capacity, 3), -1, np.int32) for _ in layout.slices]
@@ -65,9 +66,18 @@ class FlatStore:
         for array in everything:
             array.fill(0)
         self.meta[FREE] = -1
+        self.meta[SLICES] = len(self.layout.slices)
+        for j, positions in enumerate(self.layout.slices):
+            at = self._positions_at(j)
+            self.meta[at] = len(positions)
+            self.meta[at + 1 : at + 1 + len(positions)] = positions
         if not self.layout.arity:
             self.live[0] = 1
             self.meta[SIZE] = self.meta[ALIVE] = 1
+
+    def _positions_at(self, j: int) -> int:
+        """Where `meta` tells the positions of slice j."""
+        return META_WORDS + len(self.layout.slices) + j * (self.layout.arity + 1)
 
     def __len__(self) -> int:
         return int(self.meta[ALIVE])
@@ -104,9 +114,10 @@ class FlatStore:
         used = int(self.meta[SIZE])
         self.index = np.zeros(size, np.uint64)
         rebuild_index(self.pool, self.live, used, self.layout.arity, self.index)
-        for j, positions in enumerate(self.layout.slices):
+        for j in range(len(self.layout.slices)):
             self.heads[j] = np.zeros(size, np.uint64)
-            rebuild_heads(self.pool, self.live, self.meta, j, positions, self.heads[j], self.links[j])
+            at = self._positions_at(j)
+            rebuild_heads(self.pool, self.live, self.meta, j, at, self.heads[j], self.links[j])
 
     def nbytes(self) -> int:
         arrays: tuple[Any, ...] = (self.pool, self.live, self.index, *self.heads, *self.links)

@@ -6,7 +6,8 @@ A store is a pool of rows (key words, then payload words) with stable slots, and
   back, so that there are no tombstones and probing stays short.
 - for each slice (a part of the key): `heads`, the same structure over partial keys with the first slot of a chain, and
   `links`, the next and previous slot of each row and, at the first one, the length of the chain.
-- `meta`: slots ever used, the head of the free list, rows alive, and the length of the longest chain of each slice.
+- `meta`: slots ever used, the head of the free list, rows alive, the number of slices; then for each slice the length
+  of its longest chain; then for each slice how many positions it has and which, `arity + 1` words each.
 
 Capacity is reserved before it is used: the longest chain bounds how many rows a loop over a slice can add.
 """
@@ -18,9 +19,10 @@ from typing import Any
 import numpy as np
 
 from viewlet.runtime.jit import ENABLED, compiled, entry
+from viewlet.runtime.state import chains, flags, hashes, numbers, words
 
-SIZE, FREE, ALIVE = 0, 1, 2
-META_WORDS = 3
+SIZE, FREE, ALIVE, SLICES = 0, 1, 2, 3
+META_WORDS = 4
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _MIX2 = np.uint64(0xBF58476D1CE4E5B9)
@@ -164,14 +166,24 @@ def clear(pool: Any, index: Any, meta: Any, live: Any, arity: Any) -> None:
 
 
 @compiled
-def part_of(pool: Any, slot: Any, positions: Any) -> Any:
-    """32 bits of hash of a part of a row's key; the same as `hash_key` of that part."""
+def part_of(pool: Any, slot: Any, meta: Any, at: Any) -> Any:
+    """32 bits of hash of a part of a row's key, its positions at meta[at]; the same as `hash_key` of that part."""
     h = np.uint64(0x243F6A8885A308D3)
-    for i in range(len(positions)):
-        h = (h ^ unsigned(pool[slot, positions[i]])) * _MIX
+    for i in range(meta[at]):
+        h = (h ^ unsigned(pool[slot, meta[at + 1 + i]])) * _MIX
         h ^= h >> _SHIFT
     h *= _MIX2
     return h >> _SHIFT
+
+
+@compiled
+def same_part(pool: Any, meta: Any, at: Any, slot: Any, other: Any) -> Any:
+    """Two rows agree in the positions at meta[at]."""
+    for i in range(meta[at]):
+        position = meta[at + 1 + i]
+        if pool[slot, position] != pool[other, position]:
+            return False
+    return True
 
 
 @compiled
@@ -195,11 +207,12 @@ def find_head(pool: Any, heads: Any, positions: Any, part: Any) -> Any:
 
 
 @compiled
-def link(pool: Any, heads: Any, links: Any, meta: Any, number: Any, positions: Any, slot: Any) -> None:
+def link(pool: Any, heads: Any, links: Any, meta: Any, number: Any, at: Any, slot: Any) -> None:
     """Adds a row to the chain of its part."""
-    h = part_of(pool, slot, positions)
+    h = part_of(pool, slot, meta, at)
     mask = np.uint64(heads.shape[0] - 1)
     i = h & mask
+    length = 1
     while True:
         entry = heads[i]
         if entry == _ZERO:
@@ -207,15 +220,10 @@ def link(pool: Any, heads: Any, links: Any, meta: Any, number: Any, positions: A
             links[slot, 0] = -1
             links[slot, 1] = -1
             links[slot, 2] = 1
-            if meta[META_WORDS + number] < 1:
-                meta[META_WORDS + number] = 1
-            return
+            break
         if entry >> _SHIFT == h:
             head = np.int64(entry & _LOW) - 1
-            same = True
-            for j in range(len(positions)):
-                same = same and pool[head, positions[j]] == pool[slot, positions[j]]
-            if same:
+            if same_part(pool, meta, at, head, slot):
                 follower = links[head, 0]
                 links[slot, 0] = follower
                 links[slot, 1] = head
@@ -224,14 +232,14 @@ def link(pool: Any, heads: Any, links: Any, meta: Any, number: Any, positions: A
                     links[follower, 1] = slot
                 length = links[head, 2] + 1
                 links[head, 2] = length
-                if length > meta[META_WORDS + number]:
-                    meta[META_WORDS + number] = length
-                return
+                break
         i = (i + _ONE) & mask
+    if length > meta[META_WORDS + number]:
+        meta[META_WORDS + number] = length
 
 
 @compiled
-def head_of(pool: Any, heads: Any, positions: Any, h: Any, slot: Any) -> Any:
+def head_of(pool: Any, heads: Any, meta: Any, at: Any, h: Any, slot: Any) -> Any:
     """The first row of the chain a row is in."""
     mask = np.uint64(heads.shape[0] - 1)
     i = h & mask
@@ -239,24 +247,21 @@ def head_of(pool: Any, heads: Any, positions: Any, h: Any, slot: Any) -> Any:
         entry = heads[i]
         if entry >> _SHIFT == h:
             head = np.int64(entry & _LOW) - 1
-            same = True
-            for j in range(len(positions)):
-                same = same and pool[head, positions[j]] == pool[slot, positions[j]]
-            if same:
+            if same_part(pool, meta, at, head, slot):
                 return head
         i = (i + _ONE) & mask
 
 
 @compiled
-def unlink(pool: Any, heads: Any, links: Any, positions: Any, slot: Any) -> None:
+def unlink(pool: Any, heads: Any, links: Any, meta: Any, at: Any, slot: Any) -> None:
     """Takes a row out of the chain of its part."""
     follower, leader = links[slot, 0], links[slot, 1]
-    h = part_of(pool, slot, positions)
+    h = part_of(pool, slot, meta, at)
     if leader >= 0:
         links[leader, 0] = follower
         if follower >= 0:
             links[follower, 1] = leader
-        links[head_of(pool, heads, positions, h, slot), 2] -= 1
+        links[head_of(pool, heads, meta, at, h, slot), 2] -= 1
         return
     i = position_of(heads, h, slot)
     if follower >= 0:
@@ -265,6 +270,34 @@ def unlink(pool: Any, heads: Any, links: Any, positions: Any, slot: Any) -> None
         links[follower, 2] = links[slot, 2] - 1
     else:
         displace(heads, i)
+
+
+@compiled
+def enter(state: Any, first: Any, width: Any, key: Any) -> Any:
+    """The slot of a key in the store whose arrays begin at `first`, made if it is new; -1 if there is no room."""
+    pool, index = words(state, first, width), hashes(state, first + 1)
+    slot = find(pool, index, key)
+    if slot >= 0:
+        return slot
+    meta = numbers(state, first + 2)
+    slot = insert(pool, index, meta, flags(state, first + 3), key)
+    if slot >= 0:
+        at = META_WORDS + meta[3]
+        for j in range(meta[3]):
+            link(pool, hashes(state, first + 4 + 2 * j), chains(state, first + 5 + 2 * j), meta, j, at, slot)
+            at += len(key) + 1
+    return slot
+
+
+@compiled
+def leave(state: Any, first: Any, width: Any, key: Any, slot: Any) -> None:
+    """Takes a row out of a store and all its indexes."""
+    pool, meta = words(state, first, width), numbers(state, first + 2)
+    at = META_WORDS + meta[3]
+    for j in range(meta[3]):
+        unlink(pool, hashes(state, first + 4 + 2 * j), chains(state, first + 5 + 2 * j), meta, at, slot)
+        at += len(key) + 1
+    remove(pool, hashes(state, first + 1), meta, flags(state, first + 3), key, slot)
 
 
 @entry
@@ -281,8 +314,8 @@ def rebuild_index(pool: Any, live: Any, size: Any, arity: Any, index: Any) -> No
 
 
 @entry
-def rebuild_heads(pool: Any, live: Any, meta: Any, number: Any, positions: Any, heads: Any, links: Any) -> None:
+def rebuild_heads(pool: Any, live: Any, meta: Any, number: Any, at: Any, heads: Any, links: Any) -> None:
     """Fills an empty slice with the rows alive."""
     for slot in range(meta[0]):
         if live[slot]:
-            link(pool, heads, links, meta, number, positions, slot)
+            link(pool, heads, links, meta, number, at, slot)
