@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import logging
-import os
-import tempfile
 from datetime import date
 from decimal import Decimal
 from typing import Any
 
 import pytest
-
-os.environ.setdefault("VIEWLET_JIT", "0")  # compiling takes longer than these tests; before the runtime is imported
-os.environ.setdefault("VIEWLET_CACHE", os.path.join(tempfile.gettempdir(), "viewlet-generated"))
 
 import viewlet
 from viewlet import Connection, DataError, MissingExtraError, UnsupportedError
@@ -326,3 +321,19 @@ def test_no_rows_are_no_batch() -> None:
     db.insert("sales", arrow(ROWS).slice(0, 0))
     db.apply({"sales": arrow(ROWS).append_column("_multiplicity", pa.array([0, 0, 0]))})
     assert db.epoch == 0
+
+
+def test_whatever_goes_wrong_when_compiling_the_interpreter_goes_on(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def failing(*_: object) -> None:
+        raise RuntimeError("out of ideas")
+
+    monkeypatch.setattr(engines, "COMPILE_AFTER_ROWS", 2)
+    monkeypatch.setattr(engines.EngineChooser, "_build", failing)
+    db = sales("auto")
+    db.insert("sales", ROWS)
+    db.insert("sales", ROWS)
+    assert db.view("totals").rows() == [(1, Decimal("3.00"), 4), (2, Decimal("-4.50"), 2)]
+    assert db.explain("totals", "engine") == "interpreter: compiling it failed: RuntimeError: out of ideas"
+    assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING"]

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from viewlet.connection.maintained import Declaration, MaintainedView, Running
-from viewlet.errors import MissingExtraError, UnsupportedError, ViewletError
+from viewlet.errors import DataError, MissingExtraError, UnsupportedError
 from viewlet.triggers.interpreter import Interpreter
 from viewlet.triggers.program import Program
 from viewlet.triggers.store import MapStore, UndoLog
@@ -118,7 +118,7 @@ class EngineChooser:
         """The view compiled, or why it is not; whatever goes wrong, the interpreter can go on."""
         try:
             return self._compiled(declared, sources, f"there were more than {COMPILE_AFTER_ROWS:,} changed rows")
-        except ViewletError as error:
+        except (UnsupportedError, DataError) as error:
             return str(error)
         except Exception as error:
             logger.warning("view %s: compiling it failed, the interpreter goes on", declared.name, exc_info=True)
