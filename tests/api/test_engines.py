@@ -131,6 +131,12 @@ def test_views_that_auto_leaves_to_the_interpreter_say_why(monkeypatch: pytest.M
     wide = viewlet.connect()
     wide.execute("CREATE TABLE t (a DECIMAL(30,2)); CREATE MATERIALIZED VIEW v AS SELECT SUM(a) AS a FROM t")
     assert "t.a, a DECIMAL(30,2), need not fit 64 bits" in wide.explain("v", "engine")
+    risky = viewlet.connect()
+    risky.execute("CREATE TABLE t (a BIGINT); CREATE MATERIALIZED VIEW v AS SELECT a + a AS b FROM t")
+    risky.insert("t", [(1,), (2,), (3,)])
+    assert "+ giving a BIGINT that may exceed 64 bits" in risky.explain("v", "engine")
+    with pytest.raises(DataError, match="out of range"):
+        risky.insert("t", [(BIG,)])
 
 
 # -- reading ------------------------------------------------------------------------------------------------------

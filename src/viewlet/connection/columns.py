@@ -14,7 +14,7 @@ import numpy as np
 from viewlet.changes import CHANGE_TYPE, CHANGE_TYPES, MULTIPLICITY
 from viewlet.changes.columnar import ColumnarChanges
 from viewlet.changes.values import DAYS, MICROSECONDS, integer_range
-from viewlet.connection.engines import WORD_DIGITS
+from viewlet.connection.width import WORD_DIGITS
 from viewlet.runtime.arithmetic import NULL
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.types import Column, Kind, SqlType, Table

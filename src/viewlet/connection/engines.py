@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from viewlet.connection.maintained import Declaration, MaintainedView, Running
+from viewlet.connection.width import WORD_DIGITS, overflowing
 from viewlet.errors import DataError, MissingExtraError, UnsupportedError
 from viewlet.triggers.interpreter import Interpreter
 from viewlet.triggers.program import Program
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 ENGINES = ("auto", "interpreter", "compiled")
 COMPILE_AFTER_ROWS = 20_000
 """Changed rows (and rows there at its declaration) after which `auto` compiles a view."""
-WORD_DIGITS = 18
-"""Decimals of so many digits always fit the compiled engine."""
 
 logger = logging.getLogger("viewlet")
 
@@ -141,10 +140,14 @@ class EngineChooser:
 
     def _build(self, declared: Declaration, sources: Sources) -> tuple[Program, CompiledView]:
         """The compiled engine reads no base tables: its program is the one for streams, whatever the tables are."""
+        from viewlet.codegen.scalars import NotCompilable
         from viewlet.connection.compiled import CompiledView
 
         tables = {name: replace(table, kind=TableKind.STREAM) for name, table in sources.tables.items()}
         program = self.compile(declared, tables)
+        risky = overflowing(program) if self.asked == "auto" else None
+        if risky is not None:
+            raise NotCompilable(f"{risky.op} giving a {risky.type} that may exceed 64 bits")
         kept = None if sources.streams else sources.stores
         return program, CompiledView(program, tables, self.dictionary, kept)
 
