@@ -39,6 +39,8 @@ class Kind(Enum):
 
 INTEGER_BITS = {Kind.SMALLINT: 16, Kind.INTEGER: 32, Kind.BIGINT: 64}
 MAX_DECIMAL_DIGITS = 38
+WORD_DIGITS = 18
+"""Decimals of so many digits always fit a 64-bit word."""
 
 
 @dataclass(frozen=True, slots=True)

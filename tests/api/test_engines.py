@@ -131,12 +131,26 @@ def test_views_that_auto_leaves_to_the_interpreter_say_why(monkeypatch: pytest.M
     wide = viewlet.connect()
     wide.execute("CREATE TABLE t (a DECIMAL(30,2)); CREATE MATERIALIZED VIEW v AS SELECT SUM(a) AS a FROM t")
     assert "t.a, a DECIMAL(30,2), need not fit 64 bits" in wide.explain("v", "engine")
-    risky = viewlet.connect()
-    risky.execute("CREATE TABLE t (a BIGINT); CREATE MATERIALIZED VIEW v AS SELECT a + a AS b FROM t")
-    risky.insert("t", [(1,), (2,), (3,)])
-    assert "+ giving a BIGINT that may exceed 64 bits" in risky.explain("v", "engine")
-    with pytest.raises(DataError, match="out of range"):
-        risky.insert("t", [(BIG,)])
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT a + a AS b FROM t",
+        "SELECT a * a AS b FROM t",
+        "SELECT SUM(a + a) AS b FROM t",
+        "SELECT SUM(a * a * a) AS b FROM t",
+        "SELECT COUNT(*) AS b FROM t WHERE a * a > 5",
+    ],
+)
+def test_compiled_arithmetic_beyond_64_bits_is_an_error_not_a_wrap(sql: str) -> None:
+    db = viewlet.connect(engine="compiled")
+    db.execute(f"CREATE TABLE t (a BIGINT); CREATE MATERIALIZED VIEW v AS {sql}")
+    db.insert("t", [(1,), (2,)])
+    before = db.view("v").rows()
+    with pytest.raises(DataError, match="overflows"):
+        db.insert("t", [(BIG,)])
+    assert db.view("v").rows() == before
 
 
 # -- reading ------------------------------------------------------------------------------------------------------

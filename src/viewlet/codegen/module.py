@@ -44,7 +44,9 @@ _LONG_TRIGGER = 150
 HEADER = '''"""Triggers of {name}. Generated; set VIEWLET_JIT=0 to step through them."""
 import numpy as np
 
-from viewlet.runtime.arithmetic import NULL, dd_add, dd_mul, dd_of_int, dd_of_wide, month_of, year_of
+from viewlet.runtime.arithmetic import (
+    NULL, checked_add, checked_mul, dd_add, dd_mul, dd_of_int, dd_of_wide, month_of, year_of
+)
 from viewlet.runtime.jit import compiled, entry
 from viewlet.runtime.probe import clear, enter, find, find_head, leave
 from viewlet.runtime.state import chains, flags, floats, hashes, numbers, words
@@ -191,7 +193,7 @@ class _ModuleWriter:
         function = _identifier(f"on_{name}")
         arguments = "".join(self.names.of(var) + ", " for var in piece.parameters)
         signature = f"{function}({arguments}state, control)"
-        self.functions.append((f"@compiled\ndef {signature}:\n", piece.lines.text(indent=1)))
+        self.functions.append((f"@compiled\ndef {signature}:\n", piece.lines.text(indent=1) + "    return\n"))
         return signature
 
     def _refresh_body(self, statement: Statement, layouts: Mapping[str, Layout]) -> _Body:

@@ -63,12 +63,22 @@ class NumberWriter:
         values = [part for part in product.parts if part.kind != "count"]
         self._lines.add(f"{low} = {counts}")
         self._lines.add(f"{high} = {low} >> 63")
+        if len(values) > 2 or any(part.kind == "wide" for part in values[1:]):
+            self._check_reach(low, values)
         for part in values:
             if part.kind == "int":
                 self._lines.add(f"{high}, {low} = wide_mul({high}, {low}, {part.code[0]})")
             else:
                 self._lines.add(f"{high}, {low} = wide_product({high}, {low}, {part.code[0]}, {part.code[1]})")
         return high, low
+
+    def _check_reach(self, counts: str, values: list[Part]) -> None:
+        """Reports a product that would leave 128 bits, going by its size as a double."""
+        sizes = [part.code[0] if part.kind == "int" else f"{part.code[0]} * 18446744073709551616.0" for part in values]
+        size = self._lines.fresh("e")
+        self._lines.add(f"{size} = abs(float({counts}) * {' * '.join(f'({code} + 0.0)' for code in sizes)})")
+        self._lines.add(f"if {size} > 1e38:")
+        self._lines.add("    control[0] = 1")
 
     def _double(self, product: Product) -> tuple[str, str]:
         high, low = self._lines.fresh("f"), self._lines.fresh("g")

@@ -327,10 +327,11 @@ class ProductWriter:
         for field, number in zip(fields, words, strict=True):
             self._add_field(layout, name, slot, field, number)
         if layout.arity:
+            kinds = [kind for kind in layout.kinds if kind != "double"] or list(layout.kinds)
             exact = [
                 f"{name}_pool[{slot}, {layout.offset(field) + w}] == 0"
                 for field, kind in zip(layout.fields, layout.kinds, strict=True)
-                if kind != "double"
+                if kind in kinds
                 for w in range(WIDTHS[kind])
             ]
             lines.add(f"if {' and '.join(exact)}:")

@@ -136,7 +136,11 @@ class ScalarWriter:
         match op:
             case "+" | "-" | "*" if type.is_numeric or type.kind is Kind.DATE:
                 a, b = (self.word(arg) for arg in args)
-                return Word(f"({a.code} {op} {b.code})", both(a.present, b.present), type.is_float)
+                code = f"({a.code} {op} {b.code})"
+                if not type.is_float and reach(Call(op, args, type)) >= _WORD:
+                    negated = f"-({b.code})" if op == "-" else b.code
+                    code = f"checked_{'mul' if op == '*' else 'add'}({a.code}, {negated}, control)"
+                return Word(code, both(a.present, b.present), type.is_float)
             case "neg":
                 a = self.word(args[0])
                 return Word(f"(-{a.code})", a.present, type.is_float)
@@ -171,7 +175,11 @@ class ScalarWriter:
         if source.same_representation(type) and not (source.is_integer and type.kind is not Kind.BIGINT):
             return a
         if source.is_exact and type.kind is Kind.DECIMAL and type.scale >= source.scale:
-            return Word(f"({a.code} * {10 ** (type.scale - source.scale)})", a.present, False)
+            factor = 10 ** (type.scale - source.scale)
+            code = (
+                f"({a.code} * {factor})" if reach(arg) * factor < _WORD else f"checked_mul({a.code}, {factor}, control)"
+            )
+            return Word(code, a.present, False)
         if source.is_exact and type.is_float:
             return Word(f"({a.code} / {float(10**source.scale)})", a.present, True)
         if source.kind is Kind.DATE and type.kind is Kind.TIMESTAMP:
@@ -202,6 +210,33 @@ class ScalarWriter:
             f"lookup{number}[{name} + 1 if {name} >= 0 else 0]" if var.type.nullable else f"lookup{number}[{name} + 1]"
         )
         return Word(code, ALWAYS if not scalar.type.nullable else f"({code} != NULL)", False)
+
+
+_WORD = 1 << 63
+
+
+def reach(scalar: Scalar) -> int:
+    """A bound of the absolute value of an exact scalar's word, from types and constants."""
+    match scalar:
+        case Const(value, _):
+            return abs(value) if isinstance(value, int) else 0
+        case Call("+" | "-", (left, right), _):
+            return reach(left) + reach(right)
+        case Call("*", (left, right), _):
+            return reach(left) * reach(right)
+        case Call("neg", (arg,), _):
+            return reach(arg)
+        case Call("case", args, _):
+            return max(reach(arg) for arg in (*args[1::2], args[-1]))
+        case Call("cast", (arg,), type) if (
+            arg.type.is_exact and type.kind is Kind.DECIMAL and type.scale >= arg.type.scale
+        ):
+            return int(reach(arg) * 10 ** (type.scale - arg.type.scale))
+        case _:
+            kind = scalar.type.kind
+            if kind is Kind.DECIMAL:
+                return int(min(10**scalar.type.precision, _WORD))
+            return {Kind.SMALLINT: 1 << 15, Kind.INTEGER: 1 << 31, Kind.DATE: 1 << 32, Kind.BOOLEAN: 1}.get(kind, _WORD)
 
 
 _COMPARISONS = {"=": "==", "<>": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}

@@ -14,10 +14,9 @@ import numpy as np
 from viewlet.changes import CHANGE_TYPE, CHANGE_TYPES, MULTIPLICITY
 from viewlet.changes.columnar import ColumnarChanges
 from viewlet.changes.values import DAYS, MICROSECONDS, integer_range
-from viewlet.connection.width import WORD_DIGITS
 from viewlet.runtime.arithmetic import NULL
 from viewlet.runtime.dictionary import StringDictionary
-from viewlet.types import Column, Kind, SqlType, Table
+from viewlet.types import WORD_DIGITS, Column, Kind, SqlType, Table
 
 Array = Any
 _INT64 = (-(2**63), 2**63 - 1)

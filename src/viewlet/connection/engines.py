@@ -21,12 +21,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from viewlet.connection.maintained import Declaration, MaintainedView, Running
-from viewlet.connection.width import WORD_DIGITS, overflowing
 from viewlet.errors import DataError, MissingExtraError, UnsupportedError
 from viewlet.triggers.interpreter import Interpreter
 from viewlet.triggers.program import Program
 from viewlet.triggers.store import MapStore, UndoLog
-from viewlet.types import Kind, Table, TableKind
+from viewlet.types import WORD_DIGITS, Kind, Table, TableKind
 
 if TYPE_CHECKING:
     from viewlet.connection.compiled import CompiledView
@@ -140,14 +139,10 @@ class EngineChooser:
 
     def _build(self, declared: Declaration, sources: Sources) -> tuple[Program, CompiledView]:
         """The compiled engine reads no base tables: its program is the one for streams, whatever the tables are."""
-        from viewlet.codegen.scalars import NotCompilable
         from viewlet.connection.compiled import CompiledView
 
         tables = {name: replace(table, kind=TableKind.STREAM) for name, table in sources.tables.items()}
         program = self.compile(declared, tables)
-        risky = overflowing(program) if self.asked == "auto" else None
-        if risky is not None:
-            raise NotCompilable(f"{risky.op} giving a {risky.type} that may exceed 64 bits")
         kept = None if sources.streams else sources.stores
         return program, CompiledView(program, tables, self.dictionary, kept)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from viewlet.runtime.jit import compiled
+from viewlet.runtime.wide import wide_add, wide_mul
 
 NULL = -(2**63)
 """The word that stands for NULL in an integer column."""
@@ -58,6 +59,24 @@ def dd_of_wide(high: Any, low: Any) -> Any:
     if low < 0:
         unsigned_high, unsigned_low = dd_add(unsigned_high, unsigned_low, 18446744073709551616.0, 0.0)
     return dd_add(top_high * 18446744073709551616.0, top_low * 18446744073709551616.0, unsigned_high, unsigned_low)
+
+
+@compiled
+def checked_add(a: Any, b: Any, control: Any) -> Any:
+    """a + b; a sum beyond 64 bits is reported, not wrapped."""
+    high, low = wide_add(a >> 63, a, b >> 63, b)
+    if high != low >> 63:
+        control[0] = 1
+    return low
+
+
+@compiled
+def checked_mul(a: Any, b: Any, control: Any) -> Any:
+    """a * b; a product beyond 64 bits is reported, not wrapped."""
+    high, low = wide_mul(a >> 63, a, b)
+    if high != low >> 63:
+        control[0] = 1
+    return low
 
 
 @compiled

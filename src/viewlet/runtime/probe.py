@@ -24,6 +24,7 @@ from viewlet.runtime.state import chains, flags, hashes, numbers, words
 SIZE, FREE, ALIVE, SLICES = 0, 1, 2, 3
 META_WORDS = 4
 
+_SEED = np.uint64(0x243F6A8885A308D3)
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _MIX2 = np.uint64(0xBF58476D1CE4E5B9)
 _SHIFT = np.uint64(32)
@@ -35,26 +36,36 @@ _ZERO = np.uint64(0)
 if ENABLED:
 
     @compiled
-    def unsigned(word: Any) -> Any:
-        """The same 64 bits without a sign."""
-        return np.uint64(word)
+    def mix(h: Any, word: Any) -> Any:
+        """One more word in a hash."""
+        h = (h ^ np.uint64(word)) * _MIX
+        return h ^ (h >> _SHIFT)
+
+    @compiled
+    def settle(h: Any) -> Any:
+        """The 32 bits of a hash that are used."""
+        return (h * _MIX2) >> _SHIFT
 
 else:
+    _WORD = (1 << 64) - 1
 
-    def unsigned(word: Any) -> Any:
-        """The same 64 bits without a sign."""
-        return np.uint64(int(word) & 0xFFFFFFFFFFFFFFFF)
+    def mix(h: Any, word: Any) -> Any:
+        """One more word in a hash."""
+        mixed = ((int(h) ^ (int(word) & _WORD)) * int(_MIX)) & _WORD
+        return np.uint64(mixed ^ (mixed >> 32))
+
+    def settle(h: Any) -> Any:
+        """The 32 bits of a hash that are used."""
+        return np.uint64(((int(h) * int(_MIX2)) & _WORD) >> 32)
 
 
 @compiled
 def hash_key(key: Any) -> Any:
     """32 well-mixed bits of a tuple of words."""
-    h = np.uint64(0x243F6A8885A308D3)
+    h = _SEED
     for i in range(len(key)):
-        h = (h ^ unsigned(key[i])) * _MIX
-        h ^= h >> _SHIFT
-    h *= _MIX2
-    return h >> _SHIFT
+        h = mix(h, key[i])
+    return settle(h)
 
 
 @compiled
@@ -153,12 +164,10 @@ def clear(pool: Any, index: Any, meta: Any, live: Any, arity: Any) -> None:
     """Empties a store without slices in time proportional to its rows."""
     for slot in range(meta[0]):
         if live[slot]:
-            h = np.uint64(0x243F6A8885A308D3)
+            h = _SEED
             for j in range(arity):
-                h = (h ^ unsigned(pool[slot, j])) * _MIX
-                h ^= h >> _SHIFT
-            h *= _MIX2
-            displace(index, position_of(index, h >> _SHIFT, slot))
+                h = mix(h, pool[slot, j])
+            displace(index, position_of(index, settle(h), slot))
             live[slot] = 0
     meta[0] = 0
     meta[1] = -1
@@ -168,12 +177,10 @@ def clear(pool: Any, index: Any, meta: Any, live: Any, arity: Any) -> None:
 @compiled
 def part_of(pool: Any, slot: Any, meta: Any, at: Any) -> Any:
     """32 bits of hash of a part of a row's key, its positions at meta[at]; the same as `hash_key` of that part."""
-    h = np.uint64(0x243F6A8885A308D3)
+    h = _SEED
     for i in range(meta[at]):
-        h = (h ^ unsigned(pool[slot, meta[at + 1 + i]])) * _MIX
-        h ^= h >> _SHIFT
-    h *= _MIX2
-    return h >> _SHIFT
+        h = mix(h, pool[slot, meta[at + 1 + i]])
+    return settle(h)
 
 
 @compiled
@@ -305,12 +312,10 @@ def rebuild_index(pool: Any, live: Any, size: Any, arity: Any, index: Any) -> No
     """Fills an empty index with the rows alive."""
     for slot in range(size):
         if live[slot]:
-            h = np.uint64(0x243F6A8885A308D3)
+            h = _SEED
             for j in range(arity):
-                h = (h ^ unsigned(pool[slot, j])) * _MIX
-                h ^= h >> _SHIFT
-            h *= _MIX2
-            place(index, h >> _SHIFT, slot)
+                h = mix(h, pool[slot, j])
+            place(index, settle(h), slot)
 
 
 @entry
