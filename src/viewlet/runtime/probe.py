@@ -143,7 +143,7 @@ def displace(index: Any, hole: Any) -> None:
             if entry == _ZERO:
                 return
             home = (entry >> _SHIFT) & mask
-            if ((i - home) & mask) >= ((i - hole) & mask):
+            if ((i + mask + _ONE - home) & mask) >= ((i + mask + _ONE - hole) & mask):
                 break
         index[hole] = entry
         hole = i
