@@ -357,3 +357,16 @@ def test_whatever_goes_wrong_when_compiling_the_interpreter_goes_on(
     assert db.view("totals").rows() == [(1, Decimal("3.00"), 4), (2, Decimal("-4.50"), 2)]
     assert db.explain("totals", "engine") == "interpreter: compiling it failed: RuntimeError: out of ideas"
     assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING"]
+
+
+def test_the_code_of_a_view_can_be_read() -> None:
+    db = viewlet.connect()
+    db.execute(
+        "CREATE TABLE t (a BIGINT, b BIGINT); CREATE MATERIALIZED VIEW v AS SELECT a, SUM(b) AS b FROM t GROUP BY a"
+    )
+    code = db.explain("v", "code")
+    assert "def on_t(begin, end, multiplicity," in code
+    assert "# v_t[:a].count += " in code
+    compile(code, "v", "exec")
+    db.execute("CREATE MATERIALIZED VIEW w AS SELECT a % b AS rest FROM t")
+    assert db.explain("w", "code") == "no compiled form: function %"

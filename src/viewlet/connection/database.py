@@ -13,7 +13,7 @@ An error in 1 to 3 rolls everything back. After a batch, views that have become 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from viewlet.changes import Changes, describe_row, did_you_mean, rows_to_arrow
@@ -133,6 +133,17 @@ class Database:
     def compile(self, declared: Declaration) -> Program:
         """The trigger program of a view that need not be declared."""
         return self._compile(declared, self._source_schemas(declared))
+
+    def source_code(self, declared: Declaration) -> str:
+        """The triggers of a view as the compiled engine would run them."""
+        from viewlet.codegen.module import write_module
+        from viewlet.codegen.scalars import NotCompilable
+
+        tables = {name: replace(t, kind=TableKind.STREAM) for name, t in self._source_schemas(declared).items()}
+        try:
+            return write_module(self._compile(declared, tables), tables).source
+        except NotCompilable as error:
+            return f"no compiled form: {error}"
 
     def _compile(self, declared: Declaration, sources: Mapping[str, Table]) -> Program:
         from viewlet.triggers.compiler import compile_query

@@ -1,6 +1,6 @@
 """What `explain` prints: each stage a view went through, in order.
 
-sql -> algebra -> passes -> views -> triggers -> rows
+sql -> algebra -> passes -> views -> triggers -> rows -> code
 
 `cost` tells why the strategy was chosen, `engine` what runs the triggers.
 """
@@ -19,20 +19,28 @@ if TYPE_CHECKING:
     from viewlet.connection.maintained import Declaration, MaintainedView
     from viewlet.triggers.cost import ProgramCost
 
+Code = Callable[["Declaration"], str]
+
 WIDTH = 100
 SUMMARY = ("sql", "algebra", "views", "triggers", "engine")
 NOT_RUNNING = "none: the query is not declared as a view"
 
 
-def explain_view(view: MaintainedView, stage: str | None = None) -> str:
+def explain_view(view: MaintainedView, stage: str | None, code: Code) -> str:
     """One stage of a view, or without `stage` the ones that say what it is and how it is maintained."""
     running = view.running
-    return explain_query(view.declared, view.program, stage, f"{running.engine_name}: {running.reason}")
+    return explain_query(view.declared, view.program, stage, code, f"{running.engine_name}: {running.reason}")
 
 
-def explain_query(declared: Declaration, program: Program, stage: str | None = None, engine: str = NOT_RUNNING) -> str:
-    """The same for a query that is compiled but not maintained."""
-    stages: dict[str, Stage] = {**STAGES, "engine": lambda declared, program: engine}
+def explain_query(
+    declared: Declaration, program: Program, stage: str | None, code: Code, engine: str = NOT_RUNNING
+) -> str:
+    """The same for a query that is compiled but not maintained; `code` writes its triggers as source."""
+    stages: dict[str, Stage] = {
+        **STAGES,
+        "code": lambda declared, program: code(declared),
+        "engine": lambda declared, program: engine,
+    }
     if stage is None:
         head = f"view {declared.name} ({program.strategy})"
         return "\n\n".join([head, *(f"-- {name}\n{stages[name](declared, program)}" for name in SUMMARY)])

@@ -88,7 +88,7 @@ class Session:
 
     def explain(self, name: str, stage: str | None = None) -> str:
         with self.open() as database:
-            return explain_view(database.find_view(name), stage)
+            return explain_view(database.find_view(name), stage, database.source_code)
 
     def subscribe(self, name: str, callback: Callback) -> Callable[[], None]:
         """Adds a subscriber and returns how to remove it."""

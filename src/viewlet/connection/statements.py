@@ -142,8 +142,8 @@ def _explain(statement: Explain, database: Database) -> Any:
     import pyarrow as pa
 
     if isinstance(statement.target, str):
-        text = explain_view(database.find_view(statement.target), statement.stage)
+        text = explain_view(database.find_view(statement.target), statement.stage, database.source_code)
     else:
         declared = _declaration(statement.target)
-        text = explain_query(declared, database.compile(declared), statement.stage)
+        text = explain_query(declared, database.compile(declared), statement.stage, database.source_code)
     return pa.table({"explain": pa.array(text.splitlines(), pa.string())})
