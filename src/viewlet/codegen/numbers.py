@@ -121,7 +121,3 @@ class NumberWriter:
 
 def nonzero(words: tuple[str, ...]) -> str:
     return " or ".join(f"{word} != 0" for word in words)
-
-
-def as_part(words: tuple[str, ...], kind: str) -> Part:
-    return Part(kind, words)

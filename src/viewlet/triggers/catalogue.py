@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 
 from viewlet.algebra.canonical import canonical_names, canonical_text, scalar_text
 from viewlet.algebra.nodes import Expr, Rel, Scalar, Sum, Value, Var, View, mul
-from viewlet.algebra.substitute import substitute
 from viewlet.algebra.traverse import substitute_scalar, walk
 from viewlet.triggers.program import COUNT_FIELD, Field, ViewDefinition
 
@@ -96,8 +95,3 @@ class Catalogue:
             name = f"{base}_{number}"
         self._taken.add(name)
         return name
-
-
-def rename(expr: Expr, old: Sequence[Var], new: Sequence[Var]) -> Expr:
-    """Q with its key variables renamed."""
-    return substitute(expr, dict(zip(old, new, strict=True)))
