@@ -37,6 +37,7 @@ from viewlet.algebra.nodes import (
 from viewlet.algebra.scope import NONE, Vars, outputs
 from viewlet.algebra.substitute import freshen
 from viewlet.algebra.traverse import Names
+from viewlet.types import Kind, SqlType
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +102,20 @@ def _value(scalar: Scalar) -> Monomial:
         case Call("*", (left, right), type) if type.is_exact or _both_float(left, right):
             first, second = _value(left), _value(right)
             return Monomial(first.coefficient * second.coefficient, first.factors + second.factors)
+        case Call("cast", (arg,), type) if _keeps_number(arg.type, type):
+            return _value(arg)
         case Call("neg", (arg,), _):
             inner = _value(arg)
             return replace(inner, coefficient=-inner.coefficient)
         case _:
             return Monomial(1, (Value(scalar),))
+
+
+def _keeps_number(source: SqlType, target: SqlType) -> bool:
+    """A cast that neither changes how an exact value is held nor can fail."""
+    if target.kind is not Kind.DECIMAL or target.scale != source.scale:
+        return False
+    return target.precision >= (19 if source.is_integer else source.precision) and source.is_exact
 
 
 def _is_number(factor: Expr) -> bool:

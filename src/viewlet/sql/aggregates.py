@@ -96,6 +96,7 @@ class Aggregates:
         columns = list(operand.find_all(exp.Column))
         own = Scope(self.scope.fields)
         if columns and not any(own.own(column, self.context.source) for column in columns):
+            ScalarBinder(self.context, self.scope, "inside another aggregate").bind(operand)  # names that do not exist
             raise self.context.source.unsupported("an aggregate over columns of an outer query", node)
 
     def _argument(self, operand: exp.Expr | None, condition: exp.Expr | None) -> Argument:
@@ -114,9 +115,17 @@ class Aggregates:
         return self._lift("count", COUNT, *factors)
 
     def present(self, argument: Argument) -> Scalar:
-        """The number of rows where the argument is not NULL."""
-        factors = argument.factors if argument.filtered or argument.value.type.nullable else ()
-        return self.rows(*factors, *_not_null(argument.value))
+        """The number of rows where the argument is not NULL.
+
+        It is a sum of ones and zeros over the rows of the group, not a count of fewer rows, so that the engine keeps it
+        in one payload with the group's other sums.
+        """
+        value = argument.value
+        factors = argument.factors if argument.filtered or value.type.nullable else ()
+        if not value.type.nullable:
+            return self.rows(*factors)
+        there = coerce.case(coerce.is_not_null(value), coerce.constant(1, BIGINT), coerce.constant(0, BIGINT))
+        return self.rows(*factors, Value(there))
 
     def sum(self, argument: Argument, value: Scalar, type: SqlType) -> Scalar:
         return self._lift("sum", type.with_nullable(False), *argument.factors, Value(value))
