@@ -20,12 +20,20 @@ from tests.oracle.grammar.choices import RandomChoices
 from tests.oracle.grammar.values import TABLES as RANDOM_TABLES
 from tests.oracle.scenario import random_scenario
 from viewlet.changes import Changes, rows_to_arrow
+from viewlet.codegen import engine
 from viewlet.types import Table
 from workloads import finance, tpch
 from workloads.query import NamedQuery
 from workloads.streams import Batch, batches_of, mixed_batches
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
+
+
+@pytest.fixture(autouse=True)
+def read_by_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small results would be read in Python."""
+    monkeypatch.setattr(engine, "READ_BY_CODE_FROM", 0)
+
 
 SCENARIOS = range(60)
 Batches = Sequence[Mapping[str, Changes]]

@@ -15,12 +15,10 @@ import numpy as np
 
 from viewlet.algebra.evaluate import State, evaluate
 from viewlet.algebra.functions import compile_scalar
-from viewlet.algebra.nodes import Extremum, Scalar, Var, View
+from viewlet.algebra.nodes import Scalar, Var, View
 from viewlet.algebra.order import order
-from viewlet.algebra.scope import outputs
 from viewlet.algebra.traverse import walk
 from viewlet.codegen.module import Function, Module, write_module
-from viewlet.codegen.scalars import NotCompilable
 from viewlet.errors import DataError, InternalError
 from viewlet.rings import Dyadic
 from viewlet.runtime.arithmetic import NULL
@@ -33,6 +31,9 @@ from viewlet.types import Datum, Kind, Row, SqlType, Table
 
 Column = Any
 
+READ_BY_CODE_FROM = 2_000
+"""Rows in the views a result reads from which compiling the reader pays; fewer are read in Python."""
+
 
 class CompiledEngine:
     """Keeps one query fresh; tables are seen only as changes, never stored."""
@@ -43,7 +44,6 @@ class CompiledEngine:
         self.program = program
         self.tables = tables
         self.dictionary = dictionary if dictionary is not None else StringDictionary()
-        _refuse_unbound_extremes(program)
         self.module: Module = write_module(program, tables)
         self._code = load_source(self.module.source)
         self.stores = {layout.name: FlatStore(layout) for layout in self.module.layouts}
@@ -227,7 +227,54 @@ class CompiledEngine:
     # Reading
 
     def result(self) -> dict[Row, int]:
-        """The result rows with their multiplicities."""
+        """The result rows with their multiplicities: by generated code where there is much to read."""
+        function = self.module.result
+        if function is not None and sum(len(self.stores[view]) for view in function.stores) >= READ_BY_CODE_FROM:
+            rows = self._read_by_code(function)
+            if rows is not None:
+                return rows
+        return self._evaluate_result()
+
+    def _read_by_code(self, function: Function) -> dict[Row, int] | None:
+        """The result as generated code finds it; None if a number did not fit its word."""
+        self._fill_lookups()
+        types = [var.type for var in self.program.query.output]
+        capacity = max((len(self.stores[view]) for view in function.stores), default=1)
+        while True:
+            columns = [np.empty(capacity, np.float64 if type.is_float else np.int64) for type in types]
+            weights = np.empty(capacity, np.int64)
+            self._control[:] = 0
+            found = getattr(self._code, function.name)(capacity, weights, *columns, *self._arguments(function))
+            overflow, full = self._control[0], self._control[1]
+            self._control[:] = 0
+            if overflow:
+                return None
+            if full:
+                for view in (name for name in function.stores if name.startswith("scratch ")):
+                    self.stores[view].reserve(2 * self.stores[view].pool.shape[0])
+            elif found <= capacity:
+                break
+            capacity = max(capacity, found)
+        decoded = [self._decode_column(column[:found], type) for column, type in zip(columns, types, strict=True)]
+        rows: dict[Row, int] = {}
+        for row, weight in zip(
+            zip(*decoded, strict=True) if decoded else [()] * found, weights[:found].tolist(), strict=True
+        ):
+            rows[row] = rows.get(row, 0) + weight
+        return {row: weight for row, weight in rows.items() if weight}
+
+    def _decode_column(self, column: Column, type: SqlType) -> list[Datum]:
+        values = column.tolist()
+        if type.is_float:
+            return [None if value != value else value for value in values]
+        if type.kind is Kind.VARCHAR:
+            texts = self.dictionary.texts
+            return [None if value == NULL else texts[value] for value in values]
+        if type.kind is Kind.BOOLEAN:
+            return [None if value == NULL else bool(value) for value in values]
+        return [None if value == NULL else value for value in values] if type.nullable else values
+
+    def _evaluate_result(self) -> dict[Row, int]:
         wanted = {node.name for node in walk(self.program.result) if isinstance(node, View)}
         state = State({}, {}, {name: self._as_map(name) for name in wanted})
         rows = evaluate(order(self.program.result), self.program.query.output, state)
@@ -252,14 +299,6 @@ def _reading_what_they_assign(program: Program) -> frozenset[str]:
         if any(isinstance(node, View) and node.name in assigned for u in updates for node in walk(u.expr)):
             found.add(trigger.table)
     return frozenset(found)
-
-
-def _refuse_unbound_extremes(program: Program) -> None:
-    """The extreme of a sum that is always empty does not bind what it ranges over."""
-    updates = [update for t in program.triggers for statement in t.statements for update in statement.updates]
-    for node in (node for update in updates for node in walk(update.expr)):
-        if isinstance(node, Extremum) and node.of not in outputs(node.body):
-            raise NotCompilable("MIN or MAX over what is always empty")
 
 
 def _too_wide(type: SqlType) -> DataError:

@@ -25,6 +25,7 @@ from viewlet.algebra.nodes import (
     View,
     factors_of,
 )
+from viewlet.algebra.order import order
 from viewlet.algebra.printer import show
 from viewlet.algebra.scope import NONE
 from viewlet.algebra.traverse import all_variables, walk
@@ -73,6 +74,7 @@ class Module:
     layouts: tuple[Layout, ...]
     triggers: Mapping[str, Function]
     refreshes: Mapping[str, tuple[Function, ...]]
+    result: Function | None
     lookups: tuple[tuple[Scalar, Var], ...]
     strings: tuple[str, ...]
     arrays: tuple[tuple[str, str], ...]
@@ -97,7 +99,7 @@ class _ModuleWriter:
 
     def write(self) -> Module:
         layouts = {view.name: _layout(view) for view in self.program.views}
-        bodies: list[tuple[str, RowTrigger | Statement, _Body]] = []
+        bodies: list[_NamedBody] = []
         for trigger in self.program.triggers:
             rows = row_trigger(trigger, self.tables[trigger.table], None)
             _refuse_write_before_read(rows)
@@ -105,6 +107,8 @@ class _ModuleWriter:
         refreshed = {s.view: s for t in self.program.triggers for s in t.statements if s.replaces}
         for view, statement in refreshed.items():
             bodies.append((f"refresh_{view}", statement, self._refresh_body(statement, layouts)))
+        if (read := self._result_body(layouts)) is not None:
+            bodies.append(("read_result", None, read))
         final = {
             name: Layout(layout.name, layout.arity, layout.fields, layout.kinds, tuple(self.slices.get(name, ())))
             for name, layout in layouts.items()
@@ -112,7 +116,9 @@ class _ModuleWriter:
         final |= {layout.name: layout for layout in self.scratches}
         return self._assemble(bodies, final)
 
-    def _assemble(self, bodies: list[tuple[str, RowTrigger | Statement, _Body]], layouts: dict[str, Layout]) -> Module:
+    def _assemble(
+        self, bodies: list[tuple[str, RowTrigger | Statement | None, _Body]], layouts: dict[str, Layout]
+    ) -> Module:
         arrays = _Arrays(layouts, self.names, len(self.lookups.lookups))
         parts = [HEADER.format(name=self.program.name)]
         parts.append(arrays.constants())
@@ -123,12 +129,14 @@ class _ModuleWriter:
             function = Function(_identifier(name), body.columns, body.stores, body.direct)
             extra = "begin, end, multiplicity, " if isinstance(what, RowTrigger) else ""
             columns = "".join(f"column{i}, " for i in body.columns)
+            if what is None:
+                extra, columns = "capacity, weights, ", "".join(f"out{i}, " for i in body.columns)
             head = f"@entry\ndef {function.name}({extra}{columns}state, control):\n"
             parts.append(head + arrays.opening(body.text) + body.text)
             if isinstance(what, RowTrigger):
                 triggers[what.table] = function
             else:
-                functions[what.view] = function
+                functions[what.view if what is not None else "result of the query"] = function
         refreshes = {
             trigger.table: tuple(functions[s.view] for s in trigger.statements if s.replaces)
             for trigger in self.program.triggers
@@ -138,6 +146,7 @@ class _ModuleWriter:
             tuple(layouts.values()),
             triggers,
             refreshes,
+            functions.get("result of the query"),
             tuple(self.lookups.lookups),
             tuple(self.lookups.strings),
             arrays.order,
@@ -206,6 +215,41 @@ class _ModuleWriter:
         stores = (*_views_of(statement), *(layout.name for layout in self.scratches[known:]))
         return _Body(lines.text().removeprefix("def f():\n"), (), stores)
 
+    def _result_body(self, layouts: Mapping[str, Layout]) -> _Body | None:
+        """Writes the rows of the result to arrays, as far as they have room, and returns how many there are.
+
+        None where the result needs what generated code cannot express: then it is evaluated in Python.
+        """
+        lines = Lines()
+        lines.open("def f()")
+        lines.add("n = 0")
+        writer, known = self._writer(lines, layouts), len(self.scratches)
+        output = self.program.query.output
+
+        def put(products: list[Product], bound: Bound) -> None:
+            if not bound.issuperset(output):
+                raise NotCompilable("a result without rows")
+            (weight,) = writer.numbers.evaluate(products[0], "count")
+            with lines.block("if n < capacity"):
+                for i, var in enumerate(output):
+                    lines.add(f"out{i}[n] = {self.names.of(var)}")
+                lines.add(f"weights[n] = {weight}")
+            lines.add("n += 1")
+
+        expr = order(self.program.result)
+        try:
+            if writer.kind_of(expr) != "count":
+                return None
+            writer.write([expr], NONE, [Product()], put)
+        except NotCompilable:
+            del self.scratches[known:]
+            return None
+        lines.close_to(1)
+        lines.add("return n")
+        read = dict.fromkeys(node.name for node in walk(expr) if isinstance(node, View))
+        stores = (*read, *(layout.name for layout in self.scratches[known:]))
+        return _Body(lines.text().removeprefix("def f():\n"), tuple(range(len(output))), stores)
+
     def _writer(self, lines: Lines, layouts: Mapping[str, Layout]) -> ProductWriter:
         writer = ProductWriter(lines, layouts, self.names, self.lookups)
         writer.slices = self.slices
@@ -245,6 +289,10 @@ class _Body:
     columns: tuple[int, ...]
     stores: tuple[str, ...]
     direct: tuple[str, ...] = ()
+
+
+_NamedBody = tuple[str, RowTrigger | Statement | None, _Body]
+"""A function to be: its name, what it carries out (nothing for the one that reads the result), its code."""
 
 
 def fuse(updates: Sequence[Update]) -> list[list[Update]]:

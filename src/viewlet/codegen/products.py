@@ -283,6 +283,9 @@ class ProductWriter:
             total, _ = self._sum_of(body, bound)
             self._if(nonzero(total), lambda: then(bound))
             return
+        if isinstance(body, View):  # its keys are distinct already
+            self._atom([body], bound, [Product()], lambda products, now: then(now))
+            return
         fresh = tuple(sorted(outputs(body) - bound, key=lambda key: key.name))
         self._grouped(fresh, body, bound, lambda part: then(bound | frozenset(fresh)))
 
@@ -361,6 +364,8 @@ class ProductWriter:
         self.room.setdefault(store, []).append(" * ".join(f"({loop})" for loop in self.loops) or "1")
 
     def _extreme(self, which: Extreme, of: Var, body: Expr, bound: Bound) -> Word:
+        if of not in outputs(body):  # nothing is ever found
+            return Word("0.0" if of.type.is_float else "0", NEVER, of.type.is_float)
         best, found = self.lines.fresh("m"), self.lines.fresh("b")
         self.lines.add(f"{best} = {'0.0' if of.type.is_float else 'NULL'}")
         self.lines.add(f"{found} = False")
