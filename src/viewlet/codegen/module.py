@@ -39,7 +39,7 @@ from viewlet.triggers.program import COUNT_FIELD, Program, Statement, Update, Vi
 from viewlet.triggers.single import RowTrigger, row_trigger
 from viewlet.types import Table
 
-_LONG_TRIGGER = 150
+_LONG_TRIGGER = 700
 """Lines of statements beyond which a trigger calls them as functions."""
 
 HEADER = '''"""Triggers of {name}. Generated; set VIEWLET_JIT=0 to step through them."""
