@@ -7,12 +7,14 @@ import importlib.util
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+import viewlet.runtime
 from viewlet.algebra.evaluate import State, evaluate
 from viewlet.algebra.functions import compile_scalar
 from viewlet.algebra.nodes import Scalar, Var, View
@@ -24,7 +26,7 @@ from viewlet.rings import Dyadic
 from viewlet.runtime.arithmetic import NULL
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FlatStore
-from viewlet.runtime.state import bundle
+from viewlet.runtime.state import bundle, put
 from viewlet.triggers.program import Program
 from viewlet.triggers.store import MapStore
 from viewlet.types import Datum, Kind, Row, SqlType, Table
@@ -103,8 +105,6 @@ class CompiledEngine:
         run = getattr(self._code, function.name)
         given = tuple(columns[i] for i in function.columns)
         end = len(multiplicity)
-        for view in function.direct:
-            self.stores[view].reserve(end + 2)
         self._fill_lookups()
         self._check_strings(table, columns)
         step = 1 if table in self._row_by_row else max(end, 1)
@@ -123,14 +123,12 @@ class CompiledEngine:
     def _make_room(self, function: Function) -> None:
         """Grows the store a trigger stopped at, by what it said it needs."""
         store = self.stores[function.stores[int(self._control[3])]]
-        store.reserve(max(int(self._control[2]), store.pool.shape[0] // 2))
+        store.reserve(int(self._control[2]))
 
     def _refresh(self, function: Function) -> None:
         target = self.stores[function.stores[0]]
         while True:
-            room = target.pool.shape[0]
             target.clear()
-            target.reserve(room)
             self._control[1] = 0
             getattr(self._code, function.name)(*self._arguments(function))
             if not self._control[1]:
@@ -140,13 +138,23 @@ class CompiledEngine:
             target.reserve(2 * target.pool.shape[0])
 
     def _arguments(self, function: Function) -> tuple[Any, ...]:
-        version = (self._filled, *(store.version for store in self.stores.values()))
-        if version != self._bundled:
-            self._state, self._bundled = (
-                bundle([self._array(store, part) for store, part in self.module.arrays]),
-                version,
-            )
+        versions = (self._filled, *[store.version for store in self.stores.values()])
+        if versions != self._bundled:
+            self._bundle(versions)
         return self._state, self._control
+
+    def _bundle(self, versions: tuple[int, ...]) -> None:
+        """Tells the state where the arrays are that have moved."""
+        if self._state is None:
+            self._state = bundle([self._array(store, part) for store, part in self.module.arrays])
+        else:
+            moved = {
+                name for name, old, new in zip(("", *self.stores), self._bundled, versions, strict=True) if old != new
+            }
+            for i, (store, part) in enumerate(self.module.arrays):
+                if store in moved:
+                    put(self._state, i, self._array(store, part))
+        self._bundled = versions
 
     def _array(self, store: str, part: str) -> Any:
         if store:
@@ -307,7 +315,7 @@ def _too_wide(type: SqlType) -> DataError:
 
 def load_source(source: str) -> ModuleType:
     """The generated module, kept as a file so that Numba's cache and debuggers find it."""
-    name = "viewlet_triggers_" + hashlib.blake2b(source.encode(), digest_size=12).hexdigest()
+    name = "viewlet_triggers_" + hashlib.blake2b(source.encode(), key=runtime_digest(), digest_size=12).hexdigest()
     if name in sys.modules:
         return sys.modules[name]
     path = cache_directory() / f"{name}.py"
@@ -328,6 +336,13 @@ def load_source(source: str) -> ModuleType:
             raise InternalError(f"generated code is not Python: {error}") from error
         raise
     return module
+
+
+@cache
+def runtime_digest() -> bytes:
+    """A digest of what generated code calls: it is compiled into it, and Numba's cache does not look there."""
+    folder = Path(viewlet.runtime.__file__).parent
+    return hashlib.blake2b(b"".join(path.read_bytes() for path in sorted(folder.glob("*.py")))).digest()
 
 
 def cache_directory() -> Path:

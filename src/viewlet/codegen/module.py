@@ -35,6 +35,7 @@ from viewlet.codegen.numbers import Product
 from viewlet.codegen.products import Bound, ProductWriter
 from viewlet.codegen.scalars import NotCompilable, Tables
 from viewlet.runtime.flat import Layout
+from viewlet.runtime.probe import ROOM
 from viewlet.triggers.program import COUNT_FIELD, Program, Statement, Update, ViewDefinition
 from viewlet.triggers.single import RowTrigger, row_trigger
 from viewlet.types import Table
@@ -65,7 +66,6 @@ class Function:
     name: str
     columns: tuple[int, ...]
     stores: tuple[str, ...]
-    direct: tuple[str, ...] = ()  # stores that gain at most one row per changed row
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class _ModuleWriter:
         triggers: dict[str, Function] = {}
         functions: dict[str, Function] = {}
         for name, what, body in bodies:
-            function = Function(_identifier(name), body.columns, body.stores, body.direct)
+            function = Function(_identifier(name), body.columns, body.stores)
             extra = "begin, end, multiplicity, " if isinstance(what, RowTrigger) else ""
             columns = "".join(f"column{i}, " for i in body.columns)
             if what is None:
@@ -170,7 +170,7 @@ class _ModuleWriter:
             if room:
                 name = self.names.store(store)
                 body.add(f"need = {' + '.join(room)}")
-                with body.block(f"if {name}_pool.shape[0] - {name}_meta[0] < need"):
+                with body.block(f"if {name}_meta[{ROOM}] < need"):
                     body.add("control[2] = need")
                     body.add(f"control[3] = {i}")
                     body.add("return row")
@@ -185,8 +185,7 @@ class _ModuleWriter:
             else:
                 text += piece.lines.text(indent=2)
         text += "    return end\n"
-        direct = [piece.target for piece in pieces if set(piece.room.get(self.names.store(piece.target), ())) == {"1"}]
-        return _Body(text, tuple(used), tuple(stores), tuple(dict.fromkeys(direct)))
+        return _Body(text, tuple(used), tuple(stores))
 
     def _piece(self, statement: Statement, trigger: RowTrigger, layouts: Mapping[str, Layout]) -> _Piece:
         given = (*trigger.row, MULTIPLICITY)
@@ -288,7 +287,6 @@ class _Body:
     text: str
     columns: tuple[int, ...]
     stores: tuple[str, ...]
-    direct: tuple[str, ...] = ()
 
 
 _NamedBody = tuple[str, RowTrigger | Statement | None, _Body]

@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from viewlet.runtime.probe import ALIVE, FREE, META_WORDS, SIZE, SLICES, rebuild_heads, rebuild_index
+from viewlet.runtime.probe import ALIVE, FREE, META_WORDS, ROOM, SIZE, SLICES, rebuild
 from viewlet.runtime.wide import from_words
 
 Words = npt.NDArray[np.int64]
+Entries = npt.NDArray[np.uint64]
 WIDTHS = {"count": 1, "wide": 2, "double": 2}
-_FIRST_CAPACITY = 64
+_FIRST_CAPACITY = 4
+_DOUBLED_BELOW = 1024
+"""Rows up to which a pool doubles; a larger one grows by a quarter, for its spare rows cost more than copying does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +55,13 @@ class FlatStore:
         self.version = 0
         """Grows whenever an array moves."""
         capacity = _FIRST_CAPACITY if layout.arity else 1
+        slices = len(layout.slices)
         self.pool: Words = np.zeros((capacity, layout.width), np.int64)
         self.live = np.zeros(capacity, np.uint8)
-        self.meta: Words = np.zeros(META_WORDS + len(layout.slices) * (layout.arity + 2), np.int64)
-        self.index = np.zeros(_index_size(capacity), np.uint64)
-        self.heads = [np.zeros(_index_size(capacity), np.uint64) for _ in layout.slices]
-        self.links = [np.full((capacity, 3), -1, np.int32) for _ in layout.slices]
+        self.meta: Words = np.zeros(META_WORDS + slices * (layout.arity + 3), np.int64)
+        self.index = _empty_index(capacity if layout.arity else 0)
+        self.heads = [_empty_index(capacity) for _ in layout.slices]
+        self.links = [np.zeros((capacity, 2), np.int32) for _ in layout.slices]
         self.clear()
 
     def clear(self) -> None:
@@ -68,16 +72,17 @@ class FlatStore:
         self.meta[FREE] = -1
         self.meta[SLICES] = len(self.layout.slices)
         for j, positions in enumerate(self.layout.slices):
-            at = self._positions_at(j)
+            at = META_WORDS + 2 * len(self.layout.slices) + j * (self.layout.arity + 1)
             self.meta[at] = len(positions)
             self.meta[at + 1 : at + 1 + len(positions)] = positions
         if not self.layout.arity:
             self.live[0] = 1
             self.meta[SIZE] = self.meta[ALIVE] = 1
+        self._count_room()
 
-    def _positions_at(self, j: int) -> int:
-        """Where `meta` tells the positions of slice j."""
-        return META_WORDS + len(self.layout.slices) + j * (self.layout.arity + 1)
+    def _chains(self, j: int) -> int:
+        """How many distinct parts slice j has."""
+        return int(self.meta[META_WORDS + len(self.layout.slices) + j])
 
     def __len__(self) -> int:
         return int(self.meta[ALIVE])
@@ -92,32 +97,42 @@ class FlatStore:
             case _:
                 return getattr(self, part)
 
-    @property
-    def room(self) -> int:
-        return int(self.pool.shape[0] - self.meta[SIZE])
-
     def reserve(self, rows: int) -> bool:
         """Makes room for so many new rows; says whether the arrays moved."""
-        if not self.layout.arity or self.room >= rows:
+        if not self.layout.arity or self.meta[ROOM] >= rows:
             return False
-        capacity = max(int(self.meta[SIZE]) + rows, self.pool.shape[0] + self.pool.shape[0] // 2)
-        old = self.pool.shape[0]
-        self.version += 1
-        self.pool = _grown(self.pool, capacity)
-        self.live = _grown(self.live, capacity)
-        self.links = [_grown(links, capacity) for links in self.links]
-        if self.pool.shape[0] != old and self.index.shape[0] < _index_size(capacity):
-            self._rebuild(_index_size(capacity))
-        return True
+        version, capacity = self.version, self.pool.shape[0]
+        spare = capacity - len(self)
+        if spare < max(rows, capacity // 16):
+            spare = max(rows, spare + (capacity if capacity < _DOUBLED_BELOW else capacity // 4))
+            self._resize(len(self) + spare)
+        for j, heads in enumerate(self.heads):
+            self.heads[j] = self._roomy(heads, self._chains(j) + max(rows, spare // 4))
+        self._count_room()
+        return self.version != version
 
-    def _rebuild(self, size: int) -> None:
-        used = int(self.meta[SIZE])
-        self.index = np.zeros(size, np.uint64)
-        rebuild_index(self.pool, self.live, used, self.layout.arity, self.index)
-        for j in range(len(self.layout.slices)):
-            self.heads[j] = np.zeros(size, np.uint64)
-            at = self._positions_at(j)
-            rebuild_heads(self.pool, self.live, self.meta, j, at, self.heads[j], self.links[j])
+    def _resize(self, capacity: int) -> None:
+        """Gives every array of rows this capacity, and the index what it takes."""
+        self.version += 1
+        for array in (self.pool, self.live, *self.links):
+            _grow(array, capacity)
+        self.index = self._roomy(self.index, capacity)
+
+    def _roomy(self, index: Entries, entries: int) -> Entries:
+        """The index, or a larger one with the same entries if it could not take so many."""
+        if entries <= _entries(index.shape[0]):
+            return index
+        self.version += 1
+        larger = _empty_index(entries)
+        rebuild(index, larger)
+        return larger
+
+    def _count_room(self) -> None:
+        """Rows that may be added: each takes a slot, and may begin a chain in every slice."""
+        room = self.pool.shape[0] - len(self)
+        for j, heads in enumerate(self.heads):
+            room = min(room, _entries(heads.shape[0]) - self._chains(j))
+        self.meta[ROOM] = room
 
     def nbytes(self) -> int:
         arrays: tuple[Any, ...] = (self.pool, self.live, self.index, *self.heads, *self.links)
@@ -147,12 +162,20 @@ class FlatStore:
         return from_words(row[at], row[at + 1]) if kind == "wide" else float(floats[at] + floats[at + 1])
 
 
-def _index_size(capacity: int) -> int:
+def _index_size(entries: int) -> int:
     """The power of two that keeps an index at most three quarters full."""
-    return 1 << max(4, (capacity * 4 // 3).bit_length())
+    return 1 << (entries * 4 // 3).bit_length()
 
 
-def _grown(array: Any, capacity: int) -> Any:
-    grown = np.zeros((capacity, *array.shape[1:]), array.dtype)
-    grown[: array.shape[0]] = array
-    return grown
+def _entries(size: int) -> int:
+    """How many entries an index of this size takes."""
+    return size * 3 // 4
+
+
+def _empty_index(entries: int) -> Entries:
+    return np.zeros(_index_size(entries) if entries else 0, np.uint64)
+
+
+def _grow(array: Any, capacity: int) -> None:
+    """More rows, all zero, without a copy where the allocator can help it; views of the array are void afterwards."""
+    array.resize((capacity, *array.shape[1:]), refcheck=False)

@@ -101,9 +101,14 @@ def bundle(arrays: Sequence[Any]) -> Any:
     """The state over these arrays; valid as long as none of them moves."""
     table = np.empty(_ENTRY * len(arrays), np.int64)
     for i, array in enumerate(arrays):
-        table[_ENTRY * i] = array.__array_interface__["data"][0]
-        table[_ENTRY * i + 1] = array.shape[0]
+        put(table, i, array)
     return table
+
+
+def put(state: Any, i: int, array: Any) -> None:
+    """Makes array i of the state another one, or the same one at another place."""
+    state[_ENTRY * i] = array.ctypes.data
+    state[_ENTRY * i + 1] = array.shape[0]
 
 
 @compiled
@@ -139,4 +144,4 @@ def flags(state: Any, i: Any) -> Any:
 @compiled
 def chains(state: Any, i: Any) -> Any:
     """Array i: links of a slice."""
-    return carray(_pointer(state[_ENTRY * i]), (state[_ENTRY * i + 1], 3), np.int32)
+    return carray(_pointer(state[_ENTRY * i]), (state[_ENTRY * i + 1], 2), np.int32)

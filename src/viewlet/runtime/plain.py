@@ -57,6 +57,11 @@ def bundle(arrays: Sequence[Any]) -> Any:
     return list(arrays)
 
 
+def put(state: Any, i: int, array: Any) -> None:
+    """Makes array i of the state another one."""
+    state[i] = array
+
+
 def words(state: Any, i: int, width: int) -> Any:
     """Array i: rows of 64-bit words."""
     return state[i]

@@ -5,11 +5,13 @@ A store is a pool of rows (key words, then payload words) with stable slots, and
 - `index`: open addressing over whole keys. An entry is (32 bits of hash, slot + 1); 0 is empty. Removal shifts entries
   back, so that there are no tombstones and probing stays short.
 - for each slice (a part of the key): `heads`, the same structure over partial keys with the first slot of a chain, and
-  `links`, the next and previous slot of each row and, at the first one, the length of the chain.
-- `meta`: slots ever used, the head of the free list, rows alive, the number of slices; then for each slice the length
-  of its longest chain; then for each slice how many positions it has and which, `arity + 1` words each.
+  `links`, the next and previous slot of each row; the first one, having none before it, holds minus the chain's length.
+- `meta`: slots ever used, the head of the free list, rows alive, the number of slices, rows that may be added; then for
+  each slice the length of its longest chain; then for each slice the number of its chains; then for each slice how many
+  positions it has and which, `arity + 1` words each.
 
-Capacity is reserved before it is used: the longest chain bounds how many rows a loop over a slice can add.
+Capacity is reserved before it is used: the longest chain bounds how many rows a loop over a slice can add. A new row
+may begin a chain in every slice, and a removed one may have ended none: so removal gives no room back, `reserve` does.
 """
 
 from __future__ import annotations
@@ -21,8 +23,8 @@ import numpy as np
 from viewlet.runtime.jit import ENABLED, compiled, entry
 from viewlet.runtime.state import chains, flags, hashes, numbers, words
 
-SIZE, FREE, ALIVE, SLICES = 0, 1, 2, 3
-META_WORDS = 4
+SIZE, FREE, ALIVE, SLICES, ROOM = 0, 1, 2, 3, 4
+META_WORDS = 5
 
 _SEED = np.uint64(0x243F6A8885A308D3)
 _MIX = np.uint64(0x9E3779B97F4A7C15)
@@ -90,14 +92,14 @@ def find(pool: Any, index: Any, key: Any) -> Any:
 
 @compiled
 def insert(pool: Any, index: Any, meta: Any, live: Any, key: Any) -> Any:
-    """A new row for a key that is not there, its payload zero; -1 when the pool is full."""
+    """A new row for a key that is not there, its payload zero; -1 when there is no room."""
+    if meta[4] <= 0:
+        return -1
     slot = meta[1]
     if slot >= 0:
         meta[1] = pool[slot, 0]
     else:
         slot = meta[0]
-        if slot >= pool.shape[0]:
-            return -1
         meta[0] = slot + 1
     for j in range(pool.shape[1]):
         pool[slot, j] = 0
@@ -105,6 +107,7 @@ def insert(pool: Any, index: Any, meta: Any, live: Any, key: Any) -> Any:
         pool[slot, j] = key[j]
     live[slot] = 1
     meta[2] += 1
+    meta[4] -= 1
     place(index, hash_key(key), slot)
     return slot
 
@@ -162,16 +165,21 @@ def remove(pool: Any, index: Any, meta: Any, live: Any, key: Any, slot: Any) -> 
 @compiled
 def clear(pool: Any, index: Any, meta: Any, live: Any, arity: Any) -> None:
     """Empties a store without slices in time proportional to its rows."""
+    mask = np.uint64(index.shape[0] - 1)
     for slot in range(meta[0]):
         if live[slot]:
             h = _SEED
             for j in range(arity):
                 h = mix(h, pool[slot, j])
-            displace(index, position_of(index, settle(h), slot))
+            i = settle(h) & mask
+            while index[i] != _ZERO:
+                index[i] = _ZERO
+                i = (i + _ONE) & mask
             live[slot] = 0
     meta[0] = 0
     meta[1] = -1
     meta[2] = 0
+    meta[4] = pool.shape[0]
 
 
 @compiled
@@ -226,19 +234,19 @@ def link(pool: Any, heads: Any, links: Any, meta: Any, number: Any, at: Any, slo
             heads[i] = (h << _SHIFT) | np.uint64(slot + 1)
             links[slot, 0] = -1
             links[slot, 1] = -1
-            links[slot, 2] = 1
+            meta[META_WORDS + meta[3] + number] += 1
             break
         if entry >> _SHIFT == h:
             head = np.int64(entry & _LOW) - 1
             if same_part(pool, meta, at, head, slot):
                 follower = links[head, 0]
+                length = 1 - links[head, 1]
                 links[slot, 0] = follower
                 links[slot, 1] = head
                 links[head, 0] = slot
+                links[head, 1] = -length
                 if follower >= 0:
                     links[follower, 1] = slot
-                length = links[head, 2] + 1
-                links[head, 2] = length
                 break
         i = (i + _ONE) & mask
     if length > meta[META_WORDS + number]:
@@ -260,7 +268,7 @@ def head_of(pool: Any, heads: Any, meta: Any, at: Any, h: Any, slot: Any) -> Any
 
 
 @compiled
-def unlink(pool: Any, heads: Any, links: Any, meta: Any, at: Any, slot: Any) -> None:
+def unlink(pool: Any, heads: Any, links: Any, meta: Any, number: Any, at: Any, slot: Any) -> None:
     """Takes a row out of the chain of its part."""
     follower, leader = links[slot, 0], links[slot, 1]
     h = part_of(pool, slot, meta, at)
@@ -268,15 +276,15 @@ def unlink(pool: Any, heads: Any, links: Any, meta: Any, at: Any, slot: Any) -> 
         links[leader, 0] = follower
         if follower >= 0:
             links[follower, 1] = leader
-        links[head_of(pool, heads, meta, at, h, slot), 2] -= 1
+        links[head_of(pool, heads, meta, at, h, slot), 1] += 1
         return
     i = position_of(heads, h, slot)
     if follower >= 0:
         heads[i] = (h << _SHIFT) | np.uint64(follower + 1)
-        links[follower, 1] = -1
-        links[follower, 2] = links[slot, 2] - 1
+        links[follower, 1] = leader + 1
     else:
         displace(heads, i)
+        meta[META_WORDS + meta[3] + number] -= 1
 
 
 @compiled
@@ -289,7 +297,7 @@ def enter(state: Any, first: Any, width: Any, key: Any) -> Any:
     meta = numbers(state, first + 2)
     slot = insert(pool, index, meta, flags(state, first + 3), key)
     if slot >= 0:
-        at = META_WORDS + meta[3]
+        at = META_WORDS + 2 * meta[3]
         for j in range(meta[3]):
             link(pool, hashes(state, first + 4 + 2 * j), chains(state, first + 5 + 2 * j), meta, j, at, slot)
             at += len(key) + 1
@@ -300,27 +308,16 @@ def enter(state: Any, first: Any, width: Any, key: Any) -> Any:
 def leave(state: Any, first: Any, width: Any, key: Any, slot: Any) -> None:
     """Takes a row out of a store and all its indexes."""
     pool, meta = words(state, first, width), numbers(state, first + 2)
-    at = META_WORDS + meta[3]
+    at = META_WORDS + 2 * meta[3]
     for j in range(meta[3]):
-        unlink(pool, hashes(state, first + 4 + 2 * j), chains(state, first + 5 + 2 * j), meta, at, slot)
+        unlink(pool, hashes(state, first + 4 + 2 * j), chains(state, first + 5 + 2 * j), meta, j, at, slot)
         at += len(key) + 1
     remove(pool, hashes(state, first + 1), meta, flags(state, first + 3), key, slot)
 
 
 @entry
-def rebuild_index(pool: Any, live: Any, size: Any, arity: Any, index: Any) -> None:
-    """Fills an empty index with the rows alive."""
-    for slot in range(size):
-        if live[slot]:
-            h = _SEED
-            for j in range(arity):
-                h = mix(h, pool[slot, j])
-            place(index, settle(h), slot)
-
-
-@entry
-def rebuild_heads(pool: Any, live: Any, meta: Any, number: Any, at: Any, heads: Any, links: Any) -> None:
-    """Fills an empty slice with the rows alive."""
-    for slot in range(meta[0]):
-        if live[slot]:
-            link(pool, heads, links, meta, number, at, slot)
+def rebuild(index: Any, larger: Any) -> None:
+    """Moves the entries of an index to an empty one."""
+    for i in range(index.shape[0]):
+        if index[i] != _ZERO:
+            place(larger, index[i] >> _SHIFT, np.int64(index[i] & _LOW) - 1)

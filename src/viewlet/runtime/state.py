@@ -14,6 +14,7 @@ from viewlet.runtime.jit import ENABLED
 
 _chosen: Any = import_module("viewlet.runtime.intrinsics" if ENABLED else "viewlet.runtime.plain")
 bundle = _chosen.bundle
+put = _chosen.put
 words = _chosen.words
 floats = _chosen.floats
 numbers = _chosen.numbers
