@@ -365,7 +365,7 @@ def test_the_code_of_a_view_can_be_read() -> None:
         "CREATE TABLE t (a BIGINT, b BIGINT); CREATE MATERIALIZED VIEW v AS SELECT a, SUM(b) AS b FROM t GROUP BY a"
     )
     code = db.explain("v", "code")
-    assert "def on_t(begin, end, multiplicity," in code
+    assert "def on_t(begin, end, each_row, multiplicity," in code
     assert "# v_t[:a].count += " in code
     compile(code, "v", "exec")
     db.execute("CREATE MATERIALIZED VIEW w AS SELECT a % b AS rest FROM t")

@@ -21,6 +21,7 @@ from tests.oracle.grammar.values import TABLES as RANDOM_TABLES
 from tests.oracle.scenario import random_scenario
 from viewlet.changes import Changes, rows_to_arrow
 from viewlet.codegen import engine
+from viewlet.runtime import ordered
 from viewlet.types import Table
 from workloads import finance, tpch
 from workloads.query import NamedQuery
@@ -30,9 +31,10 @@ pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarn
 
 
 @pytest.fixture(autouse=True)
-def read_by_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small results would be read in Python."""
+def whatever_the_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small results would be read in Python, and short ranges without an ordered index."""
     monkeypatch.setattr(engine, "READ_BY_CODE_FROM", 0)
+    monkeypatch.setattr(ordered, "SHORT", 2)
 
 
 SCENARIOS = range(60)

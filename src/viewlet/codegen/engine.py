@@ -66,7 +66,7 @@ class CompiledEngine:
             columns = [self.tables[table].columns[i] for i in function.columns]
             given = (np.zeros(0, np.float64 if column.type.is_float else np.int64) for column in columns)
             run = getattr(self._code, function.name)
-            run(0, 0, np.zeros(0, np.int64), *given, *self._arguments(function))
+            run(0, 0, False, np.zeros(0, np.int64), *given, *self._arguments(function))
 
     def clear(self) -> None:
         """Back to the state over empty tables."""
@@ -97,28 +97,61 @@ class CompiledEngine:
         columns = {i: self._encode(types[i], [row[i] for row in changes]) for i in self.columns_used(table)}
         return columns, np.fromiter(changes.values(), np.int64, len(changes))
 
-    def apply_columns(self, table: str, columns: Mapping[int, Column], multiplicity: Column) -> None:
-        """Runs the triggers of one table for a change given as columns of words."""
+    def apply_columns(
+        self, table: str, columns: Mapping[int, Column], multiplicity: Column, each_row: bool = False
+    ) -> None:
+        """Runs the triggers of one table for a change given as columns of words.
+
+        Views are fresh at the end of the change, or with `each_row` after every row of it.
+        """
         function = self.module.triggers.get(table)
         if function is None:
             return
-        run = getattr(self._code, function.name)
-        given = tuple(columns[i] for i in function.columns)
-        end = len(multiplicity)
         self._fill_lookups()
         self._check_strings(table, columns)
-        step = 1 if table in self._row_by_row else max(end, 1)
-        for first in range(0, max(end, 1), step):
-            begin, last = first, min(first + step, end)
-            while begin < last:
-                begin = run(begin, last, multiplicity, *given, *self._arguments(function))
-                if begin < last:
-                    self._make_room(function)
-            for refresh in self.module.refreshes.get(table, ()):
-                self._refresh(refresh)
+        given = tuple(columns[i] for i in function.columns)
+        refreshes = self.module.refreshes.get(table, ())
+        each_row = bool(refreshes) and (each_row or table in self._row_by_row)
+        end = len(multiplicity)
+        if each_row and not all(self._is_plain(refresh) for refresh in refreshes):
+            for row in range(end):
+                self._run(function, row, row + 1, False, multiplicity, given, refreshes)
+        else:
+            self._run(function, 0, end, each_row, multiplicity, given, refreshes)
         if self._control[0]:
             self._control[0] = 0
             raise DataError("a sum overflows its type")
+
+    def _run(
+        self,
+        function: Function,
+        begin: int,
+        end: int,
+        each_row: bool,
+        multiplicity: Column,
+        given: tuple[Column, ...],
+        refreshes: Sequence[Function],
+    ) -> None:
+        """Calls a trigger until it has seen all rows: it comes back when a store has no room left."""
+        run = getattr(self._code, function.name)
+        while begin < end:
+            begin = run(begin, end, each_row, multiplicity, *given, *self._arguments(function))
+            if self._control[1]:
+                self._control[1] = 0
+                if not each_row:
+                    raise InternalError(f"{function.name} added more rows than it made room for")
+                for refresh in refreshes:
+                    self._refresh(refresh)
+            elif begin < end:
+                self._make_room(function)
+        if not each_row:
+            for refresh in refreshes:
+                self._refresh(refresh)
+
+    def _is_plain(self, refresh: Function) -> bool:
+        """The view that is assigned can be emptied by generated code."""
+        layout = self.stores[refresh.stores[0]].layout
+        return not layout.slices and not layout.ordered
 
     def _make_room(self, function: Function) -> None:
         """Grows the store a trigger stopped at, by what it said it needs."""

@@ -1,7 +1,7 @@
 """A trigger program as the source of one Python module.
 
-    def on_orders(begin, end, multiplicity, orderkey, custkey, ..., <arrays of the stores>): ...
-    def refresh_spend(<arrays of the stores>): ...
+    def on_orders(begin, end, each_row, multiplicity, column0, column1, ..., state, control): ...
+    def refresh_spend(state, control): ...
 
 Each trigger loops over the rows of a batch; the statement it carries out stands above its code as a comment. A trigger
 that might run out of room returns the row it stopped at, and is called again when there is more.
@@ -10,33 +10,28 @@ that might run out of room returns the row it stopped at, and is called again wh
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from viewlet.algebra.nodes import (
     MULTIPLICITY,
-    Add,
-    Expr,
-    Neg,
     Scalar,
-    Sum,
-    Value,
     Var,
     View,
-    factors_of,
 )
 from viewlet.algebra.order import order
 from viewlet.algebra.printer import show
 from viewlet.algebra.scope import NONE
 from viewlet.algebra.traverse import all_variables, walk
+from viewlet.codegen.fusion import Term, fuse
 from viewlet.codegen.lines import Lines
 from viewlet.codegen.names import Identifiers
 from viewlet.codegen.numbers import Product
-from viewlet.codegen.products import Bound, ProductWriter
+from viewlet.codegen.products import ARRANGE, WITHDRAW, Bound, Order, ProductWriter
 from viewlet.codegen.scalars import NotCompilable, Tables
-from viewlet.runtime.flat import Layout
+from viewlet.runtime.flat import Layout, Ordered
 from viewlet.runtime.probe import ROOM
-from viewlet.triggers.program import COUNT_FIELD, Program, Statement, Update, ViewDefinition
+from viewlet.triggers.program import COUNT_FIELD, Program, Statement, ViewDefinition
 from viewlet.triggers.single import RowTrigger, row_trigger
 from viewlet.types import Table
 
@@ -50,6 +45,9 @@ from viewlet.runtime.arithmetic import (
     NULL, checked_add, checked_mul, dd_add, dd_mul, dd_of_int, dd_of_wide, month_of, year_of
 )
 from viewlet.runtime.jit import compiled, entry
+from viewlet.runtime.ordered import (
+    arrange, double_span, following, preceding, ready, ready_for_chain, wide_span, withdraw
+)
 from viewlet.runtime.probe import clear, enter, find, find_head, leave
 from viewlet.runtime.state import chains, flags, floats, hashes, numbers, words
 from viewlet.runtime.wide import LIMIT_HIGH, bits_of, double_of, wide_add, wide_mul, wide_product
@@ -93,6 +91,8 @@ class _ModuleWriter:
     lookups: Tables = field(default_factory=Tables)
     names: Identifiers = field(default_factory=Identifiers)
     slices: dict[str, list[tuple[int, ...]]] = field(default_factory=dict)
+    orders: dict[str, list[Order]] = field(default_factory=dict)
+    watched: dict[tuple[str, int], set[str]] = field(default_factory=dict)
     scratches: list[Layout] = field(default_factory=list)
     functions: list[tuple[str, str]] = field(default_factory=list)
     temporaries: Lines = field(default_factory=Lines)
@@ -110,11 +110,17 @@ class _ModuleWriter:
         if (read := self._result_body(layouts)) is not None:
             bodies.append(("read_result", None, read))
         final = {
-            name: Layout(layout.name, layout.arity, layout.fields, layout.kinds, tuple(self.slices.get(name, ())))
+            name: replace(layout, slices=tuple(self.slices.get(name, ())), ordered=self._ordered(name))
             for name, layout in layouts.items()
         }
         final |= {layout.name: layout for layout in self.scratches}
         return self._assemble(bodies, final)
+
+    def _ordered(self, view: str) -> tuple[Ordered, ...]:
+        return tuple(
+            Ordered(positions, field, frozenset(self.watched.get((view, j), ())))
+            for j, (positions, field) in enumerate(self.orders.get(view, ()))
+        )
 
     def _assemble(
         self, bodies: list[tuple[str, RowTrigger | Statement | None, _Body]], layouts: dict[str, Layout]
@@ -122,17 +128,21 @@ class _ModuleWriter:
         arrays = _Arrays(layouts, self.names, len(self.lookups.lookups))
         parts = [HEADER.format(name=self.program.name)]
         parts.append(arrays.constants())
-        parts += [head + arrays.opening(text) + text for head, text in self.functions]
+        kept = {self.names.store(layout.name): len(layout.ordered) for layout in layouts.values()}
+        for head, text in self.functions:
+            text = _keep_orders(text, kept)
+            parts.append(head + arrays.opening(text) + text)
         triggers: dict[str, Function] = {}
         functions: dict[str, Function] = {}
         for name, what, body in bodies:
             function = Function(_identifier(name), body.columns, body.stores)
-            extra = "begin, end, multiplicity, " if isinstance(what, RowTrigger) else ""
+            extra = "begin, end, each_row, multiplicity, " if isinstance(what, RowTrigger) else ""
             columns = "".join(f"column{i}, " for i in body.columns)
             if what is None:
                 extra, columns = "capacity, weights, ", "".join(f"out{i}, " for i in body.columns)
             head = f"@entry\ndef {function.name}({extra}{columns}state, control):\n"
-            parts.append(head + arrays.opening(body.text) + body.text)
+            text = _keep_orders(body.text, kept)
+            parts.append(head + arrays.opening(text) + text)
             if isinstance(what, RowTrigger):
                 triggers[what.table] = function
             else:
@@ -166,7 +176,7 @@ class _ModuleWriter:
         body.open("def f()")
         body.open("for row in range(begin, end)")
         for i, store in enumerate(stores):
-            room = dict.fromkeys(bound for piece in pieces for bound in piece.room.get(self.names.store(store), ()))
+            room = [bound for piece in pieces for bound in piece.room.get(self.names.store(store), ())]
             if room:
                 name = self.names.store(store)
                 body.add(f"need = {' + '.join(room)}")
@@ -184,8 +194,27 @@ class _ModuleWriter:
                 text += f"        {self._as_function(f'{trigger.table}_{number}', piece)}\n"
             else:
                 text += piece.lines.text(indent=2)
-        text += "    return end\n"
+        text += self._refresh_each(trigger, layouts) + "    return end\n"
         return _Body(text, tuple(used), tuple(stores))
+
+    def _refresh_each(self, trigger: RowTrigger, layouts: Mapping[str, Layout]) -> str:
+        """Where every row is to leave the views fresh, those that are assigned are assigned after each."""
+        assigned = [layouts[s.view] for s in trigger.statements if s.replaces]
+        if not assigned:
+            return ""
+        lines = Lines()
+        lines.open("if each_row")
+        for layout in assigned:
+            name = self.names.store(layout.name)
+            if layout.arity:
+                lines.add(f"clear({name}_pool, {name}_index, {name}_meta, {name}_live, {layout.arity})")
+            else:
+                for word in range(layout.width):
+                    lines.add(f"{name}_pool[0, {word}] = 0")
+            lines.add(f"{_identifier(f'refresh_{layout.name}')}(state, control)")
+            with lines.block("if control[1] != 0"):
+                lines.add("return row + 1")
+        return lines.text(indent=2)
 
     def _piece(self, statement: Statement, trigger: RowTrigger, layouts: Mapping[str, Layout]) -> _Piece:
         given = (*trigger.row, MULTIPLICITY)
@@ -252,22 +281,25 @@ class _ModuleWriter:
     def _writer(self, lines: Lines, layouts: Mapping[str, Layout]) -> ProductWriter:
         writer = ProductWriter(lines, layouts, self.names, self.lookups)
         writer.slices = self.slices
+        writer.orders = self.orders
+        writer.watched = self.watched
         writer.scratches = self.scratches
         return writer
 
-    def _statement(self, writer: ProductWriter, statement: Statement, group: list[Update], given: Bound) -> None:
+    def _statement(self, writer: ProductWriter, statement: Statement, group: list[Term], given: Bound) -> None:
         lines, depth = writer.lines, writer.lines.depth
-        for update in group:
-            op = ":=" if statement.replaces else "+="
+        for term in group:
+            op = "-=" if term.negative else ":=" if statement.replaces else "+="
             args = ", ".join(arg.name for arg in statement.args)
-            lines.add(f"# {statement.view}[{args}].{update.field} {op} {show(update.expr)}"[:400])
+            lines.add(f"# {statement.view}[{args}].{term.field} {op} {show(term.expr)}"[:400])
         layout = writer.layouts[statement.view]
-        fields = [update.field for update in group]
+        fields = [term.field for term in group]
 
         def add(products: list[Product], bound: Bound) -> None:
             writer.add_to(layout, [self.names.key_word(arg) for arg in statement.args], fields, products)
 
-        writer.write([update.expr for update in group], given, [Product() for _ in group], add)
+        numbers = [Product(negative=term.negative) for term in group]
+        writer.write([term.expr for term in group], given, numbers, add)
         lines.close_to(depth)
 
 
@@ -291,34 +323,6 @@ class _Body:
 
 _NamedBody = tuple[str, RowTrigger | Statement | None, _Body]
 """A function to be: its name, what it carries out (nothing for the one that reads the result), its code."""
-
-
-def fuse(updates: Sequence[Update]) -> list[list[Update]]:
-    """Updates whose expressions have the same shape, together; the count first, so that presence is right early."""
-    ordered = sorted(updates, key=lambda update: update.field != COUNT_FIELD)
-    groups: dict[object, list[Update]] = {}
-    for update in ordered:
-        groups.setdefault(_skeleton(update.expr), []).append(update)
-    return list(groups.values())
-
-
-def _skeleton(expr: Expr) -> object:
-    """The expression without what it multiplies."""
-    match expr:
-        case Add(terms):
-            return ("+", tuple(_skeleton(term) for term in terms))
-        case Neg(body):
-            return ("-", _skeleton(body))
-        case Sum(keys, body):
-            return ("Sum", frozenset(keys), _skeleton(body))
-        case View(name, _, args):
-            return (name, args)
-        case _:
-            factors = factors_of(expr)
-            if factors == (expr,) and not isinstance(expr, Value):
-                return expr
-            kept = tuple(_skeleton(factor) for factor in factors if not isinstance(factor, Value))
-            return kept[0] if len(kept) == 1 else kept
 
 
 def _layout(view: ViewDefinition) -> Layout:
@@ -348,6 +352,25 @@ def _uses(statement: Statement, var: Var) -> bool:
 
 def _identifier(text: str) -> str:
     return "".join(c if c.isalnum() or c == "_" else "_" for c in text)
+
+
+def _keep_orders(text: str, orders: Mapping[str, int]) -> str:
+    """The code with the calls that keep the ordered indexes of the stores it changes."""
+    lines: list[str] = []
+    for line in text.splitlines():
+        mark, _, rest = line.strip().partition("(")
+        if mark not in (ARRANGE, WITHDRAW):
+            lines.append(line)
+            continue
+        store, slot = rest.rstrip(")").split(", ")
+        indent = line[: len(line) - len(line.lstrip())]
+        calls = [
+            f"{indent}{mark[1:]}({store}_pool, {store}_tree{j}, {store}_spec{j}, {slot})" for j in range(orders[store])
+        ]
+        if mark == ARRANGE and not calls:
+            lines.pop()  # the `else` it stands under
+        lines += calls
+    return "\n".join(lines) + "\n"
 
 
 class _Arrays:
@@ -383,7 +406,9 @@ class _Arrays:
                 return f"words(state, {number}, {layout.width})"
             case "floats":
                 return f"floats(state, {number}, {layout.width})"
-            case "meta":
+            case "tree":
+                return f"words(state, {number}, {layout.tree_width(part)})"
+            case "meta" | "spec":
                 return f"numbers(state, {number})"
             case "live":
                 return f"flags(state, {number})"

@@ -32,6 +32,7 @@ from viewlet.algebra.scope import outputs
 from viewlet.codegen.lines import Lines
 from viewlet.codegen.names import Identifiers
 from viewlet.codegen.numbers import RANK, NumberWriter, Part, Product, nonzero
+from viewlet.codegen.ranges import RangeWriter
 from viewlet.codegen.scalars import ALWAYS, NEVER, NotCompilable, ScalarWriter, Tables, Word
 from viewlet.runtime.flat import WIDTHS, Layout
 from viewlet.runtime.probe import META_WORDS
@@ -39,6 +40,11 @@ from viewlet.types import Kind
 
 Bound = frozenset[Var]
 Done = Callable[[list[Product], Bound], None]
+Order = tuple[tuple[int, ...], str]
+"""An ordered index: positions of key words, and the field whose number comes last, if any."""
+
+WITHDRAW, ARRANGE = "#withdraw", "#arrange"
+"""Where rows leave and change: the calls that keep ordered indexes go here once it is known which there are."""
 
 
 class ProductWriter:
@@ -54,25 +60,28 @@ class ProductWriter:
         self.loops: list[str] = []  # how often each enclosing loop can run at most
         self.scratches: list[Layout] = []
         self.room: dict[str, list[str]] = {}  # store -> rows each place can add to it at most
+        self.orders: dict[str, list[Order]] = {}
+        self.watched: dict[tuple[str, int], set[str]] = {}
+        self.ranges = RangeWriter(self)
 
-    def write(self, exprs: Sequence[Expr], bound: Bound, numbers: list[Product], done: Done) -> None:
-        """Loops over the bindings of expressions of one shape; `done` receives their products."""
+    def write(
+        self, exprs: Sequence[Expr], bound: Bound, numbers: list[Product], done: Done, wanted: Bound | None = None
+    ) -> None:
+        """Loops over the bindings of expressions of one shape; `done` receives their products.
+
+        Of the variables they bind, only those in `wanted` are read later; None if nothing is known about that.
+        """
         first = exprs[0]
-        if any(isinstance(expr, Mul | Value) for expr in exprs):
-            self._sequence([list(factors_of(expr)) for expr in exprs], bound, numbers, done)
+        if any(isinstance(expr, Mul | Value | Add | Neg) for expr in exprs):
+            self._sequence([list(factors_of(expr)) for expr in exprs], bound, numbers, done, wanted)
             return
         match first:
-            case Add(terms):
-                for i in range(len(terms)):
-                    self.write([_terms(expr)[i] for expr in exprs], bound, numbers, done)
-            case Neg():
-                self.write([_body(expr) for expr in exprs], bound, [n.negated() for n in numbers], done)
             case Sum() if outputs(first) <= bound:
                 self._subtotal([_body(expr) for expr in exprs], bound, numbers, done)
-            case Sum():
-                self.write([_body(expr) for expr in exprs], bound, numbers, done)
+            case Sum(keys):
+                self.write([_body(expr) for expr in exprs], bound, numbers, done, frozenset(keys))
             case Cond(scalar):
-                self._if(self.scalars.truth(scalar), lambda: done(numbers, bound))
+                self.write_if(self.scalars.truth(scalar), lambda: done(numbers, bound))
             case View():
                 self._atom([expr for expr in exprs if isinstance(expr, View)], bound, numbers, done)
             case Lift(var, Value(scalar)):
@@ -86,19 +95,65 @@ class ProductWriter:
             case Rel() | Delta():
                 raise NotCompilable(f"table {first.name} inside a trigger")
 
-    def _sequence(self, rows: list[list[Expr]], bound: Bound, numbers: list[Product], done: Done) -> None:
-        """Factors one after another; values are multiplied in when everything is bound."""
-        chains = [[factor for factor in row if not isinstance(factor, Value)] for row in rows]
-        values = [[factor for factor in row if isinstance(factor, Value)] for row in rows]
+    def _sequence(
+        self, rows: list[list[Expr]], bound: Bound, numbers: list[Product], done: Done, wanted: Bound | None
+    ) -> None:
+        """Factors one after another; values are multiplied in when everything is bound.
+
+        A sum among the factors is multiplied out, so that each of its terms is seen with what follows it.
+        """
+        chains: list[list[Expr]] = [[factor for factor in row if not isinstance(factor, Value)] for row in rows]
+        values: list[list[Expr]] = [[factor for factor in row if isinstance(factor, Value)] for row in rows]
 
         def step(i: int, now: Bound, products: list[Product]) -> None:
             if i == len(chains[0]):
                 parts = [[self._value(value) for value in row] for row in values]
                 done([product.times(*own) for product, own in zip(products, parts, strict=True)], now)
                 return
+            rests = [chain[i:] for chain in chains]
+            if isinstance(chains[0][i], Add | Neg):
+                self._multiply_out(rests, values, now, products, done, wanted)
+                return
+            if isinstance(chains[0][i], View) and self.ranges.sums(
+                rests,
+                values,
+                now,
+                products,
+                wanted,
+                lambda found, after: step(len(chains[0]), after, found),
+                lambda: onward(i, now, products),
+            ):
+                return
+            if self.ranges.rows(
+                rests, now, products, lambda found, after: step(i + 1, after, found), lambda: onward(i, now, products)
+            ):
+                return
+            onward(i, now, products)
+
+        def onward(i: int, now: Bound, products: list[Product]) -> None:
             self.write([chain[i] for chain in chains], now, products, lambda found, after: step(i + 1, after, found))
 
         step(0, bound, numbers)
+
+    def _multiply_out(
+        self,
+        rests: list[list[Expr]],
+        values: list[list[Expr]],
+        bound: Bound,
+        numbers: list[Product],
+        done: Done,
+        wanted: Bound | None,
+    ) -> None:
+        """Each term of the first factors with all that follows."""
+        if isinstance(rests[0][0], Neg):
+            rows = [[*factors_of(_body(rest[0])), *rest[1:], *own] for rest, own in zip(rests, values, strict=True)]
+            self._sequence(rows, bound, [n.negated() for n in numbers], done, wanted)
+            return
+        for i in range(len(_terms(rests[0][0]))):
+            depth = self.lines.depth
+            rows = [[*factors_of(_terms(rest[0])[i]), *rest[1:], *own] for rest, own in zip(rests, values, strict=True)]
+            self._sequence(rows, bound, numbers, done, wanted)
+            self.lines.close_to(depth)
 
     def _value(self, expr: Expr) -> Part:
         assert isinstance(expr, Value)
@@ -122,7 +177,7 @@ class ProductWriter:
             code = name
         return Part("double", (code, "0.0")) if word.is_float else Part("int", (code,))
 
-    def _if(self, condition: str, then: Callable[[], None]) -> None:
+    def write_if(self, condition: str, then: Callable[[], None]) -> None:
         if condition == ALWAYS:
             then()
         elif condition != NEVER:
@@ -139,7 +194,7 @@ class ProductWriter:
             same = f"{name} == {code}"
             if word.is_float:
                 same = f"({same} or ({name} != {name} and {code} != {code}))"
-            self._if(same, lambda: then(bound))
+            self.write_if(same, lambda: then(bound))
             return
         self.lines.add(f"{self.names.of(var)} = {code}")
         then(bound | {var})
@@ -153,7 +208,7 @@ class ProductWriter:
             self._loaded(atoms, layout, "0", bound, numbers, done)
         elif all(arg in bound for arg in atom.args):
             slot = self._lookup(atom)
-            self._if(f"{slot} >= 0", lambda: self._loaded(atoms, layout, slot, bound, numbers, done))
+            self.write_if(f"{slot} >= 0", lambda: self._loaded(atoms, layout, slot, bound, numbers, done))
         else:
             self._loop(atoms, layout, bound, numbers, done)
 
@@ -181,19 +236,43 @@ class ProductWriter:
             self.loops.append(f"{name}_meta[2]")
             self.lines.open(f"for {slot} in range({name}_meta[0])")
             self.lines.open(f"if {name}_live[{slot}]")
-        now = bound
+        self.visit(atoms, slot, positions, bound, numbers, done)
+        self.loops.pop()
+        self.lines.close_to(depth)
+
+    def visit(
+        self, atoms: list[View], slot: str, known: Sequence[int], bound: Bound, numbers: list[Product], done: Done
+    ) -> None:
+        """One row of a loop: binds its key, of which the words at the positions `known` are as they should be."""
+        atom, name, now = atoms[0], self.names.store(atoms[0].name), bound
         conditions = []
         for i, arg in enumerate(atom.args):
             word = f"{name}_pool[{slot}, {i}]"
-            if arg in now and i not in positions:
+            if arg in now and i not in known:
                 conditions.append(f"{self.names.key_word(arg)} == {word}")
             elif arg not in now:
                 code = f"double_of({word})" if arg.type.is_float else word
                 self.lines.add(f"{self.names.of(arg)} = {code}")
                 now |= {arg}
-        self._if(" and ".join(conditions) or ALWAYS, lambda: self._loaded(atoms, layout, slot, now, numbers, done))
-        self.loops.pop()
-        self.lines.close_to(depth)
+        layout = self.layouts[atom.name]
+        self.write_if(" and ".join(conditions) or ALWAYS, lambda: self._loaded(atoms, layout, slot, now, numbers, done))
+
+    def order_number(self, view: str, positions: tuple[int, ...], field: str) -> int:
+        """The ordered index of a view over these words of its key, and then over the number in a field."""
+        known = self.orders.setdefault(view, [])
+        if (positions, field) not in known:
+            known.append((positions, field))
+        return known.index((positions, field))
+
+    def watch(self, view: str, number: int, field: str) -> None:
+        """An ordered index is to know whether a field is negative anywhere."""
+        self.watched.setdefault((view, number), set()).add(field)
+
+    def chain(self, atom: View, positions: tuple[int, ...]) -> str:
+        """Code for the links of the rows with the bound part of a key, and the first of them."""
+        name, j = self.names.store(atom.name), self._slice_number(atom.name, positions)
+        part = tuple(self.names.key_word(atom.args[i]) for i in positions)
+        return f"{name}_links{j}, find_head({name}_pool, {name}_heads{j}, {positions!r}, {tuple_code(part)})"
 
     def _slice_number(self, view: str, positions: tuple[int, ...]) -> int:
         known = self.slices.setdefault(view, [])
@@ -211,7 +290,7 @@ class ProductWriter:
                 loads[atom.field] = self._load(atom, layout, slot)
         products = [n.times(loads[atom.field]) for n, atom in zip(numbers, atoms, strict=True)]
         words = [word for part in loads.values() for word in part.code]
-        self._if(nonzero(tuple(words)), lambda: done(products, bound))
+        self.write_if(nonzero(tuple(words)), lambda: done(products, bound))
 
     def _load(self, atom: View, layout: Layout, slot: str) -> Part:
         name, at, kind = self.names.store(atom.name), layout.offset(atom.field), layout.kind(atom.field)
@@ -250,17 +329,19 @@ class ProductWriter:
                 self.numbers.accumulate(total, product, kind)
 
         depth = self.lines.depth
-        self.write(bodies, bound, [Product() for _ in bodies], add_up)
+        self.write(bodies, bound, [Product() for _ in bodies], add_up, frozenset())
         self.lines.close_to(depth)
         parts = [Part(kind, words) for kind, words in zip(kinds, sums, strict=True)]
         words = tuple(word for part in parts for word in part.code)
-        self._if(nonzero(words), lambda: done([n.times(part) for n, part in zip(numbers, parts, strict=True)], bound))
+        self.write_if(
+            nonzero(words), lambda: done([n.times(part) for n, part in zip(numbers, parts, strict=True)], bound)
+        )
 
     def _sum_of(self, body: Expr, bound: Bound) -> tuple[tuple[str, ...], str]:
         kind = self.kind_of(body)
         total = self.numbers.start(kind)
         depth = self.lines.depth
-        self.write([body], bound, [Product()], lambda ps, now: self.numbers.accumulate(total, ps[0], kind))
+        self.write([body], bound, [Product()], lambda ps, now: self.numbers.accumulate(total, ps[0], kind), frozenset())
         self.lines.close_to(depth)
         return total, kind
 
@@ -281,7 +362,7 @@ class ProductWriter:
     def _exists(self, body: Expr, bound: Bound, then: Callable[[Bound], None]) -> None:
         if outputs(body) <= bound:
             total, _ = self._sum_of(body, bound)
-            self._if(nonzero(total), lambda: then(bound))
+            self.write_if(nonzero(total), lambda: then(bound))
             return
         if isinstance(body, View):  # its keys are distinct already
             self._atom([body], bound, [Product()], lambda products, now: then(now))
@@ -302,7 +383,7 @@ class ProductWriter:
             self.add_to(layout, [self.names.key_word(var) for var in keys], layout.fields, products)
 
         depth = self.lines.depth
-        self.write([body], bound, [Product()], gather)
+        self.write([body], bound, [Product()], gather, frozenset(keys))
         self.lines.close_to(depth)
         self.loops = [*outer, " + ".join(self.room.get(name, ["0"]))]
         slot = self.lines.fresh("s")
@@ -337,8 +418,12 @@ class ProductWriter:
                 if kind in kinds
                 for w in range(WIDTHS[kind])
             ]
-            lines.add(f"if {' and '.join(exact)}:")
-            lines.add(f"    leave(state, {name}_at, {layout.width}, {tuple_code(key)}, {slot})")
+            lines.open(f"if {' and '.join(exact)}")
+            lines.add(f"{WITHDRAW}({name}, {slot})")
+            lines.add(f"leave(state, {name}_at, {layout.width}, {tuple_code(key)}, {slot})")
+            lines.close_to(depth + 1)
+            lines.open("else")
+            lines.add(f"{ARRANGE}({name}, {slot})")
         lines.close_to(depth)
 
     def _add_field(self, layout: Layout, name: str, slot: str, field: str, words: tuple[str, ...]) -> None:
@@ -380,6 +465,8 @@ class ProductWriter:
             self.lines.add(f"    {found} = True")
 
         depth = self.lines.depth
+        if (worth := self.ranges.extreme(which, of, body, bound - {of}, best, found)) is not None:
+            self.lines.open(f"if not {worth}")
         if isinstance(body, View):
             self.write([body], bound - {of}, [Product()], lambda products, now: compare())
         else:

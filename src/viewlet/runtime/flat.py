@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from viewlet.runtime.ordered import KEPT, SUMS, specification
 from viewlet.runtime.probe import ALIVE, FREE, META_WORDS, ROOM, SIZE, SLICES, rebuild
 from viewlet.runtime.wide import from_words
 
@@ -21,6 +22,18 @@ _DOUBLED_BELOW = 1024
 
 
 @dataclass(frozen=True, slots=True)
+class Ordered:
+    """An ordered index: over words of the key, then over the number in a field if one is named.
+
+    Over the key alone it has sums of all fields, and knows whether a watched one is negative anywhere.
+    """
+
+    positions: tuple[int, ...]
+    field: str = ""
+    watched: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class Layout:
     """Where the words of a row are: keys first, then each field, `kinds` being count, wide or double."""
 
@@ -29,6 +42,7 @@ class Layout:
     fields: tuple[str, ...]
     kinds: tuple[str, ...]
     slices: tuple[tuple[int, ...], ...] = ()
+    ordered: tuple[Ordered, ...] = ()
 
     def offset(self, field: str) -> int:
         before = self.fields.index(field)
@@ -42,11 +56,33 @@ class Layout:
         """The arrays of a store as generated code names them, in the order `probe.enter` relies on."""
         slices = (f"{kind}{j}" for j in range(len(self.slices)) for kind in ("heads", "links"))
         floats = ("floats",) if "double" in self.kinds else ()
-        return ("pool", "index", "meta", "live", *slices, *floats) if self.arity else ("pool", *floats)
+        trees = (f"{kind}{j}" for j in range(len(self.ordered)) for kind in ("tree", "spec"))
+        return ("pool", "index", "meta", "live", *slices, *trees, *floats) if self.arity else ("pool", *floats)
 
     @property
     def width(self) -> int:
         return max(1, self.arity + sum(WIDTHS[kind] for kind in self.kinds))
+
+    def tree_offset(self, field: str) -> int:
+        """Where the sums of a field are in a node of an ordered index."""
+        return SUMS + self.offset(field) - self.arity
+
+    def tree_width(self, part: str) -> int:
+        """Words per node of an ordered index, by the name of its array."""
+        order = self.ordered[int(part.removeprefix("tree"))]
+        return SUMS if order.field else SUMS + sum(WIDTHS[kind] for kind in self.kinds)
+
+    def specification(self, order: Ordered) -> Words:
+        """The spec of an ordered index, not kept yet."""
+        if order.field:
+            at, wide = self.offset(order.field), self.kind(order.field) == "wide"
+            words = (at, at + 1) if wide else (at,)
+            return specification((*order.positions, *words), True, wide, ())
+        fields = [
+            (self.offset(field), kind, self.tree_offset(field), field in order.watched)
+            for field, kind in zip(self.fields, self.kinds, strict=True)
+        ]
+        return specification(order.positions, False, False, fields)
 
 
 class FlatStore:
@@ -62,13 +98,19 @@ class FlatStore:
         self.index = _empty_index(capacity if layout.arity else 0)
         self.heads = [_empty_index(capacity) for _ in layout.slices]
         self.links = [np.zeros((capacity, 2), np.int32) for _ in layout.slices]
+        self.tree = [
+            np.zeros((capacity + 1, layout.tree_width(f"tree{j}")), np.int64) for j in range(len(layout.ordered))
+        ]
+        self.spec = [layout.specification(order) for order in layout.ordered]
         self.clear()
 
     def clear(self) -> None:
         """Empties the store; its arrays stay where they are."""
-        everything: tuple[Any, ...] = (self.pool, self.live, self.meta, self.index, *self.heads)
+        everything: tuple[Any, ...] = (self.pool, self.live, self.meta, self.index, *self.heads, *self.tree)
         for array in everything:
             array.fill(0)
+        for spec in self.spec:
+            spec[KEPT] = 0
         self.meta[FREE] = -1
         self.meta[SLICES] = len(self.layout.slices)
         for j, positions in enumerate(self.layout.slices):
@@ -92,8 +134,8 @@ class FlatStore:
         match part.rstrip("0123456789"):
             case "floats":
                 return self.pool.view(np.float64)
-            case "heads" | "links" as slices:
-                return getattr(self, slices)[int(part.removeprefix(slices))]
+            case "heads" | "links" | "tree" | "spec" as many:
+                return getattr(self, many)[int(part.removeprefix(many))]
             case _:
                 return getattr(self, part)
 
@@ -116,6 +158,11 @@ class FlatStore:
         self.version += 1
         for array in (self.pool, self.live, *self.links):
             _grow(array, capacity)
+        for j, tree in enumerate(self.tree):
+            if self.spec[j][KEPT]:
+                _grow(tree, capacity + 1)
+            else:
+                self.tree[j] = np.zeros((capacity + 1, tree.shape[1]), np.int64)
         self.index = self._roomy(self.index, capacity)
 
     def _roomy(self, index: Entries, entries: int) -> Entries:
@@ -136,6 +183,7 @@ class FlatStore:
 
     def nbytes(self) -> int:
         arrays: tuple[Any, ...] = (self.pool, self.live, self.index, *self.heads, *self.links)
+        arrays += tuple(tree for tree, spec in zip(self.tree, self.spec, strict=True) if spec[KEPT])
         return sum(int(array.nbytes) for array in arrays)
 
     def packed_bytes(self) -> int:

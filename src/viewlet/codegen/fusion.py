@@ -1,0 +1,89 @@
+"""Terms that run in the same loops.
+
+All that a statement adds to the fields of a view is taken apart into products. Those of one shape, which differ only in
+what they multiply and in which fields of the same views they read, are computed together:
+
+    count += Sum[](A.count[x] * {x > 0})        one loop over A, in which the fields
+    sum   += Sum[](A.sum[x] * {x > 0})          each have their own polynomial
+           - Sum[](2 * A.count[x] * {x > 0})
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from viewlet.algebra.nodes import Add, Expr, Mul, Neg, Sum, Value, View, factors_of, mul
+from viewlet.triggers.program import COUNT_FIELD, Update
+
+_MOST_TERMS = 16
+"""Products into which an expression is taken apart at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A product that is added to a field, or taken from it."""
+
+    field: str
+    expr: Expr
+    negative: bool = False
+
+
+def fuse(updates: Sequence[Update]) -> list[list[Term]]:
+    """Terms of one shape together; those of the count first, so that presence is right early.
+
+    An expression is taken apart only if each of its terms finds company: otherwise it stays factorised.
+    """
+    ordered = sorted(updates, key=lambda update: update.field != COUNT_FIELD)
+    apart = [_terms(update.field, update.expr) for update in ordered]
+    company = Counter(_shape(term.expr) for terms in apart for term in terms)
+    groups: dict[object, list[Term]] = {}
+    for update, terms in zip(ordered, apart, strict=True):
+        shared = len(terms) <= _MOST_TERMS and all(company[_shape(term.expr)] > 1 for term in terms)
+        for term in terms if shared else [Term(update.field, update.expr)]:
+            groups.setdefault(_shape(term.expr), []).append(term)
+    return list(groups.values())
+
+
+def _terms(field: str, expr: Expr) -> list[Term]:
+    return [Term(field, term, negative) for negative, term in _apart(expr)]
+
+
+def _apart(expr: Expr) -> list[tuple[bool, Expr]]:
+    """Signed products whose sum the expression is, as far as sums are not inside nested aggregates."""
+    match expr:
+        case Neg(body):
+            return [(not negative, term) for negative, term in _apart(body)]
+        case Add(terms):
+            return [part for term in terms for part in _apart(term)]
+        case Sum(keys, body):
+            return [(negative, Sum(keys, term)) for negative, term in _apart(body)]
+        case Mul(factors):
+            choices = [_apart(factor) if isinstance(factor, Add | Neg) else [(False, factor)] for factor in factors]
+            return [
+                (sum(negative for negative, _ in chosen) % 2 == 1, mul(*(factor for _, factor in chosen)))
+                for chosen in product(*choices)
+            ]
+        case _:
+            return [(False, expr)]
+
+
+def _shape(expr: Expr) -> object:
+    """The expression without what it multiplies."""
+    match expr:
+        case Add(terms):
+            return ("+", tuple(_shape(term) for term in terms))
+        case Neg(body):
+            return ("-", _shape(body))
+        case Sum(keys, body):
+            return ("Sum", frozenset(keys), _shape(body))
+        case View(name, _, args):
+            return (name, args)
+        case _:
+            factors = factors_of(expr)
+            if factors == (expr,) and not isinstance(expr, Value):
+                return expr
+            kept = tuple(_shape(factor) for factor in factors if not isinstance(factor, Value))
+            return kept[0] if len(kept) == 1 else kept

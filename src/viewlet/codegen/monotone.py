@@ -1,0 +1,188 @@
+"""Which conditions cut a range out of an order.
+
+A condition on x is *up* if, once true, it stays true as x grows, and *down* if the other way round. Rows where an up
+and a down condition hold are an interval of x; a disjunction of the two is two intervals. Knowing this is enough to
+find the rows in a tree ordered by x by evaluating the condition itself along one path: nothing has to be solved for x.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from viewlet.algebra.nodes import Call, Cond, Const, Expr, Lift, Mul, Scalar, Sum, Var, View
+from viewlet.algebra.traverse import scalar_variables
+from viewlet.types import BOOLEAN, Kind
+
+
+class Way(Enum):
+    """How something depends on x."""
+
+    FLAT = 0
+    UP = 1
+    DOWN = -1
+
+    def flipped(self) -> Way:
+        return Way(-self.value)
+
+
+Ways = Mapping[Var, Way]
+_COMPARISONS = {">": 1, ">=": 1, "<": -1, "<=": -1}
+_MIRRORED = {">": "<", ">=": "<=", "<": ">", "<=": ">="}
+
+
+def _together(ways: Sequence[Way | None]) -> Way | None:
+    """The way of something that grows with each of its parts."""
+    if any(way is None for way in ways):
+        return None
+    found = {way for way in ways if way not in (None, Way.FLAT)}
+    return Way.FLAT if not found else found.pop() if len(found) == 1 else None
+
+
+def way_of(scalar: Scalar, ways: Ways) -> Way | None:
+    """How a number depends on x; None if in no single direction."""
+    if not any(var in ways for var in scalar_variables(scalar)):
+        return Way.FLAT
+    match scalar:
+        case Var():
+            return ways[scalar]
+        case Call("+", args, _):
+            return _together([way_of(arg, ways) for arg in args])
+        case Call("-", (left, right), _):
+            return _together([way_of(left, ways), _flip(way_of(right, ways))])
+        case Call("neg", (arg,), _):
+            return _flip(way_of(arg, ways))
+        case Call("*", (Const(value, _), other), _) | Call("*", (other, Const(value, _)), _):
+            way = way_of(other, ways)
+            return way if isinstance(value, int | float) and value >= 0 else _flip(way)
+        case Call("cast", (arg,), type) if type.is_numeric and arg.type.is_numeric:
+            return way_of(arg, ways)
+    return None
+
+
+def _flip(way: Way | None) -> Way | None:
+    return None if way is None else way.flipped()
+
+
+def truth_way(condition: Scalar, ways: Ways) -> Way | None:
+    """How the truth of a condition depends on x, NULL being as good as false."""
+    if not any(var in ways for var in scalar_variables(condition)):
+        return Way.FLAT
+    match condition:
+        case Call(op, (left, right), _) if op in _COMPARISONS and left.type.kind is not Kind.VARCHAR:
+            way = _together([way_of(left, ways), _flip(way_of(right, ways))])
+            return way if way is None or _COMPARISONS[op] > 0 else way.flipped()
+        case Call("and" | "or", args, _):
+            return _together([truth_way(arg, ways) for arg in args])
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """A condition, or its not being true."""
+
+    condition: Scalar
+    holds: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Rows where everything in `ups` and in `downs` holds."""
+
+    ups: tuple[Test, ...] = ()
+    downs: tuple[Test, ...] = ()
+
+
+def intervals(conditions: Sequence[Scalar], ways: Ways) -> list[Interval] | None:
+    """Disjoint intervals of x that together are where the conditions hold; None where that is not so."""
+    found = [Interval()]
+    for condition in conditions:
+        match truth_way(condition, ways), condition:
+            case Way.DOWN, _:
+                found = [Interval(each.ups, (*each.downs, Test(condition))) for each in found]
+            case Way.UP | Way.FLAT, _:
+                found = [Interval((*each.ups, Test(condition)), each.downs) for each in found]
+            case None, Call("and", args, _):
+                inner = intervals(args, ways)
+                if inner is None:
+                    return None
+                found = [_meet(each, other) for each in found for other in inner]
+            case None, Call("or", args, _):
+                outer = _outside(args, ways)
+                if outer is None:
+                    return None
+                found = [_meet(each, other) for each in found for other in outer]
+            case _:
+                return None
+    return found
+
+
+def _outside(args: Sequence[Scalar], ways: Ways) -> tuple[Interval, Interval] | None:
+    """An up condition or a down one: where the first holds, and where only the second does."""
+    kinds = [truth_way(arg, ways) for arg in args]
+    if None in kinds:
+        return None
+    up = _any([arg for arg, kind in zip(args, kinds, strict=True) if kind is not Way.DOWN])
+    down = _any([arg for arg, kind in zip(args, kinds, strict=True) if kind is Way.DOWN])
+    return Interval((Test(up),)), Interval((), (Test(down), Test(up, False)))
+
+
+def _any(conditions: Sequence[Scalar]) -> Scalar:
+    return conditions[0] if len(conditions) == 1 else Call("or", tuple(conditions), BOOLEAN)
+
+
+def _meet(first: Interval, second: Interval) -> Interval:
+    return Interval(first.ups + second.ups, first.downs + second.downs)
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """`var := Sum[](atom * {of op x})`: what the rows beyond x add up to."""
+
+    var: Var
+    atom: View
+    of: Var
+    op: str
+
+    @property
+    def way(self) -> Way:
+        """With nothing negative to add, the rest above x shrinks as x grows."""
+        return Way.DOWN if self.op in (">", ">=") else Way.UP
+
+
+def running_sum(factor: Expr, x: Var, bound: frozenset[Var]) -> Running | None:
+    """The factor as a running sum over an order that x cuts."""
+    if not isinstance(factor, Lift) or factor.var in bound or factor.var.type.is_float:
+        return None
+    body = factor.body.body if isinstance(factor.body, Sum) and bound.issuperset(factor.body.keys) else factor.body
+    match body:
+        case Mul((View() as atom, Cond(Call(op, (Var() as left, Var() as right), _)))) if op in _COMPARISONS:
+            of, towards = (left, op) if right == x else (right, _MIRRORED[op])
+            fresh = [arg for arg in atom.args if arg not in bound]
+            if x in (left, right) and fresh == [of] and x not in atom.args and not of.type.nullable:
+                return Running(factor.var, atom, of, towards)
+    return None
+
+
+def without_null(condition: Scalar, dependent: frozenset[Var]) -> tuple[Scalar, list[Scalar]]:
+    """A comparison of a sum that is NULL over no rows: the comparison of the sum, and that there are rows.
+
+    `a > case(count = 0, NULL, sum)` is true where `a > sum` is and `count > 0`, the count of rows never being negative.
+    """
+    guards: list[Scalar] = []
+
+    def go(scalar: Scalar) -> Scalar:
+        match scalar:
+            case Call("case", (Call("=", (Var() as count, Const(0, _)), _), Const(None, _), other), _) if (
+                count in dependent
+            ):
+                guards.append(Call(">", (count, Const(0, count.type)), BOOLEAN.with_nullable(False)))
+                return go(other)
+            case Call("+" | "-" | "*" | "neg" | "cast" as op, args, type):
+                return Call(op, tuple(go(arg) for arg in args), type)
+        return scalar
+
+    if isinstance(condition, Call) and condition.op in _COMPARISONS:
+        return Call(condition.op, tuple(go(arg) for arg in condition.args), condition.type), guards
+    return condition, []

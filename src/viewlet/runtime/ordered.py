@@ -1,0 +1,280 @@
+"""An ordered index over the rows of a store, with the sums of every subtree: a treap in flat arrays.
+
+It answers what hashing cannot, each in O(log n): the sum of a payload over a range of keys, the least and the greatest
+key, the first key at which a running sum crosses a bound. Node i + 1 is slot i of the store; node 0 is none, and its
+first word is the root. A row of `tree` holds the left and right child, the parent, how many rows of the subtree have a
+negative value in a watched field, and then the sums of the payload fields over the subtree.
+
+`spec` tells what the index is over: whether it is kept at all, the words of a row to order by, the last of them perhaps
+unsigned (the low word of a 128-bit number), and the fields to add up. Rows with equal words are ordered by slot. An
+index is built when a range has grown long enough for a tree to pay, and kept from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from viewlet.runtime.arithmetic import dd_add
+from viewlet.runtime.jit import compiled, entry
+from viewlet.runtime.probe import mix
+from viewlet.runtime.wide import bits_of, double_of, wide_add, wide_mul
+
+LEFT, RIGHT, PARENT, NEGATIVES, SUMS = 0, 1, 2, 3, 4
+KINDS = {"count": 0, "wide": 1, "double": 2}
+KEPT = 0
+
+SHORT = 48
+"""Rows that are quicker to visit one by one than to keep in order."""
+
+_SEED = np.uint64(0x452821E638D01377)
+_SIGN = -(2**63)
+
+
+def specification(
+    positions: Sequence[int], by_payload: bool, unsigned: bool, fields: Sequence[tuple[int, str, int, bool]]
+) -> npt.NDArray[np.int64]:
+    """The spec of an index that is not kept yet; fields as (offset, kind, offset in the tree, watched)."""
+    head = [0, int(by_payload), int(unsigned), len(positions), *positions, len(fields)]
+    tail = [number for at, kind, to, watched in fields for number in (at, KINDS[kind], to, int(watched))]
+    return np.array([*head, *tail], np.int64)
+
+
+@compiled
+def precedes(pool: Any, spec: Any, slot: Any, other: Any) -> Any:
+    """Whether a row comes before another."""
+    n = spec[3]
+    for i in range(n):
+        word, against = pool[slot, spec[4 + i]], pool[other, spec[4 + i]]
+        if word != against:
+            if i == n - 1 and spec[2] != 0:
+                return (word ^ _SIGN) < (against ^ _SIGN)
+            return word < against
+    return slot < other
+
+
+@compiled
+def add_up(pool: Any, tree: Any, spec: Any, node: Any) -> None:
+    """The sums of a node from its row and its children."""
+    left, right, slot = tree[node, 0], tree[node, 1], node - 1
+    at = 5 + spec[3]
+    negative = tree[left, 3] + tree[right, 3]
+    for _ in range(spec[at - 1]):
+        offset, kind, to = spec[at], spec[at + 1], spec[at + 2]
+        if kind == 0:
+            tree[node, to] = pool[slot, offset] + tree[left, to] + tree[right, to]
+        elif kind == 1:
+            high, low = wide_add(tree[left, to], tree[left, to + 1], tree[right, to], tree[right, to + 1])
+            high, low = wide_add(high, low, pool[slot, offset], pool[slot, offset + 1])
+            tree[node, to] = high
+            tree[node, to + 1] = low
+        else:
+            first, second = dd_add(
+                double_of(tree[left, to]),
+                double_of(tree[left, to + 1]),
+                double_of(tree[right, to]),
+                double_of(tree[right, to + 1]),
+            )
+            first, second = dd_add(first, second, double_of(pool[slot, offset]), double_of(pool[slot, offset + 1]))
+            tree[node, to] = bits_of(first)
+            tree[node, to + 1] = bits_of(second)
+        if spec[at + 3] != 0 and pool[slot, offset] < 0:
+            negative += 1
+        at += 4
+    tree[node, 3] = negative
+
+
+@compiled
+def add_up_to_root(pool: Any, tree: Any, spec: Any, node: Any) -> None:
+    """The sums of a node and of all above it."""
+    if spec[4 + spec[3]] != 0:
+        while node != 0:
+            add_up(pool, tree, spec, node)
+            node = tree[node, 2]
+
+
+@compiled
+def priority(node: Any) -> Any:
+    """Where a node stands in the heap: a hash, so that the tree is as balanced as a random one."""
+    return mix(_SEED, node)
+
+
+@compiled
+def replace_child(tree: Any, parent: Any, child: Any, by: Any) -> None:
+    if parent == 0:
+        tree[0, 0] = by
+    elif tree[parent, 0] == child:
+        tree[parent, 0] = by
+    else:
+        tree[parent, 1] = by
+    if by != 0:
+        tree[by, 2] = parent
+
+
+@compiled
+def lift_node(pool: Any, tree: Any, spec: Any, node: Any) -> None:
+    """Rotates a node above its parent, whose sums are then those of its smaller subtree."""
+    parent = tree[node, 2]
+    replace_child(tree, tree[parent, 2], parent, node)
+    side = 0 if tree[parent, 0] == node else 1
+    inner = tree[node, 1 - side]
+    tree[parent, side] = inner
+    if inner != 0:
+        tree[inner, 2] = parent
+    tree[node, 1 - side] = parent
+    tree[parent, 2] = node
+    add_up(pool, tree, spec, parent)
+
+
+@compiled
+def put(pool: Any, tree: Any, spec: Any, slot: Any) -> None:
+    """Adds a row that is not in the tree."""
+    node = slot + 1
+    parent, at, side = 0, tree[0, 0], 0
+    while at != 0:
+        parent = at
+        side = 0 if precedes(pool, spec, slot, at - 1) else 1
+        at = tree[at, side]
+    tree[node, 0] = 0
+    tree[node, 1] = 0
+    tree[node, 2] = parent
+    if parent == 0:
+        tree[0, 0] = node
+    else:
+        tree[parent, side] = node
+    rank = priority(node)
+    while tree[node, 2] != 0 and rank < priority(tree[node, 2]):
+        lift_node(pool, tree, spec, node)
+    add_up_to_root(pool, tree, spec, node)
+
+
+@compiled
+def take(pool: Any, tree: Any, spec: Any, slot: Any) -> None:
+    """Removes a row; the words it was ordered by may have changed already."""
+    node = slot + 1
+    while True:
+        left, right = tree[node, 0], tree[node, 1]
+        if left == 0 or right == 0:
+            break
+        lift_node(pool, tree, spec, left if priority(left) < priority(right) else right)
+    parent = tree[node, 2]
+    replace_child(tree, parent, node, left + right)
+    tree[node, 0] = 0
+    tree[node, 1] = 0
+    tree[node, 2] = 0
+    add_up_to_root(pool, tree, spec, parent)
+
+
+@compiled
+def holds(tree: Any, slot: Any) -> Any:
+    """Whether a row is in the tree."""
+    return tree[slot + 1, 2] != 0 or tree[0, 0] == slot + 1
+
+
+@compiled
+def arrange(pool: Any, tree: Any, spec: Any, slot: Any) -> None:
+    """Puts a row that is new or has changed in its place."""
+    if spec[0] == 0:
+        return
+    if not holds(tree, slot):
+        put(pool, tree, spec, slot)
+    elif spec[1] != 0:
+        take(pool, tree, spec, slot)
+        put(pool, tree, spec, slot)
+    else:
+        add_up_to_root(pool, tree, spec, slot + 1)
+
+
+@compiled
+def withdraw(pool: Any, tree: Any, spec: Any, slot: Any) -> None:
+    """Takes out a row that leaves the store."""
+    if spec[0] != 0 and holds(tree, slot):
+        take(pool, tree, spec, slot)
+
+
+@compiled
+def ready(pool: Any, live: Any, meta: Any, tree: Any, spec: Any, length: Any) -> Any:
+    """Whether a range of so many rows is worth the tree; builds it the first time."""
+    if spec[0] == 0:
+        if length <= SHORT:
+            return False
+        spec[0] = 1
+        for slot in range(meta[0]):
+            if live[slot]:
+                put(pool, tree, spec, slot)
+    return True
+
+
+@compiled
+def ready_for_chain(pool: Any, live: Any, meta: Any, tree: Any, spec: Any, links: Any, head: Any) -> Any:
+    """`ready` for the rows of a chain."""
+    length = 0
+    if spec[0] == 0:
+        while head >= 0 and length <= SHORT:
+            length += 1
+            head = np.int64(links[head, 0])
+    return ready(pool, live, meta, tree, spec, length)
+
+
+@compiled
+def wide_span(high: Any, low: Any, tree: Any, node: Any, less: Any, to: Any) -> Any:
+    """A 128-bit number plus the sum of one subtree less that of another."""
+    high, low = wide_add(high, low, tree[node, to], tree[node, to + 1])
+    less_high, less_low = wide_mul(tree[less, to], tree[less, to + 1], -1)
+    return wide_add(high, low, less_high, less_low)
+
+
+@compiled
+def double_span(first: Any, second: Any, pool: Any, tree: Any, node: Any, offset: Any, to: Any, sign: Any) -> Any:
+    """A double-double plus or minus a row and the subtree to its right: no difference of sums, which would round."""
+    right, slot = tree[node, 1], node - 1
+    first, second = dd_add(first, second, sign * double_of(tree[right, to]), sign * double_of(tree[right, to + 1]))
+    return dd_add(first, second, sign * double_of(pool[slot, offset]), sign * double_of(pool[slot, offset + 1]))
+
+
+@compiled
+def following(tree: Any, node: Any) -> Any:
+    """The next node in order, 0 after the last."""
+    at = tree[node, 1]
+    if at != 0:
+        while tree[at, 0] != 0:
+            at = tree[at, 0]
+        return at
+    at = tree[node, 2]
+    while at != 0 and tree[at, 1] == node:
+        node = at
+        at = tree[at, 2]
+    return at
+
+
+@compiled
+def preceding(tree: Any, node: Any) -> Any:
+    """The node before in order, 0 before the first."""
+    at = tree[node, 0]
+    if at != 0:
+        while tree[at, 1] != 0:
+            at = tree[at, 1]
+        return at
+    at = tree[node, 2]
+    while at != 0 and tree[at, 0] == node:
+        node = at
+        at = tree[at, 2]
+    return at
+
+
+@entry
+def build(pool: Any, live: Any, meta: Any, tree: Any, spec: Any) -> None:
+    """Builds the tree over all rows, whatever their number."""
+    ready(pool, live, meta, tree, spec, SHORT + 1)
+
+
+@entry
+def change(pool: Any, tree: Any, spec: Any, slot: Any, leaves: Any) -> None:
+    """`arrange` or `withdraw`, called from Python."""
+    if leaves:
+        withdraw(pool, tree, spec, slot)
+    else:
+        arrange(pool, tree, spec, slot)

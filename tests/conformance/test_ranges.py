@@ -1,0 +1,138 @@
+"""Range plans against the interpreter: inequality joins, running sums, extremes, groups, under inserts and deletes.
+
+Values are drawn from few, so that ties, empty ranges and groups that come and go are frequent; once with nothing
+negative to add up, where running sums are monotone, and once with, where they are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+
+from viewlet.codegen import engine
+from viewlet.codegen.engine import CompiledEngine
+from viewlet.runtime import ordered
+from viewlet.sql import bind_query, parse_statements
+from viewlet.triggers.interpreter import Interpreter
+from viewlet.triggers.store import MapStore
+from viewlet.types import Row, Table
+from viewlet.viewtree.plan import plan_query
+from workloads import finance
+
+RUNNING = (
+    "SELECT {what} FROM bids o WHERE {left} (SELECT SUM(i.volume) FROM bids i WHERE i.price {op} o.price{also}){by}"
+)
+LARGEST = "SELECT {key}, s FROM (SELECT {key}, SUM(volume) AS s FROM bids GROUP BY {key}) g"
+
+QUERIES = {
+    **{query.name: query.sql for query in finance.QUERIES},
+    "extremes by group": "SELECT broker_id, MAX(price) AS high, MIN(volume) AS low FROM bids GROUP BY broker_id",
+    "extremes of all": "SELECT MAX(price) AS high, MIN(price) AS low FROM bids",
+    "rows of the extreme": "SELECT id, price FROM bids WHERE price = (SELECT MAX(price) FROM bids)",
+    "groups of the largest sum": f"{LARGEST} WHERE s = (SELECT MAX(s) FROM ({LARGEST}) h)".format(key="price"),
+    "groups above a share": "SELECT price, SUM(volume) AS s FROM bids GROUP BY price "
+    "HAVING SUM(volume) > (SELECT SUM(volume) * 0.02 FROM bids)",
+    "running >": RUNNING.format(what="SUM(o.price) AS v", left="3000 >", op=">", also="", by=""),
+    "running >=": RUNNING.format(
+        what="o.broker_id, SUM(o.price) AS v", left="900 >=", op=">=", also="", by=" GROUP BY o.broker_id"
+    ),
+    "running <": RUNNING.format(
+        what="o.broker_id, COUNT(*) AS v", left="900 >=", op="<", also="", by=" GROUP BY o.broker_id"
+    ),
+    "running <=": RUNNING.format(what="SUM(o.price) AS v", left="900 <", op="<=", also="", by=""),
+    "running within groups": RUNNING.format(
+        what="o.broker_id, SUM(o.volume) AS v",
+        left="300 >=",
+        op=">=",
+        also=" AND i.broker_id = o.broker_id",
+        by=" GROUP BY o.broker_id",
+    ),
+    "band join": "SELECT COUNT(*) AS c, SUM(a.volume * b.price) AS s FROM bids b, asks a "
+    "WHERE a.price < b.price + 5 AND a.price >= b.price - 7",
+    "doubles": "SELECT SUM(CAST(a.volume AS DOUBLE) * b.price) AS s FROM bids b, asks a WHERE a.price < b.price",
+    "rows of an inequality": "SELECT b.id, a.id AS other, COUNT(*) AS c FROM bids b, asks a "
+    "WHERE a.price > b.price + 150 GROUP BY b.id, a.id",
+}
+
+
+@pytest.fixture(autouse=True)
+def whatever_the_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "READ_BY_CODE_FROM", 0)
+    monkeypatch.setattr(ordered, "SHORT", 2)
+
+
+def tables() -> dict[str, Table]:
+    found: dict[str, Table] = {}
+    for ddl in finance.TABLES.values():
+        for statement in parse_statements(ddl, found):
+            found[statement.table.name] = statement.table  # type: ignore[union-attr]
+    return found
+
+
+def changes(random: Random, lowest: int, batches: int) -> Iterator[tuple[str, dict[Row, int]]]:
+    """Some rows come and some go."""
+    here: dict[str, list[Row]] = {"bids": [], "asks": []}
+    for i in range(batches):
+        name = ("bids", "asks")[i % 2]
+        change: dict[Row, int] = {}
+        for _ in range(random.choice((1, 1, 5, 20))):
+            if here[name] and random.random() < 0.45:
+                row, sign = here[name].pop(random.randrange(len(here[name]))), -1
+            else:
+                row, sign = _row(random, lowest), 1
+                here[name].append(row)
+            change[row] = change.get(row, 0) + sign
+        yield name, {row: count for row, count in change.items() if count}
+
+
+def _row(random: Random, lowest: int) -> Row:
+    ranges = ((0, 1000), (0, 40), (0, 4), (lowest, 60), (-30, 200))
+    return tuple(random.randrange(low, high) for low, high in ranges)
+
+
+@pytest.mark.parametrize("lowest", [0, -9])
+@pytest.mark.parametrize("name", QUERIES)
+def test_ranges_agree_with_scans(name: str, lowest: int) -> None:
+    random = Random(f"{name} {lowest}")
+    known = tables()
+    program = plan_query("q", bind_query(QUERIES[name], known).query, known, "higher-order")
+    reference = Interpreter(program, {table: MapStore() for table in known})
+    reference.load()
+    fast = CompiledEngine(program, known)
+    for table, change in changes(random, lowest, 80):
+        reference.apply(table, change)
+        fast.apply(table, change)
+        reference.finish()
+        assert rounded(fast.result()) == rounded(reference.result())
+
+
+def rounded(rows: dict[Row, int]) -> dict[Row, int]:
+    return {
+        tuple(float(f"{value:.12g}") if isinstance(value, float) else value for value in row): count
+        for row, count in rows.items()
+    }
+
+
+@pytest.mark.parametrize("name", ["axf", "mst", "psp", "vwap", "groups of the largest sum", "running within groups"])
+def test_an_index_is_used(name: str) -> None:
+    known = tables()
+    fast = CompiledEngine(plan_query("q", bind_query(QUERIES[name], known).query, known, "higher-order"), known)
+    for table, change in changes(Random(1), 0, 40):
+        fast.apply(table, change)
+    fast.result()
+    kept = [bool(spec[ordered.KEPT]) for store in fast.stores.values() for spec in store.spec]
+    assert kept
+    assert all(kept)
+
+
+def test_views_are_fresh_after_every_row() -> None:
+    known = tables()
+    program = plan_query("q", bind_query(QUERIES["mst"], known).query, known, "higher-order")
+    by_row, at_once = CompiledEngine(program, known), CompiledEngine(program, known)
+    for table, change in changes(Random(2), 0, 40):
+        by_row.apply_columns(table, *by_row.encode(table, change), each_row=True)
+        for row, count in change.items():
+            at_once.apply(table, {row: count})
+        assert by_row.result() == at_once.result()
