@@ -20,7 +20,9 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "runtime": BASE | {"rings"},
     "sql": BASE | {"algebra"},
     "triggers": BASE | {"algebra", "rings"},
+    "viewtree": BASE | {"algebra", "rings", "triggers"},
     "codegen": BASE | {"algebra", "rings", "runtime", "triggers"},
+    "spark": BASE | {"algebra", "rings", "runtime", "triggers"},
 }
 """Unit (module or package directly under viewlet) -> units it may import besides itself."""
 

@@ -1,0 +1,382 @@
+"""Puts transformers into the expressions of statements, as few and as cheap as possible (thesis, sections 5.2, 5.3.1).
+
+    M[a] += Sum[a](ΔR(a, b) * V[b, c] * c)          M by a, V by b, ΔR anywhere
+    M[a] += Repart[a](Sum[a](Repart[b](Sum[a, b](ΔR(a, b))) * V[b, c] * c))
+
+The planner wants an expression somewhere and either moves the expression, or, by the rules of Figure 5.2, wants its
+parts there; it takes the cheaper. A transformer that is not needed is never made, which is what Figure 5.3 is for. What
+is moved is summed down to the columns that its surroundings use, with every filter and every value that its own
+columns decide (pre-aggregation).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from viewlet.algebra.nodes import (
+    Add,
+    Cond,
+    Delta,
+    Exists,
+    Expr,
+    Extremum,
+    Lift,
+    Mul,
+    Neg,
+    Rel,
+    Sum,
+    Value,
+    Var,
+    View,
+    add,
+    factors_of,
+    mul,
+    neg,
+)
+from viewlet.algebra.order import try_order
+from viewlet.algebra.scope import NONE, Vars, free_variables, inputs, outputs
+from viewlet.algebra.traverse import walk
+from viewlet.errors import InternalError
+from viewlet.spark.plan.cost import NOTHING, Cost, sent
+from viewlet.spark.plan.locations import LOCAL, REPLICATED, Dist, Home
+from viewlet.spark.plan.nodes import Gather, Moved, Repart, Scatter, Transformer, as_expr, strip
+from viewlet.spark.plan.wellformed import (
+    AT_DRIVER,
+    COPIED,
+    FREE,
+    SPREAD,
+    IllFormedError,
+    Placement,
+    Tag,
+    assigned_tag,
+    exists_tag,
+    is_domain,
+    is_scalar,
+    is_spread,
+    join_tags,
+    sum_tag,
+    union_tags,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A distributed expression, where it ends up, and what it costs."""
+
+    expr: Moved
+    tag: Tag
+    cost: Cost
+
+
+@dataclass(slots=True)
+class Planner:
+    placement: Placement
+    rows: Mapping[str, float] = field(default_factory=dict)
+    _wanted: dict[tuple[Expr, Home, Vars], Plan | None] = field(default_factory=dict)
+    _anywhere: dict[tuple[Expr, Vars], Plan | None] = field(default_factory=dict)
+
+    def place(self, expr: Expr, home: Home, args: tuple[Var, ...]) -> Plan:
+        """The cheapest form of a statement's expression that ends up, and adds up, where its view lives."""
+        needed = frozenset(args)
+        options = [self.at(expr, home, needed)]
+        if isinstance(home, Dist):
+            options += [
+                self.moved(source, home) for source in (self.spread(expr, needed), self.at_driver(expr, needed))
+            ]
+        ready = [plan for plan in options if plan is not None and _is_home(plan.tag, home)]
+        if not ready:
+            raise InternalError("no way to distribute an expression")
+        best = _cheapest(ready)
+        assert best is not None
+        return best
+
+    def at(self, expr: Expr, site: Home, needed: Vars) -> Plan | None:
+        """The expression as it can be read at a site: moved there as a whole, or made of parts that are there."""
+        key = (expr, site, needed)
+        if key not in self._wanted:
+            options = [self.in_place(expr, site, needed)]
+            if not inputs(expr) and not is_scalar(expr) and not isinstance(expr, Lift | Extremum):
+                source = project(expr, needed | (frozenset(site.by) if isinstance(site, Dist) else NONE))
+                options.append(self.moved(self.spread(source, needed), site))
+                if site != LOCAL:
+                    options.append(self.moved(self.at_driver(source, needed), site))
+            self._wanted[key] = _cheapest(options)
+        return self._wanted[key]
+
+    def at_driver(self, expr: Expr, needed: Vars) -> Plan | None:
+        """The expression computed at the driver from what is there, if all of it is."""
+        plan = self.in_place(expr, LOCAL, needed)
+        return plan if plan is not None and plan.cost == NOTHING else None
+
+    def moved(self, plan: Plan | None, site: Home) -> Plan | None:
+        """A plan's outcome brought to a site; to all workers if it lacks the columns the site goes by."""
+        if plan is None or (not is_spread(plan.tag) and plan.tag not in (AT_DRIVER, FREE)):
+            return None
+        if site == LOCAL:
+            if plan.tag in (AT_DRIVER, FREE):
+                return plan
+            return self._sent(Gather(plan.expr), plan, AT_DRIVER)
+        keyed = isinstance(site, Dist) and outputs(strip(plan.expr)).issuperset(site.by)
+        if plan.tag == Tag(site, True) or (plan.tag == COPIED and not keyed):
+            return plan
+        to, tag = (site, Tag(site, True)) if keyed and isinstance(site, Dist) else (REPLICATED, COPIED)
+        transformer = Scatter(to, plan.expr) if plan.tag in (AT_DRIVER, FREE) else Repart(to, plan.expr)
+        return self._sent(transformer, plan, tag)
+
+    def _sent(self, transformer: Transformer, plan: Plan, tag: Tag) -> Plan:
+        return Plan(transformer, tag, sent(transformer, plan.cost, self.rows))
+
+    def spread(self, expr: Expr, needed: Vars) -> Plan | None:
+        """The expression computed by the workers, wherever that is cheapest."""
+        key = (expr, needed)
+        if key not in self._anywhere:
+            self._anywhere[key] = _cheapest(
+                plan for plan in self._ways_to_spread(expr, needed) if plan is not None and is_spread(plan.tag)
+            )
+        return self._anywhere[key]
+
+    def _ways_to_spread(self, expr: Expr, needed: Vars) -> Iterator[Plan | None]:
+        match expr:
+            case Rel() | Delta() | View():
+                yield Plan(expr, self.placement.tag(expr), NOTHING)
+            case Sum(keys, body):
+                hidden = outputs(body) - set(keys)
+                yield _over(self.spread(body, frozenset(keys)), lambda b: Sum(keys, b), lambda t: sum_tag(t, hidden))
+            case Neg(body):
+                yield _over(self.spread(body, needed), neg, lambda t: t)
+            case Add(terms):
+                parts = [self.spread(term, needed) for term in terms]
+                yield _together(add, parts, union_tags)
+                for site in self.sites(expr):
+                    yield self.in_place(expr, site, needed)
+            case Mul(factors):
+                yield self._one_apart(factors, needed)
+                for site in self.sites(expr):
+                    yield self.in_place(expr, site, needed)
+            case _:
+                for site in self.sites(expr):
+                    yield self.in_place(expr, site, needed)
+
+    def sites(self, expr: Expr) -> list[Home]:
+        """Where parts of the expression are, as far as its own columns tell."""
+        tags = [self.placement.tag(node).at for node in walk(expr) if isinstance(node, View)]
+        visible = free_variables(expr)
+        apart: list[Home] = [at for at in dict.fromkeys(tags) if isinstance(at, Dist) and visible.issuperset(at.by)]
+        if not apart:
+            apart = [Dist((var,)) for var in sorted(outputs(expr), key=lambda var: var.name)]
+        return [*apart, REPLICATED] if REPLICATED in tags else apart
+
+    def _one_apart(self, factors: tuple[Expr, ...], needed: Vars) -> Plan | None:
+        """A product of which all factors but one are at every worker: that one may be anywhere."""
+        here = [self.in_place(factor, REPLICATED, NONE) for factor in factors]
+        apart = [i for i, plan in enumerate(here) if plan is None or plan.cost != NOTHING]
+        if len(apart) != 1:
+            return None
+        (i,) = apart
+        here[i] = self.spread(factors[i], outputs(factors[i]))
+        return _together(mul, here, join_tags)
+
+    def in_place(self, expr: Expr, site: Home, needed: Vars) -> Plan | None:
+        """The expression evaluated at a site over parts that are there or brought there."""
+        match expr:
+            case Value() | Cond() | Lift(_, Value()):
+                return Plan(expr, FREE, NOTHING)
+            case Rel() | Delta() | View():
+                tag = self.placement.tag(expr)
+                readable = tag.at == site or (tag == COPIED and isinstance(site, Dist))
+                return Plan(expr, tag, NOTHING) if readable else None
+            case Neg(body):
+                return _over(self.at(body, site, needed), neg, lambda t: t)
+            case Add(terms):
+                return _together(add, [self.at(term, site, needed) for term in terms], union_tags)
+            case Mul(factors):
+                return self._product(factors, site, needed)
+            case Sum(keys, body):
+                hidden = outputs(body) - set(keys)
+                if isinstance(site, Dist) and not hidden.isdisjoint(site.by):
+                    return None
+                return _over(self.at(body, site, frozenset(keys)), lambda b: Sum(keys, b), lambda t: sum_tag(t, hidden))
+            case Exists(body):
+                return _over(self._tested(body, site), Exists, exists_tag)
+            case Lift(var, body):
+                inner = self._whole(body, site, {var})
+                return _over(inner, lambda b: Lift(var, b), lambda t: assigned_tag(t, frozenset((var,))))
+            case Extremum(var, which, of, body):
+                inner, hidden = self._whole(body, site, {var, of}), frozenset((var, of))
+                return _over(inner, lambda b: Extremum(var, which, of, b), lambda t: assigned_tag(t, hidden))
+
+    def _whole(self, body: Expr, site: Home, hidden: set[Var]) -> Plan | None:
+        if isinstance(site, Dist) and not hidden.isdisjoint(site.by):
+            return None
+        return self.at(body, site, outputs(body))
+
+    def _tested(self, body: Expr, site: Home) -> Plan | None:
+        """The body of an Exists; a domain may be computed where its change is and then brought together."""
+        if is_domain(body):
+            changes = [self.placement.tag(node) for node in walk(body) if isinstance(node, Delta)]
+            if all(tag == SPREAD for tag in changes):
+                return self.moved(Plan(body, SPREAD, NOTHING), site)
+        return self.at(body, site, outputs(body))
+
+    def _product(self, factors: tuple[Expr, ...], site: Home, needed: Vars) -> Plan | None:
+        """A product at a site: factors that are there, and the others brought there, together or one by one."""
+        scalars = [factor for factor in factors if is_scalar(factor)]
+        here, away = list[Plan](), list[Expr]()
+        for factor in factors:
+            if not is_scalar(factor):
+                plan = self.in_place(factor, site, outputs(factor))
+                if plan is not None and plan.cost == NOTHING:
+                    here.append(plan)
+                else:
+                    away.append(factor)
+        for group in connected(away):
+            others = [*(strip(plan.expr) for plan in here), *(other for other in away if other not in group)]
+            alone = len(group) == len(away) and not here
+            brought = self._bring(group, scalars, others, site, needed, not alone)
+            if brought is None:
+                return None
+            plans, scalars = brought
+            here += plans
+        return _together(mul, [*here, *(Plan(scalar, FREE, NOTHING) for scalar in scalars)], join_tags)
+
+    def _bring(
+        self,
+        group: list[Expr],
+        scalars: list[Expr],
+        others: list[Expr],
+        site: Home,
+        needed: Vars,
+        together: bool,
+    ) -> tuple[list[Plan], list[Expr]] | None:
+        """Factors brought to a site, together or one by one, and the scalars that have not gone into them."""
+        options = [self._bring_core(group, scalars, others, site, needed)] if together else []
+        options.append(self._bring_each(group, scalars, others, site, needed, together or len(group) > 1))
+        atoms: list[Expr] = [factor for factor in group if not isinstance(factor, Lift | Extremum | Exists)]
+        if 1 < len(atoms) < len(group):
+            options.append(self._bring_apart(group, atoms, scalars, others, site, needed))
+        found = [option for option in options if option is not None]
+        return min(found, key=lambda option: _total(option[0]), default=None)
+
+    def _bring_apart(
+        self, group: list[Expr], atoms: list[Expr], scalars: list[Expr], others: list[Expr], site: Home, needed: Vars
+    ) -> tuple[list[Plan], list[Expr]] | None:
+        """What is joined comes together, the nested aggregates next to it one by one."""
+        nested = [factor for factor in group if factor not in atoms]
+        core = self._bring_core(atoms, scalars, [*others, *nested], site, needed)
+        if core is None:
+            return None
+        rest = self._bring_each(nested, core[1], [*others, *atoms], site, needed, True)
+        return (core[0] + rest[0], rest[1]) if rest is not None else None
+
+    def _bring_each(
+        self, group: list[Expr], scalars: list[Expr], others: list[Expr], site: Home, needed: Vars, absorbing: bool
+    ) -> tuple[list[Plan], list[Expr]] | None:
+        plans = list[Plan]()
+        for i, factor in enumerate(group):
+            rest = [*others, *group[:i], *group[i + 1 :]]
+            core = self._bring_core([factor], scalars, rest, site, needed) if absorbing else None
+            used = needed.union(*(free_variables(other) for other in [*rest, *scalars]))
+            single = self.at(factor, site, used)
+            if core is not None and (single is None or _total(core[0]) <= single.cost):
+                plans += core[0]
+                scalars = core[1]
+            elif single is not None:
+                plans.append(single)
+            else:
+                return None
+        return plans, scalars
+
+    def _bring_core(
+        self, group: list[Expr], scalars: list[Expr], others: list[Expr], site: Home, needed: Vars
+    ) -> tuple[list[Plan], list[Expr]] | None:
+        """A sub-product with the scalars that its columns decide, summed down to what is used outside, and moved."""
+        absorbed = absorb(group, scalars)
+        core = mul(*group, *absorbed)
+        if try_order(factors_of(core), NONE) is None:
+            return None
+        left = list(scalars)
+        for scalar in absorbed:
+            left.remove(scalar)
+        used = needed.union(*(free_variables(other) for other in [*others, *left]))
+        kept = used | (frozenset(site.by) if isinstance(site, Dist) else NONE)
+        source = project(core, kept)
+        plan = _cheapest([self.moved(self.spread(source, kept), site), self.moved(self.at_driver(source, kept), site)])
+        return ([plan], left) if plan is not None else None
+
+
+def absorb(group: Sequence[Expr], scalars: Sequence[Expr]) -> list[Expr]:
+    """The scalars that need no columns but those of the group."""
+    bound = NONE.union(*(outputs(factor) for factor in group))
+    asked = NONE.union(*(free_variables(factor) for factor in group))
+    found, remaining = list[Expr](), list(scalars)
+    while ready := [s for s in remaining if inputs(s) <= bound and (inputs(s) or not asked.isdisjoint(outputs(s)))]:
+        found += ready
+        bound = bound.union(*(outputs(scalar) for scalar in ready))
+        remaining = [scalar for scalar in remaining if scalar not in ready]
+    return found
+
+
+def connected(factors: Sequence[Expr]) -> list[list[Expr]]:
+    """Factors in groups that share no variables."""
+    groups: list[tuple[Vars, list[Expr]]] = []
+    for factor in factors:
+        variables, members = free_variables(factor), [factor]
+        apart = []
+        for other in groups:
+            if other[0].isdisjoint(variables):
+                apart.append(other)
+            else:
+                variables, members = variables | other[0], other[1] + members
+        groups = [*apart, (variables, members)]
+    return [members for _, members in groups]
+
+
+def project(expr: Expr, needed: Vars) -> Expr:
+    """The expression summed down to the columns its surroundings use."""
+    visible = outputs(expr)
+    if visible <= needed and isinstance(expr, Sum | Rel | Delta | View | Exists):
+        return expr
+    keys = tuple(sorted(visible & needed, key=lambda var: var.name))
+    if isinstance(expr, Sum):
+        return Sum(keys, expr.body)
+    return Sum(keys, expr)
+
+
+def _is_home(tag: Tag, home: Home) -> bool:
+    if home == LOCAL:
+        return tag in (AT_DRIVER, FREE)
+    return tag == COPIED if home == REPLICATED else tag == Tag(home, True)
+
+
+def _cheapest(plans: Iterable[Plan | None]) -> Plan | None:
+    return min((plan for plan in plans if plan is not None), key=lambda plan: plan.cost, default=None)
+
+
+def _total(plans: Sequence[Plan]) -> Cost:
+    total = NOTHING
+    for plan in plans:
+        total = total.beside(plan.cost)
+    return total
+
+
+def _together(join: Callable[..., Expr], plans: Sequence[Plan | None], tags: Callable[[list[Tag]], Tag]) -> Plan | None:
+    """Plans combined into one product or union; None if they do not fit together."""
+    ready = [plan for plan in plans if plan is not None]
+    if len(ready) < len(plans):
+        return None
+    try:
+        tag = tags([plan.tag for plan in ready])
+    except IllFormedError:
+        return None
+    return Plan(join(*(as_expr(plan.expr) for plan in ready)), tag, _total(ready))
+
+
+def _over(inner: Plan | None, build: Callable[[Expr], Expr], tag: Callable[[Tag], Tag]) -> Plan | None:
+    """A plan with one more operator around it; None if that would be ill-formed."""
+    if inner is None:
+        return None
+    try:
+        return Plan(build(as_expr(inner.expr)), tag(inner.tag), inner.cost)
+    except IllFormedError:
+        return None

@@ -1,0 +1,150 @@
+"""The whole pipeline, from a trigger program to blocks (thesis, Figure 5.1).
+
+| step                                        | module                     |
+|---------------------------------------------|----------------------------|
+| base tables become views                    | `stored`                   |
+| views get homes                             | `partitioning`             |
+| statements get transformers                 | `annotate`                 |
+| one transformer per step, shared            | `single`, `temporaries`    |
+| what nobody sees goes                       | `dead`                     |
+| steps become blocks                         | `blocks`                   |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from viewlet.algebra.traverse import Names
+from viewlet.spark.plan.annotate import Planner
+from viewlet.spark.plan.blocks import fuse, one_by_one, stage_count
+from viewlet.spark.plan.dead import live
+from viewlet.spark.plan.locations import LOCAL, RANDOM, Arrival, Dist, Home
+from viewlet.spark.plan.partitioning import Facts, facts_of, homes, ranking
+from viewlet.spark.plan.program import BatchPlan, Compute, Footprint, Mode, Step, Temporary
+from viewlet.spark.plan.single import Normalizer, in_sequence
+from viewlet.spark.plan.stored import tables_as_views
+from viewlet.spark.plan.temporaries import Temporaries
+from viewlet.spark.plan.wellformed import Placement, rename
+from viewlet.triggers.program import Program, Statement, Trigger, ViewDefinition
+from viewlet.types import Table
+
+
+def compile_distributed(
+    program: Program,
+    tables: Mapping[str, Table],
+    cardinalities: Mapping[str, float] | None = None,
+    partition_by: Mapping[str, Sequence[str]] | None = None,
+) -> DistributedProgram:
+    """The program distributed over workers.
+
+    `cardinalities` gives rows of views and tables as far as they are known; `partition_by` names, for views, the keys
+    to go by (none: keep at the driver), and, for tables, the columns that views go by that have them among their keys.
+    """
+    stored = tables_as_views(program, tables)
+    facts = facts_of(stored, tables, cardinalities or {})
+    ranked = ranking(facts)
+    return DistributedProgram(stored, facts, homes(facts, ranked, partition_by or {}))
+
+
+@dataclass(slots=True)
+class DistributedProgram:
+    """A trigger program over partitioned views; `plan` says what a batch of changes does."""
+
+    program: Program
+    facts: Facts
+    homes: Mapping[str, Home]
+    _planners: dict[frozenset[str], Planner] = field(default_factory=dict)
+    _plans: dict[tuple[tuple[str, Arrival], ...], BatchPlan] = field(default_factory=dict)
+
+    def view(self, name: str) -> ViewDefinition:
+        return self.program.view(name)
+
+    def plan(self, arrivals: Mapping[str, Arrival] | None = None) -> BatchPlan:
+        """What a batch does that changes these tables; all tables, spread over the workers, if none are given."""
+        if arrivals is None:
+            arrivals = {trigger.table: RANDOM for trigger in self.program.triggers}
+        key = tuple(sorted(arrivals.items()))
+        if key not in self._plans:
+            self._plans[key] = self._plan(dict(key))
+        return self._plans[key]
+
+    def _plan(self, arrivals: Mapping[str, Arrival]) -> BatchPlan:
+        planner = self._planner(arrivals)
+        order = self._best_order([t for t in self.program.triggers if t.table in arrivals], planner)
+        steps, temporaries = self._steps(order, planner)
+        unfused = one_by_one(steps)
+        tables = tuple(trigger.table for trigger in order)
+        return BatchPlan(tables, arrivals, temporaries, tuple(fuse(unfused)), tuple(unfused))
+
+    def _planner(self, arrivals: Mapping[str, Arrival]) -> Planner:
+        """One planner for all batches whose changes arrive alike: it remembers what it has planned."""
+        local = frozenset(table for table, arrival in arrivals.items() if arrival == LOCAL)
+        if local not in self._planners:
+            keys = {view.name: view.keys for view in self.program.views}
+            placement = Placement(self.homes, keys, dict.fromkeys(local, LOCAL))
+            self._planners[local] = Planner(placement, self.facts.rows)
+        return self._planners[local]
+
+    def _steps(self, triggers: Sequence[Trigger], planner: Planner) -> tuple[list[Step], dict[str, Temporary]]:
+        """The steps of some triggers, one after another."""
+        names = Names(view.name for view in self.program.views)
+        floats = {(view.name, f.name) for view in self.program.views for f in view.fields if f.is_float}
+        normalizer = Normalizer(planner, Temporaries(names, floats))
+        for trigger in triggers:
+            self._run(trigger, normalizer)
+        steps, temporaries = normalizer.temporaries.finish()
+        kept = [steps[i] for i in live([step.footprint for step in steps], temporaries)]
+        written = {name for step in kept for name in step.footprint.writes}
+        return kept, {name: each for name, each in temporaries.items() if name in written}
+
+    def _best_order(self, triggers: Sequence[Trigger], planner: Planner) -> list[Trigger]:
+        """An order of tables that needs few stages: each table is put where it costs least among those before it.
+
+        Any order gives the same views in the end, because every trigger sees what the earlier ones left.
+        """
+        outlines = {trigger.table: self._outline(trigger, planner) for trigger in triggers}
+        order: list[Trigger] = []
+        for trigger in triggers:
+            places = [[*order[:i], trigger, *order[i:]] for i in range(len(order), -1, -1)]
+            order = min(places, key=lambda each: _weight([outlines[t.table] for t in each]))
+        return order
+
+    def _outline(self, trigger: Trigger, planner: Planner) -> Outline:
+        """A trigger's steps by what they touch, with temporaries of its own."""
+        steps, temporaries = self._steps([trigger], planner)
+        prefix = f"{trigger.table}:"
+        touched = [(step.mode, step.footprint.renamed(prefix, temporaries)) for step in steps]
+        return Outline(touched, frozenset(prefix + name for name in temporaries))
+
+    def _run(self, trigger: Trigger, normalizer: Normalizer) -> None:
+        increments = [statement for statement in trigger.statements if not statement.replaces]
+        waiting = list[Compute]()
+        for statement, has_to_wait in in_sequence(increments):
+            if has_to_wait:
+                waiting.append(normalizer.set_aside(statement, self._home(statement)))
+            else:
+                normalizer.add(statement, self._home(statement))
+        for step in waiting:
+            normalizer.temporaries.run(step)
+        for statement in trigger.statements:
+            if statement.replaces:
+                normalizer.add(statement, self._home(statement))
+
+    def _home(self, statement: Statement) -> Home:
+        home = self.homes[statement.view]
+        return rename(home, self.view(statement.view).keys, statement.args) if isinstance(home, Dist) else home
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    steps: list[tuple[Mode, Footprint]]
+    temporaries: frozenset[str]
+
+
+def _weight(outlines: Sequence[Outline]) -> tuple[int, int]:
+    """Stages, then steps, of triggers run one after another."""
+    steps = [step for outline in outlines for step in outline.steps]
+    temporaries = {name for outline in outlines for name in outline.temporaries}
+    kept = [steps[i] for i in live([footprint for _, footprint in steps], temporaries)]
+    return stage_count(kept), len(kept)

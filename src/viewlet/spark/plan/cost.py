@@ -1,0 +1,89 @@
+"""What a distributed expression costs (thesis, section 5.3.1).
+
+Costs are compared field by field: first how much stored state travels, as a change should cost what it changes; then
+how many rounds of communication follow one another; then how many transformers there are, one that sends to every
+worker counting more; then how many of them gather at the driver; and last how many columns travel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from viewlet.algebra.nodes import Add, Delta, Exists, Expr, Mul, Neg, Sum, View
+from viewlet.algebra.scope import outputs
+from viewlet.algebra.traverse import walk
+from viewlet.spark.plan.locations import REPLICATED
+from viewlet.spark.plan.nodes import Gather, Moved, Transformer, children, strip
+
+UNKNOWN_ROWS = 1_000_000.0
+"""Rows of a view nobody has measured."""
+BROADCAST = 3
+AGGREGATED = 0.1
+"""How much a Sum is taken to shrink what it sums over."""
+
+
+class Cost(NamedTuple):
+    state: float = 0.0
+    rounds: int = 0
+    transformers: int = 0
+    gathers: int = 0
+    columns: int = 0
+
+    def beside(self, other: Cost) -> Cost:
+        """The cost of doing both at the same time."""
+        return Cost(
+            self.state + other.state,
+            max(self.rounds, other.rounds),
+            self.transformers + other.transformers,
+            self.gathers + other.gathers,
+            self.columns + other.columns,
+        )
+
+
+NOTHING = Cost()
+
+
+def cost_of(moved: Moved, rows: Mapping[str, float]) -> Cost:
+    """The cost of a whole expression."""
+    total = NOTHING
+    for child in children(moved):
+        total = total.beside(cost_of(child, rows))
+    return sent(moved, total, rows) if isinstance(moved, Transformer) else total
+
+
+def sent(transformer: Transformer, before: Cost, rows: Mapping[str, float]) -> Cost:
+    """The cost of a transformer over something that costs `before`."""
+    to_all = not isinstance(transformer, Gather) and transformer.to == REPLICATED
+    return Cost(
+        before.state + state_moved(strip(transformer.body), rows),
+        before.rounds + 1,
+        before.transformers + (BROADCAST if to_all else 1),
+        before.gathers + isinstance(transformer, Gather),
+        before.columns + len(outputs(strip(transformer.body))),
+    )
+
+
+def state_moved(expr: Expr, rows: Mapping[str, float]) -> float:
+    """About how many rows of stored state are sent; none if a change limits them, or if they are summed up to one."""
+    if is_driven(expr) or not outputs(expr):
+        return 0.0
+    atoms = [node for node in walk(expr) if isinstance(node, View)]
+    largest = max((rows.get(atom.name, UNKNOWN_ROWS) for atom in atoms), default=0.0)
+    whole = any(outputs(expr).issuperset(atom.args) for atom in atoms)
+    return largest if whole else largest * AGGREGATED
+
+
+def is_driven(expr: Expr) -> bool:
+    """Its bindings come from a change, so there are few of them."""
+    match expr:
+        case Delta():
+            return True
+        case Exists(body) | Sum(_, body) | Neg(body):
+            return is_driven(body)
+        case Add(terms):
+            return all(is_driven(term) for term in terms)
+        case Mul(factors):
+            return any(is_driven(factor) for factor in factors)
+        case _:
+            return False

@@ -1,0 +1,25 @@
+"""Dead-code elimination: steps whose outcome nobody sees (thesis, section 5.3.2).
+
+A view is seen after the batch, unless a later step replaces it before anything reads it; a temporary is seen only by
+the steps that read it. When two triggers of one batch evaluate the same view again, the first evaluation is dead, and
+so are the moves made for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from viewlet.spark.plan.program import Footprint
+
+
+def live(steps: Sequence[Footprint], temporaries: Collection[str]) -> list[int]:
+    """Positions of the steps that matter."""
+    kept: list[int] = []
+    unseen = set(temporaries)
+    for i in reversed(range(len(steps))):
+        step = steps[i]
+        if not step.writes <= unseen:
+            unseen |= step.replaces - step.reads
+            unseen -= step.reads
+            kept.append(i)
+    return kept[::-1]

@@ -1,0 +1,197 @@
+"""Where each view lives (thesis, section 5.5, made to follow declared keys, access patterns and measured sizes).
+
+A view goes by the class of columns among its keys that ranks highest; a class identifies the rows of some table, and
+ranks by how many there are. Without such a key a view is taken to be small: it lives at the driver, or, where workers
+read it together with what they hold, at all of them. `PARTITION BY` has the last word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from viewlet.algebra.nodes import Rel, Var, View
+from viewlet.algebra.traverse import walk
+from viewlet.errors import SchemaError
+from viewlet.spark.plan.columns import Column, ColumnClasses, column_classes, key_columns
+from viewlet.spark.plan.locations import LOCAL, REPLICATED, Dist, Home
+from viewlet.triggers.program import Program, Statement, ViewDefinition
+from viewlet.types import Table
+
+SMALL_ROWS = 1_000.0
+"""So many rows may be kept at every worker."""
+STATIC_ROWS = 100.0
+"""Rows of a static table nobody has measured: such tables are look-up tables as a rule."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known about a program's data."""
+
+    program: Program
+    tables: Mapping[str, Table]
+    rows: Mapping[str, float]
+    classes: ColumnClasses
+
+    def table_rows(self, name: str) -> float | None:
+        if name in self.rows:
+            return self.rows[name]
+        return None if self.tables[name].is_dynamic else STATIC_ROWS
+
+    def class_rows(self, root: Column) -> float | None:
+        """How many values the columns of a class can have: the rows of a table they identify."""
+        known = [rows for name in self.classes.identified(root) if (rows := self.table_rows(name)) is not None]
+        return min(known, default=None)
+
+    def bound(self, view: ViewDefinition) -> float | None:
+        """A view has no more rows than this; None if nothing limits them."""
+        if view.name in self.rows:
+            return self.rows[view.name]
+        limits = [self._keys_bound(view), self._tables_bound(view)]
+        return min((limit for limit in limits if limit is not None), default=None)
+
+    def _keys_bound(self, view: ViewDefinition) -> float | None:
+        total = 1.0
+        for columns in key_columns(view).values():
+            sizes = [rows for column in columns if (rows := self.class_rows(self.classes.class_of(column))) is not None]
+            if not sizes:
+                return None
+            total *= min(sizes)
+        return total
+
+    def _tables_bound(self, view: ViewDefinition) -> float | None:
+        atoms = {node for each in view.fields[:1] for node in walk(each.definition) if isinstance(node, Rel)}
+        total = 1.0
+        for atom in atoms:
+            rows = self.table_rows(atom.name)
+            if rows is None:
+                return None
+            total *= rows
+        return total
+
+
+def facts_of(program: Program, tables: Mapping[str, Table], rows: Mapping[str, float]) -> Facts:
+    return Facts(program, tables, rows, column_classes(program, tables))
+
+
+def ranking(facts: Facts) -> list[Column]:
+    """Classes to partition by, best first: of the largest tables, then of those that refer to the most others."""
+    classes = facts.classes
+    found = dict.fromkeys(
+        classes.class_of(column)
+        for view in facts.program.views
+        for columns in key_columns(view).values()
+        for column in columns
+    )
+    heights = {name: _height(name, facts, frozenset()) for name in facts.tables}
+
+    def rank(root: Column) -> tuple[float, ...]:
+        whole, part = classes.identified(root), classes.partly_identified(root)
+        rows = max((facts.table_rows(name) or 0.0 for name in whole), default=0.0)
+        height = max((heights[name] for name in whole), default=0)
+        return (bool(whole), bool(part), rows, height, classes.is_joined(root))
+
+    return sorted(
+        (root for root in found if classes.partly_identified(root) or classes.is_joined(root)), key=rank, reverse=True
+    )
+
+
+def homes(facts: Facts, ranked: Sequence[Column], partition_by: Mapping[str, Sequence[str]]) -> dict[str, Home]:
+    """The home of every view, under a ranking of classes."""
+    read = {name for statement in statements_of(facts.program) for name in views_read(statement)}
+    found: dict[str, Home | None] = {}
+    for view in facts.program.views:
+        found[view.name] = _asked_for(view, facts, partition_by) or _partitioned(view, facts, ranked, view.name in read)
+    apart = {name for name, home in found.items() if isinstance(home, Dist)}
+    together = _read_beside(facts.program, apart)
+    return {
+        name: home if home is not None else REPLICATED if name in together or _is_lookup(name, facts) else LOCAL
+        for name, home in found.items()
+    }
+
+
+def _partitioned(view: ViewDefinition, facts: Facts, ranked: Sequence[Column], is_read: bool) -> Home | None:
+    """A partitioning for a large view; None for a small one."""
+    bound = facts.bound(view)
+    if bound is not None and bound <= SMALL_ROWS:
+        return None
+    columns = key_columns(view)
+    keys = {facts.classes.class_of(column): key for key, found in columns.items() for column in sorted(found)}
+    for root in ranked:
+        if root in keys and (is_read or facts.classes.partly_identified(root)):
+            rows = facts.class_rows(root)
+            if rows is None or rows > SMALL_ROWS:
+                return Dist((keys[root],))
+    if bound is not None and view.name in facts.rows and view.keys:
+        return Dist(view.keys)
+    return None
+
+
+def _asked_for(view: ViewDefinition, facts: Facts, partition_by: Mapping[str, Sequence[str]]) -> Home | None:
+    """What `PARTITION BY` says of the view, or of a table one of whose columns is among the view's keys."""
+    if view.name in partition_by:
+        names = {key.name: key for key in view.keys}
+        wanted = partition_by[view.name]
+        unknown = [name for name in wanted if name not in names]
+        if unknown:
+            known = ", ".join(names) or "none"
+            raise SchemaError(f"PARTITION BY {', '.join(unknown)}: {view.name} has no such key; its keys are {known}")
+        return Dist(tuple(names[name] for name in wanted)) if wanted else LOCAL
+    columns = key_columns(view)
+    for table, wanted in partition_by.items():
+        if table in facts.tables:
+            roots = [facts.classes.class_of((table, _position(facts.tables[table], name))) for name in wanted]
+            keys = [_key_of(columns, root, facts.classes) for root in roots]
+            if keys and all(key is not None for key in keys):
+                return Dist(tuple(key for key in keys if key is not None))
+    return None
+
+
+def _position(table: Table, column: str) -> int:
+    if column not in table.column_names:
+        raise SchemaError(f"PARTITION BY {column}: table {table.name} has no such column")
+    return table.column_names.index(column)
+
+
+def _key_of(columns: Mapping[Var, Iterable[Column]], root: Column, classes: ColumnClasses) -> Var | None:
+    return next((key for key, found in columns.items() if any(classes.class_of(c) == root for c in found)), None)
+
+
+def _read_beside(program: Program, apart: set[str]) -> set[str]:
+    """Views that some statement reads together with partitioned ones, or for a partitioned one."""
+    found: set[str] = set()
+    for statement in statements_of(program):
+        read = views_read(statement)
+        if statement.view in apart or not read.isdisjoint(apart):
+            found |= read
+    return found
+
+
+def _is_lookup(name: str, facts: Facts) -> bool:
+    """It never changes, and so it may be anywhere at no cost."""
+    view = facts.program.view(name)
+    atoms = [node for each in view.fields for node in walk(each.definition) if isinstance(node, Rel)]
+    return bool(atoms) and not any(facts.tables[atom.name].is_dynamic for atom in atoms)
+
+
+def _height(name: str, facts: Facts, above: frozenset[str]) -> int:
+    """How many tables a table refers to, one after another, by columns that hold their keys."""
+    if name in above:
+        return 0
+    table = facts.tables[name]
+    referred = {
+        other
+        for i, column in enumerate(table.column_names)
+        if table.primary_key != (column,)
+        for other in facts.classes.identified(facts.classes.class_of((name, i)))
+        if other != name
+    }
+    return 1 + max((_height(other, facts, above | {name}) for other in referred), default=-1)
+
+
+def statements_of(program: Program) -> list[Statement]:
+    return [statement for trigger in program.triggers for statement in trigger.statements]
+
+
+def views_read(statement: Statement) -> set[str]:
+    return {node.name for update in statement.updates for node in walk(update.expr) if isinstance(node, View)}

@@ -1,0 +1,125 @@
+"""Distributed programs: what one batch does, as blocks that run at the driver or at every worker.
+
+    plan    ::= block ...
+    block   ::= (local | distributed) step ...
+    step    ::= statement                            an ordinary statement over what is at hand
+              | temporary := Repart[p](temporary)    moves, made by the driver
+              | temporary := Scatter[p](temporary)
+              | temporary := Gather(temporary)
+
+Every statement of a distributed block reads and writes views, changes and temporaries of its own worker only, so that
+code generated for one process runs it unchanged. A temporary is a view that lives for one batch; its fields are plain
+sums, none of which stands for the presence of a key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from viewlet.algebra.nodes import Delta, View
+from viewlet.algebra.traverse import walk
+from viewlet.spark.plan.locations import LOCAL, Arrival, Dist, Location, Replicated
+from viewlet.triggers.program import Statement, ViewDefinition
+
+
+class Mode(Enum):
+    LOCAL = "local"
+    DISTRIBUTED = "distributed"
+
+
+class Movement(Enum):
+    REPART = "Repart"
+    SCATTER = "Scatter"
+    GATHER = "Gather"
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """What a step, or a block, touches: views and temporaries by name, changes as `Δname`."""
+
+    reads: frozenset[str]
+    writes: frozenset[str]
+    replaces: frozenset[str]
+    """Those of the writes that do not keep what was there."""
+
+    def union(self, other: Footprint) -> Footprint:
+        return Footprint(self.reads | other.reads, self.writes | other.writes, self.replaces | other.replaces)
+
+    def renamed(self, prefix: str, names: Collection[str]) -> Footprint:
+        """The same with a prefix in front of some names."""
+        parts = (frozenset(prefix + name if name in names else name for name in part) for part in self._parts())
+        return Footprint(*parts)
+
+    def _parts(self) -> tuple[frozenset[str], ...]:
+        return self.reads, self.writes, self.replaces
+
+
+@dataclass(frozen=True, slots=True)
+class Compute:
+    """A statement, run where its target is."""
+
+    statement: Statement
+    mode: Mode
+
+    @property
+    def footprint(self) -> Footprint:
+        nodes = (node for update in self.statement.updates for node in walk(update.expr))
+        reads = frozenset(_read_name(node) for node in nodes if isinstance(node, View | Delta))
+        written = frozenset((self.statement.view,))
+        return Footprint(reads, written, written if self.statement.replaces else frozenset())
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Brings the contents of one temporary to another; `to` names workers by the target's keys."""
+
+    target: str
+    source: str
+    movement: Movement
+    to: Dist | Replicated | None = None
+
+    @property
+    def footprint(self) -> Footprint:
+        written = frozenset((self.target,))
+        return Footprint(frozenset((self.source,)), written, written)
+
+    @property
+    def mode(self) -> Mode:
+        return Mode.LOCAL
+
+
+Step = Compute | Move
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    mode: Mode
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Temporary:
+    view: ViewDefinition
+    at: Location
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPlan:
+    """What a batch that changes some tables does; `order` is the order in which their triggers take effect."""
+
+    order: tuple[str, ...]
+    arrivals: Mapping[str, Arrival]
+    temporaries: Mapping[str, Temporary]
+    blocks: tuple[Block, ...]
+    unfused: tuple[Block, ...]
+    """The same program, one block per step, as it was before blocks were fused."""
+
+
+def mode_of(at: Location) -> Mode:
+    return Mode.LOCAL if at == LOCAL else Mode.DISTRIBUTED
+
+
+def _read_name(node: View | Delta) -> str:
+    return node.name if isinstance(node, View) else f"Δ{node.name}"

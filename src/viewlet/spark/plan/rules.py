@@ -1,0 +1,125 @@
+"""Moving transformers through expressions, and merging them (thesis, Figures 5.2 and 5.3).
+
+Every rule maps an expression to an equal one, or to None where it does not apply. T stands for Repart, Scatter or
+Gather. The rules keep what an expression means; whether the outcome is well-formed, `tag_of` tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from viewlet.algebra.nodes import Add, Extremum, Lift, Mul, Neg, Sum, Value, Var
+from viewlet.algebra.scope import outputs
+from viewlet.spark.plan.locations import REPLICATED, Dist
+from viewlet.spark.plan.nodes import Gather, Moved, Repart, Scatter, Transformer, as_expr, strip, with_body
+from viewlet.spark.plan.wellformed import AT_DRIVER, COPIED, IllFormedError, Placement, Tag, is_scalar, tag_of
+
+Rule = Callable[[Moved], Moved | None]
+
+
+def push_through_product(moved: Moved) -> Moved | None:
+    """T(a * b) = T(a) * T(b), scalars excepted: they are everywhere already.
+
+    A factor without the variables that T partitions by goes to all workers.
+    """
+    if not isinstance(moved, Transformer) or not isinstance(moved.body, Mul):
+        return None
+    factors = (f if is_scalar(f) else sent_with(moved, f) for f in moved.body.factors)
+    return Mul(tuple(as_expr(factor) for factor in factors))
+
+
+def push_through_union(moved: Moved) -> Moved | None:
+    """T(a + b) = T(a) + T(b), also for -a."""
+    match moved:
+        case (Repart() | Scatter() | Gather()) as sent if isinstance(sent.body, Add):
+            return Add(tuple(as_expr(with_body(sent, term)) for term in sent.body.terms))
+        case (Repart() | Scatter() | Gather()) as sent if isinstance(sent.body, Neg):
+            return Neg(as_expr(with_body(sent, sent.body.body)))
+        case _:
+            return None
+
+
+def push_through_sum(moved: Moved) -> Moved | None:
+    """T(Sum[x](a)) = Sum[x](T(a)); not where T partitions by what only the Sum's context knows."""
+    if not isinstance(moved, Transformer) or not isinstance(moved.body, Sum):
+        return None
+    inner = moved.body.body
+    if not isinstance(moved, Gather) and isinstance(moved.to, Dist) and not outputs(strip(inner)) >= set(moved.to.by):
+        return None
+    return Sum(moved.body.keys, as_expr(with_body(moved, inner)))
+
+
+def push_through_assignment(moved: Moved) -> Moved | None:
+    """T(x := a) = (x := T(a)), also for the smallest and largest of a; not where T partitions by x."""
+    match moved:
+        case Repart(Dist(by), Lift(var, _) | Extremum(var, _, _, _)) if var in by:
+            return None
+        case Scatter(Dist(by), Lift(var, _) | Extremum(var, _, _, _)) if var in by:
+            return None
+        case Repart(_, Lift(_, Value())) | Scatter(_, Lift(_, Value())) | Gather(Lift(_, Value())):
+            return moved.body
+        case Repart(_, Lift(var, body)) | Scatter(_, Lift(var, body)) | Gather(Lift(var, body)):
+            return Lift(var, as_expr(sent_with(moved, body)))
+        case (Repart() | Scatter() | Gather()) as sent if isinstance(sent.body, Extremum):
+            low = sent.body
+            return Extremum(low.var, low.which, low.of, as_expr(sent_with(sent, low.body)))
+        case _:
+            return None
+
+
+def drop_needless(moved: Moved, placement: Placement) -> Moved | None:
+    """Repart[p](a) = a where a is partitioned by p already; Gather(a) = a where a is at the driver."""
+    if not isinstance(moved, Transformer):
+        return None
+    try:
+        tag = tag_of(moved.body, placement)
+    except IllFormedError:
+        return None
+    at_target = tag == AT_DRIVER if isinstance(moved, Gather) else _is_at(tag, moved.to)
+    return moved.body if at_target else None
+
+
+def merge(moved: Moved) -> Moved | None:
+    """Only the last of two moves counts: T1(T2(a)) is one move from where a is to where T1 goes."""
+    match moved:
+        case Repart(to, Repart(_, body)):
+            return Repart(to, body)
+        case Repart(to, Scatter(_, body)):
+            return Scatter(to, body)
+        case Gather(Repart(_, body)):
+            return Gather(body)
+        case Gather(Scatter(_, body)):
+            return body
+        case Scatter(to, Gather(body)):
+            return Repart(to, body)
+        case _:
+            return None
+
+
+PUSH_RULES: tuple[Rule, ...] = (
+    push_through_product,
+    push_through_union,
+    push_through_sum,
+    push_through_assignment,
+)
+
+
+def simplify(moved: Moved, placement: Placement) -> Moved:
+    """Merges and drops transformers at the root until none is left to."""
+    while (simpler := merge(moved) or drop_needless(moved, placement)) is not None:
+        moved = simpler
+    return moved
+
+
+def sent_with(transformer: Transformer, part: Moved) -> Moved:
+    """The transformer over a part of its body; what lacks the columns it partitions by is sent to all."""
+    if isinstance(transformer, Gather) or not isinstance(transformer.to, Dist):
+        return with_body(transformer, part)
+    by: tuple[Var, ...] = transformer.to.by
+    if outputs(strip(part)).issuperset(by):
+        return with_body(transformer, part)
+    return Repart(REPLICATED, part) if isinstance(transformer, Repart) else Scatter(REPLICATED, part)
+
+
+def _is_at(tag: Tag, to: Dist | object) -> bool:
+    return (tag.at == to and tag.adds_up) or (to == REPLICATED and tag == COPIED)

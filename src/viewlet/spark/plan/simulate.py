@@ -1,0 +1,170 @@
+"""Distributed programs on simulated workers: plain dictionaries, real partitions, every block run worker by worker.
+
+This is what a plan means. A worker sees nothing but its own stores, so a plan that reads what is elsewhere goes wrong
+here as it would on a cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from random import Random
+
+from viewlet.algebra.evaluate import Environment, Number, State, accumulate, evaluate, prepare
+from viewlet.algebra.scope import NONE
+from viewlet.errors import InternalError
+from viewlet.rings import DOUBLE_RING, INTEGER_RING
+from viewlet.spark.plan.compile import DistributedProgram
+from viewlet.spark.plan.hashing import partition_of
+from viewlet.spark.plan.locations import LOCAL, RANDOM, REPLICATED, Arrival, Dist, Location
+from viewlet.spark.plan.program import BatchPlan, Block, Compute, Mode, Move, Movement, Temporary
+from viewlet.triggers.program import Statement, ViewDefinition
+from viewlet.triggers.store import MapStore, Payload
+from viewlet.types import Row
+
+Contents = dict[Row, Payload]
+
+
+@dataclass(slots=True)
+class Node:
+    """The driver, or a worker."""
+
+    views: dict[str, MapStore] = field(default_factory=dict)
+    deltas: dict[str, MapStore] = field(default_factory=dict)
+
+    def run(self, statement: Statement, view: ViewDefinition) -> None:
+        state = State({}, self.deltas, self.views)
+        sums: dict[str, dict[Row, Number]] = {}
+        for update in statement.updates:
+            environment: Environment = {}
+            numbers = prepare(update.expr, NONE)(environment, state)
+            sums[update.field] = accumulate(numbers, environment, statement.args)
+        self.put(view, _payloads(view, sums), statement.replaces)
+
+    def put(self, view: ViewDefinition, contents: Mapping[Row, Payload], replaces: bool) -> None:
+        if replaces:
+            self.views[view.name].assign(dict(contents))
+        else:
+            for key, payload in contents.items():
+                self.views[view.name].add(key, payload)
+
+
+class Cluster:
+    """A driver and some workers that keep one program fresh."""
+
+    def __init__(self, program: DistributedProgram, workers: int, seed: int = 0) -> None:
+        self.program = program
+        self.driver = Node()
+        self.workers = [Node() for _ in range(workers)]
+        self._random = Random(seed)
+        for view in program.program.views:
+            for node in self._nodes(program.homes[view.name]):
+                node.views[view.name] = MapStore([f.name for f in view.fields], view.presence)
+
+    def load(self, tables: Mapping[str, MapStore]) -> None:
+        """Fills every view from base tables."""
+        state = State(tables)
+        for view in self.program.program.views:
+            sums = {f.name: evaluate(f.definition, view.keys, state) for f in view.fields}
+            self._distribute(view, self.program.homes[view.name], _payloads(view, sums))
+
+    def apply(self, batch: Mapping[str, Mapping[Row, int]], arrivals: Mapping[str, Arrival] | None = None) -> BatchPlan:
+        """Runs a batch; the plan it followed is the one for the tables in `arrivals`, or in the batch."""
+        triggered = {trigger.table for trigger in self.program.program.triggers}
+        if arrivals is None:
+            arrivals = {table: RANDOM for table in batch if table in triggered}
+        plan = self.program.plan(arrivals)
+        for table, arrival in arrivals.items():
+            self._arrive(table, batch.get(table, {}), arrival)
+        for name, temporary in plan.temporaries.items():
+            for node in self._nodes(temporary.at):
+                node.views[name] = MapStore([f.name for f in temporary.view.fields], None)
+        for block in plan.blocks:
+            self._run(block, plan.temporaries)
+        for name, temporary in plan.temporaries.items():
+            for node in self._nodes(temporary.at):
+                del node.views[name]
+        return plan
+
+    def result(self) -> dict[Row, int]:
+        """The rows of the query."""
+        query = self.program.program
+        state = State({}, {}, {view.name: self.gathered(view) for view in query.views})
+        return {row: int(n) for row, n in evaluate(query.result, query.query.output, state).items()}  # type: ignore[arg-type]
+
+    def gathered(self, view: ViewDefinition) -> MapStore:
+        """A view in one place; fails if some row of it is where it should not be."""
+        home = self.program.homes[view.name]
+        whole = MapStore([f.name for f in view.fields], view.presence)
+        for number, node in enumerate(self._nodes(home)):
+            contents = dict(node.views[view.name].items())
+            if isinstance(home, Dist):
+                self._check_place(view, home, contents, number)
+            if home != REPLICATED or number == 0:
+                for key, payload in contents.items():
+                    whole.add(key, payload)
+            elif contents != dict(self.workers[0].views[view.name].items()):
+                raise InternalError(f"copies of {view.name} differ")
+        return whole
+
+    def _check_place(self, view: ViewDefinition, home: Dist, contents: Contents, number: int) -> None:
+        for key in contents:
+            if self._worker_of(view, home, key) != number:
+                raise InternalError(f"{view.name}: {key} is at worker {number}")
+
+    def _nodes(self, at: Location) -> list[Node]:
+        return [self.driver] if at == LOCAL else self.workers
+
+    def _worker_of(self, view: ViewDefinition, home: Dist, key: Row) -> int:
+        return partition_of((key[view.keys.index(var)] for var in home.by), len(self.workers))
+
+    def _arrive(self, table: str, changes: Mapping[Row, int], arrival: Arrival) -> None:
+        """Spreads changes over the workers; now and then two of them get halves that only make sense together."""
+        for node in (self.driver, *self.workers):
+            node.deltas[table] = MapStore()
+        for row, multiplicity in changes.items():
+            if arrival == LOCAL:
+                self.driver.deltas[table].add(row, (multiplicity,))
+                continue
+            extra = self._random.choice((0, 0, 1, -1))
+            for part in (multiplicity + extra, -extra):
+                if part:
+                    self._random.choice(self.workers).deltas[table].add(row, (part,))
+
+    def _run(self, block: Block, temporaries: Mapping[str, Temporary]) -> None:
+        nodes = [self.driver] if block.mode is Mode.LOCAL else self.workers
+        for node in nodes:
+            for step in block.steps:
+                if isinstance(step, Compute):
+                    name = step.statement.view
+                    view = temporaries[name].view if name in temporaries else self.program.view(name)
+                    node.run(step.statement, view)
+                else:
+                    self._move(step, temporaries)
+
+    def _move(self, move: Move, temporaries: Mapping[str, Temporary]) -> None:
+        source, target = temporaries[move.source], temporaries[move.target]
+        nodes = self._nodes(source.at)
+        total = MapStore([f.name for f in target.view.fields], None)
+        for node in nodes[:1] if source.at == REPLICATED else nodes:
+            for key, payload in node.views[move.source].items():
+                total.add(key, payload)
+        if move.movement is Movement.GATHER:
+            self.driver.put(target.view, dict(total.items()), replaces=True)
+        else:
+            self._distribute(target.view, target.at, dict(total.items()))
+
+    def _distribute(self, view: ViewDefinition, home: Location, contents: Contents) -> None:
+        nodes = self._nodes(home)
+        for number, node in enumerate(nodes):
+            mine: Iterable[tuple[Row, Payload]] = contents.items()
+            if isinstance(home, Dist):
+                mine = [(key, payload) for key, payload in mine if self._worker_of(view, home, key) == number]
+            node.put(view, dict(mine), replaces=True)
+
+
+def _payloads(view: ViewDefinition, sums: Mapping[str, Mapping[Row, Number]]) -> Contents:
+    """One payload per key from one sum per field."""
+    zeros = {f.name: DOUBLE_RING.zero if f.is_float else INTEGER_RING.zero for f in view.fields}
+    keys = dict.fromkeys(key for numbers in sums.values() for key in numbers)
+    return {key: tuple(sums.get(name, {}).get(key, zero) for name, zero in zeros.items()) for key in keys}

@@ -1,0 +1,108 @@
+"""Single-transformer form: every transformer moves one temporary (thesis, section 5.3.2).
+
+M[a] += Repart[a](Sum[a](Repart[b](Sum[a, b](ΔR(a, b))) * V[b, c]))
+
+t1[a, b] := Sum[a, b](ΔR(a, b))
+t2 := Repart[b](t1)
+t3[a] := Sum[a](t2[a, b] * V[b, c])
+t4 := Repart[a](t3)
+M[a] += t4[a]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from viewlet.algebra.nodes import Expr, Mul, Sum, View
+from viewlet.algebra.order import order
+from viewlet.algebra.traverse import walk
+from viewlet.spark.plan.annotate import Planner
+from viewlet.spark.plan.locations import EVERYWHERE, LOCAL, Dist, Home, Location, Replicated
+from viewlet.spark.plan.nodes import Gather, Moved, Repart, Transformer, as_expr, rebuild
+from viewlet.spark.plan.program import Compute, Movement, mode_of
+from viewlet.spark.plan.temporaries import Temporaries
+from viewlet.spark.plan.wellformed import Placement, is_domain, tag_of
+from viewlet.triggers.program import Statement, Update
+
+
+@dataclass(slots=True)
+class Normalizer:
+    """Turns planned statements into steps."""
+
+    planner: Planner
+    temporaries: Temporaries
+
+    def add(self, statement: Statement, home: Home) -> None:
+        """Adds the steps of a statement whose view lives at `home`, which is given by the statement's variables."""
+        final = Statement(statement.view, statement.args, self._updates(statement, home), statement.replaces)
+        self.temporaries.run(Compute(final, mode_of(home)))
+
+    def set_aside(self, statement: Statement, home: Home) -> Compute:
+        """Computes what a statement adds, now, and gives back the step that adds it, for later."""
+        updates = []
+        for update in self._updates(statement, home):
+            _, atom = self.temporaries.computed(Sum(statement.args, update.expr), home)
+            updates.append(Update(update.field, atom))
+        return Compute(Statement(statement.view, statement.args, tuple(updates)), mode_of(home))
+
+    def _updates(self, statement: Statement, home: Home) -> tuple[Update, ...]:
+        plans = [self.planner.place(update.expr, home, statement.args) for update in statement.updates]
+        return tuple(
+            Update(update.field, self._ready(self._extract(plan.expr)))
+            for update, plan in zip(statement.updates, plans, strict=True)
+        )
+
+    def _extract(self, moved: Moved) -> Expr:
+        if not isinstance(moved, Transformer):
+            return as_expr(rebuild(moved, self._extract))
+        at = _origin(moved.body, self.planner.placement)
+        body = self._ready(self._extract(moved.body))
+        family, atom = self.temporaries.computed(body, at)
+        movement, to = _movement(moved)
+        if isinstance(to, Dist):
+            to = Dist(tuple(family.keys[atom.args.index(var)] for var in to.by))
+        shipment = self.temporaries.shipped(family, movement, to)
+        return View(shipment.name, atom.field, atom.args)
+
+    def _ready(self, expr: Expr) -> Expr:
+        """Ordered for evaluation: what was moved here is small and comes first."""
+        return order(self._changes_first(expr))
+
+    def _changes_first(self, expr: Expr) -> Expr:
+        if isinstance(expr, Mul):
+            factors = [self._changes_first(factor) for factor in expr.factors]
+            return Mul(tuple(sorted(factors, key=lambda factor: not self._is_moved(factor))))
+        return as_expr(rebuild(expr, lambda child: self._changes_first(as_expr(child))))
+
+    def _is_moved(self, factor: Expr) -> bool:
+        return isinstance(factor, View) and factor.name not in self.planner.placement.homes
+
+
+def _origin(body: Moved, placement: Placement) -> Location:
+    """Where a temporary is computed that holds the body."""
+    at = tag_of(body, placement, tested=is_domain(body)).at
+    return LOCAL if at == EVERYWHERE else at
+
+
+def _movement(transformer: Transformer) -> tuple[Movement, Dist | Replicated | None]:
+    if isinstance(transformer, Gather):
+        return Movement.GATHER, None
+    return Movement.REPART if isinstance(transformer, Repart) else Movement.SCATTER, transformer.to
+
+
+def in_sequence(statements: Sequence[Statement]) -> list[tuple[Statement, bool]]:
+    """The increments of a trigger in an order that may run one by one; True marks those that have to wait.
+
+    All of them read the state before the trigger. One whose view a later one reads is computed in its turn, but
+    added to its view only after all others.
+    """
+    marked = []
+    for i, statement in enumerate(statements):
+        later = (node for other in statements[i + 1 :] for update in other.updates for node in _views(update.expr))
+        marked.append((statement, any(node.name == statement.view for node in later)))
+    return marked
+
+
+def _views(expr: Expr) -> list[View]:
+    return [node for node in walk(expr) if isinstance(node, View)]

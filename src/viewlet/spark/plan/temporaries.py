@@ -1,0 +1,146 @@
+"""The temporaries of one batch, each computed and moved once (common-subexpression elimination, section 5.3.2).
+
+Two statements that want the same contents in the same place share a temporary, whatever they call its columns, as long
+as no view it reads was written in between. Sums over the same rows are fields of one temporary (a family), and travel
+together.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from viewlet.algebra.canonical import canonical_names, canonical_text, scalar_text
+from viewlet.algebra.nodes import Delta, Expr, Scalar, Sum, Value, Var, View, factors_of, mul
+from viewlet.algebra.scope import outputs
+from viewlet.algebra.traverse import Names, substitute_scalar, walk
+from viewlet.spark.plan.locations import LOCAL, Dist, Location, Replicated
+from viewlet.spark.plan.program import Compute, Move, Movement, Step, Temporary, mode_of
+from viewlet.triggers.program import Field, Statement, Update, ViewDefinition
+
+
+@dataclass(slots=True)
+class Family:
+    """One temporary under construction: its rows are fixed, its sums grow as they are asked for."""
+
+    name: str
+    keys: tuple[Var, ...]
+    relational: tuple[Expr, ...]
+    at: Location
+    by_name: Mapping[str, Var]
+    fields: dict[str, Field] = field(default_factory=dict)
+
+    def view(self) -> ViewDefinition:
+        return ViewDefinition(self.name, self.keys, tuple(self.fields.values()))
+
+    def step(self) -> Compute:
+        updates = tuple(Update(each.name, each.definition) for each in self.fields.values())
+        return Compute(Statement(self.name, self.keys, updates, replaces=True), mode_of(self.at))
+
+
+@dataclass(slots=True)
+class Shipment:
+    """A family brought somewhere else."""
+
+    name: str
+    source: Family
+    movement: Movement
+    to: Dist | Replicated | None
+
+    def view(self) -> ViewDefinition:
+        return ViewDefinition(self.name, self.source.keys, tuple(self.source.fields.values()))
+
+    def step(self) -> Move:
+        return Move(self.name, self.source.name, self.movement, self.to)
+
+
+@dataclass(slots=True)
+class Temporaries:
+    """Collects the steps of a batch; temporaries come before the statement that first asks for them."""
+
+    names: Names
+    float_fields: set[tuple[str, str]]
+    steps: list[Family | Shipment | Compute] = field(default_factory=list)
+    _versions: Counter[str] = field(default_factory=Counter)
+    _families: dict[tuple[str, ...], Family] = field(default_factory=dict)
+    _shipments: dict[tuple[str, Movement, Dist | Replicated | None], Shipment] = field(default_factory=dict)
+
+    def run(self, step: Compute) -> None:
+        """Adds a statement that changes a view."""
+        self.steps.append(step)
+        self._versions[step.statement.view] += 1
+
+    def computed(self, expr: Expr, at: Location) -> tuple[Family, View]:
+        """The temporary that holds an expression where it is computed, and the expression as an atom of it."""
+        keys = expr.keys if isinstance(expr, Sum) else tuple(sorted(outputs(expr), key=lambda var: var.name))
+        factors = factors_of(expr.body if isinstance(expr, Sum) else expr)
+        values = [factor.scalar for factor in factors if isinstance(factor, Value)]
+        relational = tuple(factor for factor in factors if not isinstance(factor, Value))
+        marks = tuple(View("", "", (key,)) for key in keys)
+        names = canonical_names((*relational, *marks), {})
+        text = canonical_text(mul(*relational, *marks))
+        key = (text, _place(at, names), *self._state_read(relational))
+        family = self._families.get(key)
+        if family is None:
+            name = self.names.name(_base_name(relational))
+            family = Family(name, keys, relational, at, {each: var for var, each in names.items()})
+            self._families[key] = family
+            self.steps.append(family)
+        position = {names[var]: var for var in keys}
+        canonical = {own: each for each, own in family.by_name.items()}
+        args = tuple(position[canonical[own]] for own in family.keys)
+        return family, View(family.name, self._field(family, values, names), args)
+
+    def shipped(self, family: Family, movement: Movement, to: Dist | Replicated | None) -> Shipment:
+        """The family at its destination, which is named by the family's own keys."""
+        key = (family.name, movement, to)
+        if key not in self._shipments:
+            shipment = Shipment(self.names.name(f"{family.name}_{_ARRIVED[movement]}"), family, movement, to)
+            self._shipments[key] = shipment
+            self.steps.append(shipment)
+        return self._shipments[key]
+
+    def finish(self) -> tuple[list[Step], dict[str, Temporary]]:
+        made = [each for each in self.steps if not isinstance(each, Compute)]
+        temporaries = {each.name: Temporary(each.view(), _home(each)) for each in made}
+        return [each if isinstance(each, Compute) else each.step() for each in self.steps], temporaries
+
+    def _state_read(self, relational: Sequence[Expr]) -> list[str]:
+        views = {node.name for factor in relational for node in walk(factor) if isinstance(node, View)}
+        return [f"{name}@{self._versions[name]}" for name in sorted(views)]
+
+    def _field(self, family: Family, values: list[Scalar], names: dict[Var, str]) -> str:
+        text = "*".join(sorted(scalar_text(value, names) for value in values))
+        if text not in family.fields:
+            own = {var: family.by_name[name] for var, name in names.items() if name in family.by_name}
+            scalars = [Value(substitute_scalar(value, own)) for value in values]
+            body = Sum(family.keys, mul(*family.relational, *scalars))
+            is_float = any(scalar.scalar.type.is_float for scalar in scalars) or self._reads_floats(family.relational)
+            name = f"sum_{len(family.fields) + 1}"
+            family.fields[text] = Field(name, body, is_float)
+            if is_float:
+                self.float_fields.add((family.name, name))
+        return family.fields[text].name
+
+    def _reads_floats(self, relational: Sequence[Expr]) -> bool:
+        atoms = (node for factor in relational for node in walk(factor) if isinstance(node, View))
+        return any((atom.name, atom.field) in self.float_fields for atom in atoms)
+
+
+_ARRIVED = {Movement.REPART: "here", Movement.SCATTER: "sent", Movement.GATHER: "gathered"}
+
+
+def _home(made: Family | Shipment) -> Location:
+    if isinstance(made, Family):
+        return made.at
+    return made.to if made.to is not None else LOCAL
+
+
+def _place(at: Location, names: Mapping[Var, str]) -> str:
+    return str(tuple(names[var] for var in at.by)) if isinstance(at, Dist) else str(at)
+
+
+def _base_name(relational: Sequence[Expr]) -> str:
+    atoms = [node for factor in relational for node in walk(factor) if isinstance(node, Delta)]
+    return "change_of_" + atoms[0].name if atoms else "part"

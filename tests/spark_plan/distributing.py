@@ -1,0 +1,82 @@
+"""SQL to a distributed program, and a cluster of simulated workers held against the interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from viewlet.changes import Changes
+from viewlet.spark.plan.compile import DistributedProgram, compile_distributed
+from viewlet.spark.plan.locations import RANDOM, Arrival
+from viewlet.spark.plan.simulate import Cluster
+from viewlet.sql import CreateView, bind_statement, split_statements
+from viewlet.triggers.compiler import compile_query
+from viewlet.triggers.interpreter import Interpreter
+from viewlet.triggers.program import Program
+from viewlet.triggers.store import MapStore
+from viewlet.types import Table
+from workloads.query import NamedQuery
+
+
+def program_of(
+    query: NamedQuery, tables: Mapping[str, Table], strategy: str = "higher-order"
+) -> tuple[Program, dict[str, Table]]:
+    """The trigger program of a query, and the tables it reads."""
+    view = bind_statement(next(split_statements(f"CREATE MATERIALIZED VIEW {query.name} AS {query.sql}")), tables)
+    assert isinstance(view, CreateView)
+    sources = {name: tables[name] for name in sorted(view.sources)}
+    return compile_query(query.name, view.query, sources, strategy), sources
+
+
+def distributed(
+    query: NamedQuery,
+    tables: Mapping[str, Table],
+    strategy: str = "higher-order",
+    rows: Mapping[str, float] | None = None,
+    partition_by: Mapping[str, Sequence[str]] | None = None,
+) -> DistributedProgram:
+    program, sources = program_of(query, tables, strategy)
+    return compile_distributed(program, sources, rows, partition_by)
+
+
+class Reference:
+    """The interpreter, with base tables of its own."""
+
+    def __init__(self, program: Program, tables: Mapping[str, Table]) -> None:
+        self.stores = {name: MapStore() for name in tables}
+        self._interpreter = Interpreter(program, self.stores)
+        self._interpreter.load()
+
+    def apply(self, batch: Mapping[str, Changes]) -> dict[tuple[object, ...], int]:
+        for name, store in self.stores.items():
+            self._interpreter.apply(name, batch.get(name, {}))
+            for row, count in batch.get(name, {}).items():
+                store.add(row, (count,))
+        self._interpreter.finish()
+        return self._interpreter.result()  # type: ignore[return-value]
+
+
+def disagreement(
+    program: Program,
+    tables: Mapping[str, Table],
+    plan: DistributedProgram,
+    batches: Sequence[Mapping[str, Changes]],
+    workers: Sequence[int] = (1, 2, 7),
+    arrival: Arrival = RANDOM,
+    whole: bool = False,
+) -> str | None:
+    """The first batch after which a cluster of some size differs from the interpreter.
+
+    `whole` runs the plan for all tables, whichever the batch changes.
+    """
+    reference = Reference(program, tables)
+    clusters = {count: Cluster(plan, count, seed=count) for count in workers}
+    triggered = [trigger.table for trigger in plan.program.triggers]
+    for number, batch in enumerate(batches):
+        expected = reference.apply(batch)
+        arrivals = {table: arrival for table in triggered if whole or table in batch}
+        for count, cluster in clusters.items():
+            cluster.apply(batch, arrivals)
+            found = cluster.result()
+            if found != expected:
+                return f"batch {number}, {count} workers: {found} instead of {expected}"
+    return None

@@ -1,0 +1,70 @@
+"""Every benchmark query, distributed over 1, 2 and 7 simulated workers, equals the interpreter after every batch."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import islice
+
+import pytest
+
+from tests.conformance.engines import changes_in_order, schemas
+from tests.spark_plan.distributing import disagreement, program_of
+from viewlet.changes import Changes
+from viewlet.spark.plan.compile import compile_distributed
+from viewlet.spark.plan.locations import LOCAL
+from viewlet.types import Table
+from workloads import finance, tpch
+from workloads.query import NamedQuery
+from workloads.streams import batches_of, mixed_batches
+
+MEASURED = {
+    "region": 5, "nation": 25, "supplier": 10_000, "part": 200_000, "partsupp": 800_000, "customer": 150_000,
+    "orders": 1_500_000, "lineitem": 6_000_000,
+}  # fmt: skip
+
+
+@cache
+def warehouse() -> tuple[dict[str, Table], list[dict[str, Changes]]]:
+    tables = schemas(tpch.TABLES)
+    first, rest = mixed_batches(tpch.small_database(4), tpch.KEY_POSITIONS, 20, 3, 4)
+    return tables, changes_in_order(tables, [first, *rest])
+
+
+@cache
+def order_book() -> tuple[dict[str, Table], list[dict[str, Changes]]]:
+    tables = schemas(finance.TABLES)
+    events = finance.OrderBook().events(finance.generated_messages(5, 1_000))
+    return tables, changes_in_order(tables, list(batches_of(islice(events, 60), 15)))
+
+
+@pytest.mark.parametrize("query", tpch.QUERIES, ids=lambda query: query.name)
+@pytest.mark.parametrize("rows", [MEASURED, {}], ids=["measured", "unmeasured"])
+def test_warehouse(query: NamedQuery, rows: dict[str, float]) -> None:
+    tables, batches = warehouse()
+    program, sources = program_of(query, tables)
+    plan = compile_distributed(program, sources, rows)
+    assert disagreement(program, sources, plan, batches, whole=bool(rows)) is None
+
+
+@pytest.mark.parametrize("query", finance.QUERIES, ids=lambda query: query.name)
+def test_order_book(query: NamedQuery) -> None:
+    tables, batches = order_book()
+    program, sources = program_of(query, tables)
+    assert disagreement(program, sources, compile_distributed(program, sources), batches) is None
+
+
+@pytest.mark.parametrize("query", tpch.QUERIES[::3], ids=lambda query: query.name)
+def test_changes_may_be_scattered_from_the_driver(query: NamedQuery) -> None:
+    tables, batches = warehouse()
+    program, sources = program_of(query, tables)
+    plan = compile_distributed(program, sources, MEASURED)
+    assert disagreement(program, sources, plan, batches, workers=(2,), arrival=LOCAL) is None
+
+
+@pytest.mark.parametrize("strategy", ["first-order", "recompute"])
+@pytest.mark.parametrize("query", tpch.QUERIES[2::4], ids=lambda query: query.name)
+def test_other_strategies(query: NamedQuery, strategy: str) -> None:
+    tables, batches = warehouse()
+    program, sources = program_of(query, tables, strategy)
+    plan = compile_distributed(program, sources, MEASURED)
+    assert disagreement(program, sources, plan, batches[:2], workers=(1, 3)) is None
