@@ -75,6 +75,11 @@ class CompiledEngine:
         self._control[:] = 0
         self._empty()
 
+    def keep_result_in_order(self) -> None:
+        """Keeps the ordered indexes that reading the result uses from now on, instead of from the first long read."""
+        for view in self.module.result.stores if self.module.result is not None else ():
+            self.stores[view].keep_orders()
+
     def _empty(self) -> None:
         """Views that are assigned as a whole have a value over empty tables too."""
         self._fill_lookups()
@@ -268,7 +273,10 @@ class CompiledEngine:
     # Reading
 
     def result(self) -> dict[Row, int]:
-        """The result rows with their multiplicities: by generated code where there is much to read."""
+        """The result rows with their multiplicities: by generated code where there is much to read.
+
+        Of a query with ORDER BY and LIMIT these are all rows, or at least all that can be among the first.
+        """
         function = self.module.result
         if function is not None and sum(len(self.stores[view]) for view in function.stores) >= READ_BY_CODE_FROM:
             rows = self._read_by_code(function)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from viewlet.algebra.nodes import (
     MULTIPLICITY,
+    Cond,
     Scalar,
     Var,
     View,
@@ -28,6 +29,7 @@ from viewlet.codegen.lines import Lines
 from viewlet.codegen.names import Identifiers
 from viewlet.codegen.numbers import Product
 from viewlet.codegen.products import ARRANGE, WITHDRAW, Bound, Order, ProductWriter
+from viewlet.codegen.ranges import Top
 from viewlet.codegen.scalars import NotCompilable, Tables
 from viewlet.runtime.flat import Layout, Ordered
 from viewlet.runtime.probe import ROOM
@@ -59,11 +61,15 @@ NAN = np.nan
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A generated function: which columns of the changed table and which stores it takes."""
+    """A generated function: which columns of the changed table and which stores it takes.
+
+    One that reads the result selects by order if it visits no row that a condition rejects.
+    """
 
     name: str
     columns: tuple[int, ...]
     stores: tuple[str, ...]
+    selects_by_order: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +141,7 @@ class _ModuleWriter:
         triggers: dict[str, Function] = {}
         functions: dict[str, Function] = {}
         for name, what, body in bodies:
-            function = Function(_identifier(name), body.columns, body.stores)
+            function = Function(_identifier(name), body.columns, body.stores, body.selects_by_order)
             extra = "begin, end, each_row, multiplicity, " if isinstance(what, RowTrigger) else ""
             columns = "".join(f"column{i}, " for i in body.columns)
             if what is None:
@@ -246,7 +252,8 @@ class _ModuleWriter:
     def _result_body(self, layouts: Mapping[str, Layout]) -> _Body | None:
         """Writes the rows of the result to arrays, as far as they have room, and returns how many there are.
 
-        None where the result needs what generated code cannot express: then it is evaluated in Python.
+        Of a result with a LIMIT, the rows that can be among the first are enough. None where the result needs what
+        generated code cannot express: then it is evaluated in Python.
         """
         lines = Lines()
         lines.open("def f()")
@@ -265,6 +272,10 @@ class _ModuleWriter:
             lines.add("n += 1")
 
         expr = order(self.program.result)
+        query = self.program.query
+        if query.limit is not None and query.order:
+            first = query.order[0]
+            writer.ranges.top = Top(first.var, first.descending, query.limit + query.offset)
         try:
             if writer.kind_of(expr) != "count":
                 return None
@@ -276,7 +287,9 @@ class _ModuleWriter:
         lines.add("return n")
         read = dict.fromkeys(node.name for node in walk(expr) if isinstance(node, View))
         stores = (*read, *(layout.name for layout in self.scratches[known:]))
-        return _Body(lines.text().removeprefix("def f():\n"), tuple(range(len(output))), stores)
+        conditions = {node.scalar for node in walk(expr) if isinstance(node, Cond)}
+        by_order = conditions <= writer.ranges.covered
+        return _Body(lines.text().removeprefix("def f():\n"), tuple(range(len(output))), stores, by_order)
 
     def _writer(self, lines: Lines, layouts: Mapping[str, Layout]) -> ProductWriter:
         writer = ProductWriter(lines, layouts, self.names, self.lookups)
@@ -319,6 +332,7 @@ class _Body:
     text: str
     columns: tuple[int, ...]
     stores: tuple[str, ...]
+    selects_by_order: bool = True
 
 
 _NamedBody = tuple[str, RowTrigger | Statement | None, _Body]

@@ -50,9 +50,21 @@ class Plan:
     runnings: dict[Scalar, tuple[Running, ...]]  # condition -> the running sums it reads
 
 
+@dataclass(frozen=True, slots=True)
+class Top:
+    """Only so many rows are wanted, the first or last by x."""
+
+    x: Var
+    descending: bool
+    size: int
+
+
 class RangeWriter:
     def __init__(self, out: ProductWriter) -> None:
         self.out = out
+        self.top: Top | None = None
+        self.covered: set[Scalar] = set()
+        """Conditions that an order answers: no row is visited that fails them."""
 
     # Sums over ranges
 
@@ -410,23 +422,21 @@ class RangeWriter:
         atoms = [atom for f in factors if isinstance(atom := f.body if isinstance(f, Exists) else f, View)]
         if len(atoms) < len(chains) or len(set(atoms[0].args)) < len(atoms[0].args):
             return False
-        stretch = self._stretch(atoms[0], chains[0][1:], bound)
-        if stretch is None:
-            return False
-        path, lower, upper = stretch
         out, lines, depth = self.out, self.out.lines, self.out.lines.depth
-        name = out.names.store(path.view.name)
-        lines.open(f"if {self._ready(path, bound)}")
-        node = self._first_past(path, lower)
-        out.loops.append(f"{name}_meta[2]")
-        at_prefix = "".join(f" and {name}_pool[{node} - 1, {position}] == {word}" for position, word in path.prefix)
-        lines.open(f"while {node} != 0{at_prefix}")
-        self._read(path, node, upper)
-        lines.add(f"if not {upper.replace('{node}', node)}:" if upper != ALWAYS else "if False:")
-        lines.add("    break")
+        if (first := self._by_rank(atoms[0], chains[0][1:], bound)) is not None:
+            path = first
+            lines.open(f"if {self._ready(path, bound)}")
+            node, step = self._until_enough(path)
+        elif (stretch := self._stretch(atoms[0], chains[0][1:], bound)) is not None:
+            path, lower, upper = stretch
+            lines.open(f"if {self._ready(path, bound)}")
+            node, step = self._while(path, lower, upper)
+        else:
+            return False
+        out.loops.append(f"{out.names.store(path.view.name)}_meta[2]")
         slot, inner = lines.fresh("s"), lines.depth
         lines.add(f"{slot} = {node} - 1")
-        lines.add(f"{node} = following({self._tree(path)}, {node})")
+        lines.add(f"{node} = {step}({self._tree(path)}, {node})")
         known = [position for position, _ in path.prefix]
         if exists:
             out.visit(atoms[:1], slot, known, bound, [Product()], lambda _, now: done(numbers, now))
@@ -440,6 +450,44 @@ class RangeWriter:
         lines.add("pass")
         lines.close_to(depth)
         return True
+
+    def _while(self, path: Path, lower: str, upper: str) -> tuple[str, str]:
+        """Opens a loop over an interval: the node, and the function that leads to the next."""
+        lines, pool = self.out.lines, self._pool(path)
+        node = self._first_past(path, lower)
+        at_prefix = "".join(f" and {pool}[{node} - 1, {position}] == {word}" for position, word in path.prefix)
+        lines.open(f"while {node} != 0{at_prefix}")
+        self._read(path, node, upper)
+        if upper != ALWAYS:
+            lines.add(f"if not {upper.replace('{node}', node)}:")
+            lines.add("    break")
+        return node, "following"
+
+    def _until_enough(self, path: Path) -> tuple[str, str]:
+        """Opens a loop from one end of the order until enough rows are found and no other ranks with the last."""
+        lines, pool, top = self.out.lines, self._pool(path), self.top
+        assert top is not None
+        node = self._last_until(path) if top.descending else self._first_past(path, ALWAYS)
+        last, now = lines.fresh("x"), lines.fresh("x")
+        lines.add(f"{last} = 0")
+        lines.open(f"while {node} != 0")
+        lines.add(f"{now} = {pool}[{node} - 1, {path.position}]")
+        lines.add(f"if n >= {top.size} and {now} != {last}:")
+        lines.add("    break")
+        lines.add(f"{last} = {now}")
+        return node, "preceding" if top.descending else "following"
+
+    def _by_rank(self, atom: View, rest: Sequence[Expr], bound: Bound) -> Path | None:
+        """The index that ranks the rows of an atom as the result wants them."""
+        if self.top is None or bound or self.top.x.type.nullable or not _is_ordered(self.top.x):
+            return None
+        if self.top.x in atom.args:
+            return self._path(atom, self.top.x, bound, ())
+        for factor in rest:
+            match factor:
+                case Lift(var, View(name, field, args)) if var == self.top.x and (name, args) == (atom.name, atom.args):
+                    return self._path(atom, var, bound, (), field)
+        return None
 
     def _stretch(self, atom: View, rest: Sequence[Expr], bound: Bound) -> tuple[Path, str, str] | None:
         """An index, where to begin in it, and how long to go on: by a number that is known, or by conditions."""
@@ -476,9 +524,10 @@ class RangeWriter:
             and truth_way(factor.scalar, ways) is not None
         ]
         parts = intervals(found, ways)
-        if not found or parts is None:
+        if not found or parts is None or len(parts) > 1:
             return None
         (part,) = parts
+        self.covered.update(found)
         present = f"({self.out.names.of(x)} != NULL)" if x.type.nullable else ALWAYS
         return (
             both(present, *(self._code(test, {}) for test in part.ups)),
@@ -534,10 +583,11 @@ class RangeWriter:
         lines.add(f"{found} = 0")
         lines.add(f"{node} = {tree}[0, 0]")
         lines.open(f"while {node} != 0")
-        lines.open(f"if {self._past(path, node, NEVER)}" if path.prefix else "if False")
-        lines.add(f"{node} = {tree}[{node}, 0]")
-        lines.close_to(depth + 1)
-        lines.open("else")
+        if path.prefix:
+            lines.open(f"if {self._past(path, node, NEVER)}")
+            lines.add(f"{node} = {tree}[{node}, 0]")
+            lines.add("continue")
+            lines.close_to(depth + 1)
         lines.add(f"{found} = {node}")
         lines.add(f"{node} = {tree}[{node}, 1]")
         lines.close_to(depth)

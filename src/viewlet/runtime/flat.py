@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from viewlet.runtime.ordered import KEPT, SUMS, specification
+from viewlet.runtime.ordered import KEPT, SUMS, build, specification
 from viewlet.runtime.probe import ALIVE, FREE, META_WORDS, ROOM, SIZE, SLICES, rebuild
 from viewlet.runtime.wide import from_words
 
@@ -180,6 +180,11 @@ class FlatStore:
         for j, heads in enumerate(self.heads):
             room = min(room, _entries(heads.shape[0]) - self._chains(j))
         self.meta[ROOM] = room
+
+    def keep_orders(self) -> None:
+        """Builds the ordered indexes, whatever the number of rows."""
+        for tree, spec in zip(self.tree, self.spec, strict=True):
+            build(self.pool, self.live, self.meta, tree, spec)
 
     def nbytes(self) -> int:
         arrays: tuple[Any, ...] = (self.pool, self.live, self.index, *self.heads, *self.links)

@@ -5,9 +5,10 @@ key, the first key at which a running sum crosses a bound. Node i + 1 is slot i 
 first word is the root. A row of `tree` holds the left and right child, the parent, how many rows of the subtree have a
 negative value in a watched field, and then the sums of the payload fields over the subtree.
 
-`spec` tells what the index is over: whether it is kept at all, the words of a row to order by, the last of them perhaps
-unsigned (the low word of a 128-bit number), and the fields to add up. Rows with equal words are ordered by slot. An
-index is built when a range has grown long enough for a tree to pay, and kept from then on.
+`spec` tells what the index is over: whether it is kept at all and for how many changes nobody has asked it, the words
+of a row to order by, the last of them perhaps unsigned (the low word of a 128-bit number), and the fields to add up.
+Rows with equal words are ordered by slot. An index is built when it is asked for a range long enough for a tree to pay,
+and given up when it has been kept for long without being asked.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def specification(
     positions: Sequence[int], by_payload: bool, unsigned: bool, fields: Sequence[tuple[int, str, int, bool]]
 ) -> npt.NDArray[np.int64]:
     """The spec of an index that is not kept yet; fields as (offset, kind, offset in the tree, watched)."""
-    head = [0, int(by_payload), int(unsigned), len(positions), *positions, len(fields)]
+    head = [0, 0, int(by_payload), int(unsigned), len(positions), *positions, len(fields)]
     tail = [number for at, kind, to, watched in fields for number in (at, KINDS[kind], to, int(watched))]
     return np.array([*head, *tail], np.int64)
 
@@ -46,11 +47,11 @@ def specification(
 @compiled
 def precedes(pool: Any, spec: Any, slot: Any, other: Any) -> Any:
     """Whether a row comes before another."""
-    n = spec[3]
+    n = spec[4]
     for i in range(n):
-        word, against = pool[slot, spec[4 + i]], pool[other, spec[4 + i]]
+        word, against = pool[slot, spec[5 + i]], pool[other, spec[5 + i]]
         if word != against:
-            if i == n - 1 and spec[2] != 0:
+            if i == n - 1 and spec[3] != 0:
                 return (word ^ _SIGN) < (against ^ _SIGN)
             return word < against
     return slot < other
@@ -60,7 +61,7 @@ def precedes(pool: Any, spec: Any, slot: Any, other: Any) -> Any:
 def add_up(pool: Any, tree: Any, spec: Any, node: Any) -> None:
     """The sums of a node from its row and its children."""
     left, right, slot = tree[node, 0], tree[node, 1], node - 1
-    at = 5 + spec[3]
+    at = 6 + spec[4]
     negative = tree[left, 3] + tree[right, 3]
     for _ in range(spec[at - 1]):
         offset, kind, to = spec[at], spec[at + 1], spec[at + 2]
@@ -90,7 +91,7 @@ def add_up(pool: Any, tree: Any, spec: Any, node: Any) -> None:
 @compiled
 def add_up_to_root(pool: Any, tree: Any, spec: Any, node: Any) -> None:
     """The sums of a node and of all above it."""
-    if spec[4 + spec[3]] != 0:
+    if spec[5 + spec[4]] != 0:
         while node != 0:
             add_up(pool, tree, spec, node)
             node = tree[node, 2]
@@ -179,9 +180,12 @@ def arrange(pool: Any, tree: Any, spec: Any, slot: Any) -> None:
     """Puts a row that is new or has changed in its place."""
     if spec[0] == 0:
         return
-    if not holds(tree, slot):
+    spec[1] += 1
+    if spec[1] > 65536 + 8 * tree.shape[0]:
+        spec[0] = 0
+    elif not holds(tree, slot):
         put(pool, tree, spec, slot)
-    elif spec[1] != 0:
+    elif spec[2] != 0:
         take(pool, tree, spec, slot)
         put(pool, tree, spec, slot)
     else:
@@ -202,9 +206,13 @@ def ready(pool: Any, live: Any, meta: Any, tree: Any, spec: Any, length: Any) ->
         if length <= SHORT:
             return False
         spec[0] = 1
+        tree[0, 0] = 0
+        for slot in range(meta[0]):
+            tree[slot + 1, 2] = 0
         for slot in range(meta[0]):
             if live[slot]:
                 put(pool, tree, spec, slot)
+    spec[1] = 0
     return True
 
 
