@@ -201,7 +201,7 @@ def test_create_or_replace_and_if_not_exists(db: Connection) -> None:
     assert db.view("spend").rows()[-1] == (9,)
 
 
-@pytest.mark.parametrize("strategy", ["auto", "recompute", "first-order", "higher-order"])
+@pytest.mark.parametrize("strategy", ["auto", "recompute", "first-order", "higher-order", "view-tree"])
 def test_strategies(db: Connection, strategy: str) -> None:
     db.execute(
         f"CREATE MATERIALIZED VIEW v WITH (strategy = '{strategy}') AS "

@@ -79,7 +79,7 @@ def test_a_limit_cuts_through_duplicates() -> None:
     assert db.view("total").rows() == [(6, 2)]
 
 
-@pytest.mark.parametrize("strategy", ["recompute", "first-order", "higher-order"])
+@pytest.mark.parametrize("strategy", ["recompute", "first-order", "higher-order", "view-tree"])
 def test_late_views_over_views_start_right(db: Connection, strategy: str) -> None:
     db.execute(
         f"CREATE MATERIALIZED VIEW counts WITH (strategy = '{strategy}') AS "

@@ -8,17 +8,18 @@ from dataclasses import dataclass
 from tests.oracle.play import changes_of
 from viewlet.changes import Changes, to_changes
 from viewlet.sql import CreateTable, CreateView, bind_statement, split_statements
-from viewlet.triggers.compiler import compile_query, without_views
+from viewlet.triggers.compiler import without_views
 from viewlet.triggers.interpreter import Interpreter
 from viewlet.triggers.program import Program
 from viewlet.triggers.statistics import Size, Statistics
 from viewlet.triggers.store import MapStore
 from viewlet.triggers.worth import find_waste
 from viewlet.types import Row, Table, TableKind
+from viewlet.viewtree.plan import plan_query
 from workloads.query import NamedQuery
 from workloads.streams import Batch
 
-STRATEGIES = ("recompute", "first-order", "higher-order")
+STRATEGIES = ("recompute", "first-order", "higher-order", "view-tree")
 THRIFTY = "higher-order without views that cost more than they save"
 FEW_ROWS = 10.0
 
@@ -59,8 +60,8 @@ class Mode:
 
 def program_of(strategy: str, view: CreateView, tables: Mapping[str, Table]) -> Program:
     if strategy != THRIFTY:
-        return compile_query(view.name, view.query, tables, strategy)
-    program = compile_query(view.name, view.query, tables, "higher-order")
+        return plan_query(view.name, view.query, tables, strategy)
+    program = plan_query(view.name, view.query, tables, "higher-order")
     small = {name: Size(FEW_ROWS, (FEW_ROWS,) * len(table.columns)) for name, table in tables.items()}
     return without_views(program, tables, find_waste(program, tables, Statistics(small)).views)
 

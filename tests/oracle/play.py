@@ -13,7 +13,7 @@ from workloads.streams import Batch
 
 FULL = os.environ.get("VIEWLET_ORACLE_SCALE") == "full"
 """Play long streams; the default run shows every query to every strategy for a few seconds each."""
-STRATEGIES = ("auto", "recompute", "first-order", "higher-order")
+STRATEGIES = ("auto", "recompute", "first-order", "higher-order", "view-tree")
 BATCH_SIZES = (1, 10, 100)
 
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from viewlet.algebra.nodes import Delta, Expr, Rel
 from viewlet.algebra.traverse import walk
 from viewlet.sql import CreateTable, CreateView, bind_statement, split_statements
-from viewlet.triggers.compiler import compile_query
 from viewlet.triggers.program import Program
 from viewlet.triggers.statistics import UNKNOWN, Statistics
 from viewlet.types import Table
+from viewlet.viewtree.plan import plan_query
 
 
 def tables_of(script: str) -> dict[str, Table]:
@@ -29,7 +29,7 @@ def compiled(
     view = bind_statement(next(split_statements(f"CREATE MATERIALIZED VIEW v AS {sql}")), tables)
     assert isinstance(view, CreateView)
     sources = {name: tables[name] for name in sorted(view.sources)}
-    return compile_query("v", view.query, sources, strategy, statistics)
+    return plan_query("v", view.query, sources, strategy, statistics)
 
 
 def joined_in(program: Program) -> list[str]:

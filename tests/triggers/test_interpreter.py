@@ -24,7 +24,7 @@ def test_assignments_of_a_batch_that_failed_are_forgotten() -> None:
     assert interpreter.result() == {(0,): 1}
 
 
-@pytest.mark.parametrize("strategy", ["recompute", "first-order", "higher-order"])
+@pytest.mark.parametrize("strategy", ["recompute", "first-order", "higher-order", "view-tree"])
 @pytest.mark.parametrize("row_at_a_time", [False, True])
 def test_rows_that_come_several_times_count_several_times(strategy: str, row_at_a_time: bool) -> None:
     store = MapStore()
@@ -47,7 +47,7 @@ def test_a_row_by_row_batch_leaves_the_table_to_its_owner() -> None:
     assert len(store) == 0
 
 
-@pytest.mark.parametrize("strategy", ["recompute", "first-order", "higher-order"])
+@pytest.mark.parametrize("strategy", ["recompute", "first-order", "higher-order", "view-tree"])
 def test_streams_keep_only_what_the_view_needs(strategy: str) -> None:
     program = compiled("SELECT a, SUM(v) AS total FROM e WHERE v > 1 GROUP BY a", TABLES, strategy)
     interpreter = Interpreter(program, {"e": MapStore()})

@@ -146,9 +146,9 @@ class Database:
             return f"no compiled form: {error}"
 
     def _compile(self, declared: Declaration, sources: Mapping[str, Table]) -> Program:
-        from viewlet.triggers.compiler import compile_query
+        from viewlet.viewtree.plan import plan_query
 
-        return compile_query(declared.name, declared.query, sources, declared.strategy, self._statistics(sources))
+        return plan_query(declared.name, declared.query, sources, declared.strategy, self._statistics(sources))
 
     def _source_schemas(self, declared: Declaration) -> dict[str, Table]:
         schemas = self.schemas()

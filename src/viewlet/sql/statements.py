@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from viewlet.algebra.query import Query
 from viewlet.types import Column, Table, TableKind
 
-STRATEGIES = ("auto", "recompute", "first-order", "higher-order")
+STRATEGIES = ("auto", "recompute", "first-order", "higher-order", "view-tree")
 
 
 @dataclass(frozen=True, slots=True)

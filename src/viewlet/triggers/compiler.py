@@ -20,11 +20,12 @@ from viewlet.errors import InternalError
 from viewlet.triggers.catalogue import Catalogue, Entry
 from viewlet.triggers.cost import program_cost
 from viewlet.triggers.factorize import factorize
+from viewlet.triggers.grouping import Grouping, by_components
 from viewlet.triggers.hypergraph import cyclic_core
-from viewlet.triggers.materialize import Materializer, always
+from viewlet.triggers.materialize import Materializer
 from viewlet.triggers.program import Field, Pass, Program, Statement, Trigger, Update, ViewDefinition
 from viewlet.triggers.statistics import UNKNOWN, Statistics
-from viewlet.triggers.strategy import Strategy, candidates, cheapest
+from viewlet.triggers.strategy import GROUPINGS, Strategy, candidates, choose
 from viewlet.triggers.worth import MIN_WASTE, Shape, ThriftyMaterializer, find_waste
 from viewlet.types import Table, TableKind
 
@@ -35,28 +36,33 @@ def compile_query(
     tables: Mapping[str, Table],
     strategy: str = "auto",
     statistics: Statistics = UNKNOWN,
+    groupings: Mapping[Strategy, Grouping] = GROUPINGS,
 ) -> Program:
     """The trigger program that maintains `query` under changes of the dynamic tables among `tables`.
 
-    `auto` compiles each of `CANDIDATES` and takes the cheapest; where nothing is known of the tables, the first.
+    `auto` compiles each candidate and takes the cheapest; strategies over views that are not in `groupings` are none.
     """
     asked = Strategy(strategy)
-    programs = [_Compilation(name, query, tables, each).run() for each in candidates(asked)]
+    programs = [
+        _Compilation(name, query, tables, each, groupings.get(each, by_components)).run()
+        for each in candidates(asked, groupings)
+    ]
     costs = [program_cost(program, tables, statistics) for program in programs]
     if asked is Strategy.AUTO and statistics.known:
         waste = find_waste(programs[0], tables, statistics)
-        if MIN_WASTE * costs[0].total < waste.cost and costs[0].total - waste.cost < costs[1].total:
+        if MIN_WASTE * costs[0].total < waste.cost and costs[0].total - waste.cost < min(c.total for c in costs[1:]):
             thriftier = without_views(programs[0], tables, waste.views)
             cost = program_cost(thriftier, tables, statistics)
             if cost.total < costs[0].total:
                 programs[0], costs[0] = thriftier, cost
-    chosen = cheapest(costs) if statistics.known else 0
+    chosen = choose(costs, statistics.known) if asked is Strategy.AUTO else 0
     return replace(programs[chosen], costs=tuple(costs))
 
 
 def without_views(program: Program, tables: Mapping[str, Table], declined: frozenset[Shape]) -> Program:
     """The program compiled again, with the declined views evaluated where they are read."""
-    return _Compilation(program.name, program.query, tables, Strategy(program.strategy), declined).run()
+    strategy = Strategy(program.strategy)
+    return _Compilation(program.name, program.query, tables, strategy, by_components, declined).run()
 
 
 @dataclass(slots=True)
@@ -65,6 +71,7 @@ class _Compilation:
     query: Query
     tables: Mapping[str, Table]
     strategy: Strategy
+    grouping: Grouping
     declined: frozenset[Shape] = frozenset()
     names: Names = field(init=False)
     materializer: Materializer = field(init=False)
@@ -75,7 +82,7 @@ class _Compilation:
     def __post_init__(self) -> None:
         self.names = Names(var.name for var in all_variables(self.query.expr))
         catalogue = Catalogue(self.name, lambda entry, new: self.pending.append((entry, new)))
-        self.materializer = ThriftyMaterializer(catalogue, self.tables, self.names, self.declined)
+        self.materializer = ThriftyMaterializer(catalogue, self.tables, self.names, self.grouping, self.declined)
 
     def run(self) -> Program:
         closed = close_scopes(self.query.expr)
@@ -117,11 +124,13 @@ class _Compilation:
                 return self.strategy is Strategy.RECOMPUTE
 
     def _over_views(self, change: Expr, keys: tuple[Var, ...], table: str, again: bool, definition: Sum) -> Expr:
-        if self.strategy is not Strategy.HIGHER_ORDER:
+        if not self.strategy.makes_views:
             simple = simplify(change if isinstance(change, Sum) else Sum(keys, change), self.names)
             return self.materializer.localize(simple, frozenset(keys))
         if again:
-            return self.materializer.expression(change, keys, NONE, always)
+            return self.materializer.expression(
+                change, keys, NONE, lambda factor: table in relations(factor) or moves_everywhere(factor)
+            )
         return self.materializer.expression(
             change, keys, NONE, lambda factor: table in relations(factor), is_cyclic(definition)
         )
@@ -163,6 +172,11 @@ def needs_reevaluation(definition: Sum, table: str, names: Names) -> bool:
         if affected and is_constant(nested_domain(affected, table), 1):
             return True
     return False
+
+
+def moves_everywhere(factor: Expr) -> bool:
+    """Some change tells nothing of where the nested aggregate moves: a view of it would have to be re-evaluated."""
+    return any(is_constant(nested_domain([factor], table), 1) for table in relations(factor))
 
 
 def is_cyclic(definition: Sum) -> bool:

@@ -13,13 +13,14 @@ a cyclic join the atoms of a cycle that the change opens stay apart, and its ear
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from viewlet.algebra.expand import Monomial, collect, expand
 from viewlet.algebra.nodes import (
     Add,
     Call,
     Cond,
+    Const,
     Delta,
     Exists,
     Expr,
@@ -39,8 +40,10 @@ from viewlet.algebra.scope import NONE, Vars, free_variables, inputs, outputs
 from viewlet.algebra.simplify import simplify_monomials
 from viewlet.algebra.traverse import Names, children, has_delta, has_relations, rebuild, scalar_variables
 from viewlet.triggers.catalogue import Catalogue
-from viewlet.triggers.hypergraph import components, cyclic_core
-from viewlet.types import BOOLEAN, Table, TableKind
+from viewlet.triggers.grouping import Grouping, Join, by_components
+from viewlet.types import BOOLEAN, COUNT, Table, TableKind
+
+_ONE, _ZERO = Const(1, COUNT), Const(0, COUNT)
 
 Splits = Callable[[Expr], bool]
 """Whether a nested factor must be taken out of its product and materialised piecewise."""
@@ -50,15 +53,12 @@ def never(factor: Expr) -> bool:
     return False
 
 
-def always(factor: Expr) -> bool:
-    return True
-
-
 @dataclass(slots=True)
 class Materializer:
     catalogue: Catalogue
     tables: Mapping[str, Table]
     names: Names
+    grouping: Grouping = by_components
 
     def expression(self, expr: Expr, keys: Sequence[Var], given: Vars, splits: Splits, cyclic: bool = False) -> Expr:
         """Sum[keys](expr) over views instead of base tables."""
@@ -122,7 +122,7 @@ class Materializer:
     def _monomial(
         self, monomial: Monomial, keep: Vars, given: Vars, splits: Splits, cyclic: bool
     ) -> Iterable[Monomial]:
-        plan = _divide(monomial.factors, given, splits, cyclic)
+        plan = self._divide(monomial.factors, keep, given, splits, cyclic)
         straddling = next((value for value in plan.outside if isinstance(value, Value) and plan.spans(value)), None)
         if straddling is not None and (terms := _addends(straddling.scalar)) is not None:
             rest = list(monomial.factors)
@@ -141,6 +141,39 @@ class Materializer:
             own = NONE.union(*(outputs(factor) for factor in component))
             result.append(self._store(tuple(sorted(own & wanted, key=_name)), tuple(component)))
         yield Monomial(monomial.coefficient, tuple(result))
+
+    def _divide(self, factors: Sequence[Expr], keep: Vars, given: Vars, splits: Splits, cyclic: bool) -> _Division:
+        floating = [factor for factor in factors if _is_floating(factor)]
+        stored = [f for f in factors if isinstance(f, Rel) or (_is_nested(f) and not has_delta(f) and not splits(f))]
+        outside = [factor for factor in factors if factor not in floating and factor not in stored]
+        while True:
+            bound = given.union(*(outputs(factor) for factor in outside))
+            division = self._assign(Join(stored, outside, floating, bound, keep | given, cyclic))
+            loose = [f for c in division.components for f in c if _is_nested(f) and not _supported(f, c)]
+            if not loose:
+                return division
+            stored = [factor for factor in stored if factor not in loose]
+            outside = outside + loose
+
+    def _assign(self, join: Join) -> _Division:
+        """Conditions, values and assignments go where their inputs are bound: outside, or into a view."""
+        pending, result, bound = list(join.floating), list(join.outside), join.bound
+        while ready := [factor for factor in pending if inputs(factor) <= bound]:
+            result += ready
+            bound = bound.union(*(outputs(factor) for factor in ready))
+            pending = [factor for factor in pending if factor not in ready]
+        groups = self.grouping(replace(join, bound=bound))
+        parts = [[join.stored[i] for i in group] for group in groups]
+        progress = True
+        while progress:
+            progress = False
+            for factor in list(pending):
+                home = next((part for part in parts if _fits(factor, part)), None)
+                if home is not None:
+                    home.append(factor)
+                    pending.remove(factor)
+                    progress = True
+        return _Division(result + pending, parts)
 
     def _store(self, keys: Sequence[Var], factors: tuple[Expr, ...], as_view: bool = False) -> Expr:
         """The atom to read for Sum[keys](factors): a base table that keeps its rows serves as its own view."""
@@ -182,63 +215,6 @@ class _Division:
         return any(needed & outputs(factor) for component in self.components for factor in component)
 
 
-def _divide(factors: Sequence[Expr], given: Vars, splits: Splits, cyclic: bool) -> _Division:
-    floating = [factor for factor in factors if _is_floating(factor)]
-    stored = [f for f in factors if isinstance(f, Rel) or (_is_nested(f) and not has_delta(f) and not splits(f))]
-    outside = [factor for factor in factors if factor not in floating and factor not in stored]
-    while True:
-        division = _assign(floating, stored, outside, given, cyclic)
-        loose = [f for c in division.components for f in c if _is_nested(f) and not _supported(f, c)]
-        if not loose:
-            return division
-        stored = [factor for factor in stored if factor not in loose]
-        outside = outside + loose
-
-
-def _assign(floating: list[Expr], stored: list[Expr], outside: list[Expr], given: Vars, cyclic: bool) -> _Division:
-    bound = given.union(*(outputs(factor) for factor in outside))
-    pending, result = list(floating), list(outside)
-    while ready := [factor for factor in pending if inputs(factor) <= bound]:
-        result += ready
-        bound = bound.union(*(outputs(factor) for factor in ready))
-        pending = [factor for factor in pending if factor not in ready]
-    parts = [[stored[i] for i in group] for group in _groups(stored, bound, cyclic)]
-    progress = True
-    while progress:
-        progress = False
-        for factor in list(pending):
-            home = next((part for part in parts if _fits(factor, part)), None)
-            if home is not None:
-                home.append(factor)
-                pending.remove(factor)
-                progress = True
-    return _Division(result + pending, parts)
-
-
-def _groups(stored: list[Expr], bound: Vars, cyclic: bool) -> list[list[int]]:
-    """Which factors become one view: those connected by variables that are not bound.
-
-    In a cyclic join the atoms of a cycle that the change has opened stay apart: joined, they would be the paths that it
-    closes, of which there are more than of anything else. Cycles it has left whole are views, and so are the ears, each
-    bunch of them behind the variables by which it hangs on to a cycle (section 3.6.1).
-    """
-    edges = [free_variables(factor) - bound for factor in stored]
-    if not cyclic:
-        return components(edges)
-    atoms = [i for i, factor in enumerate(stored) if isinstance(factor, Rel)]
-    shapes = [free_variables(stored[i]) for i in atoms]
-    whole = {atoms[i] for i in cyclic_core(shapes)}
-    around = {atoms[i] for i in cyclic_core([*shapes, bound]) if i < len(atoms)}
-    ears = [i for i in range(len(stored)) if i not in whole | around]
-    hinges = NONE.union(*(free_variables(stored[i]) for i in whole | around))
-    cycles = sorted(whole)
-    return sorted(
-        [[cycles[j] for j in group] for group in components([edges[i] for i in cycles])]
-        + [[i] for i in sorted(around - whole)]
-        + [[ears[j] for j in group] for group in components([edges[i] - hinges for i in ears])]
-    )
-
-
 def _fits(factor: Expr, part: list[Expr]) -> bool:
     """All inputs of a condition, value or assignment are bound in the component."""
     needed = inputs(factor)
@@ -262,8 +238,14 @@ def _is_nested(factor: Expr) -> bool:
 
 
 def _addends(scalar: Scalar) -> list[Expr] | None:
-    """a - b as signed values, where neither side can be NULL or each is guarded against it."""
+    """A value as a sum of products: a - b as signed values, where neither side can be NULL or each is guarded against
+    it; CASE WHEN c THEN a ELSE 0 END as the number of c times a, so that c and a can be summed by different views.
+    """
     match scalar:
+        case Call("case", (condition, Var() | Call() as then, Const(0, _)), type) if (
+            type.is_exact and then.type.same_representation(type)
+        ):
+            return [mul(Value(Call("case", (condition, _ONE, _ZERO), COUNT)), Value(then))]
         case Call("+" | "-" as op, (left, right), type) if type.is_exact or type.is_float:
             if type.is_float and not (left.type.is_float and right.type.is_float):
                 return None

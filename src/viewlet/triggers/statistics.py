@@ -40,10 +40,12 @@ class Statistics:
     rates: Mapping[str, float] = field(default_factory=dict)
     query_rate: float | None = None
     batch_rows: float = DEFAULT_BATCH_ROWS
+    guessed: bool = False
+    """The sizes have been inferred from the query, not measured."""
 
     @property
     def known(self) -> bool:
-        return bool(self.sizes)
+        return bool(self.sizes) and not self.guessed
 
     def size(self, table: Table) -> Size:
         return self.sizes.get(table.name) or default_size(table)
