@@ -24,6 +24,7 @@ from viewlet.codegen.module import Function, Module, write_module
 from viewlet.errors import DataError, InternalError
 from viewlet.rings import Dyadic
 from viewlet.runtime.arithmetic import NULL
+from viewlet.runtime.batches import BatchShaper, merge_rows
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FlatStore
 from viewlet.runtime.state import bundle, put
@@ -56,11 +57,13 @@ class CompiledEngine:
         self._state: Any = None
         self._bundled: tuple[int, ...] = ()
         self._row_by_row = _reading_what_they_assign(program)
+        self._shapers = {table: BatchShaper() for table in self.module.triggers}
         self._refused: dict[int, DataError] = {}
         self._empty()
 
     def warm_up(self) -> None:
         """Runs every trigger on no rows at all, so that Numba compiles it now and not in the first batch."""
+        merge_rows((), np.zeros(0, np.int64))
         self._fill_lookups()
         for table, function in self.module.triggers.items():
             columns = [self.tables[table].columns[i] for i in function.columns]
@@ -117,6 +120,8 @@ class CompiledEngine:
         given = tuple(columns[i] for i in function.columns)
         refreshes = self.module.refreshes.get(table, ())
         each_row = bool(refreshes) and (each_row or table in self._row_by_row)
+        if not each_row:
+            given, multiplicity = self._shapers[table].shape(given, multiplicity)
         end = len(multiplicity)
         if each_row and not all(self._is_plain(refresh) for refresh in refreshes):
             for row in range(end):
