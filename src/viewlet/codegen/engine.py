@@ -6,7 +6,7 @@ import hashlib
 import importlib.util
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -20,13 +20,13 @@ from viewlet.algebra.functions import compile_scalar
 from viewlet.algebra.nodes import Scalar, Var, View
 from viewlet.algebra.order import order
 from viewlet.algebra.traverse import walk
-from viewlet.codegen.module import Function, Module, write_module
+from viewlet.codegen.module import Function, Module, result_store, write_module
 from viewlet.errors import DataError, InternalError
 from viewlet.rings import Dyadic
 from viewlet.runtime.arithmetic import NULL
 from viewlet.runtime.batches import BatchShaper, merge_rows
 from viewlet.runtime.dictionary import StringDictionary
-from viewlet.runtime.flat import FlatStore
+from viewlet.runtime.flat import FlatStore, Item
 from viewlet.runtime.state import bundle, put
 from viewlet.triggers.program import Program
 from viewlet.triggers.store import MapStore
@@ -59,6 +59,7 @@ class CompiledEngine:
         self._row_by_row = _reading_what_they_assign(program)
         self._shapers = {table: BatchShaper() for table in self.module.triggers}
         self._refused: dict[int, DataError] = {}
+        self._result = order(program.result)
         self._empty()
 
     def warm_up(self) -> None:
@@ -328,17 +329,44 @@ class CompiledEngine:
             return [None if value == NULL else bool(value) for value in values]
         return [None if value == NULL else value for value in values] if type.nullable else values
 
+    def watch(self) -> bool:
+        """From now on `changes` tells how the result has changed, if it can."""
+        name = result_store(self.program)
+        if name is None:
+            return False
+        self.stores[name].keep_journal()
+        self.forget_changes()
+        return True
+
+    def forget_changes(self) -> None:
+        """The result counts as unchanged from now on."""
+        if (name := result_store(self.program)) is not None:
+            self.stores[name].take_journal()
+
+    def changes(self) -> dict[Row, int]:
+        """How the result has changed since it was asked or watched last, from the rows that were touched."""
+        name = result_store(self.program)
+        if name is None:
+            raise InternalError("the result is not made of the rows of one view")
+        before, after = self.stores[name].take_journal()
+        change = self._evaluate({name: self._as_map(name, after)})
+        for row, count in self._evaluate({name: self._as_map(name, before)}).items():
+            change[row] = change.get(row, 0) - count
+        return {row: count for row, count in change.items() if count}
+
     def _evaluate_result(self) -> dict[Row, int]:
         wanted = {node.name for node in walk(self.program.result) if isinstance(node, View)}
-        state = State({}, {}, {name: self._as_map(name) for name in wanted})
-        rows = evaluate(order(self.program.result), self.program.query.output, state)
+        return self._evaluate({name: self._as_map(name, self.stores[name].items()) for name in wanted})
+
+    def _evaluate(self, views: dict[str, MapStore]) -> dict[Row, int]:
+        rows = evaluate(self._result, self.program.query.output, State({}, {}, views))
         return {row: int(number) for row, number in rows.items()}  # type: ignore[arg-type]
 
-    def _as_map(self, name: str) -> MapStore:
-        view, store = self.program.view(name), self.stores[name]
+    def _as_map(self, name: str, rows: Iterable[Item]) -> MapStore:
+        view = self.program.view(name)
         copy = MapStore([f.name for f in view.fields], view.presence)
         types = [key.type for key in view.keys]
-        for words, numbers in store.items():
+        for words, numbers in rows:
             key = tuple(self.decode(word, type) for word, type in zip(words, types, strict=True))
             copy.add(key, tuple(Dyadic.of(n) if isinstance(n, float) else n for n in numbers))
         return copy

@@ -28,7 +28,7 @@ from viewlet.codegen.fusion import Term, fuse
 from viewlet.codegen.lines import Lines
 from viewlet.codegen.names import Identifiers
 from viewlet.codegen.numbers import Product
-from viewlet.codegen.products import ARRANGE, WITHDRAW, Bound, Order, ProductWriter
+from viewlet.codegen.products import ARRANGE, TOUCH, WITHDRAW, Bound, Order, ProductWriter
 from viewlet.codegen.ranges import Top
 from viewlet.codegen.scalars import NotCompilable, Tables
 from viewlet.runtime.flat import Layout, Ordered
@@ -50,7 +50,7 @@ from viewlet.runtime.jit import compiled, entry
 from viewlet.runtime.ordered import (
     arrange, double_span, following, preceding, ready, ready_for_chain, wide_span, withdraw
 )
-from viewlet.runtime.probe import clear, enter, find, find_head, leave
+from viewlet.runtime.probe import clear, enter, find, find_head, leave, touch
 from viewlet.runtime.state import chains, flags, floats, hashes, numbers, words
 from viewlet.runtime.wide import LIMIT_HIGH, bits_of, double_of, wide_add, wide_mul, wide_product
 
@@ -116,7 +116,12 @@ class _ModuleWriter:
         if (read := self._result_body(layouts)) is not None:
             bodies.append(("read_result", None, read))
         final = {
-            name: replace(layout, slices=tuple(self.slices.get(name, ())), ordered=self._ordered(name))
+            name: replace(
+                layout,
+                slices=tuple(self.slices.get(name, ())),
+                ordered=self._ordered(name),
+                journaled=name == result_store(self.program),
+            )
             for name, layout in layouts.items()
         }
         final |= {layout.name: layout for layout in self.scratches}
@@ -134,9 +139,9 @@ class _ModuleWriter:
         arrays = _Arrays(layouts, self.names, len(self.lookups.lookups))
         parts = [HEADER.format(name=self.program.name)]
         parts.append(arrays.constants())
-        kept = {self.names.store(layout.name): len(layout.ordered) for layout in layouts.values()}
+        kept = {self.names.store(layout.name): layout for layout in layouts.values()}
         for head, text in self.functions:
-            text = _keep_orders(text, kept)
+            text = _keep_notes(text, kept)
             parts.append(head + arrays.opening(text) + text)
         triggers: dict[str, Function] = {}
         functions: dict[str, Function] = {}
@@ -147,7 +152,7 @@ class _ModuleWriter:
             if what is None:
                 extra, columns = "capacity, weights, ", "".join(f"out{i}, " for i in body.columns)
             head = f"@entry\ndef {function.name}({extra}{columns}state, control):\n"
-            text = _keep_orders(body.text, kept)
+            text = _keep_notes(body.text, kept)
             parts.append(head + arrays.opening(text) + text)
             if isinstance(what, RowTrigger):
                 triggers[what.table] = function
@@ -275,7 +280,7 @@ class _ModuleWriter:
         query = self.program.query
         if query.limit is not None and query.order:
             first = query.order[0]
-            writer.ranges.top = Top(first.var, first.descending, query.limit + query.offset)
+            writer.ranges.top = Top(first.var, first.descending, query.limit + query.offset + 1)
         try:
             if writer.kind_of(expr) != "count":
                 return None
@@ -368,23 +373,39 @@ def _identifier(text: str) -> str:
     return "".join(c if c.isalnum() or c == "_" else "_" for c in text)
 
 
-def _keep_orders(text: str, orders: Mapping[str, int]) -> str:
-    """The code with the calls that keep the ordered indexes of the stores it changes."""
+def _keep_notes(text: str, layouts: Mapping[str, Layout]) -> str:
+    """The code with the calls that keep the ordered indexes and the journals of the stores it changes."""
     lines: list[str] = []
     for line in text.splitlines():
         mark, _, rest = line.strip().partition("(")
-        if mark not in (ARRANGE, WITHDRAW):
+        if mark not in (TOUCH, ARRANGE, WITHDRAW):
             lines.append(line)
             continue
         store, slot = rest.rstrip(")").split(", ")
+        layout = layouts[store]
         indent = line[: len(line) - len(line.lstrip())]
+        if mark == TOUCH:
+            if layout.journaled:
+                lines.append(f"{indent}touch({store}_pool, {store}_before, {store}_touched, {slot})")
+            continue
         calls = [
-            f"{indent}{mark[1:]}({store}_pool, {store}_tree{j}, {store}_spec{j}, {slot})" for j in range(orders[store])
+            f"{indent}{mark[1:]}({store}_pool, {store}_tree{j}, {store}_spec{j}, {slot})"
+            for j in range(len(layout.ordered))
         ]
         if mark == ARRANGE and not calls:
             lines.pop()  # the `else` it stands under
         lines += calls
     return "\n".join(lines) + "\n"
+
+
+def result_store(program: Program) -> str | None:
+    """The one view whose rows make the result, each on its own: then a change of the result is one of those rows."""
+    atoms = [node for node in walk(program.result) if isinstance(node, View)]
+    if len({(atom.name, atom.args) for atom in atoms}) != 1 or len(set(atoms[0].args)) < len(atoms[0].args):
+        return None
+    name = atoms[0].name
+    assigned = any(s.replaces and s.view == name for trigger in program.triggers for s in trigger.statements)
+    return None if assigned else name
 
 
 class _Arrays:
@@ -422,7 +443,9 @@ class _Arrays:
                 return f"floats(state, {number}, {layout.width})"
             case "tree":
                 return f"words(state, {number}, {layout.tree_width(part)})"
-            case "meta" | "spec":
+            case "before":
+                return f"words(state, {number}, {layout.width})"
+            case "meta" | "spec" | "touched":
                 return f"numbers(state, {number})"
             case "live":
                 return f"flags(state, {number})"

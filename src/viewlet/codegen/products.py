@@ -43,8 +43,9 @@ Done = Callable[[list[Product], Bound], None]
 Order = tuple[tuple[int, ...], str]
 """An ordered index: positions of key words, and the field whose number comes last, if any."""
 
-WITHDRAW, ARRANGE = "#withdraw", "#arrange"
-"""Where rows leave and change: the calls that keep ordered indexes go here once it is known which there are."""
+TOUCH, WITHDRAW, ARRANGE = "#touch", "#withdraw", "#arrange"
+"""Where rows are about to change, leave and have changed: the calls that note the rows of the result and keep ordered
+indexes go here once it is known which there are."""
 
 
 class ProductWriter:
@@ -408,6 +409,7 @@ class ProductWriter:
             lines.add(f"if {slot} < 0:")
             lines.add("    control[1] = 1")
             lines.open("else")
+        lines.add(f"{TOUCH}({name}, {slot})")
         for field, number in zip(fields, words, strict=True):
             self._add_field(layout, name, slot, field, number)
         if layout.arity:

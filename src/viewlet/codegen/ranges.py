@@ -52,7 +52,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Top:
-    """Only so many rows are wanted, the first or last by x."""
+    """Only so many rows are wanted, the first or last by x; one more tells that there are others."""
 
     x: Var
     descending: bool

@@ -52,6 +52,13 @@ class CompiledView:
     def result(self) -> Mapping[Row, int]:
         return self._engine.result()
 
+    def watch(self) -> bool:
+        """Whether `changes` can tell from now on what a batch did to the result."""
+        return self._engine.watch()
+
+    def changes(self) -> Mapping[Row, int]:
+        return self._engine.changes()
+
     def commit(self) -> None:
         self._batch.clear()
 
@@ -63,7 +70,11 @@ class CompiledView:
         if self._kept is not None:
             self._engine.clear()
             self.load(self._kept)
-            return
+        else:
+            self._take_back(batch)
+        self._engine.forget_changes()
+
+    def _take_back(self, batch: list[tuple[str, ColumnarChanges]]) -> None:
         for table, changes in reversed(batch):
             with contextlib.suppress(DataError):  # on its way back a sum may pass the bound it broke
                 self._engine.apply_columns(table, changes.columns, -changes.multiplicity)

@@ -29,9 +29,13 @@ class TellsChanges(Protocol):
 
 
 class HoldsResult(Protocol):
-    """An engine that can be asked for its result (the compiled one)."""
+    """An engine that can be asked for its result (the compiled one), and for its changes if `watch` says so."""
 
     def result(self) -> Mapping[Row, int]: ...
+
+    def watch(self) -> bool: ...
+
+    def changes(self) -> Mapping[Row, int]: ...
 
 
 class EagerRows:
@@ -65,7 +69,10 @@ class EagerRows:
 
 
 class LazyRows:
-    """The first rows of an engine that has to be asked; the answer is good until the next batch."""
+    """The first rows of an engine that has to be asked; the answer is good until the next batch.
+
+    Once changes are wanted, the engine notes the rows it touches if it can; otherwise results are compared.
+    """
 
     def __init__(self, engine: HoldsResult, query: Query, log: UndoLog) -> None:
         self._engine = engine
@@ -73,14 +80,23 @@ class LazyRows:
         self._rank = ranking(query)
         self._log = log
         self._result: Mapping[Row, int] | None = None
+        self._tells: bool | None = None
+        self._kept: FirstRows | None = None
 
     def rows(self) -> Ranked:
         """The rows within LIMIT and OFFSET, in reading order."""
+        if self._kept is not None:
+            return list(cut(self._kept.rows(), self._query.offset, self._query.limit))
         return self._first(self._known())
 
     def watch(self) -> None:
-        """From now on changes are wanted: what the next batch finds is compared with the rows there are now."""
-        self._known()
+        """From now on changes are wanted."""
+        if self._tells is None:
+            self._tells = self._engine.watch()
+        if not self._tells:
+            self._known()
+        elif is_limited(self._query) and self._kept is None:
+            self._kept = FirstRows(self._query, self._rank, self._engine.result, self._log)
 
     def finish(self, touched: bool, wanted: bool) -> Changes:
         """Ends a batch: the change of `rows` if it is wanted."""
@@ -89,12 +105,22 @@ class LazyRows:
         before = self._result
         self._log.record(lambda: self._forget(before))
         self._forget(None)
+        if self._tells:
+            return self._told()
         if not wanted or before is None:
             return {}
         after = self._known()
         if not is_limited(self._query):
             return difference(before, after)
         return net([*self._first(after), *((row, -weight) for row, weight in self._first(before))])
+
+    def _told(self) -> Changes:
+        change = self._engine.changes()
+        if self._kept is None:
+            return dict(change)
+        before = self.rows()
+        self._kept.apply(change)
+        return net([*self.rows(), *((row, -weight) for row, weight in before)])
 
     def _known(self) -> Mapping[Row, int]:
         if self._result is None:

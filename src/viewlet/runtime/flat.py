@@ -14,6 +14,8 @@ from viewlet.runtime.probe import ALIVE, FREE, META_WORDS, ROOM, SIZE, SLICES, r
 from viewlet.runtime.wide import from_words
 
 Words = npt.NDArray[np.int64]
+Item = tuple[tuple[int, ...], tuple[Any, ...]]
+"""A row: the words of its key and the numbers of its payload."""
 Entries = npt.NDArray[np.uint64]
 WIDTHS = {"count": 1, "wide": 2, "double": 2}
 _FIRST_CAPACITY = 4
@@ -43,6 +45,8 @@ class Layout:
     kinds: tuple[str, ...]
     slices: tuple[tuple[int, ...], ...] = ()
     ordered: tuple[Ordered, ...] = ()
+    journaled: bool = False
+    """Whether it can be asked which rows have changed."""
 
     def offset(self, field: str) -> int:
         before = self.fields.index(field)
@@ -56,6 +60,7 @@ class Layout:
         """The arrays of a store as generated code names them, in the order `probe.enter` relies on."""
         slices = (f"{kind}{j}" for j in range(len(self.slices)) for kind in ("heads", "links"))
         floats = ("floats",) if "double" in self.kinds else ()
+        floats = ("before", "touched", *floats) if self.journaled else floats
         trees = (f"{kind}{j}" for j in range(len(self.ordered)) for kind in ("tree", "spec"))
         return ("pool", "index", "meta", "live", *slices, *trees, *floats) if self.arity else ("pool", *floats)
 
@@ -102,6 +107,8 @@ class FlatStore:
             np.zeros((capacity + 1, layout.tree_width(f"tree{j}")), np.int64) for j in range(len(layout.ordered))
         ]
         self.spec = [layout.specification(order) for order in layout.ordered]
+        self.before: Words = np.zeros((0, layout.width), np.int64)
+        self.touched: Words = np.zeros(1, np.int64)
         self.clear()
 
     def clear(self) -> None:
@@ -111,6 +118,7 @@ class FlatStore:
             array.fill(0)
         for spec in self.spec:
             spec[KEPT] = 0
+        self.touched.fill(0)
         self.meta[FREE] = -1
         self.meta[SLICES] = len(self.layout.slices)
         for j, positions in enumerate(self.layout.slices):
@@ -163,6 +171,8 @@ class FlatStore:
                 _grow(tree, capacity + 1)
             else:
                 self.tree[j] = np.zeros((capacity + 1, tree.shape[1]), np.int64)
+        if len(self.before):
+            self._grow_journal(capacity)
         self.index = self._roomy(self.index, capacity)
 
     def _roomy(self, index: Entries, entries: int) -> Entries:
@@ -186,6 +196,28 @@ class FlatStore:
         for tree, spec in zip(self.tree, self.spec, strict=True):
             build(self.pool, self.live, self.meta, tree, spec)
 
+    def keep_journal(self) -> None:
+        """From now on `take_journal` tells which rows have changed."""
+        if self.layout.journaled and not len(self.before):
+            self.version += 1
+            self._grow_journal(self.pool.shape[0])
+
+    def _grow_journal(self, capacity: int) -> None:
+        slots = self.touched[1 : 1 + self.touched[0]].copy()
+        _grow(self.before, capacity)
+        self.touched = np.zeros(1 + 2 * capacity, np.int64)
+        self.touched[0] = len(slots)
+        self.touched[1 : 1 + len(slots)] = slots
+        self.touched[1 + capacity + slots] = 1
+
+    def take_journal(self) -> tuple[list[Item], list[Item]]:
+        """The rows that have changed since the last time, as they were and as they are."""
+        slots = self.touched[1 : 1 + self.touched[0]].copy()
+        self.touched[1 + len(self.before) + slots] = 0
+        self.touched[0] = 0
+        was = self.before[slots, self.layout.arity :].any(axis=1)  # a row that is new was all zeros
+        return list(self._rows(self.before, slots[was])), list(self._rows(self.pool, slots[self.live[slots] != 0]))
+
     def nbytes(self) -> int:
         arrays: tuple[Any, ...] = (self.pool, self.live, self.index, *self.heads, *self.links)
         arrays += tuple(tree for tree, spec in zip(self.tree, self.spec, strict=True) if spec[KEPT])
@@ -195,11 +227,14 @@ class FlatStore:
         """Key and payload words of the rows alive, and nothing else."""
         return len(self) * self.layout.width * 8
 
-    def items(self) -> Iterator[tuple[tuple[int, ...], tuple[Any, ...]]]:
+    def items(self) -> Iterator[Item]:
         """Key words and payload numbers of every row."""
-        floats = self.pool.view(np.float64)
-        for slot in np.flatnonzero(self.live[: self.meta[SIZE]]):
-            row = self.pool[slot]
+        return self._rows(self.pool, np.flatnonzero(self.live[: self.meta[SIZE]]))
+
+    def _rows(self, pool: Words, slots: Words) -> Iterator[Item]:
+        floats = pool.view(np.float64)
+        for slot in slots:
+            row = pool[slot]
             yield (
                 tuple(int(word) for word in row[: self.layout.arity]),
                 tuple(

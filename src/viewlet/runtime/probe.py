@@ -321,3 +321,19 @@ def rebuild(index: Any, larger: Any) -> None:
     for i in range(index.shape[0]):
         if index[i] != _ZERO:
             place(larger, index[i] >> _SHIFT, np.int64(index[i] & _LOW) - 1)
+
+
+@compiled
+def touch(pool: Any, before: Any, touched: Any, slot: Any) -> None:
+    """Notes a row as it is before its first change since the journal was read; no journal has no rows.
+
+    `touched` holds how many rows it has, their slots, and after those a mark for every slot.
+    """
+    rows = before.shape[0]
+    if rows == 0 or touched[1 + rows + slot] != 0:
+        return
+    touched[1 + rows + slot] = 1
+    touched[0] += 1
+    touched[touched[0]] = slot
+    for j in range(pool.shape[1]):
+        before[slot, j] = pool[slot, j]

@@ -1,0 +1,47 @@
+"""What the compiled engine says a batch changed, against the results before and after it."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from tests.conformance.test_ranges import changes, tables
+from viewlet.codegen.engine import CompiledEngine
+from viewlet.codegen.module import result_store
+from viewlet.sql import bind_query
+from viewlet.viewtree.plan import plan_query
+
+QUERIES = {
+    "groups": "SELECT broker_id, price, SUM(volume) AS s, COUNT(*) AS c FROM bids GROUP BY broker_id, price",
+    "one row": "SELECT SUM(volume) AS s, AVG(price) AS a FROM bids",
+    "having": "SELECT price, SUM(volume) AS s FROM bids GROUP BY price HAVING SUM(volume) > 40",
+    "join": "SELECT a.price, COUNT(*) AS c FROM bids b JOIN asks a ON a.price = b.price GROUP BY a.price",
+    "rows": "SELECT id, price FROM bids WHERE volume > 20",
+}
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_changes_are_the_difference_of_results(name: str) -> None:
+    known = tables()
+    engine = CompiledEngine(plan_query("q", bind_query(QUERIES[name], known).query, known, "higher-order"), known)
+    stream = changes(Random(name), 0, 60)
+    for _ in range(20):
+        engine.apply(*next(stream))
+    assert engine.watch()
+    before, seen = engine.result(), 0
+    for table, change in stream:
+        engine.apply(table, change)
+        told, after = engine.changes(), engine.result()
+        rows = before.keys() | after.keys()
+        assert told == {r: n for r in rows if (n := after.get(r, 0) - before.get(r, 0))}
+        before, seen = after, seen + len(told)
+    assert seen
+
+
+def test_a_result_over_several_views_is_compared_instead() -> None:
+    known = tables()
+    sql = "SELECT price, SUM(volume) AS s FROM bids GROUP BY price HAVING SUM(volume) > (SELECT AVG(volume) FROM bids)"
+    program = plan_query("q", bind_query(sql, known).query, known, "higher-order")
+    assert result_store(program) is None
+    assert not CompiledEngine(program, known).watch()
