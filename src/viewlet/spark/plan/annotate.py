@@ -33,10 +33,12 @@ from viewlet.algebra.nodes import (
     factors_of,
     mul,
     neg,
+    summands,
 )
 from viewlet.algebra.order import try_order
 from viewlet.algebra.scope import NONE, Vars, free_variables, inputs, outputs
-from viewlet.algebra.traverse import walk
+from viewlet.algebra.substitute import freshen
+from viewlet.algebra.traverse import Names, all_variables, walk
 from viewlet.errors import InternalError
 from viewlet.spark.plan.cost import NOTHING, Cost, sent
 from viewlet.spark.plan.locations import LOCAL, REPLICATED, Dist, Home
@@ -95,12 +97,13 @@ class Planner:
         """The expression as it can be read at a site: moved there as a whole, or made of parts that are there."""
         key = (expr, site, needed)
         if key not in self._wanted:
-            options = [self.in_place(expr, site, needed)]
+            options = list[Plan | None]()
             if not inputs(expr) and not is_scalar(expr) and not isinstance(expr, Lift | Extremum):
                 source = project(expr, needed | (frozenset(site.by) if isinstance(site, Dist) else NONE))
                 options.append(self.moved(self.spread(source, needed), site))
                 if site != LOCAL:
                     options.append(self.moved(self.at_driver(source, needed), site))
+            options.append(self.in_place(expr, site, needed))
             self._wanted[key] = _cheapest(options)
         return self._wanted[key]
 
@@ -131,10 +134,16 @@ class Planner:
         """The expression computed by the workers, wherever that is cheapest."""
         key = (expr, needed)
         if key not in self._anywhere:
-            self._anywhere[key] = _cheapest(
-                plan for plan in self._ways_to_spread(expr, needed) if plan is not None and is_spread(plan.tag)
-            )
+            ways = (plan for plan in self._ways_to_spread(expr, needed) if plan is not None and is_spread(plan.tag))
+            self._anywhere[key] = self._without_state(_cheapest(ways), expr, needed)
         return self._anywhere[key]
+
+    def _without_state(self, plan: Plan | None, expr: Expr, needed: Vars) -> Plan | None:
+        """Where stored state would have to travel, perhaps it need not if the product is written differently."""
+        if (plan is not None and plan.cost.state == 0.0) or not isinstance(expr, Mul):
+            return plan
+        others = (self.spread(other, needed) for other in (flattened(expr), distributed(expr)) if other is not None)
+        return _cheapest([plan, *others])
 
     def _ways_to_spread(self, expr: Expr, needed: Vars) -> Iterator[Plan | None]:
         match expr:
@@ -250,8 +259,9 @@ class Planner:
         together: bool,
     ) -> tuple[list[Plan], list[Expr]] | None:
         """Factors brought to a site, together or one by one, and the scalars that have not gone into them."""
-        options = [self._bring_core(group, scalars, others, site, needed)] if together else []
-        options.append(self._bring_each(group, scalars, others, site, needed, together or len(group) > 1))
+        options = [self._bring_each(group, scalars, others, site, needed, together or len(group) > 1)]
+        if together:
+            options.append(self._bring_core(group, scalars, others, site, needed))
         atoms: list[Expr] = [factor for factor in group if not isinstance(factor, Lift | Extremum | Exists)]
         if 1 < len(atoms) < len(group):
             options.append(self._bring_apart(group, atoms, scalars, others, site, needed))
@@ -303,6 +313,25 @@ class Planner:
         source = project(core, kept)
         plan = _cheapest([self.moved(self.spread(source, kept), site), self.moved(self.at_driver(source, kept), site)])
         return ([plan], left) if plan is not None else None
+
+
+def flattened(expr: Mul) -> Expr | None:
+    """a * Sum[x](b) = Sum[...](a * b): the join keys inside a Sum become places where the product may be computed."""
+    if not any(isinstance(factor, Sum) for factor in expr.factors):
+        return None
+    names = Names(var.name for var in all_variables(expr))
+    factors = (freshen(f.keys, f.body, names) if isinstance(f, Sum) else f for f in expr.factors)
+    return Sum(tuple(sorted(outputs(expr), key=lambda var: var.name)), mul(*factors))
+
+
+def distributed(expr: Mul) -> Expr | None:
+    """a * (b + c) = a * b + a * c: each term may be computed in a place of its own."""
+    unions = [i for i, factor in enumerate(expr.factors) if isinstance(factor, Add)]
+    if len(unions) != 1:
+        return None
+    (i,) = unions
+    union, before, after = expr.factors[i], expr.factors[:i], expr.factors[i + 1 :]
+    return add(*(mul(*before, term, *after) for term in summands(union)))
 
 
 def absorb(group: Sequence[Expr], scalars: Sequence[Expr]) -> list[Expr]:

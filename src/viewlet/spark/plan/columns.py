@@ -6,10 +6,11 @@ a table identifies its rows, and so it is a good thing to partition by; the more
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from viewlet.algebra.nodes import Call, Cond, Delta, Expr, Rel, Var
+from viewlet.algebra.nodes import Call, Cond, Delta, Expr, Rel, Var, factors_of
 from viewlet.algebra.traverse import walk
 from viewlet.triggers.program import Program, ViewDefinition
 from viewlet.types import Table
@@ -23,6 +24,7 @@ class ColumnClasses:
 
     tables: Mapping[str, Table]
     _parent: dict[Column, Column] = field(default_factory=dict)
+    _joined: set[Column] = field(default_factory=set)
 
     def class_of(self, column: Column) -> Column:
         """One column that stands for all of its class."""
@@ -50,8 +52,12 @@ class ColumnClasses:
         return [name for name, i in self.members(root) if self._name((name, i)) in self.tables[name].primary_key]
 
     def is_joined(self, root: Column) -> bool:
-        """Columns of several tables are equated by it."""
-        return len({name for name, _ in self.members(root)}) > 1
+        """Rows are joined by it, of several tables or of one with itself."""
+        return any(self.class_of(column) == root for column in self._joined)
+
+    def join(self, columns: Iterable[Column]) -> None:
+        """Notes that rows are joined by these columns."""
+        self._joined.update(columns)
 
     def _name(self, column: Column) -> str:
         return self.tables[column[0]].columns[column[1]].name
@@ -61,9 +67,22 @@ def column_classes(program: Program, tables: Mapping[str, Table]) -> ColumnClass
     classes = ColumnClasses(tables)
     definitions = [f.definition for view in program.views for f in view.fields]
     for expr in (*definitions, program.query.expr):
-        for columns in origins(expr).values():
+        joined = _joined(expr)
+        for var, columns in origins(expr).items():
             classes.unite(columns)
+            if var in joined:
+                classes.join(columns)
     return classes
+
+
+def _joined(expr: Expr) -> set[Var]:
+    """Variables that several factors of one product share."""
+    found: set[Var] = set()
+    for node in walk(expr):
+        atoms = [factor for factor in factors_of(node) if isinstance(factor, Rel)]
+        uses = Counter(var for atom in atoms for var in set(atom.args))
+        found |= {var for var, number in uses.items() if number > 1}
+    return found
 
 
 def origins(expr: Expr) -> dict[Var, set[Column]]:

@@ -20,7 +20,7 @@ from viewlet.spark.plan.annotate import Planner
 from viewlet.spark.plan.blocks import fuse, one_by_one, stage_count
 from viewlet.spark.plan.dead import live
 from viewlet.spark.plan.locations import LOCAL, RANDOM, Arrival, Dist, Home
-from viewlet.spark.plan.partitioning import Facts, facts_of, homes, ranking
+from viewlet.spark.plan.partitioning import SMALL_ROWS, Facts, facts_of, homes, ranking
 from viewlet.spark.plan.program import BatchPlan, Compute, Footprint, Mode, Step, Temporary
 from viewlet.spark.plan.single import Normalizer, in_sequence
 from viewlet.spark.plan.stored import tables_as_views
@@ -28,6 +28,9 @@ from viewlet.spark.plan.temporaries import Temporaries
 from viewlet.spark.plan.wellformed import Placement, rename
 from viewlet.triggers.program import Program, Statement, Trigger, ViewDefinition
 from viewlet.types import Table
+
+FEWEST_STAGES = 2
+"""A join of changes that arrive anywhere takes one stage that sends them to where the views are, and one there."""
 
 
 def compile_distributed(
@@ -43,8 +46,24 @@ def compile_distributed(
     """
     stored = tables_as_views(program, tables)
     facts = facts_of(stored, tables, cardinalities or {})
+    return _best_ranking(facts, partition_by or {})
+
+
+def _best_ranking(facts: Facts, partition_by: Mapping[str, Sequence[str]]) -> DistributedProgram:
+    """Views go by the largest tables' keys, unless a batch of all tables needs fewer stages when two keys change ranks.
+
+    This is how access patterns count: keys that are looked up together should decide together where views go.
+    """
     ranked = ranking(facts)
-    return DistributedProgram(stored, facts, homes(facts, ranked, partition_by or {}))
+    best = DistributedProgram(facts.program, facts, homes(facts, ranked, partition_by))
+    for i in range(len(ranked) - 1):
+        if best.stages() <= FEWEST_STAGES:
+            break
+        swapped = [*ranked[:i], ranked[i + 1], ranked[i], *ranked[i + 2 :]]
+        other = DistributedProgram(facts.program, facts, homes(facts, swapped, partition_by))
+        if other.homes != best.homes and other.stages() < best.stages():
+            ranked, best = swapped, other
+    return best
 
 
 @dataclass(slots=True)
@@ -69,13 +88,17 @@ class DistributedProgram:
             self._plans[key] = self._plan(dict(key))
         return self._plans[key]
 
+    def stages(self) -> int:
+        """How many distributed blocks a batch has that changes all tables."""
+        return sum(block.mode is Mode.DISTRIBUTED for block in self.plan().blocks)
+
     def _plan(self, arrivals: Mapping[str, Arrival]) -> BatchPlan:
         planner = self._planner(arrivals)
         order = self._best_order([t for t in self.program.triggers if t.table in arrivals], planner)
         steps, temporaries = self._steps(order, planner)
         unfused = one_by_one(steps)
         tables = tuple(trigger.table for trigger in order)
-        return BatchPlan(tables, arrivals, temporaries, tuple(fuse(unfused)), tuple(unfused))
+        return BatchPlan(tables, arrivals, self.homes, temporaries, tuple(fuse(unfused)), tuple(unfused))
 
     def _planner(self, arrivals: Mapping[str, Arrival]) -> Planner:
         """One planner for all batches whose changes arrive alike: it remembers what it has planned."""
@@ -83,8 +106,14 @@ class DistributedProgram:
         if local not in self._planners:
             keys = {view.name: view.keys for view in self.program.views}
             placement = Placement(self.homes, keys, dict.fromkeys(local, LOCAL))
-            self._planners[local] = Planner(placement, self.facts.rows)
+            self._planners[local] = Planner(placement, self._rows())
         return self._planners[local]
+
+    def _rows(self) -> dict[str, float]:
+        """About how many rows views have; those that are not partitioned are taken to be small."""
+        small = {view.name: SMALL_ROWS for view in self.program.views if not isinstance(self.homes[view.name], Dist)}
+        known = {view.name: rows for view in self.program.views if (rows := self.facts.bound(view)) is not None}
+        return {**small, **known}
 
     def _steps(self, triggers: Sequence[Trigger], planner: Planner) -> tuple[list[Step], dict[str, Temporary]]:
         """The steps of some triggers, one after another."""

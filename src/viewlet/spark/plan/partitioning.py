@@ -20,6 +20,8 @@ from viewlet.types import Table
 
 SMALL_ROWS = 1_000.0
 """So many rows may be kept at every worker."""
+DRIVER_ROWS = 100_000.0
+"""So many rows may be kept at the driver."""
 STATIC_ROWS = 100.0
 """Rows of a static table nobody has measured: such tables are look-up tables as a rule."""
 
@@ -122,9 +124,7 @@ def _partitioned(view: ViewDefinition, facts: Facts, ranked: Sequence[Column], i
             rows = facts.class_rows(root)
             if rows is None or rows > SMALL_ROWS:
                 return Dist((keys[root],))
-    if bound is not None and view.name in facts.rows and view.keys:
-        return Dist(view.keys)
-    return None
+    return Dist(view.keys) if facts.rows.get(view.name, 0.0) > DRIVER_ROWS else None
 
 
 def _asked_for(view: ViewDefinition, facts: Facts, partition_by: Mapping[str, Sequence[str]]) -> Home | None:

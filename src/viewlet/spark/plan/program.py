@@ -20,7 +20,7 @@ from enum import Enum
 
 from viewlet.algebra.nodes import Delta, View
 from viewlet.algebra.traverse import walk
-from viewlet.spark.plan.locations import LOCAL, Arrival, Dist, Location, Replicated
+from viewlet.spark.plan.locations import LOCAL, Arrival, Dist, Home, Location, Replicated
 from viewlet.triggers.program import Statement, ViewDefinition
 
 
@@ -111,6 +111,7 @@ class BatchPlan:
 
     order: tuple[str, ...]
     arrivals: Mapping[str, Arrival]
+    homes: Mapping[str, Home]
     temporaries: Mapping[str, Temporary]
     blocks: tuple[Block, ...]
     unfused: tuple[Block, ...]

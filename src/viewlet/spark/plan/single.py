@@ -14,8 +14,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from viewlet.algebra.nodes import Expr, Mul, Sum, View
+from viewlet.algebra.nodes import Delta, Expr, Sum, View
 from viewlet.algebra.order import order
+from viewlet.algebra.traverse import rebuild as rebuild_calculus
 from viewlet.algebra.traverse import walk
 from viewlet.spark.plan.annotate import Planner
 from viewlet.spark.plan.locations import EVERYWHERE, LOCAL, Dist, Home, Location, Replicated
@@ -66,17 +67,33 @@ class Normalizer:
         return View(shipment.name, atom.field, atom.args)
 
     def _ready(self, expr: Expr) -> Expr:
-        """Ordered for evaluation: what was moved here is small and comes first."""
-        return order(self._changes_first(expr))
+        """Ordered for evaluation: what was moved here comes from a change, or is as small as one."""
+        return _as_views(order(_without_needless_sums(self._as_changes(expr))))
 
-    def _changes_first(self, expr: Expr) -> Expr:
-        if isinstance(expr, Mul):
-            factors = [self._changes_first(factor) for factor in expr.factors]
-            return Mul(tuple(sorted(factors, key=lambda factor: not self._is_moved(factor))))
-        return as_expr(rebuild(expr, lambda child: self._changes_first(as_expr(child))))
+    def _as_changes(self, expr: Expr) -> Expr:
+        if isinstance(expr, View) and expr.name not in self.planner.placement.homes:
+            return Delta(f"{expr.name}{_FIELD}{expr.field}", expr.args)
+        return rebuild_calculus(expr, self._as_changes)
 
-    def _is_moved(self, factor: Expr) -> bool:
-        return isinstance(factor, View) and factor.name not in self.planner.placement.homes
+
+_FIELD = "\0"
+"""Parts the name of a temporary from that of its field while it passes for a change."""
+
+
+def _without_needless_sums(expr: Expr) -> Expr:
+    """Sum[x, y](V[y, x]) = V[y, x]."""
+    match expr:
+        case Sum(keys, (View(_, _, args) | Delta(_, args)) as atom) if set(keys) == set(args):
+            return atom
+        case _:
+            return rebuild_calculus(expr, _without_needless_sums)
+
+
+def _as_views(expr: Expr) -> Expr:
+    if isinstance(expr, Delta) and _FIELD in expr.name:
+        name, field = expr.name.split(_FIELD)
+        return View(name, field, expr.args)
+    return rebuild_calculus(expr, _as_views)
 
 
 def _origin(body: Moved, placement: Placement) -> Location:

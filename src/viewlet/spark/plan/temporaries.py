@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from viewlet.algebra.canonical import canonical_names, canonical_text, scalar_text
 from viewlet.algebra.nodes import Delta, Expr, Scalar, Sum, Value, Var, View, factors_of, mul
 from viewlet.algebra.scope import outputs
-from viewlet.algebra.traverse import Names, substitute_scalar, walk
+from viewlet.algebra.traverse import Names, rebuild, substitute_scalar, walk
 from viewlet.spark.plan.locations import LOCAL, Dist, Location, Replicated
 from viewlet.spark.plan.program import Compute, Move, Movement, Step, Temporary, mode_of
 from viewlet.triggers.program import Field, Statement, Update, ViewDefinition
@@ -22,21 +22,29 @@ from viewlet.triggers.program import Field, Statement, Update, ViewDefinition
 
 @dataclass(slots=True)
 class Family:
-    """One temporary under construction: its rows are fixed, its sums grow as they are asked for."""
+    """One temporary under construction: its keys are fixed, its sums grow as they are asked for."""
 
     name: str
     keys: tuple[Var, ...]
-    relational: tuple[Expr, ...]
     at: Location
-    by_name: Mapping[str, Var]
-    fields: dict[str, Field] = field(default_factory=dict)
+    fields: list[Field] = field(default_factory=list)
 
     def view(self) -> ViewDefinition:
-        return ViewDefinition(self.name, self.keys, tuple(self.fields.values()))
+        return ViewDefinition(self.name, self.keys, tuple(self.fields))
 
     def step(self) -> Compute:
-        updates = tuple(Update(each.name, each.definition) for each in self.fields.values())
+        updates = tuple(Update(each.name, each.definition) for each in self.fields)
         return Compute(Statement(self.name, self.keys, updates, replaces=True), mode_of(self.at))
+
+
+@dataclass(slots=True)
+class _Rows:
+    """The relational part of some sums of a family, in its variables."""
+
+    family: Family
+    relational: tuple[Expr, ...]
+    by_name: Mapping[str, Var]  # canonical name -> the variable here
+    fields: dict[str, Field] = field(default_factory=dict)  # canonical text of the values -> field
 
 
 @dataclass(slots=True)
@@ -49,7 +57,7 @@ class Shipment:
     to: Dist | Replicated | None
 
     def view(self) -> ViewDefinition:
-        return ViewDefinition(self.name, self.source.keys, tuple(self.source.fields.values()))
+        return ViewDefinition(self.name, self.source.keys, tuple(self.source.fields))
 
     def step(self) -> Move:
         return Move(self.name, self.source.name, self.movement, self.to)
@@ -63,7 +71,8 @@ class Temporaries:
     float_fields: set[tuple[str, str]]
     steps: list[Family | Shipment | Compute] = field(default_factory=list)
     _versions: Counter[str] = field(default_factory=Counter)
-    _families: dict[tuple[str, ...], Family] = field(default_factory=dict)
+    _rows: dict[tuple[str, ...], _Rows] = field(default_factory=dict)
+    _families: dict[tuple[object, ...], Family] = field(default_factory=dict)
     _shipments: dict[tuple[str, Movement, Dist | Replicated | None], Shipment] = field(default_factory=dict)
 
     def run(self, step: Compute) -> None:
@@ -79,18 +88,24 @@ class Temporaries:
         relational = tuple(factor for factor in factors if not isinstance(factor, Value))
         marks = tuple(View("", "", (key,)) for key in keys)
         names = canonical_names((*relational, *marks), {})
-        text = canonical_text(mul(*relational, *marks))
-        key = (text, _place(at, names), *self._state_read(relational))
-        family = self._families.get(key)
-        if family is None:
-            name = self.names.name(_base_name(relational))
-            family = Family(name, keys, relational, at, {each: var for var, each in names.items()})
-            self._families[key] = family
-            self.steps.append(family)
+        state = self._state_read(relational)
+        key = (canonical_text(mul(*relational, *marks)), _place(at, names), *state)
+        rows = self._rows.get(key)
+        if rows is None:
+            family = self._family(keys, relational, at, state)
+            rows = self._rows[key] = _Rows(family, relational, {each: var for var, each in names.items()})
         position = {names[var]: var for var in keys}
-        canonical = {own: each for each, own in family.by_name.items()}
-        args = tuple(position[canonical[own]] for own in family.keys)
-        return family, View(family.name, self._field(family, values, names), args)
+        canonical = {own: each for each, own in rows.by_name.items()}
+        args = tuple(position[canonical[own]] for own in rows.family.keys)
+        return rows.family, View(rows.family.name, self._field(rows, values, names), args)
+
+    def _family(self, keys: tuple[Var, ...], relational: tuple[Expr, ...], at: Location, state: list[str]) -> Family:
+        """The family of sums under these keys that differ only in the values, or in the fields of views, they sum."""
+        key = (frozenset(keys), tuple(map(_any_field, relational)), at, *state)
+        if key not in self._families:
+            family = self._families[key] = Family(self.names.name(_base_name(relational)), keys, at)
+            self.steps.append(family)
+        return self._families[key]
 
     def shipped(self, family: Family, movement: Movement, to: Dist | Replicated | None) -> Shipment:
         """The family at its destination, which is named by the family's own keys."""
@@ -110,18 +125,18 @@ class Temporaries:
         views = {node.name for factor in relational for node in walk(factor) if isinstance(node, View)}
         return [f"{name}@{self._versions[name]}" for name in sorted(views)]
 
-    def _field(self, family: Family, values: list[Scalar], names: dict[Var, str]) -> str:
+    def _field(self, rows: _Rows, values: list[Scalar], names: dict[Var, str]) -> str:
         text = "*".join(sorted(scalar_text(value, names) for value in values))
-        if text not in family.fields:
-            own = {var: family.by_name[name] for var, name in names.items() if name in family.by_name}
+        if text not in rows.fields:
+            own = {var: rows.by_name[name] for var, name in names.items() if name in rows.by_name}
             scalars = [Value(substitute_scalar(value, own)) for value in values]
-            body = Sum(family.keys, mul(*family.relational, *scalars))
-            is_float = any(scalar.scalar.type.is_float for scalar in scalars) or self._reads_floats(family.relational)
-            name = f"sum_{len(family.fields) + 1}"
-            family.fields[text] = Field(name, body, is_float)
+            body = Sum(rows.family.keys, mul(*rows.relational, *scalars))
+            is_float = any(scalar.scalar.type.is_float for scalar in scalars) or self._reads_floats(rows.relational)
+            rows.fields[text] = Field(f"sum_{len(rows.family.fields) + 1}", body, is_float)
+            rows.family.fields.append(rows.fields[text])
             if is_float:
-                self.float_fields.add((family.name, name))
-        return family.fields[text].name
+                self.float_fields.add((rows.family.name, rows.fields[text].name))
+        return rows.fields[text].name
 
     def _reads_floats(self, relational: Sequence[Expr]) -> bool:
         atoms = (node for factor in relational for node in walk(factor) if isinstance(node, View))
@@ -139,6 +154,11 @@ def _home(made: Family | Shipment) -> Location:
 
 def _place(at: Location, names: Mapping[Var, str]) -> str:
     return str(tuple(names[var] for var in at.by)) if isinstance(at, Dist) else str(at)
+
+
+def _any_field(expr: Expr) -> Expr:
+    """The expression with the fields of its views blanked out."""
+    return View(expr.name, "", expr.args) if isinstance(expr, View) else rebuild(expr, _any_field)
 
 
 def _base_name(relational: Sequence[Expr]) -> str:
