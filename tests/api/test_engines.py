@@ -125,12 +125,29 @@ def test_views_that_auto_leaves_to_the_interpreter_say_why(monkeypatch: pytest.M
     stream.insert("sales", ROWS)
     assert "interpreter: stream 'sales' keeps no rows" in stream.explain("totals", "engine")
     table = sales("auto")
-    table.view("totals").subscribe(lambda epoch, changes: None)
+    table.execute(
+        "CREATE MATERIALIZED VIEW above AS SELECT * FROM sales WHERE amount > (SELECT AVG(amount) FROM sales)"
+    )
+    table.view("above").subscribe(lambda epoch, changes: None)
     table.insert("sales", ROWS)
-    assert "want its changes after every batch" in table.explain("totals", "engine")
+    assert "its changes are wanted after every batch" in table.explain("above", "engine")
     wide = viewlet.connect()
     wide.execute("CREATE TABLE t (a DECIMAL(30,2)); CREATE MATERIALIZED VIEW v AS SELECT SUM(a) AS a FROM t")
     assert "t.a, a DECIMAL(30,2), need not fit 64 bits" in wide.explain("v", "engine")
+
+
+def test_a_subscribed_view_is_compiled_when_it_can_tell_its_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "COMPILE_AFTER_ROWS", 2)
+    db = viewlet.connect()
+    db.execute("CREATE TABLE t (a BIGINT, b BIGINT)")
+    db.execute("CREATE MATERIALIZED VIEW v AS SELECT a, SUM(b) AS b FROM t GROUP BY a ORDER BY b DESC LIMIT 2")
+    heard: list[list[tuple[int, ...]]] = []
+    db.view("v").subscribe(lambda epoch, changes: heard.append(sorted(tuple(c.values()) for c in changes.to_pylist())))
+    db.insert("t", [(1, 2), (1, 3), (2, 4)])
+    assert db.view("v").stats()["engine"] == "compiled"
+    db.insert("t", [(3, 9)])
+    db.delete("t", [(3, 9)])
+    assert heard[1:] == [[(2, 4, -1), (3, 9, 1)], [(2, 4, 1), (3, 9, -1)]]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import hashlib
 import importlib.util
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -24,7 +24,7 @@ from viewlet.codegen.module import Function, Module, result_store, write_module
 from viewlet.errors import DataError, InternalError
 from viewlet.rings import Dyadic
 from viewlet.runtime.arithmetic import NULL
-from viewlet.runtime.batches import BatchShaper, merge_rows
+from viewlet.runtime.batches import BatchShaper
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FlatStore, Item
 from viewlet.runtime.state import bundle, put
@@ -62,11 +62,14 @@ class CompiledEngine:
         self._result = order(program.result)
         self._empty()
 
-    def warm_up(self) -> None:
-        """Runs every trigger on no rows at all, so that Numba compiles it now and not in the first batch."""
-        merge_rows((), np.zeros(0, np.int64))
+    def warm_up(self, step: Callable[[str], None] = lambda text: None) -> None:
+        """Runs every trigger on no rows at all, so that Numba compiles it now and not in the first batch.
+
+        `step` hears what is about to be compiled.
+        """
         self._fill_lookups()
-        for table, function in self.module.triggers.items():
+        for i, (table, function) in enumerate(self.module.triggers.items(), 1):
+            step(f"trigger {i} of {len(self.module.triggers)}, on {table}")
             columns = [self.tables[table].columns[i] for i in function.columns]
             given = (np.zeros(0, np.float64 if column.type.is_float else np.int64) for column in columns)
             run = getattr(self._code, function.name)

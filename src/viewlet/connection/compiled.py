@@ -8,7 +8,7 @@ for integers and decimals; sums of doubles may keep a rounding error far below t
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from viewlet.changes.columnar import ColumnarChanges
 from viewlet.codegen.engine import CompiledEngine
@@ -28,9 +28,11 @@ class CompiledView:
         tables: Mapping[str, Table],
         dictionary: StringDictionary,
         kept: Mapping[str, MapStore] | None,
+        step: Callable[[str], None] = lambda text: None,
     ) -> None:
+        step("writing its code")
         self._engine = CompiledEngine(program, tables, dictionary)
-        self._engine.warm_up()
+        self._engine.warm_up(step)
         self._kept = kept
         self._batch: list[tuple[str, ColumnarChanges]] = []
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from viewlet.connection.maintained import Declaration, MaintainedView, Running
+from viewlet.connection.progress import ProgressLine
 from viewlet.errors import DataError, MissingExtraError, UnsupportedError
 from viewlet.triggers.interpreter import Interpreter
 from viewlet.triggers.program import Program
@@ -95,9 +96,9 @@ class EngineChooser:
         return view.running.may_change and view.work.tuples > COMPILE_AFTER_ROWS
 
     def reconsider(self, view: MaintainedView, sources: Sources) -> None:
-        """After a batch: compiles a view that has become busy, unless its changes are wanted batch by batch."""
-        if view.is_watched:
-            reason = "subscribers or other views want its changes after every batch"
+        """After a batch: compiles a view that has become busy, unless that would make its changes dear to find."""
+        if view.is_watched and not _tells_changes(view.program):
+            reason = "its changes are wanted after every batch, and only the interpreter knows them"
             view.running = replace(view.running, reason=reason)
             return
         running = self._tried(view.declared, sources)
@@ -144,7 +145,18 @@ class EngineChooser:
         tables = {name: replace(table, kind=TableKind.STREAM) for name, table in sources.tables.items()}
         program = self.compile(declared, tables)
         kept = None if sources.streams else sources.stores
-        return program, CompiledView(program, tables, self.dictionary, kept)
+        line = ProgressLine(f"compiling view {declared.name}")
+        try:
+            return program, CompiledView(program, tables, self.dictionary, kept, line.step)
+        finally:
+            line.close()
+
+
+def _tells_changes(program: Program) -> bool:
+    """The compiled engine would know what a batch changed without comparing results."""
+    from viewlet.codegen.module import result_store
+
+    return result_store(program) is not None
 
 
 def check_engine(name: str) -> str:
