@@ -28,7 +28,7 @@ from viewlet.codegen.fusion import Term, fuse
 from viewlet.codegen.lines import Lines
 from viewlet.codegen.names import Identifiers
 from viewlet.codegen.numbers import Product
-from viewlet.codegen.products import ARRANGE, TOUCH, WITHDRAW, Bound, Order, ProductWriter
+from viewlet.codegen.products import ADD_COUNT, ARRANGE, TOUCH, WITHDRAW, Bound, Order, ProductWriter
 from viewlet.codegen.ranges import Top
 from viewlet.codegen.scalars import NotCompilable, Tables
 from viewlet.runtime.flat import Layout, Ordered
@@ -48,9 +48,9 @@ from viewlet.runtime.arithmetic import (
 )
 from viewlet.runtime.jit import compiled, entry
 from viewlet.runtime.ordered import (
-    arrange, double_span, following, preceding, ready, ready_for_chain, wide_span, withdraw
+    arrange, double_span, first_of, following, last_of, preceding, ready, ready_for_chain, wide_span, withdraw
 )
-from viewlet.runtime.probe import clear, enter, find, find_head, leave, touch
+from viewlet.runtime.probe import add_count, clear, count_of, enter, find, find_head, leave, touch
 from viewlet.runtime.state import chains, flags, floats, hashes, numbers, words
 from viewlet.runtime.wide import LIMIT_HIGH, bits_of, double_of, wide_add, wide_mul, wide_product
 
@@ -378,24 +378,50 @@ def _keep_notes(text: str, layouts: Mapping[str, Layout]) -> str:
     lines: list[str] = []
     for line in text.splitlines():
         mark, _, rest = line.strip().partition("(")
-        if mark not in (TOUCH, ARRANGE, WITHDRAW):
+        if mark not in (ADD_COUNT, TOUCH, ARRANGE, WITHDRAW):
             lines.append(line)
             continue
-        store, slot = rest.rstrip(")").split(", ")
+        store, slot = rest[:-1].split(", ", 1)
         layout = layouts[store]
         indent = line[: len(line) - len(line.lstrip())]
-        if mark == TOUCH:
-            if layout.journaled:
-                lines.append(f"{indent}touch({store}_pool, {store}_before, {store}_touched, {slot})")
-            continue
-        calls = [
-            f"{indent}{mark[1:]}({store}_pool, {store}_tree{j}, {store}_spec{j}, {slot})"
-            for j in range(len(layout.ordered))
-        ]
-        if mark == ARRANGE and not calls:
-            lines.pop()  # the `else` it stands under
-        lines += calls
+        if mark == ADD_COUNT:
+            lines += [indent + code for code in _add_count(store, layout, *slot.split(", ", 1))]
+        elif mark == TOUCH:
+            lines += [indent + code for code in _touch(store, layout, slot)]
+        else:
+            calls = _orders(mark, store, layout, slot)
+            if mark == ARRANGE and not calls:
+                lines.pop()  # the `else` it stands under
+            lines += [indent + code for code in calls]
     return "\n".join(lines) + "\n"
+
+
+def _touch(store: str, layout: Layout, slot: str) -> list[str]:
+    return [f"touch({store}_pool, {store}_before, {store}_touched, {slot})"] if layout.journaled else []
+
+
+def _orders(mark: str, store: str, layout: Layout, slot: str) -> list[str]:
+    return [f"{mark[1:]}({store}_pool, {store}_tree{j}, {store}_spec{j}, {slot})" for j in range(len(layout.ordered))]
+
+
+def _add_count(store: str, layout: Layout, number: str, key: str) -> list[str]:
+    """A number added to the one field of a row that counts: a call, unless something has to be noted about the row."""
+    if not layout.journaled and not layout.ordered:
+        return [f"add_count(state, {store}_at, {layout.width}, {key}, {number}, control)"]
+    count = f"{store}_pool[s, {layout.arity}]"
+    return [
+        f"s = enter(state, {store}_at, {layout.width}, {key})",
+        "if s < 0:",
+        "    control[1] = 1",
+        "else:",
+        *("    " + code for code in _touch(store, layout, "s")),
+        f"    {count} += {number}",
+        f"    if {count} == 0:",
+        *("        " + code for code in _orders(WITHDRAW, store, layout, "s")),
+        f"        leave(state, {store}_at, {layout.width}, {key}, s)",
+        *(["    else:"] if layout.ordered else []),
+        *("        " + code for code in _orders(ARRANGE, store, layout, "s")),
+    ]
 
 
 def result_store(program: Program) -> str | None:

@@ -555,25 +555,19 @@ class RangeWriter:
         lines.add(f"{worth} = {self._worth(path, bound, None)}")
         depth, tree, pool = lines.depth, self._tree(path), self._pool(path)
         lines.open(f"if {worth}")
-        if which is Extreme.MIN:
-            node, step = self._first_past(path, ALWAYS), "following"
-        else:
-            node, step = self._last_until(path), "preceding"
-        at_prefix = "".join(f" and {pool}[{node} - 1, {position}] == {word}" for position, word in path.prefix)
-        lines.open(f"while {node} != 0{at_prefix}")
-        present = [f"{pool}[{node} - 1, {path.layout.offset(atom.field) + i}] != 0" for i in range(_width(path, atom))]
-        lines.open(f"if {' or '.join(present)}")
+        given = path.prefix or ((0, "0"),)
+        positions, prefix = tuple(position for position, _ in given), ", ".join(word for _, word in given)
+        number = f"{path.layout.offset(atom.field)}, {_width(path, atom)}"
+        search = "first_of" if which is Extreme.MIN else "last_of"
+        node = lines.fresh("n")
+        lines.add(f"{node} = {search}({pool}, {tree}, {positions!r}, ({prefix},), {len(path.prefix)}, {number})")
+        lines.open(f"if {node} != 0")
         lines.add(f"{best} = {pool}[{node} - 1, {path.position}]")
         lines.add(f"{found} = True")
-        lines.add("break")
-        lines.close_to(depth + 2)
-        lines.add(f"{node} = {step}({tree}, {node})")
-        lines.close_to(depth)
         if field and path.layout.kind(field) == "wide":
-            lines.open(f"if {found}")
             lines.add(f"if {pool}[{node} - 1, {path.position - 1}] != {best} >> 63:")
             lines.add("    control[0] = 1")
-            lines.close_to(depth)
+        lines.close_to(depth)
         return worth
 
     def _last_until(self, path: Path) -> str:

@@ -273,6 +273,56 @@ def preceding(tree: Any, node: Any) -> Any:
     return at
 
 
+@compiled
+def against(pool: Any, node: Any, positions: Any, prefix: Any, n: Any) -> Any:
+    """Whether the row of a node is before (-1), at (0) or past (1) a prefix of n words."""
+    for i in range(n):
+        word = pool[node - 1, positions[i]]
+        if word != prefix[i]:
+            return 1 if word > prefix[i] else -1
+    return 0
+
+
+@compiled
+def has_number(pool: Any, node: Any, offset: Any, width: Any) -> Any:
+    """Whether a number of the row of a node is not zero."""
+    return pool[node - 1, offset] != 0 or (width == 2 and pool[node - 1, offset + 1] != 0)
+
+
+@compiled
+def first_of(pool: Any, tree: Any, positions: Any, prefix: Any, n: Any, offset: Any, width: Any) -> Any:
+    """The first node with a prefix and a number that is not zero, or 0."""
+    found, node = 0, tree[0, 0]
+    while node != 0:
+        if against(pool, node, positions, prefix, n) >= 0:
+            found = node
+            node = tree[node, 0]
+        else:
+            node = tree[node, 1]
+    while found != 0 and against(pool, found, positions, prefix, n) == 0:
+        if has_number(pool, found, offset, width):
+            return found
+        found = following(tree, found)
+    return 0
+
+
+@compiled
+def last_of(pool: Any, tree: Any, positions: Any, prefix: Any, n: Any, offset: Any, width: Any) -> Any:
+    """The last node with a prefix and a number that is not zero, or 0."""
+    found, node = 0, tree[0, 0]
+    while node != 0:
+        if against(pool, node, positions, prefix, n) <= 0:
+            found = node
+            node = tree[node, 1]
+        else:
+            node = tree[node, 0]
+    while found != 0 and against(pool, found, positions, prefix, n) == 0:
+        if has_number(pool, found, offset, width):
+            return found
+        found = preceding(tree, found)
+    return 0
+
+
 @entry
 def build(pool: Any, live: Any, meta: Any, tree: Any, spec: Any) -> None:
     """Builds the tree over all rows, whatever their number."""

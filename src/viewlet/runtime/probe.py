@@ -324,6 +324,26 @@ def rebuild(index: Any, larger: Any) -> None:
 
 
 @compiled
+def count_of(pool: Any, index: Any, key: Any, offset: Any) -> Any:
+    """The count in the row of a key, 0 if there is none."""
+    slot = find(pool, index, key)
+    return pool[slot, offset] if slot >= 0 else 0
+
+
+@compiled
+def add_count(state: Any, first: Any, width: Any, key: Any, number: Any, control: Any) -> None:
+    """Adds to a store with one count per row; a row leaves when its count reaches 0."""
+    slot = enter(state, first, width, key)
+    if slot < 0:
+        control[1] = 1
+        return
+    pool = words(state, first, width)
+    pool[slot, len(key)] += number
+    if pool[slot, len(key)] == 0:
+        leave(state, first, width, key, slot)
+
+
+@compiled
 def touch(pool: Any, before: Any, touched: Any, slot: Any) -> None:
     """Notes a row as it is before its first change since the journal was read; no journal has no rows.
 
