@@ -7,7 +7,9 @@ import pytest
 from tests.triggers.compiling import compiled, tables_of
 from viewlet.sql import bind_query
 from viewlet.triggers.compiler import compile_query
+from viewlet.triggers.cost import ProgramCost, StatementCost
 from viewlet.triggers.statistics import Size, Statistics
+from viewlet.triggers.strategy import choose
 
 TABLES = tables_of(
     """
@@ -37,8 +39,8 @@ def test_one_row_per_key_does_not() -> None:
 
 
 def test_rates_decide_what_the_views_are_worth() -> None:
-    quiet = sizes(10_000, 1_000, {"dims": 0.001})
-    assert compiled(JOIN, TABLES, "auto", sizes(10_000, 1_000)).strategy == "higher-order"
+    busy, quiet = (sizes(10_000, 1_000, {"facts": 1.0, "dims": rate}) for rate in (1.0, 0.001))
+    assert compiled(JOIN, TABLES, "auto", busy).strategy == "higher-order"
     assert compiled(JOIN, TABLES, "auto", quiet).strategy == "first-order"
 
 
@@ -71,3 +73,25 @@ def test_views_that_cost_more_than_they_save_are_declined() -> None:
     program = compile_query("v", query, tables, "auto", statistics)
     assert program.strategy == "higher-order"
     assert 1 < len(program.views) < len(every.views)
+
+
+def cost(strategy: str, statements: int, total: float) -> ProgramCost:
+    each = StatementCost("t", "v", False, total / statements)
+    return ProgramCost(strategy, (each,) * statements, {"t": 1.0}, 0.0, 0.0, {})
+
+
+@pytest.mark.parametrize(
+    ("costs", "measured", "chosen"),
+    [
+        ([cost("higher-order", 5, 100), cost("view-tree", 5, 100)], True, 0),  # the first of equals
+        ([cost("higher-order", 20, 100), cost("view-tree", 5, 100)], True, 1),  # less to compile
+        ([cost("higher-order", 20, 100), cost("view-tree", 5, 200)], True, 0),
+        ([cost("higher-order", 200, 100), cost("view-tree", 5, 1_000)], True, 1),  # not worth waiting for
+        ([cost("higher-order", 200, 100), cost("view-tree", 5, 100_000)], True, 0),
+        ([cost("higher-order", 200, 100), cost("view-tree", 5, 100_000)], False, 1),  # a guess is not to be trusted
+        ([cost("higher-order", 5, 100), cost("first-order", 5, 1)], True, 1),
+        ([cost("higher-order", 5, 100), cost("first-order", 5, 1)], False, 0),
+    ],
+)
+def test_programs_are_charged_for_their_statements(costs: list[ProgramCost], measured: bool, chosen: int) -> None:
+    assert choose(costs, measured) == chosen

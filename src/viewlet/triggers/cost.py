@@ -241,10 +241,14 @@ class ProgramCost:
         return sum(each.cost for each in self.statements if each.table == table)
 
     @property
+    def maintenance(self) -> float:
+        """The sum of ρ_R * cost of R's trigger."""
+        return sum(rate * self.trigger(table) for table, rate in self.rates.items())
+
+    @property
     def total(self) -> float:
         """ρ_Q * cost_exec(result) + sum of ρ_R * cost of R's trigger."""
-        changes = sum(rate * self.trigger(table) for table, rate in self.rates.items())
-        return self.reading_rate * self.result + changes
+        return self.reading_rate * self.result + self.maintenance
 
 
 def program_cost(program: Program, tables: Mapping[str, Table], statistics: Statistics = UNKNOWN) -> ProgramCost:

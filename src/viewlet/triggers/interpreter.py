@@ -54,6 +54,17 @@ class Interpreter:
             store.assign(_payloads(view, sums))
         self._result.refresh_all()
 
+    @property
+    def stores(self) -> Mapping[str, MapStore]:
+        """The views: together with the tables, all there is to know between two batches."""
+        return self._views
+
+    def restore(self, contents: Mapping[str, dict[Row, Payload]]) -> None:
+        """Initialises every view from what `stores` held once, and the result from the views."""
+        for name, rows in contents.items():
+            self._views[name].assign(rows)
+        self._result.refresh_all()
+
     def apply(self, table: str, changes: Mapping[Row, int]) -> None:
         """Runs the increments of one table's trigger, before its own store changes.
 

@@ -41,10 +41,12 @@ GROUPINGS = MappingProxyType({Strategy.HIGHER_ORDER: by_components})
 CANDIDATES = (Strategy.HIGHER_ORDER, Strategy.FIRST_ORDER, Strategy.VIEW_TREE)
 """What `auto` weighs up; the first is the heuristic choice, taken when nothing tells them apart."""
 
+STATEMENT = 0.01
+"""By what share one statement makes a program dearer: code to compile, and to run through with every change."""
 MANY_STATEMENTS = 40
-"""Programs with more take long to compile, and touch many views with every row."""
-STATEMENT = 1.0
-"""What one statement more costs with every change, in tuples: code to compile, and to run through."""
+"""Programs with more take minutes to compile."""
+WORTH_WAITING = 20.0
+"""How many times as fast a program of `MANY_STATEMENTS` has to be."""
 
 
 def candidates(asked: Strategy, known: Container[Strategy]) -> tuple[Strategy, ...]:
@@ -57,15 +59,17 @@ def candidates(asked: Strategy, known: Container[Strategy]) -> tuple[Strategy, .
 def choose(costs: Sequence[ProgramCost], measured: bool) -> int:
     """The position of the cheapest program, the first of equals.
 
-    Guessed sizes may be wrong: then neither a program over base tables is chosen, which may scan what views would keep,
-    nor one of `MANY_STATEMENTS` if there is another.
+    On guessed sizes a program over base tables is not chosen: where they are wrong it may scan what views would keep.
     """
     fit = [i for i, cost in enumerate(costs) if measured or Strategy(cost.strategy).makes_views]
-    if not measured:
-        fit = [i for i in fit if len(costs[i].statements) <= MANY_STATEMENTS] or fit
-    return min(fit, key=lambda i: charged(costs[i]))
+    best = min(fit, key=lambda i: charged(costs[i]))
+    small = [i for i in fit if len(costs[i].statements) <= MANY_STATEMENTS]
+    if best in small or not small:
+        return best
+    other = min(small, key=lambda i: charged(costs[i]))
+    return best if measured and charged(costs[other]) > WORTH_WAITING * charged(costs[best]) else other
 
 
 def charged(cost: ProgramCost) -> float:
     """The cost of a program and of having it compiled."""
-    return cost.total + STATEMENT * len(cost.statements) * sum(cost.rates.values())
+    return cost.total + STATEMENT * len(cost.statements) * cost.maintenance
