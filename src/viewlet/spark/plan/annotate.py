@@ -75,12 +75,18 @@ class Plan:
 class Planner:
     placement: Placement
     rows: Mapping[str, float] = field(default_factory=dict)
+    _placed: dict[tuple[Expr, Home, tuple[Var, ...]], Plan] = field(default_factory=dict)
     _wanted: dict[tuple[Expr, Home, Vars], Plan | None] = field(default_factory=dict)
     _anywhere: dict[tuple[Expr, Vars], Plan | None] = field(default_factory=dict)
 
     def place(self, expr: Expr, home: Home, args: tuple[Var, ...]) -> Plan:
         """The cheapest form of a statement's expression that ends up, and adds up, where its view lives."""
-        needed = frozenset(args)
+        key = (expr, home, args)
+        if key not in self._placed:
+            self._placed[key] = self._place(expr, home, frozenset(args))
+        return self._placed[key]
+
+    def _place(self, expr: Expr, home: Home, needed: Vars) -> Plan:
         options = [self.at(expr, home, needed)]
         if isinstance(home, Dist):
             options += [
@@ -109,8 +115,10 @@ class Planner:
 
     def at_driver(self, expr: Expr, needed: Vars) -> Plan | None:
         """The expression computed at the driver from what is there, if all of it is."""
-        plan = self.in_place(expr, LOCAL, needed)
-        return plan if plan is not None and plan.cost == NOTHING else None
+        atoms = (node for node in walk(expr) if isinstance(node, Rel | Delta | View))
+        if any(self.placement.tag(atom) != AT_DRIVER for atom in atoms):
+            return None
+        return self.in_place(expr, LOCAL, needed)
 
     def moved(self, plan: Plan | None, site: Home) -> Plan | None:
         """A plan's outcome brought to a site; to all workers if it lacks the columns the site goes by."""

@@ -20,7 +20,7 @@ from viewlet.spark.plan.annotate import Planner
 from viewlet.spark.plan.blocks import fuse, one_by_one, stage_count
 from viewlet.spark.plan.dead import live
 from viewlet.spark.plan.locations import LOCAL, RANDOM, Arrival, Dist, Home
-from viewlet.spark.plan.partitioning import SMALL_ROWS, Facts, facts_of, homes, ranking
+from viewlet.spark.plan.partitioning import SMALL_ROWS, Facts, facts_of, homes, ranking, statements_of
 from viewlet.spark.plan.program import BatchPlan, Compute, Footprint, Mode, Step, Temporary
 from viewlet.spark.plan.single import Normalizer, in_sequence
 from viewlet.spark.plan.stored import tables_as_views
@@ -31,6 +31,9 @@ from viewlet.types import Table
 
 FEWEST_STAGES = 2
 """A join of changes that arrive anywhere takes one stage that sends them to where the views are, and one there."""
+
+SEARCHED_STATEMENTS = 100
+"""Programs with more statements than this are not planned more than once."""
 
 
 def compile_distributed(
@@ -50,12 +53,15 @@ def compile_distributed(
 
 
 def _best_ranking(facts: Facts, partition_by: Mapping[str, Sequence[str]]) -> DistributedProgram:
-    """Views go by the largest tables' keys, unless a batch of all tables needs fewer stages when two keys change ranks.
+    """Views go by the keys of the largest tables.
 
-    This is how access patterns count: keys that are looked up together should decide together where views go.
+    While nobody has measured the tables, access patterns decide: two keys change ranks if a batch of all tables then
+    needs fewer stages. Keys that are looked up together should decide together where views go.
     """
     ranked = ranking(facts)
     best = DistributedProgram(facts.program, facts, homes(facts, ranked, partition_by))
+    if all(name in facts.rows for name in facts.tables) or len(statements_of(facts.program)) > SEARCHED_STATEMENTS:
+        return best
     for i in range(len(ranked) - 1):
         if best.stages() <= FEWEST_STAGES:
             break

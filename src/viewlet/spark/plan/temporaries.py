@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from viewlet.algebra.canonical import canonical_names, canonical_text, scalar_text
 from viewlet.algebra.nodes import Delta, Expr, Scalar, Sum, Value, Var, View, factors_of, mul
@@ -86,10 +87,9 @@ class Temporaries:
         factors = factors_of(expr.body if isinstance(expr, Sum) else expr)
         values = [factor.scalar for factor in factors if isinstance(factor, Value)]
         relational = tuple(factor for factor in factors if not isinstance(factor, Value))
-        marks = tuple(View("", "", (key,)) for key in keys)
-        names = canonical_names((*relational, *marks), {})
+        names, text = _canonical(relational, keys)
         state = self._state_read(relational)
-        key = (canonical_text(mul(*relational, *marks)), _place(at, names), *state)
+        key = (text, _place(at, names), *state)
         rows = self._rows.get(key)
         if rows is None:
             family = self._family(keys, relational, at, state)
@@ -125,7 +125,7 @@ class Temporaries:
         views = {node.name for factor in relational for node in walk(factor) if isinstance(node, View)}
         return [f"{name}@{self._versions[name]}" for name in sorted(views)]
 
-    def _field(self, rows: _Rows, values: list[Scalar], names: dict[Var, str]) -> str:
+    def _field(self, rows: _Rows, values: list[Scalar], names: Mapping[Var, str]) -> str:
         text = "*".join(sorted(scalar_text(value, names) for value in values))
         if text not in rows.fields:
             own = {var: rows.by_name[name] for var, name in names.items() if name in rows.by_name}
@@ -144,6 +144,13 @@ class Temporaries:
 
 
 _ARRIVED = {Movement.REPART: "here", Movement.SCATTER: "sent", Movement.GATHER: "gathered"}
+
+
+@lru_cache(maxsize=4096)
+def _canonical(relational: tuple[Expr, ...], keys: tuple[Var, ...]) -> tuple[Mapping[Var, str], str]:
+    """Names that depend only on how variables are used, and the text under them; keys are told apart from the rest."""
+    marks = tuple(View("", "", (key,)) for key in keys)
+    return canonical_names((*relational, *marks), {}), canonical_text(mul(*relational, *marks))
 
 
 def _home(made: Family | Shipment) -> Location:

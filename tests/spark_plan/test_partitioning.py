@@ -1,0 +1,107 @@
+"""Homes of views: by declared keys, by how they are read, by measured sizes, and as PARTITION BY says."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.spark_plan.distributing import disagreement, distributed, program_of
+from tests.triggers.compiling import tables_of
+from viewlet.changes import Changes
+from viewlet.errors import SchemaError
+from viewlet.spark.plan import compile_distributed
+from viewlet.spark.plan.hashing import partition_of
+from viewlet.types import Table
+from workloads.query import NamedQuery
+
+SHOP = """
+    CREATE TABLE customer (custkey BIGINT NOT NULL, segment VARCHAR NOT NULL, PRIMARY KEY (custkey));
+    CREATE TABLE orders (orderkey BIGINT NOT NULL, custkey BIGINT NOT NULL, PRIMARY KEY (orderkey));
+    CREATE TABLE item (orderkey BIGINT NOT NULL, line BIGINT NOT NULL, price BIGINT NOT NULL,
+                       PRIMARY KEY (orderkey, line));
+    CREATE STATIC TABLE country (code BIGINT NOT NULL, name VARCHAR NOT NULL, PRIMARY KEY (code));
+"""
+BY_SEGMENT = NamedQuery(
+    "v",
+    """SELECT c.segment, SUM(i.price) AS total FROM customer c, orders o, item i
+       WHERE c.custkey = o.custkey AND o.orderkey = i.orderkey GROUP BY c.segment""",
+)
+BY_COUNTRY = NamedQuery(
+    "v",
+    "SELECT n.name, SUM(i.price) AS total FROM item i JOIN country n ON i.line = n.code GROUP BY n.name",
+)
+
+
+def shop() -> dict[str, Table]:
+    return tables_of(SHOP)
+
+
+def homes(query: NamedQuery, **options: object) -> dict[str, str]:
+    plan = distributed(query, shop(), **options)  # type: ignore[arg-type]
+    return {name: str(home) for name, home in plan.homes.items()}
+
+
+def test_views_go_by_the_key_of_the_larger_table() -> None:
+    plan = distributed(BY_SEGMENT, shop())
+    found = {name: str(home) for name, home in plan.homes.items()}
+    assert found["v_customer_orders_item"] == "local"
+    assert found["customer_rows"] == "[custkey]"
+    with_orders = [view.name for view in plan.program.views if "orderkey" in {key.name for key in view.keys}]
+    assert len(with_orders) > 1
+    assert {found[name] for name in with_orders} == {"[orderkey]"}
+
+
+def test_measured_sizes_decide_between_keys() -> None:
+    many_customers = homes(BY_SEGMENT, rows={"customer": 1e7, "orders": 1e4, "item": 1e5})
+    both = [name for name in many_customers if name == "v_orders_item"]
+    assert both
+    assert many_customers["v_orders_item"] == "[custkey]"
+
+
+def test_small_views_beside_partitioned_ones_are_replicated() -> None:
+    found = homes(BY_SEGMENT, rows={"customer": 50, "orders": 1e6, "item": 1e7})
+    assert found["customer_rows"] == "replicated"
+
+
+def test_static_tables_are_at_every_worker() -> None:
+    assert "replicated" in homes(BY_COUNTRY).values()
+
+
+def test_large_results_without_keys_do_not_stay_at_the_driver() -> None:
+    assert homes(BY_SEGMENT, rows={"v_customer_orders_item": 1e6})["v_customer_orders_item"] == "[segment]"
+
+
+def test_partition_by_has_the_last_word() -> None:
+    found = homes(BY_SEGMENT, partition_by={"orders": ["custkey"], "v_customer_orders_item": ["segment"]})
+    assert found["v_customer_orders_item"] == "[segment]"
+    assert found["v_orders_item"] == "[custkey]"
+    with pytest.raises(SchemaError, match="its keys are segment"):
+        homes(BY_SEGMENT, partition_by={"v_customer_orders_item": ["price"]})
+    with pytest.raises(SchemaError, match="no such column"):
+        homes(BY_SEGMENT, partition_by={"orders": ["colour"]})
+
+
+@pytest.mark.parametrize(
+    "partition_by",
+    [{"orders": ["custkey"]}, {"v_orders_item": []}, {"v_customer_orders_item": ["segment"]}, {"item": ["price"]}],
+    ids=str,
+)
+def test_any_partitioning_gives_the_same_rows(partition_by: dict[str, list[str]]) -> None:
+    batches: list[dict[str, Changes]] = [
+        {
+            "customer": {(k, "ab"[k % 2]): 1 for k in range(4)},
+            "orders": {(k, k % 4): 1 for k in range(9)},
+            "item": {(k % 9, k, 10 + k): 1 for k in range(20)},
+        },
+        {"customer": {(1, "b"): -1, (1, "a"): 1}, "item": {(3, 3, 13): -1, (5, 77, 4): 1}},
+        {"orders": {(2, 2): -1, (2, 3): 1}},
+    ]
+    program, sources = program_of(BY_SEGMENT, shop())
+    plan = compile_distributed(program, sources, partition_by=partition_by)
+    assert disagreement(program, sources, plan, batches) is None
+
+
+def test_the_hash_is_stable_and_spreads() -> None:
+    assert [partition_of((k,), 7) for k in range(5)] == [2, 0, 4, 6, 0]
+    assert partition_of((0.0,), 97) == partition_of((-0.0,), 97)
+    found = {partition_of((f"name {k}", k), 7) for k in range(100)}
+    assert found == set(range(7))
