@@ -25,14 +25,16 @@ from viewlet.algebra.nodes import (
     mul,
 )
 from viewlet.algebra.scope import outputs
-from viewlet.spark.plan.annotate import Planner, distributed, flattened
+from viewlet.spark.plan.annotate import Planner
 from viewlet.spark.plan.cost import cost_of
 from viewlet.spark.plan.explain import show_moved
 from viewlet.spark.plan.hashing import partition_of
 from viewlet.spark.plan.locations import LOCAL, REPLICATED, Dist, Home
 from viewlet.spark.plan.nodes import Gather, Moved, Repart, Scatter, Transformer, as_expr, rebuild, strip
+from viewlet.spark.plan.products import distributed, flattened
 from viewlet.spark.plan.rules import (
     drop_needless,
+    improve,
     merge,
     push_through_assignment,
     push_through_product,
@@ -198,6 +200,9 @@ def test_the_worked_example_needs_one_round() -> None:
     naive = Repart(BY_A, Sum((a,), as_expr(mul(as_expr(Repart(BY_B, M1)), M2))))
     assert cost_of(naive, {}) > plan.cost
     assert same(naive, plan.expr)
+    better = improve(naive, PLACEMENT, {})
+    assert cost_of(better, {}).rounds == 1
+    assert same(naive, better)
 
 
 def test_changes_are_summed_up_before_they_travel() -> None:

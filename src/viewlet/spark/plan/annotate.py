@@ -33,16 +33,16 @@ from viewlet.algebra.nodes import (
     factors_of,
     mul,
     neg,
-    summands,
 )
 from viewlet.algebra.order import try_order
 from viewlet.algebra.scope import NONE, Vars, free_variables, inputs, outputs
-from viewlet.algebra.substitute import freshen
-from viewlet.algebra.traverse import Names, all_variables, walk
+from viewlet.algebra.traverse import walk
 from viewlet.errors import InternalError
-from viewlet.spark.plan.cost import NOTHING, Cost, sent
+from viewlet.spark.plan.cost import NOTHING, Cost, cost_of, sent
 from viewlet.spark.plan.locations import LOCAL, REPLICATED, Dist, Home
 from viewlet.spark.plan.nodes import Gather, Moved, Repart, Scatter, Transformer, as_expr, strip
+from viewlet.spark.plan.products import absorb, connected, distributed, flattened, project
+from viewlet.spark.plan.rules import improve
 from viewlet.spark.plan.wellformed import (
     AT_DRIVER,
     COPIED,
@@ -95,9 +95,9 @@ class Planner:
         ready = [plan for plan in options if plan is not None and _is_home(plan.tag, home)]
         if not ready:
             raise InternalError("no way to distribute an expression")
-        best = _cheapest(ready)
-        assert best is not None
-        return best
+        best = min(ready, key=lambda plan: plan.cost)
+        better = improve(best.expr, self.placement, self.rows)
+        return best if better == best.expr else Plan(better, best.tag, cost_of(better, self.rows))
 
     def at(self, expr: Expr, site: Home, needed: Vars) -> Plan | None:
         """The expression as it can be read at a site: moved there as a whole, or made of parts that are there."""
@@ -321,63 +321,6 @@ class Planner:
         source = project(core, kept)
         plan = _cheapest([self.moved(self.spread(source, kept), site), self.moved(self.at_driver(source, kept), site)])
         return ([plan], left) if plan is not None else None
-
-
-def flattened(expr: Mul) -> Expr | None:
-    """a * Sum[x](b) = Sum[...](a * b): the join keys inside a Sum become places where the product may be computed."""
-    if not any(isinstance(factor, Sum) for factor in expr.factors):
-        return None
-    names = Names(var.name for var in all_variables(expr))
-    factors = (freshen(f.keys, f.body, names) if isinstance(f, Sum) else f for f in expr.factors)
-    return Sum(tuple(sorted(outputs(expr), key=lambda var: var.name)), mul(*factors))
-
-
-def distributed(expr: Mul) -> Expr | None:
-    """a * (b + c) = a * b + a * c: each term may be computed in a place of its own."""
-    unions = [i for i, factor in enumerate(expr.factors) if isinstance(factor, Add)]
-    if len(unions) != 1:
-        return None
-    (i,) = unions
-    union, before, after = expr.factors[i], expr.factors[:i], expr.factors[i + 1 :]
-    return add(*(mul(*before, term, *after) for term in summands(union)))
-
-
-def absorb(group: Sequence[Expr], scalars: Sequence[Expr]) -> list[Expr]:
-    """The scalars that need no columns but those of the group."""
-    bound = NONE.union(*(outputs(factor) for factor in group))
-    asked = NONE.union(*(free_variables(factor) for factor in group))
-    found, remaining = list[Expr](), list(scalars)
-    while ready := [s for s in remaining if inputs(s) <= bound and (inputs(s) or not asked.isdisjoint(outputs(s)))]:
-        found += ready
-        bound = bound.union(*(outputs(scalar) for scalar in ready))
-        remaining = [scalar for scalar in remaining if scalar not in ready]
-    return found
-
-
-def connected(factors: Sequence[Expr]) -> list[list[Expr]]:
-    """Factors in groups that share no variables."""
-    groups: list[tuple[Vars, list[Expr]]] = []
-    for factor in factors:
-        variables, members = free_variables(factor), [factor]
-        apart = []
-        for other in groups:
-            if other[0].isdisjoint(variables):
-                apart.append(other)
-            else:
-                variables, members = variables | other[0], other[1] + members
-        groups = [*apart, (variables, members)]
-    return [members for _, members in groups]
-
-
-def project(expr: Expr, needed: Vars) -> Expr:
-    """The expression summed down to the columns its surroundings use."""
-    visible = outputs(expr)
-    if visible <= needed and isinstance(expr, Sum | Rel | Delta | View | Exists):
-        return expr
-    keys = tuple(sorted(visible & needed, key=lambda var: var.name))
-    if isinstance(expr, Sum):
-        return Sum(keys, expr.body)
-    return Sum(keys, expr)
 
 
 def _is_home(tag: Tag, home: Home) -> bool:

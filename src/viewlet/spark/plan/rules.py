@@ -6,12 +6,23 @@ Gather. The rules keep what an expression means; whether the outcome is well-for
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from viewlet.algebra.nodes import Add, Extremum, Lift, Mul, Neg, Sum, Value, Var
 from viewlet.algebra.scope import outputs
+from viewlet.spark.plan.cost import cost_of
 from viewlet.spark.plan.locations import REPLICATED, Dist
-from viewlet.spark.plan.nodes import Gather, Moved, Repart, Scatter, Transformer, as_expr, strip, with_body
+from viewlet.spark.plan.nodes import (
+    Gather,
+    Moved,
+    Repart,
+    Scatter,
+    Transformer,
+    as_expr,
+    rebuild,
+    strip,
+    with_body,
+)
 from viewlet.spark.plan.wellformed import AT_DRIVER, COPIED, IllFormedError, Placement, Tag, is_scalar, tag_of
 
 Rule = Callable[[Moved], Moved | None]
@@ -109,6 +120,35 @@ def simplify(moved: Moved, placement: Placement) -> Moved:
     while (simpler := merge(moved) or drop_needless(moved, placement)) is not None:
         moved = simpler
     return moved
+
+
+def improve(moved: Moved, placement: Placement, rows: Mapping[str, float]) -> Moved:
+    """The cheapest form that pushing transformers down leads to (thesis, section 5.3.1).
+
+    Trial and error: every transformer is pushed as far as the rules go, and stays where it was if that is ill-formed
+    or no cheaper.
+    """
+    if cost_of(moved, rows).rounds < 2:
+        return moved
+    moved = rebuild(moved, lambda part: improve(part, placement, rows))
+    tag = _tag(moved, placement)
+    if not isinstance(moved, Transformer) or tag is None:
+        return moved
+    moved = simplify(moved, placement)
+    pushed = (rule(moved) for rule in PUSH_RULES)
+    parts = [rebuild(each, lambda part: _pushed(part, placement, rows)) for each in pushed if each is not None]
+    return min([moved, *(p for p in parts if _tag(p, placement) == tag)], key=lambda each: cost_of(each, rows))
+
+
+def _pushed(moved: Moved, placement: Placement, rows: Mapping[str, float]) -> Moved:
+    return improve(simplify(moved, placement), placement, rows)
+
+
+def _tag(moved: Moved, placement: Placement) -> Tag | None:
+    try:
+        return tag_of(moved, placement)
+    except IllFormedError:
+        return None
 
 
 def sent_with(transformer: Transformer, part: Moved) -> Moved:
