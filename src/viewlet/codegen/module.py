@@ -55,6 +55,7 @@ from viewlet.runtime.state import chains, flags, floats, hashes, numbers, words
 from viewlet.runtime.wide import LIMIT_HIGH, bits_of, double_of, wide_add, wide_mul, wide_product
 
 NAN = np.nan
+NULL = np.int64(NULL)
 
 '''
 
@@ -407,10 +408,10 @@ def _orders(mark: str, store: str, layout: Layout, slot: str) -> list[str]:
 def _add_count(store: str, layout: Layout, number: str, key: str) -> list[str]:
     """A number added to the one field of a row that counts: a call, unless something has to be noted about the row."""
     if not layout.journaled and not layout.ordered:
-        return [f"add_count(state, {store}_at, {layout.width}, {key}, {number}, control)"]
+        return [f"add_count(state, {store}_at, {store}_width, {key}, {number}, control)"]
     count = f"{store}_pool[s, {layout.arity}]"
     return [
-        f"s = enter(state, {store}_at, {layout.width}, {key})",
+        f"s = enter(state, {store}_at, {store}_width, {key})",
         "if s < 0:",
         "    control[1] = 1",
         "else:",
@@ -418,7 +419,7 @@ def _add_count(store: str, layout: Layout, number: str, key: str) -> list[str]:
         f"    {count} += {number}",
         f"    if {count} == 0:",
         *("        " + code for code in _orders(WITHDRAW, store, layout, "s")),
-        f"        leave(state, {store}_at, {layout.width}, {key}, s)",
+        f"        leave(state, {store}_at, {store}_width, {key}, s)",
         *(["    else:"] if layout.ordered else []),
         *("        " + code for code in _orders(ARRANGE, store, layout, "s")),
     ]
@@ -440,14 +441,25 @@ class _Arrays:
     def __init__(self, layouts: Mapping[str, Layout], names: Identifiers, lookups: int) -> None:
         self._layouts, self._names = layouts, names
         order = [(layout.name, part) for layout in layouts.values() for part in layout.parts]
-        order += [("", name) for name in (*(f"lookup{i}" for i in range(lookups)), "strings", "ranks")]
+        self._others = [("", name) for name in (*(f"lookup{i}" for i in range(lookups)), "strings", "ranks")]
+        order += self._others
         self.order = tuple(order)
         self._number = {array: i for i, array in enumerate(order)}
 
     def constants(self) -> str:
-        """Where the arrays of each keyed store begin."""
-        keyed = [layout.name for layout in self._layouts.values() if layout.arity]
-        return "".join(f"{self._names.store(name)}_at = {self._number[name, 'pool']}\n" for name in keyed)
+        """Where the arrays of each store begin, the words of its rows and of its slices.
+
+        As NumPy integers they have the type of all others: Numba would compile a function anew for each literal.
+        """
+        lines = [f"others_at = np.int64({len(self.order) - len(self._others)})\n"]
+        for layout in self._layouts.values():
+            name = self._names.store(layout.name)
+            lines.append(f"{name}_at = np.int64({self._number[layout.name, 'pool']})\n")
+            lines.append(f"{name}_width = np.int64({layout.width})\n")
+            for j, positions in enumerate(layout.slices):
+                words = "".join(f"np.int64({position}), " for position in positions)
+                lines.append(f"{name}_slice{j} = ({words})\n")
+        return "".join(lines)
 
     def opening(self, text: str) -> str:
         """The lines that make the arrays a function body mentions."""
@@ -457,20 +469,19 @@ class _Arrays:
             for name, layout in self._layouts.items()
             for part in layout.parts
         ]
-        made += [(name, f"numbers(state, {self._number[store, name]})") for store, name in self.order if not store]
+        made += [(name, f"numbers(state, others_at + {i})") for i, (_, name) in enumerate(self._others)]
         return "".join(f"    {name} = {code}\n" for name, code in made if name in found)
 
     def _code(self, layout: Layout, part: str) -> str:
-        number = self._number[layout.name, part]
+        name = self._names.store(layout.name)
+        number = f"{name}_at + {self._number[layout.name, part] - self._number[layout.name, 'pool']}"
         match part.rstrip("0123456789"):
-            case "pool":
-                return f"words(state, {number}, {layout.width})"
+            case "pool" | "before":
+                return f"words(state, {number}, {name}_width)"
             case "floats":
-                return f"floats(state, {number}, {layout.width})"
+                return f"floats(state, {number}, {name}_width)"
             case "tree":
-                return f"words(state, {number}, {layout.tree_width(part)})"
-            case "before":
-                return f"words(state, {number}, {layout.width})"
+                return f"words(state, {number}, np.int64({layout.tree_width(part)}))"
             case "meta" | "spec" | "touched":
                 return f"numbers(state, {number})"
             case "live":

@@ -52,8 +52,8 @@ class NumberWriter:
     def evaluate(self, product: Product, kind: str) -> tuple[str, ...]:
         """Computes a product as a number of the given kind and names the words that hold it."""
         if kind == "count":
-            name = self._lines.fresh("n")
-            self._lines.add(f"{name} = {self.count_code(product)}")
+            name, code = self._lines.fresh("n"), self.count_code(product)
+            self._lines.add(f"{name} = np.int64({code})" if code in ("1", "-(1)") else f"{name} = {code}")
             return (name,)
         return self._wide(product) if kind == "wide" else self._double(product)
 

@@ -145,7 +145,14 @@ class ProductWriter:
         done: Done,
         wanted: Bound | None,
     ) -> None:
-        """Each term of the first factors with all that follows."""
+        """Each term of the first factors with all that follows.
+
+        Where a join follows, the terms are added up first: what they have in common cancels, and the join is written
+        and run once.
+        """
+        if len(set(map(_first, rests))) == 1 and any(not isinstance(factor, Cond) for factor in rests[0][1:]):
+            self._added_up(rests, values, bound, numbers, done, wanted)
+            return
         if isinstance(rests[0][0], Neg):
             rows = [[*factors_of(_body(rest[0])), *rest[1:], *own] for rest, own in zip(rests, values, strict=True)]
             self._sequence(rows, bound, [n.negated() for n in numbers], done, wanted)
@@ -155,6 +162,35 @@ class ProductWriter:
             rows = [[*factors_of(_terms(rest[0])[i]), *rest[1:], *own] for rest, own in zip(rests, values, strict=True)]
             self._sequence(rows, bound, numbers, done, wanted)
             self.lines.close_to(depth)
+
+    def _added_up(
+        self,
+        rests: list[list[Expr]],
+        values: list[list[Expr]],
+        bound: Bound,
+        numbers: list[Product],
+        done: Done,
+        wanted: Bound | None,
+    ) -> None:
+        """The first factor, the same in all rows, summed per value of what it binds; then all that follows."""
+        factor = rests[0][0]
+        rows = [[*rest[1:], *own] for rest, own in zip(rests, values, strict=True)]
+
+        def go_on(part: Part, now: Bound) -> None:
+            self._sequence(rows, now, [number.times(part) for number in numbers], done, wanted)
+
+        fresh = tuple(sorted(outputs(factor) - bound, key=lambda key: key.name))
+        if not fresh:
+            words, kind = self._sum_of(factor, bound)
+            self.write_if(nonzero(words), lambda: go_on(Part(kind, words), bound))
+            return
+        name = f"scratch {len(self.scratches) + 1}"
+
+        def visit(slot: str) -> None:
+            layout = next(layout for layout in self.scratches if layout.name == name)
+            go_on(self._load(View(name, "number", fresh), layout, slot), bound | frozenset(fresh))
+
+        self._grouped(fresh, factor, bound, visit)
 
     def _value(self, expr: Expr) -> Part:
         assert isinstance(expr, Value)
@@ -221,7 +257,7 @@ class ProductWriter:
         atom, name = atoms[0], self.names.store(atoms[0].name)
         key = tuple_code([self.names.key_word(arg) for arg in atom.args])
         word = self.lines.fresh("w")
-        self.lines.add(f"{word} = count_of({name}_pool, {name}_index, {key}, {layout.offset(atom.field)})")
+        self.lines.add(f"{word} = count_of({name}_pool, {name}_index, {key}, np.int64({layout.offset(atom.field)}))")
         products = [number.times(Part("count", (word,))) for number in numbers]
         self.write_if(f"{word} != 0", lambda: done(products, bound))
 
@@ -241,7 +277,7 @@ class ProductWriter:
             self.loops.append(f"{name}_meta[{META_WORDS + j}]")
             part = tuple(self.names.key_word(atom.args[i]) for i in positions)
             follower = self.lines.fresh("t")
-            self.lines.add(f"{follower} = find_head({name}_pool, {name}_heads{j}, {positions!r}, {tuple_code(part)})")
+            self.lines.add(f"{follower} = find_head({name}_pool, {name}_heads{j}, {name}_slice{j}, {tuple_code(part)})")
             self.lines.open(f"while {follower} >= 0")
             self.lines.add(f"{slot} = {follower}")
             self.lines.add(f"{follower} = np.int64({name}_links{j}[{slot}, 0])")
@@ -285,7 +321,7 @@ class ProductWriter:
         """Code for the links of the rows with the bound part of a key, and the first of them."""
         name, j = self.names.store(atom.name), self._slice_number(atom.name, positions)
         part = tuple(self.names.key_word(atom.args[i]) for i in positions)
-        return f"{name}_links{j}, find_head({name}_pool, {name}_heads{j}, {positions!r}, {tuple_code(part)})"
+        return f"{name}_links{j}, find_head({name}_pool, {name}_heads{j}, {name}_slice{j}, {tuple_code(part)})"
 
     def _slice_number(self, view: str, positions: tuple[int, ...]) -> int:
         known = self.slices.setdefault(view, [])
@@ -420,7 +456,7 @@ class ProductWriter:
                 lines.add(f"{ADD_COUNT}({name}, {words[0][0]}, {tuple_code(key)})")
                 return
             slot = lines.fresh("s")
-            lines.add(f"{slot} = enter(state, {name}_at, {layout.width}, {tuple_code(key)})")
+            lines.add(f"{slot} = enter(state, {name}_at, {name}_width, {tuple_code(key)})")
             lines.add(f"if {slot} < 0:")
             lines.add("    control[1] = 1")
             lines.open("else")
@@ -437,7 +473,7 @@ class ProductWriter:
             ]
             lines.open(f"if {' and '.join(exact)}")
             lines.add(f"{WITHDRAW}({name}, {slot})")
-            lines.add(f"leave(state, {name}_at, {layout.width}, {tuple_code(key)}, {slot})")
+            lines.add(f"leave(state, {name}_at, {name}_width, {tuple_code(key)}, {slot})")
             lines.close_to(depth + 1)
             lines.open("else")
             lines.add(f"{ARRANGE}({name}, {slot})")
@@ -507,6 +543,10 @@ def tuple_code(words: Sequence[str]) -> str:
 def _terms(expr: Expr) -> tuple[Expr, ...]:
     assert isinstance(expr, Add)
     return expr.terms
+
+
+def _first(factors: Sequence[Expr]) -> Expr:
+    return factors[0]
 
 
 def _body(expr: Expr) -> Expr:
