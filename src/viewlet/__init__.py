@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         MissingExtraError,
         SchemaError,
         SqlError,
+        StateError,
         UnsupportedError,
         ViewletError,
     )
@@ -36,6 +37,7 @@ __all__ = [
     "MissingExtraError",
     "SchemaError",
     "SqlError",
+    "StateError",
     "UnsupportedError",
     "View",
     "ViewletError",

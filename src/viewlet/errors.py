@@ -1,4 +1,4 @@
-"""The error family: four kinds a user can cause, and one that is our bug.
+"""The error family: five kinds a user or a disk can cause, and one that is our bug.
 
 Every user error names the offending fragment and, where there is one, the remedy.
 """
@@ -63,6 +63,10 @@ class SchemaError(ViewletError):
 
 class DataError(ViewletError):
     """The data does not fit: a wrong type, a NULL in a key, an overflow, a delete of an absent row."""
+
+
+class StateError(ViewletError):
+    """A database directory cannot be opened, read or written; what was committed is as it was."""
 
 
 class MissingExtraError(ViewletError, ImportError):

@@ -251,8 +251,6 @@ def test_a_closed_connection_says_so(db: Connection) -> None:
 
 
 def test_what_is_not_there_yet_says_so() -> None:
-    with pytest.raises(UnsupportedError, match="memory"):
-        viewlet.connect("directory")
     with pytest.raises(UnsupportedError, match="spark"):
         viewlet.connect(spark=object())
 

@@ -8,12 +8,13 @@ for integers and decimals; sums of doubles may keep a rounding error far below t
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from viewlet.changes.columnar import ColumnarChanges
 from viewlet.codegen.engine import CompiledEngine
 from viewlet.errors import DataError
 from viewlet.runtime.dictionary import StringDictionary
+from viewlet.runtime.flat import FlatStore, Words
 from viewlet.triggers.program import Program
 from viewlet.triggers.store import MapStore
 from viewlet.types import Row, Table
@@ -80,6 +81,27 @@ class CompiledView:
         for table, changes in reversed(batch):
             with contextlib.suppress(DataError):  # on its way back a sum may pass the bound it broke
                 self._engine.apply_columns(table, changes.columns, -changes.multiplicity)
+
+    def _views(self) -> dict[str, FlatStore]:
+        """The stores that hold something between two batches."""
+        return {view.name: self._engine.stores[view.name] for view in self._engine.program.views}
+
+    def layouts(self) -> dict[str, object]:
+        """What the words of the rows in `packed` mean, as plain lists."""
+        return {
+            name: [store.layout.arity, list(store.layout.fields), list(store.layout.kinds)]
+            for name, store in self._views().items()
+        }
+
+    def packed(self) -> Iterator[tuple[str, Words]]:
+        """The rows of every view as words: what there is to know between two batches, but for the strings."""
+        for name, store in self._views().items():
+            yield name, store.packed()
+
+    def restore(self, state: Mapping[str, Words]) -> None:
+        """Takes the state that `packed` gave to a program with the same layouts."""
+        for name, store in self._views().items():
+            store.fill(state[name])
 
     def sizes(self) -> dict[str, int]:
         return {name: len(store) for name, store in self._engine.stores.items()}

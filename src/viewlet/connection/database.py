@@ -5,9 +5,10 @@ A batch goes through in four steps:
 1. *check* every change against the kept tables (absent deletes, duplicate keys, static tables);
 2. *tables*, in the order of their declaration: the triggers of every view over the table, then the table itself;
 3. *views*, in the order of theirs: the result's change is fed to the views over it, then becomes visible;
-4. *commit*: the epoch advances, and what changed is announced to subscribers.
+4. *commit*: the journal makes the batch durable, the epoch advances, and what changed is announced to subscribers.
 
-An error in 1 to 3 rolls everything back. After a batch, views that have become busy may move to the compiled engine.
+An error before the commit, or in the journal, rolls everything back. After a batch, views that have become busy may
+move to the compiled engine.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from typing import TYPE_CHECKING, Any
 from viewlet.changes import Changes, describe_row, did_you_mean, rows_to_arrow
 from viewlet.changes.columnar import ColumnarChanges
 from viewlet.connection.engines import EngineChooser, Sources
-from viewlet.connection.maintained import Declaration, MaintainedView
+from viewlet.connection.journal import InMemory, Journal
+from viewlet.connection.maintained import Declaration, MaintainedView, Running
 from viewlet.errors import DataError, SchemaError
+from viewlet.runtime.durable.batch_ids import BatchIds, BatchMark
 from viewlet.triggers.program import Program
 from viewlet.triggers.store import MapStore, UndoLog
 from viewlet.types import Column, Row, Table, TableKind
@@ -66,11 +69,13 @@ class Database:
     tables: dict[str, BaseTable] = field(default_factory=dict)
     views: dict[str, MaintainedView] = field(default_factory=dict)
     engine: str = "auto"
+    batches: BatchIds = field(default_factory=BatchIds)
+    journal: Journal = field(default_factory=InMemory)
     _log: UndoLog = field(default_factory=UndoLog)
     _engines: EngineChooser = field(init=False)
 
     def __post_init__(self) -> None:
-        self._engines = EngineChooser(self.engine, self._compile, self._log)
+        self._engines = EngineChooser(self.engine, self._compile, self._statistics, self._log)
 
     # -- names ------------------------------------------------------------------------------------------------------
 
@@ -110,11 +115,12 @@ class Database:
 
     def create_table(self, table: Table) -> None:
         self._check_free(table.name)
+        self.journal.table_created(table)
         self.tables[table.name] = BaseTable(table, MapStore(log=self._log))
-        self.version += 1
+        self._settle()
 
-    def create_view(self, declared: Declaration) -> None:
-        """Compiles a view and fills it from the rows already there."""
+    def create_view(self, declared: Declaration, engine: str | None = None) -> None:
+        """Compiles a view and fills it from the rows already there, on the connection's engine or another."""
         name = declared.name
         if declared.replaces and name in self.views:
             self._check_unused(name, "replace view")
@@ -124,15 +130,39 @@ class Database:
             raise SchemaError(f"view {name!r} cannot read itself")
         for source in sorted(declared.sources):
             self._check_not_started(source, name)
-        running = self._engines.start(declared, self._sources(declared))
+        view = MaintainedView(declared, self.start(declared, engine), self._log)
+        self.journal.view_created(declared)
+        self._put(view)
+        self._settle()
+
+    def start(self, declared: Declaration, engine: str | None = None) -> Running:
+        """A view filled from the rows already there, not yet part of the database."""
+        return self._engines.start(declared, self.sources(declared), engine)
+
+    def prepare(
+        self, declared: Declaration, sources: Sources, engine: str, reason: str, statistics: Statistics
+    ) -> Running:
+        """A view still to be filled, its program chosen by what was known before."""
+        return self._engines.prepare(declared, sources, engine, reason, statistics)
+
+    def add_view(self, declared: Declaration, running: Running) -> MaintainedView:
+        """Makes a view that is filled part of the database."""
         view = MaintainedView(declared, running, self._log)
-        self.views.pop(name, None)
-        self.views[name] = view
+        self._put(view)
+        return view
+
+    def _put(self, view: MaintainedView) -> None:
+        self.views.pop(view.name, None)
+        self.views[view.name] = view
+
+    def _settle(self) -> None:
         self.version += 1
+        self.journal.settled()
 
     def compile(self, declared: Declaration) -> Program:
         """The trigger program of a view that need not be declared."""
-        return self._compile(declared, self._source_schemas(declared))
+        sources = self._source_schemas(declared)
+        return self._compile(declared, sources, self._statistics(sources))
 
     def source_code(self, declared: Declaration) -> str:
         """The triggers of a view as the compiled engine would run them."""
@@ -141,20 +171,21 @@ class Database:
 
         tables = {name: replace(t, kind=TableKind.STREAM) for name, t in self._source_schemas(declared).items()}
         try:
-            return write_module(self._compile(declared, tables), tables).source
+            return write_module(self._compile(declared, tables, self._statistics(tables)), tables).source
         except NotCompilable as error:
             return f"no compiled form: {error}"
 
-    def _compile(self, declared: Declaration, sources: Mapping[str, Table]) -> Program:
+    @staticmethod
+    def _compile(declared: Declaration, sources: Mapping[str, Table], statistics: Statistics) -> Program:
         from viewlet.viewtree.plan import plan_query
 
-        return plan_query(declared.name, declared.query, sources, declared.strategy, self._statistics(sources))
+        return plan_query(declared.name, declared.query, sources, declared.strategy, statistics)
 
     def _source_schemas(self, declared: Declaration) -> dict[str, Table]:
         schemas = self.schemas()
         return {source: schemas[source] for source in sorted(declared.sources)}
 
-    def _sources(self, declared: Declaration) -> Sources:
+    def sources(self, declared: Declaration) -> Sources:
         stores = {source: self._source_store(source) for source in declared.sources}
         return Sources(self._source_schemas(declared), stores)
 
@@ -178,13 +209,15 @@ class Database:
 
     def drop_table(self, name: str) -> None:
         self._check_unused(name, "drop table")
+        self.journal.dropped(name)
         del self.tables[name]
-        self.version += 1
+        self._settle()
 
     def drop_view(self, name: str) -> None:
         self._check_unused(name, "drop view")
+        self.journal.dropped(name)
         del self.views[name]
-        self.version += 1
+        self._settle()
 
     def _check_free(self, name: str) -> None:
         if name in self.tables or name in self.views:
@@ -246,13 +279,21 @@ class Database:
     def dictionary(self) -> StringDictionary:
         return self._engines.dictionary
 
-    def apply(self, batch: Mapping[str, Changes | ColumnarChanges]) -> list[Announcement]:
-        """Applies a batch as a whole or not at all; the epoch counts the batches that changed a table."""
+    def apply(
+        self, batch: Mapping[str, Changes | ColumnarChanges], mark: BatchMark | None = None
+    ) -> list[Announcement]:
+        """Applies a batch as a whole or not at all; the epoch counts the batches that changed a table.
+
+        A batch whose mark has been committed before is left alone.
+        """
+        if mark is not None and mark in self.batches:
+            return []
         changed = [(self.tables[name], batch[name]) for name in self.tables if batch.get(name)]
         for table, changes in changed:
             if not isinstance(changes, ColumnarChanges):
                 self._check(table, changes)
         if not changed:
+            self._note(mark)
             return []
         self._log.begin()
         try:
@@ -260,6 +301,7 @@ class Database:
                 self._change_table(table, changes)
             visible = {view.name: self._change_view(view) for view in self.views.values()}
             announcements = self._announcements(visible, self.epoch + 1)
+            self.journal.batch(self.epoch + 1, {table.schema.name: changes for table, changes in changed}, mark)
         except BaseException:
             self._log.rollback()
             for view in self.views.values():
@@ -269,13 +311,21 @@ class Database:
         for view in self.views.values():
             view.commit()
         self.epoch += 1
-        self.version += 1
+        if mark is not None:
+            self.batches = self.batches.adding(mark)
         for table, _ in changed:
             table.started = not table.kept
         for view in self.views.values():
             if self._engines.is_busy(view):
-                self._engines.reconsider(view, self._sources(view.declared))
+                self._engines.reconsider(view, self.sources(view.declared))
+        self._settle()
         return announcements
+
+    def _note(self, mark: BatchMark | None) -> None:
+        """A batch that changes nothing has been committed too."""
+        if mark is not None:
+            self.journal.batch(self.epoch, {}, mark)
+            self.batches = self.batches.adding(mark)
 
     def _change_table(self, table: BaseTable, changes: Changes | ColumnarChanges) -> None:
         for view in self.dependents(table.schema.name):

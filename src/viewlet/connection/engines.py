@@ -25,6 +25,7 @@ from viewlet.connection.progress import ProgressLine
 from viewlet.errors import DataError, MissingExtraError, UnsupportedError
 from viewlet.triggers.interpreter import Interpreter
 from viewlet.triggers.program import Program
+from viewlet.triggers.statistics import Statistics
 from viewlet.triggers.store import MapStore, UndoLog
 from viewlet.types import WORD_DIGITS, Kind, Table, TableKind
 
@@ -38,7 +39,8 @@ COMPILE_AFTER_ROWS = 20_000
 
 logger = logging.getLogger("viewlet")
 
-Compile = Callable[[Declaration, Mapping[str, Table]], Program]
+Compile = Callable[[Declaration, Mapping[str, Table], Statistics], Program]
+Measure = Callable[[Mapping[str, Table]], Statistics]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,7 @@ class EngineChooser:
 
     asked: str
     compile: Compile
+    measure: Measure
     log: UndoLog
     _dictionary: StringDictionary | None = field(default=None, init=False)
 
@@ -75,11 +78,12 @@ class EngineChooser:
             self._dictionary = StringDictionary()
         return self._dictionary
 
-    def start(self, declared: Declaration, sources: Sources) -> Running:
-        """A new view, filled from the rows already there."""
-        if self.asked == "compiled":
+    def start(self, declared: Declaration, sources: Sources, asked: str | None = None) -> Running:
+        """A new view, filled from the rows already there; `asked` is what to do instead of what the connection says."""
+        asked = asked or self.asked
+        if asked == "compiled":
             return self._compiled(declared, sources, "asked for by connect(engine='compiled')")
-        if self.asked == "interpreter":
+        if asked == "interpreter":
             return self._interpreted(declared, sources, "asked for by connect(engine='interpreter')")
         obstacle = _obstacle(sources)
         if obstacle is not None:
@@ -107,11 +111,38 @@ class EngineChooser:
         else:
             view.run_on(running)
 
+    def prepare(
+        self, declared: Declaration, sources: Sources, engine: str, reason: str, statistics: Statistics | None = None
+    ) -> Running:
+        """A view on an engine that is still to be filled; the sizes are measured unless they are known."""
+        if statistics is None:
+            statistics = self.measure(sources.tables)
+        if engine == "interpreter":
+            program = self.compile(declared, sources.tables, statistics)
+            return Running(program, Interpreter(program, sources.stores, self.log), reason, statistics=statistics)
+        started = time.perf_counter()
+        require_numba()
+        from viewlet.codegen.scalars import NotCompilable
+
+        try:
+            program, compiled = self._build(declared, sources, statistics)
+        except NotCompilable as error:
+            hint = f"view {declared.name!r} runs with connect(engine='interpreter') or 'auto'"
+            raise UnsupportedError(f"{error} in the compiled engine", hint, "engine") from error
+        seconds = time.perf_counter() - started
+        logger.info("view %s: compiled in %.1f s", declared.name, seconds)
+        return Running(program, compiled, reason, seconds, statistics=statistics)
+
     def _interpreted(self, declared: Declaration, sources: Sources, reason: str) -> Running:
-        program = self.compile(declared, sources.tables)
-        interpreter = Interpreter(program, sources.stores, self.log)
-        interpreter.load()
-        return Running(program, interpreter, reason)
+        return self._filled(self.prepare(declared, sources, "interpreter", reason), sources)
+
+    @staticmethod
+    def _filled(running: Running, sources: Sources) -> Running:
+        if isinstance(running.engine, Interpreter):
+            running.engine.load()
+        else:
+            running.engine.load(sources.stores)
+        return running
 
     def _tried(self, declared: Declaration, sources: Sources) -> Running | str:
         """The view compiled, or why it is not; whatever goes wrong, the interpreter can go on."""
@@ -124,26 +155,14 @@ class EngineChooser:
             return f"compiling it failed: {type(error).__name__}: {error}"
 
     def _compiled(self, declared: Declaration, sources: Sources, reason: str) -> Running:
-        started = time.perf_counter()
-        require_numba()
-        from viewlet.codegen.scalars import NotCompilable
+        return self._filled(self.prepare(declared, sources, "compiled", reason), sources)
 
-        try:
-            program, engine = self._build(declared, sources)
-        except NotCompilable as error:
-            hint = f"view {declared.name!r} runs with connect(engine='interpreter') or 'auto'"
-            raise UnsupportedError(f"{error} in the compiled engine", hint, "engine") from error
-        seconds = time.perf_counter() - started
-        logger.info("view %s: compiled in %.1f s", declared.name, seconds)
-        engine.load(sources.stores)
-        return Running(program, engine, reason, seconds)
-
-    def _build(self, declared: Declaration, sources: Sources) -> tuple[Program, CompiledView]:
+    def _build(self, declared: Declaration, sources: Sources, statistics: Statistics) -> tuple[Program, CompiledView]:
         """The compiled engine reads no base tables: its program is the one for streams, whatever the tables are."""
         from viewlet.connection.compiled import CompiledView
 
         tables = {name: replace(table, kind=TableKind.STREAM) for name, table in sources.tables.items()}
-        program = self.compile(declared, tables)
+        program = self.compile(declared, tables, statistics)
         kept = None if sources.streams else sources.stores
         line = ProgressLine(f"compiling view {declared.name}")
         try:

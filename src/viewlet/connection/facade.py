@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -13,22 +15,35 @@ from viewlet.connection.engines import check_engine
 from viewlet.connection.reading import net
 from viewlet.connection.session import Session
 from viewlet.connection.statements import StatementRunner
-from viewlet.errors import DataError, SqlError, UnsupportedError
+from viewlet.errors import DataError, SqlError, StateError, UnsupportedError
+from viewlet.runtime.durable.batch_ids import BatchMark
 from viewlet.types import Table
 from viewlet.view import StoredTable, View
 
 
-def connect(path: str | None = None, *, engine: str = "auto", spark: object | None = None) -> Connection:
-    """Opens an empty database in memory.
+def connect(
+    path: str | os.PathLike[str] | None = None,
+    *,
+    engine: str = "auto",
+    fsync: bool = True,
+    spark: object | None = None,
+) -> Connection:
+    """Opens a database: the one in the directory `path`, which is made if it is not there, or an empty one in memory.
 
-    `engine` says what runs the views: `"interpreter"`, `"compiled"` (generated code, with Numba), or `"auto"`, which
-    compiles a view over tables once it has seen many rows.
+    `engine` says what runs the views declared from now on: `"interpreter"`, `"compiled"` (generated code, with Numba),
+    or `"auto"`, which compiles a view over tables once it has seen many rows. Without `fsync` a batch is committed when
+    the operating system has it: it survives the end of the process, but perhaps not a power failure.
     """
-    if path is not None:
-        raise UnsupportedError(f"connect({path!r})", "databases live in memory so far; call connect() without a path")
     if spark is not None:
         raise UnsupportedError("connect(spark=...)", "views run in this process so far; call connect() without spark")
-    return Connection(check_engine(engine))
+    check_engine(engine)
+    if path is None:
+        return Connection(Session(Database(engine=engine)))
+    if not isinstance(path, str | os.PathLike) or not os.fspath(path):
+        raise StateError(f"connect() takes the path of a directory, not {path!r}")
+    from viewlet.connection.durability import open_database
+
+    return Connection(Session(*open_database(Path(path), engine, fsync)))
 
 
 class Connection:
@@ -37,12 +52,12 @@ class Connection:
     A connection may be shared by threads. Used in a `with` statement, it is closed at the end of the block.
     """
 
-    def __init__(self, engine: str = "auto") -> None:
-        self._session = Session(engine)
+    def __init__(self, session: Session) -> None:
+        self._session = session
         self._statements = StatementRunner(self._session)
 
     def close(self) -> None:
-        """Forgets everything; closing twice is harmless."""
+        """Ends the connection; what is not in a directory is forgotten. Closing twice is harmless."""
         self._session.close()
         self._statements.close()
 
@@ -73,23 +88,29 @@ class Connection:
         """Replaces the rows `old` by the rows `new` in one batch; returns the epoch."""
         return self._change(table, [(old, -1), (new, 1)])
 
-    def apply(self, batch: Mapping[str, object]) -> int:
+    def apply(self, batch: Mapping[str, object], *, batch_id: int | None = None, source: str = "") -> int:
         """Applies changes of several tables as one atomic batch; returns the epoch.
 
         Changes are rows or frames with a `_multiplicity` column (an integer) or a `_change_type` column ('insert',
         'delete', 'update_preimage', 'update_postimage'); without one they are inserts. The epoch counts batches that
         change something: an empty batch, and one whose changes cancel out, leave it alone.
+
+        A batch with a `batch_id` is applied once: handed in again with the id and `source` of a committed one, it does
+        nothing. A source that cannot tell whether its last batch got through may so repeat it.
         """
         if not isinstance(batch, Mapping):
             raise DataError(f"apply() takes {{table: changes}}, not {type(batch).__name__}")
+        mark = _mark(batch_id, source)
         with self._session.open() as database:
+            if mark is not None and mark in database.batches:
+                return database.epoch
             changes: dict[str, Changes | ColumnarChanges] = {}
             for name, data in batch.items():
                 schema = database.find_table(name).schema
                 if schema.name in changes:
                     raise DataError(f"table {schema.name!r} is given twice in one batch")
                 changes[schema.name] = _changes(database, schema, data, 1, encoded=True)
-            return self._session.commit(changes)
+            return self._session.commit(changes, mark)
 
     def _change(self, table: str, signed: list[tuple[object, int]]) -> int:
         with self._session.open() as database:
@@ -103,7 +124,7 @@ class Connection:
 
     @property
     def epoch(self) -> int:
-        """The number of batches that changed something since the connection was opened."""
+        """The number of batches that have changed something since the database was made."""
         with self._session.open() as database:
             return database.epoch
 
@@ -130,13 +151,25 @@ class Connection:
             return View(self._session, database.find_view(name).name)
 
     def stats(self) -> dict[str, object]:
-        """The epoch, and what is known about every table and view."""
+        """The epoch, what is known about every table and view, and what a directory holds."""
         with self._session.open() as database:
-            return {
+            known: dict[str, object] = {
                 "epoch": database.epoch,
                 "tables": {name: database.stats(name) for name in database.tables},
                 "views": {name: database.stats(name) for name in database.views},
             }
+            if self._session.durability is not None:
+                known["durability"] = self._session.durability.stats()
+            return known
+
+    def checkpoint(self) -> None:
+        """Writes a snapshot of a database in a directory, so that opening it needs no log; in memory, does nothing.
+
+        This happens by itself when the log has grown long, and when the connection is closed.
+        """
+        with self._session.open():
+            if self._session.durability is not None:
+                self._session.durability.checkpoint()
 
     def explain(self, name: str, stage: str | None = None) -> str:
         """How a view is maintained: one stage of its compilation, or all of them."""
@@ -153,6 +186,14 @@ class Connection:
         if not isinstance(sql, str):
             raise SqlError(f"execute() takes SQL as a string, not {type(sql).__name__}")
         return self._statements.run(sql)
+
+
+def _mark(batch_id: int | None, source: str) -> BatchMark | None:
+    if batch_id is None:
+        return None
+    if not isinstance(batch_id, int) or isinstance(batch_id, bool) or not isinstance(source, str):
+        raise DataError(f"batch_id is an integer and source a string, not {batch_id!r} and {source!r}")
+    return BatchMark(source, batch_id)
 
 
 def _changes(database: Database, table: Table, data: object, sign: int, encoded: bool) -> Changes | ColumnarChanges:

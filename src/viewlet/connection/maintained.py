@@ -7,7 +7,7 @@ OFFSET. Changes are those of the visible rows: for a limited view, what its firs
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from viewlet.algebra.query import Query
@@ -17,6 +17,7 @@ from viewlet.connection.reading import EagerRows, LazyRows, net
 from viewlet.errors import InternalError
 from viewlet.triggers.interpreter import Interpreter
 from viewlet.triggers.program import Program
+from viewlet.triggers.statistics import UNKNOWN, Statistics
 from viewlet.triggers.store import MapStore, UndoLog
 from viewlet.types import Column, Row, Table, TableKind
 from viewlet.view import Callback
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """What a CREATE VIEW asks for."""
+    """What a CREATE VIEW asks for; `sql` is its query and `statement` the whole, as written."""
 
     name: str
     query: Query
@@ -35,6 +36,7 @@ class Declaration:
     sql: str
     strategy: str = "auto"
     replaces: bool = False
+    statement: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,10 @@ class Running:
     reason: str
     compile_seconds: float = 0.0
     may_change: bool = False  # on the interpreter only until there is enough to do
+    statistics: Statistics = UNKNOWN  # what the program was chosen by
+
+    def that_may_change(self, may_change: bool) -> Running:
+        return replace(self, may_change=may_change)
 
     @property
     def compiled(self) -> CompiledView | None:

@@ -9,22 +9,28 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from viewlet.changes import Changes
 from viewlet.changes.columnar import ColumnarChanges
 from viewlet.connection.database import Announcement, Database
 from viewlet.connection.explain import explain_view
 from viewlet.errors import ViewletError
+from viewlet.runtime.durable.batch_ids import BatchMark
 from viewlet.types import Column
 from viewlet.view import Callback, Snapshot
+
+if TYPE_CHECKING:
+    from viewlet.connection.durability import Durability
 
 
 class Session:
     """What connections and handles share (see `viewlet.view.Home`)."""
 
-    def __init__(self, engine: str = "auto") -> None:
+    def __init__(self, database: Database, durability: Durability | None = None) -> None:
         self._lock = threading.RLock()
-        self._database: Database | None = Database(engine=engine)
+        self._database: Database | None = database
+        self.durability = durability
         self._announcements: deque[Announcement] = deque()
         self._delivering = False
 
@@ -42,13 +48,15 @@ class Session:
 
     def close(self) -> None:
         with self._lock:
+            if self._database is not None and self.durability is not None:
+                self.durability.close()
             self._database = None
             self._announcements.clear()
 
-    def commit(self, changes: Mapping[str, Changes | ColumnarChanges]) -> int:
+    def commit(self, changes: Mapping[str, Changes | ColumnarChanges], mark: BatchMark | None = None) -> int:
         """Applies a batch, tells the subscribers, and returns the epoch."""
         with self.open() as database:
-            self._announcements.extend(database.apply(changes))
+            self._announcements.extend(database.apply(changes, mark))
             epoch = database.epoch
             self._deliver()
             return epoch

@@ -34,7 +34,7 @@ class StatementRunner:
         answer: Any = None
         with self._session.open() as database:
             for raw in split_statements(sql):
-                answer = self._run(bind_statement(raw, database.schemas()), database)
+                answer = self._run(bind_statement(raw, database.schemas()), raw.text, database)
         return answer
 
     def close(self) -> None:
@@ -43,14 +43,14 @@ class StatementRunner:
             self._adhoc.close()
             self._adhoc = None
 
-    def _run(self, statement: Statement, database: Database) -> Any:
+    def _run(self, statement: Statement, text: str, database: Database) -> Any:
         from viewlet import sql
 
         match statement:
             case sql.CreateTable():
                 return _create_table(statement, database)
             case sql.CreateView():
-                return _create_view(statement, database)
+                return _create_view(statement, text, database)
             case sql.Drop():
                 return _drop(statement, database)
             case sql.Explain():
@@ -114,13 +114,14 @@ def _create_table(statement: CreateTable, database: Database) -> None:
         database.create_table(statement.table)
 
 
-def _create_view(statement: CreateView, database: Database) -> None:
+def _create_view(statement: CreateView, text: str, database: Database) -> None:
     if not (statement.if_not_exists and statement.name in database.views):
-        database.create_view(_declaration(statement))
+        database.create_view(declaration(statement, text))
 
 
-def _declaration(view: CreateView) -> Declaration:
-    return Declaration(view.name, view.query, view.sources, view.select_sql, view.strategy, view.or_replace)
+def declaration(view: CreateView, text: str = "") -> Declaration:
+    """What the statement `text` asks for, once it is bound."""
+    return Declaration(view.name, view.query, view.sources, view.select_sql, view.strategy, view.or_replace, text)
 
 
 def _drop(statement: Drop, database: Database) -> None:
@@ -144,6 +145,6 @@ def _explain(statement: Explain, database: Database) -> Any:
     if isinstance(statement.target, str):
         text = explain_view(database.find_view(statement.target), statement.stage, database.source_code)
     else:
-        declared = _declaration(statement.target)
+        declared = declaration(statement.target)
         text = explain_query(declared, database.compile(declared), statement.stage, database.source_code)
     return pa.table({"explain": pa.array(text.splitlines(), pa.string())})

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from viewlet.runtime.ordered import KEPT, SUMS, build, specification
 from viewlet.runtime.probe import ALIVE, FREE, META_WORDS, ROOM, SIZE, SLICES, rebuild
+from viewlet.runtime.refill import index_rows, link_rows
 from viewlet.runtime.wide import from_words
 
 Words = npt.NDArray[np.int64]
@@ -122,13 +123,17 @@ class FlatStore:
         self.meta[FREE] = -1
         self.meta[SLICES] = len(self.layout.slices)
         for j, positions in enumerate(self.layout.slices):
-            at = META_WORDS + 2 * len(self.layout.slices) + j * (self.layout.arity + 1)
+            at = self._slice_at(j)
             self.meta[at] = len(positions)
             self.meta[at + 1 : at + 1 + len(positions)] = positions
         if not self.layout.arity:
             self.live[0] = 1
             self.meta[SIZE] = self.meta[ALIVE] = 1
         self._count_room()
+
+    def _slice_at(self, j: int) -> int:
+        """Where the positions of slice j are told."""
+        return META_WORDS + 2 * len(self.layout.slices) + j * (self.layout.arity + 1)
 
     def _chains(self, j: int) -> int:
         """How many distinct parts slice j has."""
@@ -217,6 +222,34 @@ class FlatStore:
         self.touched[0] = 0
         was = self.before[slots, self.layout.arity :].any(axis=1)  # a row that is new was all zeros
         return list(self._rows(self.before, slots[was])), list(self._rows(self.pool, slots[self.live[slots] != 0]))
+
+    def packed(self) -> Words:
+        """A copy of the rows alive, without anything between them: what `fill` takes."""
+        size = self.meta[SIZE]
+        rows: Words = self.pool[:size][self.live[:size] != 0]
+        return rows
+
+    def fill(self, rows: Words) -> None:
+        """Replaces everything by rows with distinct keys, as `packed` gave them."""
+        self.clear()
+        if not self.layout.arity:
+            self.pool[:] = rows
+            return
+        count = rows.shape[0]
+        self.reserve(count)
+        self.pool[:count] = rows
+        self.live[:count] = 1
+        self.meta[SIZE] = self.meta[ALIVE] = count
+        whole = np.array([self.layout.arity, *range(self.layout.arity)], np.int64)
+        index_rows(self.pool, self.index, whole, count)
+        for j in range(len(self.layout.slices)):
+            link_rows(self.pool, self.heads[j], self.links[j], self.meta, j, self._slice_at(j), count)
+            fitting = _empty_index(max(_FIRST_CAPACITY, self._chains(j)))
+            if fitting.shape[0] < self.heads[j].shape[0]:
+                rebuild(self.heads[j], fitting)
+                self.heads[j] = fitting
+        self.version += 1
+        self._count_room()
 
     def nbytes(self) -> int:
         arrays: tuple[Any, ...] = (self.pool, self.live, self.index, *self.heads, *self.links)

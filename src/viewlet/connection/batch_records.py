@@ -1,0 +1,102 @@
+"""A batch as bytes for a log: what was put in, so that replaying it takes the way it took the first time.
+
+    record ::= length of the head (4 bytes), head (JSON), the changes of each table as an Arrow stream
+
+Changes that came as rows are written as rows. Those that came as columns are written as the words of these columns, but
+strings as strings: their codes mean something only to this process.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from viewlet.changes import Changes, describe_row
+from viewlet.changes.columnar import ColumnarChanges
+from viewlet.connection.journal import Batch
+from viewlet.errors import DataError
+from viewlet.runtime.durable.batch_ids import BatchMark
+from viewlet.runtime.durable.rows import from_arrow, to_arrow
+from viewlet.types import Kind, Table
+
+_INT64 = 2**63
+_LENGTH = 4
+
+
+def encode_batch(batch: Batch, schemas: Mapping[str, Table], dictionary: Any, mark: BatchMark | None) -> bytes:
+    """`dictionary` is that of the connection; only columns need one."""
+    streams = {name: _stream(_encode(schemas[name], changes, dictionary)) for name, changes in batch.items()}
+    head = json.dumps(
+        {
+            "mark": None if mark is None else [mark.source, mark.id],
+            "tables": [
+                [name, isinstance(batch[name], ColumnarChanges), memoryview(stream).nbytes]
+                for name, stream in streams.items()
+            ],
+        }
+    ).encode()
+    return b"".join((len(head).to_bytes(_LENGTH, "little"), head, *streams.values()))
+
+
+def decode_batch(
+    payload: bytes | memoryview, schemas: Mapping[str, Table], dictionary: Any
+) -> tuple[dict[str, Changes | ColumnarChanges], BatchMark | None]:
+    """What `encode_batch` was given; `dictionary` makes the dictionary of the connection."""
+    data = memoryview(payload)
+    at = _LENGTH + int.from_bytes(data[:_LENGTH], "little")
+    head = json.loads(bytes(data[_LENGTH:at]))
+    batch: dict[str, Changes | ColumnarChanges] = {}
+    for name, columnar, length in head["tables"]:
+        table = pa.ipc.open_stream(pa.py_buffer(data[at : at + length])).read_all()
+        at += length
+        if columnar:
+            batch[name] = _of_columns(schemas[name], table, dictionary())
+        else:
+            batch[name] = {row: weight for row, (weight,) in from_arrow(table, len(schemas[name].columns))}
+    return batch, None if head["mark"] is None else BatchMark(*head["mark"])
+
+
+def _encode(schema: Table, changes: Changes | ColumnarChanges, dictionary: Any) -> Any:
+    if isinstance(changes, ColumnarChanges):
+        return _to_columns(schema, changes, dictionary())
+    for row, weight in changes.items():
+        if not -_INT64 < weight < _INT64:
+            raise DataError(f"{schema.name}: {describe_row(schema, row)} would change by more than 2^63 rows at once")
+    return to_arrow(((row, (weight,)) for row, weight in changes.items()), len(schema.columns), 1)
+
+
+def _stream(table: Any) -> Any:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    return sink.getvalue()
+
+
+def _to_columns(schema: Table, changes: ColumnarChanges, dictionary: Any) -> Any:
+    columns = {"multiplicity": pa.array(changes.multiplicity)}
+    for position, words in changes.columns.items():
+        is_text = schema.columns[position].type.kind is Kind.VARCHAR
+        columns[str(position)] = _texts(words, dictionary) if is_text else pa.array(words)
+    return pa.table(columns)
+
+
+def _texts(codes: Any, dictionary: Any) -> Any:
+    """Strings by their codes, each distinct one written once."""
+    encoded = pa.array(codes).dictionary_encode()
+    texts = [dictionary.text(code) for code in encoded.dictionary.to_pylist()]
+    return pa.DictionaryArray.from_arrays(encoded.indices, pa.array(texts, pa.large_string()))
+
+
+def _of_columns(schema: Table, table: Any, dictionary: Any) -> ColumnarChanges:
+    columns: dict[int, Any] = {}
+    for name in table.column_names[1:]:
+        column = table[name].combine_chunks()
+        if schema.columns[int(name)].type.kind is Kind.VARCHAR:
+            codes = dictionary.encode(column.dictionary.to_pylist())
+            columns[int(name)] = codes[column.indices.to_numpy()]
+        else:
+            columns[int(name)] = column.to_numpy().copy()  # triggers are compiled for arrays they may write
+    return ColumnarChanges(columns, table["multiplicity"].combine_chunks().to_numpy().copy())

@@ -1,0 +1,65 @@
+"""Schemas and statistics as JSON, for logs and snapshots."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from viewlet.triggers.program import Program
+from viewlet.triggers.statistics import Size, Statistics
+from viewlet.types import Column, Kind, SqlType, Table, TableKind
+
+Json = dict[str, Any]
+
+
+def table_to_json(table: Table) -> Json:
+    return {
+        "name": table.name,
+        "kind": table.kind.value,
+        "columns": [[column.name, *_type_to_json(column.type)] for column in table.columns],
+        "primary_key": list(table.primary_key),
+        "non_negative": sorted(table.non_negative),
+    }
+
+
+def table_of_json(known: Json) -> Table:
+    """
+    >>> from viewlet.types import decimal
+    >>> table = Table("t", (Column("price", decimal(9, 2)),), TableKind.STREAM, (), frozenset({"price"}))
+    >>> table_of_json(table_to_json(table)) == table
+    True
+    """
+    return Table(
+        known["name"],
+        tuple(Column(name, SqlType(Kind(kind), *rest)) for name, kind, *rest in known["columns"]),
+        TableKind(known["kind"]),
+        tuple(known["primary_key"]),
+        frozenset(known["non_negative"]),
+    )
+
+
+def _type_to_json(type: SqlType) -> list[object]:
+    return [type.kind.value, type.precision, type.scale, type.nullable]
+
+
+def statistics_to_json(statistics: Statistics) -> Json:
+    return {
+        "sizes": {name: [size.rows, *size.distinct] for name, size in statistics.sizes.items()},
+        "rates": dict(statistics.rates),
+        "query_rate": statistics.query_rate,
+        "batch_rows": statistics.batch_rows,
+        "guessed": statistics.guessed,
+    }
+
+
+def statistics_of_json(known: Json) -> Statistics:
+    sizes = {name: Size(rows, tuple(distinct)) for name, (rows, *distinct) in known["sizes"].items()}
+    return Statistics(sizes, known["rates"], known["query_rate"], known["batch_rows"], known["guessed"])
+
+
+def state_digest(program: Program) -> str:
+    """Programs with the same digest keep the same state: their views have the same names, keys and definitions.
+
+    How triggers bring the views up to date may differ.
+    """
+    return hashlib.blake2b(repr(program.views).encode(), digest_size=16).hexdigest()

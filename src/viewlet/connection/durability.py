@@ -1,0 +1,136 @@
+"""A database in a directory: opened as its last snapshot and the log since, written to before anything is visible.
+
+Every batch and every declaration is one record of the log. When the log has become longer than the snapshot, and when
+the connection is closed, a new snapshot takes the place of both.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+from viewlet import __version__
+from viewlet.connection.batch_records import decode_batch, encode_batch
+from viewlet.connection.catalogue_json import table_of_json, table_to_json
+from viewlet.connection.database import Database
+from viewlet.connection.journal import Batch
+from viewlet.connection.maintained import Declaration
+from viewlet.connection.progress import ProgressLine
+from viewlet.connection.restoring import bind_view, explaining, read_database, write_database
+from viewlet.errors import StateError
+from viewlet.runtime.durable.batch_ids import BatchIds, BatchMark
+from viewlet.runtime.durable.log import Record
+from viewlet.runtime.durable.store import StateStore, open_directory
+from viewlet.types import Table
+
+BATCH, TABLE, VIEW, DROP = 1, 2, 3, 4
+
+logger = logging.getLogger("viewlet")
+
+
+class Durability:
+    """The journal of a database (see `viewlet.connection.journal`) that writes to a state store."""
+
+    def __init__(self, store: StateStore, database: Database) -> None:
+        self._store = store
+        self._database = database
+
+    # -- the journal ------------------------------------------------------------------------------------------------
+
+    def batch(self, epoch: int, changes: Batch, mark: BatchMark | None) -> None:
+        database = self._database
+        if self._store.manifest.epoch != database.epoch:  # a commit was interrupted right after it had happened
+            raise StateError("the directory is ahead of this connection: close it and open the directory again")
+        batches = database.batches if mark is None else database.batches.adding(mark)
+        payload = encode_batch(changes, database.schemas(), lambda: database.dictionary, mark)
+        self._store.commit([Record(BATCH, epoch, payload)], epoch, batches.ranges)
+
+    def table_created(self, table: Table) -> None:
+        self._declare(TABLE, table_to_json(table))
+
+    def view_created(self, declared: Declaration) -> None:
+        known = {"statement": declared.statement, "engine": self._database.engine, "version": __version__}
+        self._declare(VIEW, {"name": declared.name, **known})
+
+    def dropped(self, name: str) -> None:
+        self._declare(DROP, {"name": name})
+
+    def settled(self) -> None:
+        """Writes a snapshot if one is due; if that fails, the log goes on."""
+        if self._store.checkpoint_is_due:
+            self._checkpoint_quietly()
+
+    def _declare(self, kind: int, known: dict[str, Any]) -> None:
+        epoch = self._database.epoch
+        self._store.commit([Record(kind, epoch, json.dumps(known).encode())], epoch)
+
+    # -- the directory ----------------------------------------------------------------------------------------------
+
+    def checkpoint(self) -> None:
+        """Replaces the log by a snapshot, if there is any."""
+        if self._store.manifest.logs:
+            self._store.checkpoint(lambda writer: write_database(self._database, writer))
+
+    def _checkpoint_quietly(self) -> None:
+        try:
+            self.checkpoint()
+        except StateError as error:
+            logger.warning("no snapshot was written, the log goes on: %s", error)
+
+    def stats(self) -> dict[str, object]:
+        return self._store.stats()
+
+    def close(self) -> None:
+        """Nothing is lost if there is no room for a snapshot: the log has everything."""
+        self._checkpoint_quietly()
+        self._store.close()
+
+    def restore(self) -> None:
+        """Brings the database, which is empty, to the last committed state."""
+        snapshot = self._store.snapshot()
+        if snapshot is not None:
+            read_database(self._database, snapshot)
+        line = ProgressLine(f"opening {self._store.stats()['path']}")
+        try:
+            for number, record in enumerate(self._store.records(), 1):
+                self._replay(record)
+                line.step(f"{number} changes replayed")
+        finally:
+            line.close()
+        manifest = self._store.manifest
+        if self._database.epoch != manifest.epoch:
+            raise StateError(f"replaying the log led to epoch {self._database.epoch}, not to {manifest.epoch}")
+        self._database.batches = BatchIds(manifest.batches)
+
+    def _replay(self, record: Record) -> None:
+        database = self._database
+        if record.kind == BATCH:
+            changes, mark = decode_batch(record.payload, database.schemas(), lambda: database.dictionary)
+            database.apply(changes, mark)
+            return
+        known = json.loads(bytes(record.payload))
+        if record.kind == TABLE:
+            database.create_table(table_of_json(known))
+        elif record.kind == VIEW:
+            with explaining(known["name"], known["version"]):
+                database.create_view(bind_view(database, known["statement"]), known["engine"])
+        elif known["name"] in database.views:
+            database.drop_view(known["name"])
+        else:
+            database.drop_table(known["name"])
+
+
+def open_database(path: Path, engine: str, sync: bool) -> tuple[Database, Durability]:
+    """The database in a directory, and what keeps it there."""
+    store = open_directory(path, sync)
+    database = Database(engine=engine)
+    durability = Durability(store, database)
+    try:
+        durability.restore()
+    except BaseException:
+        store.close()
+        raise
+    database.journal = durability
+    return database, durability

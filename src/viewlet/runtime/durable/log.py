@@ -1,0 +1,94 @@
+"""An append-only log of records, each with its length and a checksum.
+
+    record ::= length (8 bytes) kind (1) epoch (8) checksum (4) payload
+
+The checksum covers the payload and the fields before it. How much of a log counts is for a manifest to say: up to there
+a defect is corruption, and an error; what follows was never committed, and is not looked at. Without such a word, a
+record that the end of the file cuts short ends the log.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from viewlet.errors import StateError
+from viewlet.runtime.durable.files import Data, Files
+
+HEADER = b"viewlet log 1\n\0\0"
+_FIELDS = struct.Struct("<QBQ")
+_CHECKSUM = struct.Struct("<I")
+_OVERHEAD = _FIELDS.size + _CHECKSUM.size
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    kind: int
+    epoch: int
+    payload: Data
+
+
+class LogWriter:
+    """A new log; `length` is how many bytes have been synced."""
+
+    def __init__(self, files: Files, name: str) -> None:
+        self.name = name
+        self.length = 0
+        self._output = files.create(name)
+        self._pending: list[Data] = [HEADER]
+
+    def append(self, records: Sequence[Record]) -> None:
+        """Writes records and waits until they would survive a power failure."""
+        for record in records:
+            self._pending += _pieces(record)
+        data = b"".join(self._pending)
+        self._output.write(data)
+        self._output.sync()
+        self._pending.clear()
+        self.length += len(data)
+
+    def close(self) -> None:
+        self._output.close()
+
+
+def read_log(data: bytes, where: str, committed: int | None = None) -> Iterator[Record]:
+    """The records of a log: those of its first `committed` bytes, or all up to one that is cut short."""
+    end = len(data) if committed is None else committed
+    if end > len(data):
+        raise StateError(f"{where} is damaged: {end} bytes are committed, it has {len(data)}")
+    if committed is None and len(data) < len(HEADER) and HEADER.startswith(data):
+        return
+    if data[: len(HEADER)] != HEADER:
+        raise StateError(f"{where} is damaged at byte 0: it does not begin as a log of this version does")
+    at = len(HEADER)
+    while at < end:
+        record, following = _read(data, at, end)
+        if record is None:
+            if committed is None and following >= end:
+                return
+            raise StateError(f"{where} is damaged at byte {at}")
+        yield record
+        at = following
+
+
+def _read(data: bytes, at: int, end: int) -> tuple[Record | None, int]:
+    """The record at a position, or None if it is not one; and where the next one would begin."""
+    body = at + _OVERHEAD
+    if body > end:
+        return None, body
+    length, kind, epoch = _FIELDS.unpack_from(data, at)
+    following = body + length
+    if following > end:
+        return None, following
+    (checksum,) = _CHECKSUM.unpack_from(data, at + _FIELDS.size)
+    payload = memoryview(data)[body:following]
+    if checksum != zlib.crc32(payload, zlib.crc32(data[at : at + _FIELDS.size])):
+        return None, following
+    return Record(kind, epoch, payload), following
+
+
+def _pieces(record: Record) -> tuple[Data, Data, Data]:
+    fields = _FIELDS.pack(memoryview(record.payload).nbytes, record.kind, record.epoch)
+    return fields, _CHECKSUM.pack(zlib.crc32(record.payload, zlib.crc32(fields))), record.payload

@@ -1,0 +1,127 @@
+"""What is committed: one small JSON file per commit, made visible by renaming it.
+
+The newest manifest says which snapshot to start from and how many bytes of which logs to replay. It is complete the
+moment it has its name, so a commit either is there or is not.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from viewlet.errors import StateError
+from viewlet.runtime.durable.files import Files
+
+FORMAT = 1
+"""Grows when older versions could no longer read what this one writes."""
+
+NAME = re.compile(r"manifest-(\d{12})\.json")
+TEMPORARY = "manifest.tmp"
+
+
+@dataclass(frozen=True, slots=True)
+class LogExtent:
+    """The part of a log that counts."""
+
+    name: str
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """`checkpointed` says when the snapshot was written.
+
+    `batches` are the ids of committed batches by source, as ranges; `offsets` is for sources to use.
+    """
+
+    number: int = 0
+    epoch: int = 0
+    snapshot: str | None = None
+    snapshot_checksum: int = 0
+    checkpointed: str | None = None
+    logs: tuple[LogExtent, ...] = ()
+    batches: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    offsets: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return f"manifest-{self.number:012}.json"
+
+    @property
+    def mentions(self) -> set[str]:
+        """The files that must stay."""
+        return {self.name, *(log.name for log in self.logs), *([self.snapshot] if self.snapshot else [])}
+
+
+def write_draft(files: Files, manifest: Manifest) -> None:
+    """Writes a manifest under a name that does not count yet."""
+    output = files.create(TEMPORARY)
+    try:
+        output.write(_to_bytes(manifest))
+        output.sync()
+    finally:
+        output.close()
+
+
+def numbers(files: Files) -> list[int]:
+    """The manifests there are, the oldest first."""
+    return sorted(int(match[1]) for name in files.list() if (match := NAME.fullmatch(name)))
+
+
+def read_manifest(files: Files, number: int) -> Manifest:
+    name = Manifest(number).name
+    where = files.path(name)
+    try:
+        outer = json.loads(files.read(name))
+        kind, version = outer["viewlet"], outer["format"]
+    except OSError as error:
+        raise StateError(f"cannot read {where}: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise StateError(f"{where} is damaged: it is not a manifest") from error
+    if kind != "state" or version != FORMAT:
+        raise StateError(f"{where} has format {version!r}; this version of Viewlet reads and writes format {FORMAT}")
+    try:
+        manifest = _of_json(outer["body"], outer["checksum"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise StateError(f"{where} is damaged: {error}") from error
+    if manifest.number != number:
+        raise StateError(f"{where} is damaged: it calls itself number {manifest.number}")
+    return manifest
+
+
+def _to_bytes(manifest: Manifest) -> bytes:
+    body = {
+        "number": manifest.number,
+        "epoch": manifest.epoch,
+        "snapshot": manifest.snapshot,
+        "snapshot_checksum": manifest.snapshot_checksum,
+        "checkpointed": manifest.checkpointed,
+        "logs": [[log.name, log.length] for log in manifest.logs],
+        "batches": manifest.batches,
+        "offsets": manifest.offsets,
+    }
+    outer = {"viewlet": "state", "format": FORMAT, "body": body, "checksum": _checksum(body)}
+    return json.dumps(outer).encode()
+
+
+def _of_json(body: dict[str, Any], checksum: int) -> Manifest:
+    if _checksum(body) != checksum:
+        raise ValueError("its checksum does not fit")
+    return Manifest(
+        body["number"],
+        body["epoch"],
+        body["snapshot"],
+        body["snapshot_checksum"],
+        body["checkpointed"],
+        tuple(LogExtent(name, length) for name, length in body["logs"]),
+        {source: tuple((first, last) for first, last in ranges) for source, ranges in body["batches"].items()},
+        body["offsets"],
+    )
+
+
+def _checksum(body: Mapping[str, Any]) -> int:
+    return zlib.crc32(json.dumps(body, sort_keys=True).encode())

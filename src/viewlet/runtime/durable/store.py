@@ -1,0 +1,266 @@
+"""The state store: a directory that moves from one committed state to the next.
+
+    commit      the records are appended to a log and synced; a manifest that counts them is renamed into place
+    checkpoint  a snapshot is written and synced; a manifest that names it and no logs is renamed into place
+
+Until the renaming nothing has happened: an error before it leaves the last commit in force and the store usable. An
+error after it leaves open whether the commit survives, so the store refuses to go on until it is opened again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from viewlet.errors import StateError
+from viewlet.runtime.durable.batch_ids import Ranges
+from viewlet.runtime.durable.files import Files, LocalFiles
+from viewlet.runtime.durable.lock import LOCK, DirectoryLock
+from viewlet.runtime.durable.log import LogWriter, Record, read_log
+from viewlet.runtime.durable.manifest import (
+    NAME,
+    TEMPORARY,
+    LogExtent,
+    Manifest,
+    numbers,
+    read_manifest,
+    write_draft,
+)
+
+if TYPE_CHECKING:
+    from viewlet.runtime.durable.snapshot import SnapshotReader, SnapshotWriter
+
+SHORTEST_LOG = 4 << 20
+"""Bytes of log below which a snapshot is not worth writing."""
+MANY_LOGS = 64
+_OURS = re.compile(rf"{LOCK}|{re.escape(TEMPORARY)}|{NAME.pattern}|(log|snapshot)-\d{{12}}(\.bin)?")
+
+
+class StateStore:
+    """The files of one state, open for writing; `open_directory` makes one with a lock."""
+
+    def __init__(self, files: Files, lock: DirectoryLock | None = None) -> None:
+        self._files = files
+        self._lock = lock
+        self._log: LogWriter | None = None
+        self._in_doubt: str | None = None
+        self._patience = 1
+        self.manifest = self._newest()
+        self.snapshot_bytes = 0
+        self._remove_what_does_not_count()
+
+    # -- opening ----------------------------------------------------------------------------------------------------
+
+    def _newest(self) -> Manifest:
+        found = numbers(self._files)
+        if found:
+            return read_manifest(self._files, found[-1])
+        if any(_OURS.fullmatch(name) and name not in (LOCK, TEMPORARY) for name in self._files.list()):
+            raise StateError(f"{self._files.path('')} is damaged: there are logs or snapshots, but no manifest")
+        return self._publish(Manifest())
+
+    def _remove_what_does_not_count(self) -> None:
+        """Leftovers of interrupted commits, and what the newest manifest has made superfluous."""
+        keep = self.manifest.mentions | {LOCK}
+        for name in self._files.list():
+            if _OURS.fullmatch(name) and name not in keep:
+                with contextlib.suppress(OSError):  # it takes room, no more
+                    self._files.remove(name)
+
+    def snapshot(self) -> SnapshotReader | None:
+        """What to start from; nothing if there has been no checkpoint."""
+        from viewlet.runtime.durable.snapshot import SnapshotReader
+
+        if self.manifest.snapshot is None:
+            return None
+        reader = SnapshotReader(self._files, self.manifest.snapshot, self.manifest.snapshot_checksum)
+        self.snapshot_bytes = reader.bytes
+        return reader
+
+    def records(self) -> Iterator[Record]:
+        """What has been committed since the snapshot."""
+        epoch: int | None = None
+        for log in self.manifest.logs:
+            where = self._files.path(log.name)
+            try:
+                for record in read_log(self._files.read(log.name), where, log.length):
+                    epoch = record.epoch
+                    yield record
+            except FileNotFoundError as error:
+                raise self._damage(f"{where} is missing", epoch) from error
+            except OSError as error:
+                raise self._damage(f"cannot read {where}: {error.strerror}", epoch) from error
+            except StateError as error:
+                raise self._damage(str(error), epoch) from error
+
+    def _damage(self, what: str, epoch: int | None) -> StateError:
+        good = f"epoch {epoch}" if epoch is not None else "the last snapshot"
+        committed = f"{self.manifest.epoch} is committed"
+        return StateError(f"{what}: the state is good up to {good}, {committed}; restore the file from a copy")
+
+    # -- writing ----------------------------------------------------------------------------------------------------
+
+    @property
+    def log_bytes(self) -> int:
+        """Bytes to replay when the directory is opened next."""
+        return sum(log.length for log in self.manifest.logs)
+
+    @property
+    def checkpoint_is_due(self) -> bool:
+        """Replaying the logs would take longer than reading a new snapshot."""
+        longest = max(SHORTEST_LOG, self.snapshot_bytes) * self._patience
+        return self._in_doubt is None and (self.log_bytes > longest or len(self.manifest.logs) > MANY_LOGS)
+
+    def commit(
+        self,
+        records: Sequence[Record],
+        epoch: int,
+        batches: Mapping[str, Ranges] | None = None,
+        offsets: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Makes records part of the state, all or none; returns when they would survive a power failure."""
+        self._check()
+        try:
+            log = self._append(records)
+            extents = {each.name: each for each in self.manifest.logs} | {log.name: LogExtent(log.name, log.length)}
+            manifest = replace(
+                self.manifest,
+                number=self.manifest.number + 1,
+                epoch=epoch,
+                logs=tuple(extents.values()),
+                batches=self.manifest.batches if batches is None else batches,
+                offsets=self.manifest.offsets if offsets is None else offsets,
+            )
+            before, self.manifest = self.manifest, self._publish(manifest)
+        except BaseException:
+            self._abandon_log()
+            raise
+        self._remove_quietly(before.name)
+
+    def _append(self, records: Sequence[Record]) -> LogWriter:
+        try:
+            if self._log is None:
+                self._log = LogWriter(self._files, f"log-{self.manifest.number + 1:012}.bin")
+                self._files.sync_folder()
+            self._log.append(records)
+        except OSError as error:
+            raise self._failure(error) from error
+        return self._log
+
+    def checkpoint(self, write: Callable[[SnapshotWriter], object]) -> None:
+        """Replaces snapshot and logs by a new snapshot; `write` fills it and returns the facts to go with it."""
+        from viewlet.runtime.durable.snapshot import SnapshotWriter
+
+        self._check()
+        number = self.manifest.number + 1
+        folder = f"snapshot-{number:012}"
+        try:
+            writer = SnapshotWriter(self._files, folder)
+            checksum = writer.finish(write(writer))
+            self._files.sync_folder()
+        except OSError as error:
+            self._patience *= 2
+            self._remove_quietly(folder)
+            raise self._failure(error) from error
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        manifest = replace(
+            self.manifest, number=number, snapshot=folder, snapshot_checksum=checksum, checkpointed=now, logs=()
+        )
+        try:
+            self.manifest = self._publish(manifest)
+        except StateError:
+            self._patience *= 2
+            raise
+        self._patience = 1
+        self.snapshot_bytes = writer.bytes
+        self._abandon_log()
+        self._remove_what_does_not_count()
+
+    def _publish(self, manifest: Manifest) -> Manifest:
+        """The moment of the commit."""
+        try:
+            write_draft(self._files, manifest)
+        except OSError as error:
+            raise self._failure(error) from error
+        try:
+            self._files.rename(TEMPORARY, manifest.name)
+            self._files.sync_folder()
+        except BaseException as error:
+            if manifest.name not in self._files.list():
+                if isinstance(error, OSError):
+                    raise self._failure(error) from error
+                raise
+            self._in_doubt = f"after an error ({error}) it is not known whether the last commit survives"
+            if isinstance(error, OSError):
+                raise StateError(f"{self._in_doubt}: open {self._files.path('')} again") from error
+            raise
+        return manifest
+
+    def _failure(self, error: OSError) -> StateError:
+        return StateError(f"cannot write to {self._files.path('')}: {error.strerror or error}; nothing was committed")
+
+    def _check(self) -> None:
+        if self._in_doubt is not None:
+            raise StateError(f"{self._in_doubt}: open {self._files.path('')} again")
+
+    def _abandon_log(self) -> None:
+        """The next commit begins another log; what this one holds beyond the manifest's word does not count."""
+        if self._log is not None:
+            log, self._log = self._log, None
+            with contextlib.suppress(OSError):
+                log.close()
+
+    def _remove_quietly(self, name: str) -> None:
+        with contextlib.suppress(OSError):
+            self._files.remove(name)
+
+    def stats(self) -> dict[str, object]:
+        return {
+            "path": self._files.path(""),
+            "epoch": self.manifest.epoch,
+            "log_bytes": self.log_bytes,
+            "snapshot_bytes": self.snapshot_bytes,
+            "last_checkpoint": self.manifest.checkpointed,
+        }
+
+    def close(self) -> None:
+        """Lets others open the directory; closing twice is harmless."""
+        self._abandon_log()
+        if self._lock is not None:
+            self._lock.release()
+
+
+def open_directory(path: Path, sync: bool = True) -> StateStore:
+    """The state in a directory, which is made if it is not there."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise StateError(f"{path} is a file; a database lives in a directory") from error
+    except OSError as error:
+        raise StateError(f"cannot make the directory {path}: {error.strerror}") from error
+    _check_ours(path)
+    lock = DirectoryLock(path)
+    try:
+        return StateStore(LocalFiles(path, sync), lock)
+    except OSError as error:
+        lock.release()
+        raise StateError(f"cannot open {path}: {error.strerror}") from error
+    except BaseException:
+        lock.release()
+        raise
+
+
+def _check_ours(path: Path) -> None:
+    """A directory without a manifest must be empty, but for what an interrupted beginning may have left."""
+    try:
+        names = LocalFiles(path).list()
+    except OSError as error:
+        raise StateError(f"cannot read the directory {path}: {error.strerror}") from error
+    strangers = [name for name in names if not _OURS.fullmatch(name)]
+    if strangers and not any(NAME.fullmatch(name) for name in names):
+        raise StateError(f"{path} holds other files, such as {strangers[0]}; choose an empty directory")
