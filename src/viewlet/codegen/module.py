@@ -10,6 +10,7 @@ that might run out of room returns the row it stopped at, and is called again wh
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -142,7 +143,7 @@ class _ModuleWriter:
         parts.append(arrays.constants())
         kept = {self.names.store(layout.name): layout for layout in layouts.values()}
         for head, text in self.functions:
-            text = _keep_notes(text, kept)
+            text = _without_unused(_keep_notes(text, kept))
             parts.append(head + arrays.opening(text) + text)
         triggers: dict[str, Function] = {}
         functions: dict[str, Function] = {}
@@ -153,7 +154,7 @@ class _ModuleWriter:
             if what is None:
                 extra, columns = "capacity, weights, ", "".join(f"out{i}, " for i in body.columns)
             head = f"@entry\ndef {function.name}({extra}{columns}state, control):\n"
-            text = _keep_notes(body.text, kept)
+            text = _without_unused(_keep_notes(body.text, kept))
             parts.append(head + arrays.opening(text) + text)
             if isinstance(what, RowTrigger):
                 triggers[what.table] = function
@@ -395,6 +396,20 @@ def _keep_notes(text: str, layouts: Mapping[str, Layout]) -> str:
                 lines.pop()  # the `else` it stands under
             lines += [indent + code for code in calls]
     return "\n".join(lines) + "\n"
+
+
+def _without_unused(text: str) -> str:
+    """The code without the words it reads from rows and never looks at: each takes time to compile."""
+    while True:
+        uses = Counter(re.findall(r"\w+", text))
+        lines = text.splitlines()
+        kept = [line for line in lines if not ((read := _READ.match(line)) and uses[read.group(1)] == 1)]
+        if len(kept) == len(lines):
+            return text
+        text = "\n".join(kept) + "\n"
+
+
+_READ = re.compile(r" *([xw]_?\w+) = \w+_pool\[[^\[\]]*\]$")
 
 
 def _touch(store: str, layout: Layout, slot: str) -> list[str]:

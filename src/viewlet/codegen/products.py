@@ -339,7 +339,8 @@ class ProductWriter:
                 loads[atom.field] = self._load(atom, layout, slot)
         products = [n.times(loads[atom.field]) for n, atom in zip(numbers, atoms, strict=True)]
         words = [word for part in loads.values() for word in part.code]
-        self.write_if(nonzero(tuple(words)), lambda: done(products, bound))
+        present = ALWAYS if layout.arity and layout.kinds == ("count",) else nonzero(tuple(words))  # 0 has no row
+        self.write_if(present, lambda: done(products, bound))
 
     def _load(self, atom: View, layout: Layout, slot: str) -> Part:
         name, at, kind = self.names.store(atom.name), layout.offset(atom.field), layout.kind(atom.field)
