@@ -11,7 +11,7 @@ from typing import Any
 import matplotlib
 
 from bench.records import Results, anchors, rate, read
-from bench.report import HIGHER, RIVAL_BATCH, better, measured, memory_ratio, workload
+from bench.report import OURS, RIVAL_BATCH, better, measured, memory_ratio, workload
 
 matplotlib.use("Agg")
 from matplotlib import pyplot
@@ -57,11 +57,11 @@ def throughput(results: Results) -> Any:
 
 def batch_sizes(results: Results) -> Any:
     """Throughput against the size of a batch."""
-    sizes = sorted({record["batch"] for record in results.all(**HIGHER, mode="batch")})
+    sizes = sorted({record["batch"] for record in results.all(**OURS, mode="batch")})
     if len(sizes) < 2:
         return None
     curves = {
-        query: [rate(results.find(query, **HIGHER, mode="batch", batch=size)) for size in sizes]
+        query: [rate(results.find(query, **OURS, mode="batch", batch=size)) for size in sizes]
         for query in results.queries
     }
     return _small_multiples(curves, sizes, "batch size", xscale="log")

@@ -42,7 +42,9 @@ def main(
     queries: Annotated[str, typer.Option(help="q01,q03,...; all when empty")] = "",
     modes: Annotated[str, typer.Option(help="any of batch, single, compile, check")] = "batch,single,compile,check",
     batch_sizes: Annotated[str, typer.Option(help="batch sizes of the batch mode")] = "1000",
-    strategies: Annotated[str, typer.Option(help="any of higher-order, first-order, recompute")] = "higher-order",
+    strategies: Annotated[
+        str, typer.Option(help="any of auto, higher-order, view-tree, first-order, recompute")
+    ] = "auto",
     rivals: Annotated[str, typer.Option(help="duckdb, or nothing")] = "duckdb",
     rival_batch: Annotated[int, typer.Option(help="batch size for rivals and for lower strategies")] = 1000,
     threads: Annotated[int, typer.Option(help="threads of DuckDB; 0 leaves the choice to it")] = 0,
@@ -84,17 +86,17 @@ def planned(
     base: Spec, queries: list[str], modes: list[str], sizes: list[int], strategies: list[str], rivals: list[str],
     rival_batch: int,
 ) -> Iterator[Spec]:  # fmt: skip
-    """All measurements, query by query; lower strategies and rivals take one batch size."""
+    """All measurements, query by query; other strategies and rivals take one batch size."""
     check = "check" in modes
     for query in queries:
         for strategy in strategies:
             spec = replace(base, query=query, strategy=strategy)
-            if strategy == "higher-order" and "compile" in modes:
+            if strategy == "auto" and "compile" in modes:
                 yield replace(spec, mode="compile", batch=0)
-            if strategy == "higher-order" and "single" in modes:
+            if strategy == "auto" and "single" in modes:
                 yield replace(spec, mode="single", batch=1)
             if "batch" in modes:
-                for size in sizes if strategy == "higher-order" else [rival_batch]:
+                for size in sizes if strategy == "auto" else [rival_batch]:
                     yield replace(spec, batch=size, check=check and size == sizes[-1])
         for rival in rivals:
             yield replace(base, query=query, engine=rival, strategy="recompute", batch=rival_batch)

@@ -19,7 +19,7 @@ class Spec:
     workload: str
     query: str
     engine: str = "viewlet"
-    strategy: str = "higher-order"
+    strategy: str = "auto"
     mode: str = "batch"
     batch: int = 1000
     scale: float = 0.01
