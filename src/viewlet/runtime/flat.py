@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from viewlet.runtime.memory import HEAP, Memory
 from viewlet.runtime.ordered import KEPT, SUMS, build, specification
 from viewlet.runtime.probe import ALIVE, FREE, META_WORDS, ROOM, SIZE, SLICES, rebuild
 from viewlet.runtime.refill import index_rows, link_rows
@@ -92,25 +93,33 @@ class Layout:
 
 
 class FlatStore:
-    def __init__(self, layout: Layout) -> None:
+    """The arrays live in `memory`; if it holds those of such a store already, this is that store."""
+
+    def __init__(self, layout: Layout, memory: Memory = HEAP) -> None:
         self.layout = layout
         self.version = 0
         """Grows whenever an array moves."""
+        self._memory = memory
         capacity = _FIRST_CAPACITY if layout.arity else 1
-        slices = len(layout.slices)
-        self.pool: Words = np.zeros((capacity, layout.width), np.int64)
-        self.live = np.zeros(capacity, np.uint8)
-        self.meta: Words = np.zeros(META_WORDS + slices * (layout.arity + 3), np.int64)
-        self.index = _empty_index(capacity if layout.arity else 0)
-        self.heads = [_empty_index(capacity) for _ in layout.slices]
-        self.links = [np.zeros((capacity, 2), np.int32) for _ in layout.slices]
-        self.tree = [
-            np.zeros((capacity + 1, layout.tree_width(f"tree{j}")), np.int64) for j in range(len(layout.ordered))
-        ]
-        self.spec = [layout.specification(order) for order in layout.ordered]
+        slices = range(len(layout.slices))
+        self.pool: Words = memory.first("pool", (capacity, layout.width), np.int64)
+        self.live = memory.first("live", (capacity,), np.uint8)
+        self.meta: Words = memory.first("meta", (META_WORDS + len(slices) * (layout.arity + 3),), np.int64)
+        self.index: Entries = memory.first("index", (_index_size(capacity if layout.arity else 0),), np.uint64)
+        self.heads = [memory.first(f"heads{j}", (_index_size(capacity),), np.uint64) for j in slices]
+        self.links = [memory.first(f"links{j}", (capacity, 2), np.int32) for j in slices]
+        self.tree: list[Words] = []
+        self.spec: list[Words] = []
+        for j, order in enumerate(layout.ordered):
+            spec = layout.specification(order)
+            self.tree.append(memory.first(f"tree{j}", (capacity + 1, layout.tree_width(f"tree{j}")), np.int64))
+            self.spec.append(memory.first(f"spec{j}", spec.shape, np.int64))
+            if memory.is_new:
+                self.spec[j][:] = spec
         self.before: Words = np.zeros((0, layout.width), np.int64)
         self.touched: Words = np.zeros(1, np.int64)
-        self.clear()
+        if memory.is_new:
+            self.clear()
 
     def clear(self) -> None:
         """Empties the store; its arrays stay where they are."""
@@ -162,32 +171,39 @@ class FlatStore:
             spare = max(rows, spare + (capacity if capacity < _DOUBLED_BELOW else capacity // 4))
             self._resize(len(self) + spare)
         for j, heads in enumerate(self.heads):
-            self.heads[j] = self._roomy(heads, self._chains(j) + max(rows, spare // 4))
+            self.heads[j] = self._roomy(f"heads{j}", heads, self._chains(j) + max(rows, spare // 4))
         self._count_room()
         return self.version != version
 
     def _resize(self, capacity: int) -> None:
         """Gives every array of rows this capacity, and the index what it takes."""
         self.version += 1
-        for array in (self.pool, self.live, *self.links):
-            _grow(array, capacity)
-        for j, tree in enumerate(self.tree):
+        grown = self._memory.grown
+        self.pool = grown("pool", self.pool, capacity)
+        self.live = grown("live", self.live, capacity)
+        for j in range(len(self.links)):
+            self.links[j] = grown(f"links{j}", self.links[j], capacity)
+        for j in range(len(self.tree)):
             if self.spec[j][KEPT]:
-                _grow(tree, capacity + 1)
+                self.tree[j] = grown(f"tree{j}", self.tree[j], capacity + 1)
             else:
-                self.tree[j] = np.zeros((capacity + 1, tree.shape[1]), np.int64)
+                self.tree[j] = self._memory.zeros(f"tree{j}", (capacity + 1, self.tree[j].shape[1]), np.int64)
         if len(self.before):
             self._grow_journal(capacity)
-        self.index = self._roomy(self.index, capacity)
+        self.index = self._roomy("index", self.index, capacity)
 
-    def _roomy(self, index: Entries, entries: int) -> Entries:
+    def _roomy(self, part: str, index: Entries, entries: int) -> Entries:
         """The index, or a larger one with the same entries if it could not take so many."""
         if entries <= _entries(index.shape[0]):
             return index
+        return self._rebuilt(part, index, entries)
+
+    def _rebuilt(self, part: str, index: Entries, entries: int) -> Entries:
+        """An index for so many entries with those of another one."""
         self.version += 1
-        larger = _empty_index(entries)
-        rebuild(index, larger)
-        return larger
+        other: Entries = self._memory.zeros(part, (_index_size(entries),), np.uint64)
+        rebuild(index, other)
+        return other
 
     def _count_room(self) -> None:
         """Rows that may be added: each takes a slot, and may begin a chain in every slice."""
@@ -209,7 +225,7 @@ class FlatStore:
 
     def _grow_journal(self, capacity: int) -> None:
         slots = self.touched[1 : 1 + self.touched[0]].copy()
-        _grow(self.before, capacity)
+        self.before = HEAP.grown("before", self.before, capacity)
         self.touched = np.zeros(1 + 2 * capacity, np.int64)
         self.touched[0] = len(slots)
         self.touched[1 : 1 + len(slots)] = slots
@@ -244,10 +260,9 @@ class FlatStore:
         index_rows(self.pool, self.index, whole, count)
         for j in range(len(self.layout.slices)):
             link_rows(self.pool, self.heads[j], self.links[j], self.meta, j, self._slice_at(j), count)
-            fitting = _empty_index(max(_FIRST_CAPACITY, self._chains(j)))
-            if fitting.shape[0] < self.heads[j].shape[0]:
-                rebuild(self.heads[j], fitting)
-                self.heads[j] = fitting
+            chains = max(_FIRST_CAPACITY, self._chains(j))
+            if _index_size(chains) < self.heads[j].shape[0]:
+                self.heads[j] = self._rebuilt(f"heads{j}", self.heads[j], chains)
         self.version += 1
         self._count_room()
 
@@ -284,19 +299,10 @@ class FlatStore:
 
 
 def _index_size(entries: int) -> int:
-    """The power of two that keeps an index at most three quarters full."""
-    return 1 << (entries * 4 // 3).bit_length()
+    """The power of two that keeps an index at most three quarters full; without entries there is no index."""
+    return 1 << (entries * 4 // 3).bit_length() if entries else 0
 
 
 def _entries(size: int) -> int:
     """How many entries an index of this size takes."""
     return size * 3 // 4
-
-
-def _empty_index(entries: int) -> Entries:
-    return np.zeros(_index_size(entries) if entries else 0, np.uint64)
-
-
-def _grow(array: Any, capacity: int) -> None:
-    """More rows, all zero, without a copy where the allocator can help it; views of the array are void afterwards."""
-    array.resize((capacity, *array.shape[1:]), refcheck=False)
