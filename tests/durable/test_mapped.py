@@ -189,7 +189,7 @@ def rows_at(directory: Path, epoch: int) -> list[tuple[int, ...]] | None:
 
 
 @pytest.mark.parametrize("name", ["grouped", "star", "extremes", "triangles", "correlated", "outer_joined"])
-def test_generated_triggers_run_on_mapped_state(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_generated_triggers_run_on_mapped_state(name: str, tmp_path: Path) -> None:
     (query,) = (query for query in QUERIES if query.name == name)
     tables = {each.name: each for each in schemas(TABLES).values()}
     view = bind_query(query.sql, tables)
@@ -201,8 +201,7 @@ def test_generated_triggers_run_on_mapped_state(name: str, tmp_path: Path, monke
     def mapped_store(layout: Layout) -> FlatStore:
         return FlatStore(layout, state.memory(layout.name))
 
-    monkeypatch.setattr(codegen_engine, "FlatStore", mapped_store)
-    mapped = codegen_engine.CompiledEngine(program, streams)
+    mapped = codegen_engine.CompiledEngine(program, streams, make_store=mapped_store)
     for epoch, batch in enumerate(changes_in_order(tables, batches(seed=2)), 1):
         state.begin()
         for engine in (heap, mapped):
@@ -215,7 +214,7 @@ def test_generated_triggers_run_on_mapped_state(name: str, tmp_path: Path, monke
             again = MappedState.attach(tmp_path, "program", epoch)
             assert again is not None
             state = again
-            mapped = codegen_engine.CompiledEngine(program, streams)
+            mapped = codegen_engine.CompiledEngine(program, streams, make_store=mapped_store)
             assert mapped.result() == heap.result()
 
 

@@ -1,0 +1,175 @@
+"""Generated code in a process: its stores, the strings it looks up, and the state that tells it where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from viewlet.algebra.functions import compile_scalar
+from viewlet.algebra.nodes import Scalar, Var
+from viewlet.codegen.loading import load_source
+from viewlet.errors import DataError
+from viewlet.runtime.arithmetic import NULL
+from viewlet.runtime.dictionary import StringDictionary
+from viewlet.runtime.flat import FlatStore, Layout
+from viewlet.runtime.state import bundle, put
+from viewlet.types import Datum, Kind, SqlType
+
+Column = Any
+
+
+class Generated(Protocol):
+    """What a generated module says of itself."""
+
+    @property
+    def source(self) -> str: ...
+
+    @property
+    def layouts(self) -> tuple[Layout, ...]: ...
+
+    @property
+    def lookups(self) -> tuple[tuple[Scalar, Var], ...]: ...
+
+    @property
+    def strings(self) -> tuple[str, ...]: ...
+
+    @property
+    def arrays(self) -> tuple[tuple[str, str], ...]: ...
+
+
+class Process:
+    """A generated module with stores of its own, ready to be called."""
+
+    def __init__(
+        self, generated: Generated, dictionary: StringDictionary, make_store: Callable[[Layout], FlatStore] = FlatStore
+    ) -> None:
+        self.dictionary = dictionary
+        self.stores = {layout.name: make_store(layout) for layout in generated.layouts}
+        self.control = np.zeros(4, np.int64)
+        """Overflow; out of room; how many rows are needed and in which store."""
+        self.refused: dict[int, DataError] = {}
+        """Strings that a function cannot take."""
+        self._generated = generated
+        self._code = load_source(generated.source)
+        self._lookups: list[Any] = [np.zeros(1, np.int64) for _ in generated.lookups]
+        self._filled = -1
+        self._ranks = np.zeros(1, np.int64)
+        self._state: Any = None
+        self._bundled: tuple[int, ...] = ()
+
+    def call(self, name: str, *given: Any) -> Any:
+        """Calls a generated function with the state as it is now."""
+        return getattr(self._code, name)(*given, self._current_state(), self.control)
+
+    def grow_scratch(self, names: Sequence[str]) -> None:
+        """Doubles the room of stores that hold intermediate results."""
+        for name in names:
+            if name.startswith("scratch "):
+                self.stores[name].reserve(2 * self.stores[name].pool.shape[0])
+
+    def check_overflow(self) -> None:
+        """Raises what generated code could only note."""
+        if self.control[0]:
+            self.control[0] = 0
+            raise DataError("a sum overflows its type")
+
+    def _current_state(self) -> Any:
+        versions = (self._filled, *[store.version for store in self.stores.values()])
+        if versions != self._bundled:
+            self._bundle(versions)
+        return self._state
+
+    def _bundle(self, versions: tuple[int, ...]) -> None:
+        """Tells the state where the arrays are that have moved."""
+        if self._state is None:
+            self._state = bundle([self._array(store, part) for store, part in self._generated.arrays])
+        else:
+            moved = {
+                name for name, old, new in zip(("", *self.stores), self._bundled, versions, strict=True) if old != new
+            }
+            for i, (store, part) in enumerate(self._generated.arrays):
+                if store in moved:
+                    put(self._state, i, self._array(store, part))
+        self._bundled = versions
+
+    def _array(self, store: str, part: str) -> Any:
+        if store:
+            return self.stores[store].array(part)
+        named = {"strings": self._strings, "ranks": self._ranks}
+        return named[part] if part in named else self._lookups[int(part.removeprefix("lookup"))]
+
+    # Strings
+
+    def fill_lookups(self) -> None:
+        """Extends the tables of string functions to strings not seen before."""
+        if self._filled == len(self.dictionary):
+            return
+        self._strings = np.array([self.dictionary.code(text) for text in self._generated.strings] or [0], np.int64)
+        while self._filled != len(self.dictionary):
+            size = len(self.dictionary)
+            for i, (scalar, var) in enumerate(self._generated.lookups):
+                self._lookups[i] = self._extended(self._lookups[i], scalar, var, size)
+            self._filled = size
+        if "ranks[" in self._generated.source:
+            self._ranks = np.argsort(np.argsort(np.array(self.dictionary.texts, object), kind="stable"), kind="stable")
+
+    def _extended(self, known: Any, scalar: Scalar, var: Var, size: int) -> Any:
+        compute = compile_scalar(scalar)
+        table = np.empty(size + 1, np.int64)
+        start = len(known) if self._filled >= 0 else 0
+        table[:start] = known[:start]
+        for i in range(start, size + 1):
+            text = None if i == 0 else self.dictionary.texts[i - 1]
+            try:
+                table[i] = self.word(compute({var.name: text}), scalar.type)
+            except DataError as error:  # the string may be one of another column
+                table[i] = NULL
+                self.refused[i - 1] = error
+        return table
+
+    # Values and words
+
+    def word(self, value: Datum, type: SqlType) -> int:
+        if value is None:
+            return NULL
+        return self.dictionary.code(value) if isinstance(value, str) else int(value)
+
+    def encode(self, type: SqlType, values: Sequence[Datum]) -> Column:
+        if type.kind is Kind.VARCHAR:
+            return self.dictionary.encode(values)  # type: ignore[arg-type]
+        if type.is_float:
+            return np.array([np.nan if value is None else value for value in values], np.float64)
+        try:
+            words = np.array([NULL if value is None else value for value in values], np.int64)
+        except OverflowError as error:
+            raise _too_wide(type) from error
+        if int(np.count_nonzero(words == NULL)) != values.count(None):
+            raise _too_wide(type)
+        return words
+
+    def decode(self, word: int, type: SqlType) -> Datum:
+        if type.is_float:
+            number = float(np.int64(word).view(np.float64))
+            return None if number != number else number
+        if word == NULL:
+            return None
+        if type.kind is Kind.VARCHAR:
+            return self.dictionary.texts[word]
+        return bool(word) if type.kind is Kind.BOOLEAN else int(word)
+
+    def decode_column(self, column: Column, type: SqlType) -> list[Datum]:
+        values = column.tolist()
+        if type.is_float:
+            return [None if value != value else value for value in values]
+        if type.kind is Kind.VARCHAR:
+            texts = self.dictionary.texts
+            return [None if value == NULL else texts[value] for value in values]
+        if type.kind is Kind.BOOLEAN:
+            return [None if value == NULL else bool(value) for value in values]
+        return [None if value == NULL else value for value in values] if type.nullable else values
+
+
+def _too_wide(type: SqlType) -> DataError:
+    return DataError(f"a {type} does not fit the 64-bit words of the compiled engine; connect(engine='interpreter')")
