@@ -25,9 +25,12 @@ _OVERHEAD = _FIELDS.size + _CHECKSUM.size
 
 @dataclass(frozen=True, slots=True)
 class Record:
+    """`at` is where the record begins in its log, once it is in one."""
+
     kind: int
     epoch: int
     payload: Data
+    at: int = -1
 
 
 class LogWriter:
@@ -39,18 +42,31 @@ class LogWriter:
         self._output = files.create(name)
         self._pending: list[Data] = [HEADER]
 
-    def append(self, records: Sequence[Record]) -> None:
-        """Writes records and waits until they would survive a power failure."""
+    def append(self, records: Sequence[Record]) -> list[int]:
+        """Writes records and waits until they would survive a power failure; returns where they begin."""
+        at = self.length + sum(map(len, self._pending))
+        begins: list[int] = []
         for record in records:
+            begins.append(at)
             self._pending += _pieces(record)
+            at += _OVERHEAD + memoryview(record.payload).nbytes
         data = b"".join(self._pending)
         self._output.write(data)
         self._output.sync()
         self._pending.clear()
         self.length += len(data)
+        return begins
 
     def close(self) -> None:
         self._output.close()
+
+
+def read_record(data: bytes, where: str, at: int) -> Record:
+    """The record that begins at a position of a log."""
+    record, _ = _read(data, at, len(data))
+    if record is None:
+        raise StateError(f"{where} is damaged at byte {at}")
+    return record
 
 
 def read_log(data: bytes, where: str, committed: int | None = None) -> Iterator[Record]:
@@ -86,7 +102,7 @@ def _read(data: bytes, at: int, end: int) -> tuple[Record | None, int]:
     payload = memoryview(data)[body:following]
     if checksum != zlib.crc32(payload, zlib.crc32(data[at : at + _FIELDS.size])):
         return None, following
-    return Record(kind, epoch, payload), following
+    return Record(kind, epoch, payload, at), following
 
 
 def _pieces(record: Record) -> tuple[Data, Data, Data]:

@@ -142,14 +142,27 @@ class StateStore:
             raise
         self._remove_quietly(before.name)
 
-    def _append(self, records: Sequence[Record]) -> LogWriter:
+    def append(self, records: Sequence[Record]) -> tuple[str, list[int]]:
+        """Writes records that the next commit counts, unless they are abandoned before; tells where they are."""
+        self._check()
         try:
             if self._log is None:
                 self._log = LogWriter(self._files, f"log-{self.manifest.number + 1:012}.bin")
                 self._files.sync_folder()
-            self._log.append(records)
-        except OSError as error:
-            raise self._failure(error) from error
+            return self._log.name, self._log.append(records)
+        except BaseException as error:
+            self.abandon()
+            if isinstance(error, OSError):
+                raise self._failure(error) from error
+            raise
+
+    def abandon(self) -> None:
+        """Forgets what was appended since the last commit."""
+        self._abandon_log()
+
+    def _append(self, records: Sequence[Record]) -> LogWriter:
+        self.append(records)
+        assert self._log is not None
         return self._log
 
     def checkpoint(self, write: Callable[[SnapshotWriter], object]) -> None:
