@@ -13,6 +13,7 @@ import pytest
 
 from viewlet.codegen import engine
 from viewlet.codegen.engine import CompiledEngine
+from viewlet.errors import DataError
 from viewlet.runtime import ordered
 from viewlet.sql import bind_query, parse_statements
 from viewlet.triggers.interpreter import Interpreter
@@ -136,3 +137,25 @@ def test_views_are_fresh_after_every_row() -> None:
         for row, count in change.items():
             at_once.apply(table, {row: count})
         assert by_row.result() == at_once.result()
+
+
+@pytest.mark.parametrize(("number", "fits"), [(-3, True), (10**9, True), (4 * 10**9, False)])
+def test_products_of_three_sums_are_exact_or_refused(number: int, fits: bool) -> None:
+    """Each sum fits a word, small or negative; their product fits 38 digits, or must not be wrapped."""
+    known: dict[str, Table] = {}
+    for name in "rst":
+        for statement in parse_statements(f"CREATE TABLE {name} (k BIGINT NOT NULL, v BIGINT NOT NULL)", known):
+            known[statement.table.name] = statement.table  # type: ignore[union-attr]
+    sql = "SELECT r.k, SUM(r.v * s.v * t.v) AS p FROM r, s, t WHERE r.k = s.k AND s.k = t.k GROUP BY r.k"
+    program = plan_query("q", bind_query(sql, known).query, known, "higher-order")
+    fast = CompiledEngine(program, known)
+    fast.apply("r", {(1, number): 1000})
+    fast.apply("s", {(1, number): 1000})
+    if fits:
+        fast.apply("t", {(1, number): 1000})
+        view = next(view for view in program.views if len(view.keys) == 1 and len(view.fields) > 1)
+        total = next(n for _, numbers in fast.stores[view.name].items() for n in numbers if abs(n) > 10**9)
+        assert total == number**3 * 10**9
+        return
+    with pytest.raises(DataError, match="overflows"):
+        fast.apply("t", {(1, number * 1000): 10**6})

@@ -15,7 +15,7 @@ HEADER = '''"""Triggers of {name}. Generated; set VIEWLET_JIT=0 to step through 
 import numpy as np
 
 from viewlet.runtime.arithmetic import (
-    NULL, checked_add, checked_mul, dd_add, dd_mul, dd_of_int, dd_of_wide, month_of, year_of
+    NULL, checked_add, checked_mul, dd_add, dd_mul, dd_of_int, dd_of_wide, month_of, wide_size, year_of
 )
 from viewlet.runtime.jit import compiled, entry
 from viewlet.runtime.ordered import (

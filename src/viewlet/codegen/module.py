@@ -9,7 +9,7 @@ that might run out of room returns the row it stopped at, and is called again wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from viewlet.algebra.nodes import (
@@ -86,7 +86,7 @@ class _ModuleWriter:
     temporaries: Lines = field(default_factory=Lines)
 
     def write(self) -> Module:
-        layouts = {view.name: _layout(view) for view in self.program.views}
+        layouts = {view.name: layout_of(view) for view in self.program.views}
         bodies: list[_NamedBody] = []
         for trigger in self.program.triggers:
             rows = row_trigger(trigger, self.tables[trigger.table], None)
@@ -101,19 +101,13 @@ class _ModuleWriter:
             name: replace(
                 layout,
                 slices=tuple(self.slices.get(name, ())),
-                ordered=self._ordered(name),
+                ordered=ordered_indexes(self.orders.get(name, ()), self.watched, name),
                 journaled=name == result_store(self.program),
             )
             for name, layout in layouts.items()
         }
         final |= {layout.name: layout for layout in self.scratches}
         return self._assemble(bodies, final)
-
-    def _ordered(self, view: str) -> tuple[Ordered, ...]:
-        return tuple(
-            Ordered(positions, field, frozenset(self.watched.get((view, j), ())))
-            for j, (positions, field) in enumerate(self.orders.get(view, ()))
-        )
 
     def _assemble(
         self, bodies: list[tuple[str, RowTrigger | Statement | None, _Body]], layouts: dict[str, Layout]
@@ -127,7 +121,7 @@ class _ModuleWriter:
         triggers: dict[str, Function] = {}
         functions: dict[str, Function] = {}
         for name, what, body in bodies:
-            function = Function(_identifier(name), body.columns, body.stores, body.selects_by_order)
+            function = Function(identifier(name), body.columns, body.stores, body.selects_by_order)
             extra = "begin, end, each_row, multiplicity, " if isinstance(what, RowTrigger) else ""
             columns = "".join(f"column{i}, " for i in body.columns)
             if what is None:
@@ -202,7 +196,7 @@ class _ModuleWriter:
             else:
                 for word in range(layout.width):
                     lines.add(f"{name}_pool[0, {word}] = 0")
-            lines.add(f"{_identifier(f'refresh_{layout.name}')}(state, control)")
+            lines.add(f"{identifier(f'refresh_{layout.name}')}(state, control)")
             with lines.block("if control[1] != 0"):
                 lines.add("return row + 1")
         return lines.text(indent=2)
@@ -218,7 +212,7 @@ class _ModuleWriter:
 
     def _as_function(self, name: str, piece: _Piece) -> str:
         """Makes a function of a statement and returns the code that calls it."""
-        function = _identifier(f"on_{name}")
+        function = identifier(f"on_{name}")
         arguments = "".join(self.names.of(var) + ", " for var in piece.parameters)
         signature = f"{function}({arguments}state, control)"
         self.functions.append((f"@compiled\ndef {signature}:\n", piece.lines.text(indent=1) + "    return\n"))
@@ -324,7 +318,16 @@ _NamedBody = tuple[str, RowTrigger | Statement | None, _Body]
 """A function to be: its name, what it carries out (nothing for the one that reads the result), its code."""
 
 
-def _layout(view: ViewDefinition) -> Layout:
+def ordered_indexes(
+    orders: Sequence[Order], watched: Mapping[tuple[str, int], set[str]], view: str
+) -> tuple[Ordered, ...]:
+    """The ordered indexes that the code of a module asked of a view."""
+    return tuple(
+        Ordered(positions, field, frozenset(watched.get((view, j), ()))) for j, (positions, field) in enumerate(orders)
+    )
+
+
+def layout_of(view: ViewDefinition) -> Layout:
     kinds = tuple("double" if f.is_float else "count" if f.name == COUNT_FIELD else "wide" for f in view.fields)
     return Layout(view.name, len(view.keys), tuple(f.name for f in view.fields), kinds)
 
@@ -349,7 +352,7 @@ def _uses(statement: Statement, var: Var) -> bool:
     return var in statement.args or any(var in all_variables(update.expr) for update in statement.updates)
 
 
-def _identifier(text: str) -> str:
+def identifier(text: str) -> str:
     return "".join(c if c.isalnum() or c == "_" else "_" for c in text)
 
 

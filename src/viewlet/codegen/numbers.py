@@ -74,7 +74,7 @@ class NumberWriter:
 
     def _check_reach(self, counts: str, values: list[Part]) -> None:
         """Reports a product that would leave 128 bits, going by its size as a double."""
-        sizes = [part.code[0] if part.kind == "int" else f"{part.code[0]} * 18446744073709551616.0" for part in values]
+        sizes = [part.code[0] if part.kind == "int" else f"wide_size({', '.join(part.code)})" for part in values]
         size = self._lines.fresh("e")
         self._lines.add(f"{size} = abs(float({counts}) * {' * '.join(f'({code} + 0.0)' for code in sizes)})")
         self._lines.add(f"if {size} > 1e38:")

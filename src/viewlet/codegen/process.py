@@ -56,6 +56,7 @@ class Process:
         self._lookups: list[Any] = [np.zeros(1, np.int64) for _ in generated.lookups]
         self._filled = -1
         self._ranks = np.zeros(1, np.int64)
+        self._strings = np.zeros(1, np.int64)
         self._state: Any = None
         self._bundled: tuple[int, ...] = ()
 

@@ -62,6 +62,12 @@ def dd_of_wide(high: Any, low: Any) -> Any:
 
 
 @compiled
+def wide_size(high: Any, low: Any) -> Any:
+    """A 128-bit integer as a double."""
+    return high * 18446744073709551616.0 + low + (18446744073709551616.0 if low < 0 else 0.0)
+
+
+@compiled
 def checked_add(a: Any, b: Any, control: Any) -> Any:
     """a + b; a sum beyond 64 bits is reported, not wrapped."""
     high, low = wide_add(a >> 63, a, b >> 63, b)

@@ -1,0 +1,297 @@
+"""Statements of batches as generated code: what a partition runs when a program is distributed.
+
+A trigger visits the rows of a change one by one; a statement here is evaluated once for a whole batch, its changes and
+temporaries being stores like any other. An increment is gathered in a scratch store first, which can be emptied and
+made larger until it all fits, and then added to its view, which by then has room for it.
+
+    def compute_3(state, control): ...                  # scratch := what statement 3 adds to its view
+    def add_spend(state, control): ...                  # spend += its scratch
+    def load_spend(rows, key0, ..., number0, ..., state, control): ...
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from viewlet.algebra.nodes import Delta, Expr, Scalar, Var, View
+from viewlet.algebra.order import order
+from viewlet.algebra.printer import show
+from viewlet.algebra.scope import NONE
+from viewlet.algebra.traverse import mentioned, rebuild, walk
+from viewlet.codegen.assembly import HEADER, Arrays, function_text
+from viewlet.codegen.fusion import fuse
+from viewlet.codegen.lines import Lines
+from viewlet.codegen.module import identifier, layout_of, ordered_indexes
+from viewlet.codegen.names import Identifiers
+from viewlet.codegen.numbers import Part, Product
+from viewlet.codegen.products import Bound, Order, ProductWriter
+from viewlet.codegen.scalars import Tables
+from viewlet.runtime.flat import Layout
+from viewlet.triggers.program import COUNT_FIELD, Statement, Update, ViewDefinition
+
+
+@dataclass(frozen=True, slots=True)
+class BlockPlan:
+    """The statements of one plan in the order they run, and the stores that live for one batch of it."""
+
+    name: str
+    statements: tuple[Statement, ...]
+    temporaries: Mapping[str, ViewDefinition]
+    moves: tuple[tuple[str, str], ...] = ()
+    """Temporaries whose contents are those of others: (target, source)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Computation:
+    """The function of one statement: where it puts what it finds, and what else it needs."""
+
+    function: str
+    into: str
+    target: str
+    scratches: tuple[str, ...]
+    replaces: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BlockModule:
+    source: str
+    layouts: tuple[Layout, ...]
+    computations: Mapping[tuple[str, int], Computation]
+    """By plan and position of the statement."""
+    additions: Mapping[str, str]
+    loads: Mapping[str, str]
+    keys: Mapping[str, tuple[Var, ...]]
+    delta_columns: Mapping[str, tuple[int, ...]]
+    """Which columns of a changed table are kept of a change."""
+    lookups: tuple[tuple[Scalar, Var], ...]
+    strings: tuple[str, ...]
+    arrays: tuple[tuple[str, str], ...]
+
+
+def change_of(table: str) -> str:
+    """The store of a change."""
+    return f"Δ{table}"
+
+
+def temporary(plan: str, name: str) -> str:
+    """The store of a temporary; plans may give the same name to different ones."""
+    return f"{plan}/{name}"
+
+
+def write_blocks(name: str, views: Sequence[ViewDefinition], plans: Sequence[BlockPlan]) -> BlockModule:
+    """One module for all plans of a program, so that a view has the indexes that any of them needs."""
+    return _BlockWriter(name, views, plans).write()
+
+
+@dataclass(slots=True)
+class _BlockWriter:
+    name: str
+    views: Sequence[ViewDefinition]
+    plans: Sequence[BlockPlan]
+    lookups: Tables = field(default_factory=Tables)
+    names: Identifiers = field(default_factory=Identifiers)
+    slices: dict[str, list[tuple[int, ...]]] = field(default_factory=dict)
+    orders: dict[str, list[Order]] = field(default_factory=dict)
+    watched: dict[tuple[str, int], set[str]] = field(default_factory=dict)
+    scratches: list[Layout] = field(default_factory=list)
+    layouts: dict[str, Layout] = field(default_factory=dict)
+    keys: dict[str, tuple[Var, ...]] = field(default_factory=dict)
+    functions: list[tuple[str, str]] = field(default_factory=list)
+    computations: dict[tuple[str, int], Computation] = field(default_factory=dict)
+    additions: dict[str, str] = field(default_factory=dict)
+
+    def write(self) -> BlockModule:
+        used = _columns_used(self.plans)
+        for view in self.views:
+            self._declare(view.name, view.keys, layout_of(view))
+        for table, (columns, variables) in used.items():
+            store = change_of(table)
+            self._declare(store, variables, Layout(store, len(columns), (COUNT_FIELD,), ("count",)))
+        for plan in self.plans:
+            self._plan(plan, {table: columns for table, (columns, _) in used.items()})
+        loads = {store: self._load(layout) for store, layout in list(self.layouts.items())}
+        final = {
+            name: replace(
+                layout,
+                slices=tuple(self.slices.get(name, ())),
+                ordered=ordered_indexes(self.orders.get(name, ()), self.watched, name),
+            )
+            for name, layout in self.layouts.items()
+        }
+        final |= {layout.name: layout for layout in self.scratches}
+        arrays = Arrays(final, self.names, len(self.lookups.lookups))
+        kept = {self.names.store(layout.name): layout for layout in final.values()}
+        parts = [HEADER.format(name=self.name), arrays.constants()]
+        parts += [function_text(head, text, arrays, kept) for head, text in self.functions]
+        return BlockModule(
+            "\n\n".join(parts),
+            tuple(final.values()),
+            self.computations,
+            self.additions,
+            loads,
+            self.keys,
+            {table: columns for table, (columns, _) in used.items()},
+            tuple(self.lookups.lookups),
+            tuple(self.lookups.strings),
+            arrays.order,
+        )
+
+    def _declare(self, store: str, keys: tuple[Var, ...], layout: Layout) -> None:
+        self.layouts[store] = layout
+        self.keys[store] = keys
+
+    def _plan(self, plan: BlockPlan, columns: Mapping[str, tuple[int, ...]]) -> None:
+        sources = dict(plan.moves)
+        for i, statement in enumerate(plan.statements):
+            updates = tuple(
+                Update(update.field, order(_over_stores(update.expr, plan, columns))) for update in statement.updates
+            )
+            self._settle(plan, updates, sources)
+            own = replace(statement, updates=updates)
+            target = temporary(plan.name, statement.view) if statement.view in plan.temporaries else statement.view
+            if target not in self.layouts:
+                self._temporary(plan, statement.view, updates)
+            self.computations[plan.name, i] = self._compute(f"compute_{plan.name}_{i}", own, target)
+        for name in plan.temporaries:
+            if temporary(plan.name, name) not in self.layouts:
+                self._moved(plan, name, sources)
+
+    def _settle(self, plan: BlockPlan, updates: Sequence[Update], sources: Mapping[str, str]) -> None:
+        """Declares the temporaries that are read and came from elsewhere."""
+        for node in (node for update in updates for node in walk(update.expr)):
+            if isinstance(node, View) and node.name not in self.layouts:
+                self._moved(plan, node.name.removeprefix(f"{plan.name}/"), sources)
+
+    def _moved(self, plan: BlockPlan, name: str, sources: Mapping[str, str]) -> None:
+        """A temporary with the contents of another has numbers of the same kinds."""
+        view, store = plan.temporaries[name], temporary(plan.name, name)
+        source = self.layouts.get(temporary(plan.name, sources.get(name, "")))
+        fields = tuple(f.name for f in view.fields)
+        kinds = source.kinds if source is not None else tuple("double" if f.is_float else "wide" for f in view.fields)
+        self._declare(store, view.keys, Layout(store, len(view.keys), fields, kinds))
+
+    def _temporary(self, plan: BlockPlan, name: str, updates: Sequence[Update]) -> None:
+        """A temporary whose numbers are of the kinds of what it sums."""
+        view, store = plan.temporaries[name], temporary(plan.name, name)
+        writer = self._writer(Lines())
+        kinds = {update.field: writer.kind_of(update.expr) for update in updates}
+        known = tuple("double" if f.is_float else kinds.get(f.name, "wide") for f in view.fields)
+        self._declare(store, view.keys, Layout(store, len(view.keys), tuple(f.name for f in view.fields), known))
+
+    # Functions
+
+    def _compute(self, name: str, statement: Statement, target: str) -> Computation:
+        layout, known = self.layouts[target], len(self.scratches)
+        into = layout
+        if not statement.replaces:
+            into = self._gathering(layout)
+            self.additions.setdefault(target, self._add(target, into))
+        lines = Lines()
+        writer = self._writer(lines)
+        for group in fuse(statement.updates):
+            for term in group:
+                lines.add(f"# {statement.view}.{term.field} {'-' if term.negative else '+'}= {show(term.expr)}"[:400])
+            fields = [term.field for term in group]
+            depth = lines.depth
+
+            def add(products: list[Product], bound: Bound, fields: list[str] = fields) -> None:
+                writer.add_to(into, [self.names.key_word(arg) for arg in statement.args], fields, products)
+
+            numbers = [Product(negative=term.negative) for term in group]
+            writer.write([term.expr for term in group], NONE, numbers, add)
+            lines.close_to(depth)
+        function = identifier(name)
+        self._function(function, "", lines)
+        scratches = tuple(scratch.name for scratch in self.scratches[known:] if scratch.name != into.name)
+        return Computation(function, into.name, target, scratches, statement.replaces)
+
+    def _gathering(self, layout: Layout) -> Layout:
+        """The scratch store in which what is added to a store is gathered."""
+        name = f"scratch of {layout.name}"
+        for known in self.scratches:
+            if known.name == name:
+                return known
+        self.scratches.append(replace(layout, name=name, slices=(), ordered=()))
+        return self.scratches[-1]
+
+    def _add(self, target: str, gathered: Layout) -> str:
+        lines = Lines()
+        layout, args = self.layouts[target], self.keys[target]
+        writer = self._writer(lines)
+        writer.layouts = {**self.layouts, gathered.name: gathered}
+
+        def add(products: list[Product], bound: Bound) -> None:
+            writer.add_to(layout, [self.names.key_word(arg) for arg in args], layout.fields, products)
+
+        atoms: list[Expr] = [View(gathered.name, each, args) for each in layout.fields]
+        writer.write(atoms, NONE, [Product() for _ in atoms], add)
+        name = identifier(f"add_{len(self.additions)}_{target}")
+        self._function(name, "", lines)
+        return name
+
+    def _load(self, layout: Layout) -> str:
+        """Rows from columns of words; of a number that takes two words, from two columns."""
+        lines = Lines()
+        writer = self._writer(lines)
+        lines.open("for row in range(rows)")
+        arguments = [f"key{i}" for i in range(layout.arity)]
+        key = []
+        for column in arguments:
+            lines.add(f"{column}_word = {column}[row]")
+            key.append(f"{column}_word")
+        products = []
+        for i, kind in enumerate(layout.kinds):
+            columns = [f"number{i}"] if kind == "count" else [f"number{i}", f"more{i}"]
+            for column in columns:
+                lines.add(f"{column}_word = {column}[row]")
+            products.append(Product((Part(kind, tuple(f"{column}_word" for column in columns)),)))
+            arguments += columns
+        writer.add_to(layout, key, layout.fields, products)
+        lines.close_to(0)
+        name = identifier(f"load_{len(self.functions)}_{layout.name}")
+        self._function(name, "rows, " + "".join(f"{argument}, " for argument in arguments), lines)
+        return name
+
+    def _function(self, name: str, arguments: str, lines: Lines) -> None:
+        body = lines.text(indent=1) + "    return control[1]\n"
+        self.functions.append((f"@entry\ndef {name}({arguments}state, control):\n", body))
+
+    def _writer(self, lines: Lines) -> ProductWriter:
+        writer = ProductWriter(lines, self.layouts, self.names, self.lookups)
+        writer.slices = self.slices
+        writer.orders = self.orders
+        writer.watched = self.watched
+        writer.scratches = self.scratches
+        return writer
+
+
+def _over_stores(expr: Expr, plan: BlockPlan, columns: Mapping[str, tuple[int, ...]]) -> Expr:
+    """The expression with changes and temporaries as the stores they are in."""
+
+    def go(node: Expr) -> Expr:
+        match node:
+            case Delta(table, args):
+                return View(change_of(table), COUNT_FIELD, tuple(args[i] for i in columns[table]))
+            case View(name, field, args) if name in plan.temporaries:
+                return View(temporary(plan.name, name), field, args)
+        return rebuild(node, go)
+
+    return go(expr)
+
+
+def _columns_used(plans: Sequence[BlockPlan]) -> dict[str, tuple[tuple[int, ...], tuple[Var, ...]]]:
+    """The columns of each changed table that some statement does more with than sum over, and variables for them."""
+    used: dict[str, dict[int, Var]] = {}
+    for statement in (statement for plan in plans for statement in plan.statements):
+        for update in statement.updates:
+            for node in walk(update.expr):
+                if isinstance(node, Delta):
+                    known = used.setdefault(node.name, {})
+                    elsewhere = Counter(var for part in walk(update.expr) for var in mentioned(part))
+                    elsewhere.update(statement.args)
+                    known |= {i: arg for i, arg in enumerate(node.args) if elsewhere[arg] > 1 and i not in known}
+    return {
+        table: (tuple(sorted(known)), tuple(known[i] for i in sorted(known))) for table, known in sorted(used.items())
+    }

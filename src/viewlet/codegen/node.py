@@ -1,0 +1,115 @@
+"""One place where a distributed program keeps its part of the views: the stores, and generated code that changes them.
+
+Contents come and go as columns of words: the words of each key column, then one or two arrays for each number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from viewlet.codegen.blocks import BlockModule, Computation, change_of, temporary
+from viewlet.codegen.process import Column, Process
+from viewlet.runtime.dictionary import StringDictionary
+from viewlet.runtime.flat import FlatStore, Layout
+from viewlet.types import SqlType
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """Rows of a store: keys as words, doubles among them as their bits, and the arrays of each number by its kind."""
+
+    keys: tuple[Column, ...]
+    numbers: tuple[tuple[Column, ...], ...]
+
+    def __len__(self) -> int:
+        return len(self.numbers[0][0])
+
+
+class CompiledNode:
+    """The driver, or one partition."""
+
+    def __init__(
+        self,
+        module: BlockModule,
+        dictionary: StringDictionary | None = None,
+        make_store: Callable[[Layout], FlatStore] = FlatStore,
+    ) -> None:
+        self.module = module
+        known = dictionary if dictionary is not None else StringDictionary()
+        self._process = Process(module, known, make_store)
+        self.dictionary = self._process.dictionary
+        self.stores = self._process.stores
+
+    def key_types(self, store: str) -> tuple[SqlType, ...]:
+        return tuple(var.type for var in self.module.keys[store])
+
+    def encode(self, type: SqlType, values: Sequence[object]) -> Column:
+        """Values of one type as words of a key."""
+        column = self._process.encode(type, values)  # type: ignore[arg-type]
+        return column.view(np.int64) if type.is_float else column
+
+    def decode(self, words: Column, type: SqlType) -> list[object]:
+        """Words of a key as values."""
+        return self._process.decode_column(words.view(np.float64) if type.is_float else words, type)  # type: ignore[return-value]
+
+    def add(self, store: str, contents: Contents) -> None:
+        """Adds rows to a store."""
+        self.stores[store].reserve(len(contents))
+        given = [*contents.keys, *(column for number in contents.numbers for column in number)]
+        self._process.call(self.module.loads[store], len(contents), *given)
+        self._process.check_overflow()
+
+    def replace(self, store: str, contents: Contents) -> None:
+        """Makes rows the contents of a store."""
+        self.stores[store].clear()
+        self.add(store, contents)
+
+    def add_change(self, table: str, columns: Callable[[int], Column], multiplicity: Column) -> None:
+        """Adds rows to the change of a table; `columns` gives the words of the column at a position."""
+        store = change_of(table)
+        if store in self.stores:
+            keys = tuple(columns(i) for i in self.module.delta_columns[table])
+            self.add(store, Contents(keys, ((multiplicity,),)))
+
+    def contents(self, store: str) -> Contents:
+        """All rows of a store."""
+        kept = self.stores[store]
+        layout = kept.layout
+        rows = kept.pool[np.flatnonzero(kept.live[: kept.pool.shape[0]])]
+        keys = tuple(np.ascontiguousarray(rows[:, i]) for i in range(layout.arity))
+        numbers = []
+        for field, kind in zip(layout.fields, layout.kinds, strict=True):
+            at = layout.offset(field)
+            words = [np.ascontiguousarray(rows[:, at + i]) for i in range(1 if kind == "count" else 2)]
+            numbers.append(tuple(word.view(np.float64) if kind == "double" else word for word in words))
+        return Contents(keys, tuple(numbers))
+
+    def run(self, plan: str, statements: Iterable[int]) -> None:
+        """Carries out statements of a plan, in the order given."""
+        self._process.fill_lookups()
+        for i in statements:
+            self._carry_out(self.module.computations[plan, i])
+        self._process.check_overflow()
+
+    def _carry_out(self, computation: Computation) -> None:
+        into = self.stores[computation.into]
+        while True:
+            into.clear()
+            self._process.control[1] = 0
+            self._process.call(computation.function)
+            if not self._process.control[1]:
+                break
+            self._process.grow_scratch(computation.scratches)
+            into.reserve(2 * into.pool.shape[0])
+        if not computation.replaces:
+            self.stores[computation.target].reserve(len(into))
+            self._process.call(self.module.additions[computation.target])
+
+    def end_batch(self, plan: str, temporaries: Iterable[str], tables: Iterable[str]) -> None:
+        """Forgets what lives for one batch."""
+        for store in (*(temporary(plan, name) for name in temporaries), *map(change_of, tables)):
+            if store in self.stores:
+                self.stores[store].clear()
