@@ -59,6 +59,8 @@ class FaultyFiles(LocalFiles):
     def rename(self, old: str, new: str) -> None:
         self.plan.step()
         super().rename(old, new)
+        if self.root / old in self.plan.unsynced:
+            self.plan.unsynced[self.root / new] = self.plan.unsynced.pop(self.root / old)
 
     def remove(self, name: str) -> None:
         self.plan.step()

@@ -19,7 +19,7 @@ from viewlet.connection.journal import Batch
 from viewlet.connection.maintained import Declaration
 from viewlet.connection.progress import ProgressLine
 from viewlet.connection.restoring import bind_view, explaining, read_database, write_database
-from viewlet.errors import StateError
+from viewlet.errors import DataError, StateError
 from viewlet.runtime.durable.batch_ids import BatchIds, BatchMark
 from viewlet.runtime.durable.log import Record
 from viewlet.runtime.durable.store import StateStore, open_directory
@@ -108,7 +108,10 @@ class Durability:
         database = self._database
         if record.kind == BATCH:
             changes, mark = decode_batch(record.payload, database.schemas(), lambda: database.dictionary)
-            database.apply(changes, mark)
+            try:
+                database.apply(changes, mark)
+            except DataError as error:
+                raise StateError(f"the batch of epoch {record.epoch} cannot be applied again: {error}") from error
             return
         known = json.loads(bytes(record.payload))
         if record.kind == TABLE:

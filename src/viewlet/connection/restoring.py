@@ -7,7 +7,9 @@ them; one over a stream cannot be, and that is an error.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from viewlet import __version__
 from viewlet.connection.catalogue_json import (
@@ -143,18 +145,11 @@ def bind_view(database: Database, statement: str) -> Declaration:
     return declaration(bound, statement)
 
 
-class explaining:  # noqa: N801 - reads as a verb where it is used
+@contextmanager
+def explaining(view: str, version: str) -> Iterator[None]:
     """Errors of a view that worked before say which view it is, and which version it worked with."""
-
-    def __init__(self, view: str, version: str | None) -> None:
-        self._view = view
-        self._version = version
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if not isinstance(error, (SqlError, StateError, MissingExtraError)):
-            return
-        hint = f"; it worked with version {self._version}, and nothing in the directory has been changed"
-        raise StateError(f"view {self._view!r} cannot be restored: {error}{hint if self._version else ''}") from error
+    try:
+        yield
+    except (SqlError, StateError, MissingExtraError) as error:
+        hint = f"it worked with version {version}, and nothing in the directory has been changed"
+        raise StateError(f"view {view!r} cannot be restored: {error}; {hint}") from error
