@@ -11,6 +11,7 @@ from viewlet.algebra.nodes import View
 from viewlet.algebra.order import order
 from viewlet.algebra.traverse import walk
 from viewlet.codegen.module import Function, Module, result_store, write_module
+from viewlet.codegen.precompile import Helper, share
 from viewlet.codegen.process import Column, Process
 from viewlet.errors import InternalError
 from viewlet.rings import Dyadic
@@ -51,14 +52,34 @@ class CompiledEngine:
     def warm_up(self, step: Callable[[str], None] = lambda text: None) -> None:
         """Runs every trigger on no rows at all, so that Numba compiles it now and not in the first batch.
 
-        `step` hears what is about to be compiled.
+        `step` hears what is about to be compiled. Long triggers that are not in the cache are shared with a second
+        process.
         """
         self._process.fill_lookups()
-        for i, (table, function) in enumerate(self.module.triggers.items(), 1):
-            step(f"trigger {i} of {len(self.module.triggers)}, on {table}")
-            columns = [self.tables[table].columns[i] for i in function.columns]
-            given = (np.zeros(0, np.float64 if column.type.is_float else np.int64) for column in columns)
-            self._process.call(function.name, 0, 0, False, np.zeros(0, np.int64), *given)
+        lengths = self.module.lengths()
+        tables = {function.name: table for table, function in self.module.triggers.items()}
+        first, *rest = sorted(tables, key=lengths.__getitem__)
+        step(f"the trigger on {tables[first]}")
+        self._warm(first, tables[first])
+        others = share({name: lengths[name] for name in rest}) if self._process.was_compiled(first) else []
+        types = {name: [column.dtype.name for column in self._no_columns(tables[name])] for name in others}
+        helper = Helper(self._process.path, len(self.module.arrays), types) if others else None
+        for name in (name for name in rest if name not in others):
+            step(f"the trigger on {tables[name]}")
+            self._warm(name, tables[name])
+        if helper is not None:
+            step("waiting for a second process")
+            helper.wait()
+        for name in others:
+            self._warm(name, tables[name])
+
+    def _warm(self, name: str, table: str) -> None:
+        self._process.call(name, 0, 0, False, np.zeros(0, np.int64), *self._no_columns(table))
+
+    def _no_columns(self, table: str) -> list[Column]:
+        """The columns of a change without rows."""
+        columns = [self.tables[table].columns[i] for i in self.columns_used(table)]
+        return [np.zeros(0, np.float64 if column.type.is_float else np.int64) for column in columns]
 
     def clear(self) -> None:
         """Back to the state over empty tables."""

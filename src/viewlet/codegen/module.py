@@ -66,6 +66,11 @@ class Module:
     arrays: tuple[tuple[str, str], ...]
     """The arrays of the state in order: (store, part), or ("", name) for what belongs to no store."""
 
+    def lengths(self) -> dict[str, int]:
+        """Lines of each function."""
+        pieces = self.source.split("\ndef ")[1:]
+        return {piece.partition("(")[0]: piece.count("\n") for piece in pieces}
+
 
 def write_module(program: Program, tables: Mapping[str, Table]) -> Module:
     """The module of a program; NotCompilable where it needs what generated code cannot express."""

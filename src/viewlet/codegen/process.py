@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -63,6 +64,17 @@ class Process:
     def call(self, name: str, *given: Any) -> Any:
         """Calls a generated function with the state as it is now."""
         return getattr(self._code, name)(*given, self._current_state(), self.control)
+
+    @property
+    def path(self) -> Path:
+        """The file of the module."""
+        assert self._code.__file__ is not None
+        return Path(self._code.__file__)
+
+    def was_compiled(self, name: str) -> bool:
+        """Whether a function that has been called had to be compiled, and was not in the disk cache."""
+        stats = getattr(getattr(self._code, name), "stats", None)
+        return stats is not None and sum(stats.cache_misses.values()) > 0
 
     def grow_scratch(self, names: Sequence[str]) -> None:
         """Doubles the room of stores that hold intermediate results."""
