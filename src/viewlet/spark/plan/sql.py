@@ -21,13 +21,14 @@ days, microseconds, doubles, booleans and strings. Fields f0, f1, ... are 64-bit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import assert_never
 
 from viewlet.algebra.nodes import (
     ONE,
     Add,
     Cond,
+    Const,
     Delta,
     Exists,
     Expr,
@@ -42,6 +43,7 @@ from viewlet.algebra.nodes import (
     Var,
     View,
     factors_of,
+    is_constant,
     neg,
 )
 from viewlet.algebra.scope import NONE, Vars, inputs, outputs
@@ -51,7 +53,7 @@ from viewlet.spark.plan.sql_dialects import DIALECTS, Dialect, unsupported
 from viewlet.spark.plan.sql_numbers import Measure, Number, computed, is_computed, value_number
 from viewlet.spark.plan.sql_relations import Block, CommonTable, CommonTables, Given, Total
 from viewlet.spark.plan.sql_scalars import term_of
-from viewlet.spark.plan.sql_terms import Term, equality, word
+from viewlet.spark.plan.sql_terms import Term, constant_term, equality, word
 from viewlet.triggers.program import ViewDefinition
 from viewlet.types import Column, Kind, Table
 
@@ -114,7 +116,14 @@ class _Translation:
     def summed(self, expr: Expr, keys: Sequence[Var], given: Given) -> Total:
         """Sum[keys](expr) as a column of a common table."""
         totals = [self._product(factors, keys, given) for factors in _products(expr)]
+        if not totals:
+            return self._nothing(keys)
         return totals[0] if len(totals) == 1 else self.common.union(totals)
+
+    def _nothing(self, keys: Sequence[Var]) -> Total:
+        """A sum without rows."""
+        absent = {key.name: constant_term(Const(None, key.type), self._dialect) for key in keys}
+        return self.common.total(Block(where=["1 = 0"], bound=absent), [key.name for key in keys])
 
     def _product(self, factors: Factors, keys: Sequence[Var], given: Given) -> Total:
         block = given.block()
@@ -205,7 +214,7 @@ class _Translation:
         block, given, shared = self._given(block, factor.body, needed, frozenset((factor.of,)))
         total = self.summed(factor.body, (*shared, factor.of), given)
         values = Block(where=[f"t1.{total.column} <> 0"])
-        values.join(total.table.name)
+        values.join(total.table)
         keys = tuple(total.table.key(i, "t1") for i in range(len(shared)))
         of = total.table.key(len(shared), "t1")
         table = self.common.grouped(keys, values.text())
@@ -239,7 +248,7 @@ class _Translation:
         def conditions(alias: str) -> list[str]:
             return [equality(term, table.key(i, alias), self._dialect) for i, term in known.items()]
 
-        alias = block.join(table.name, conditions, keeps_left)
+        alias = block.join(table, conditions, keeps_left)
         block.bound.update({key.name: table.key(i, alias) for i, key in enumerate(keys) if i not in known})
         return alias
 
@@ -257,25 +266,35 @@ class _Translation:
         shared = tuple(var for var in present if var.name not in constants)
         products = _products(body)
         binds_all = all(_names(shared) <= _names(NONE.union(*map(outputs, factors))) for factors in products)
-        if not shared or (binds_all and all(_arranged(factors, constants) for factors in products)):
+        if not shared or (binds_all and all(_arranged(factors, constants) is not None for factors in products)):
             return block, Given(constants), shared
-        table, kept, block = self._as_table(block, needed | _names(mentioned))
-        by_name = {var.name: var for var in shared}
-        if set(kept) == set(by_name):
-            return block, Given(constants, table, tuple(by_name[name] for name in kept)), shared
-        domain = self.common.grouped(tuple(block.bound[var.name] for var in shared), block.text())
+        if (domain := self._domain(block, shared)) is None:
+            block = self._as_table(block, needed | _names(mentioned))
+            domain = self._domain(block, shared)
         return block, Given(constants, domain, shared), shared
 
-    def _as_table(self, block: Block, needed: frozenset[str]) -> tuple[CommonTable, list[str], Block]:
+    def _domain(self, block: Block, shared: Sequence[Var]) -> CommonTable | None:
+        """The bindings of some variables, and maybe more, if all are columns of one common table in the block."""
+        for item in block.items:
+            positions = {key.sql: i for i, key in enumerate(item.keys())}
+            found = [positions.get(block.bound[var.name].sql) for var in shared]
+            if isinstance(item.source, CommonTable) and None not in found:
+                alone = Block()
+                alias = alone.join(item.source)
+                keys = tuple(item.source.key(i, alias) for i in found if i is not None)
+                return self.common.grouped(keys, alone.text())
+        return None
+
+    def _as_table(self, block: Block, needed: frozenset[str]) -> Block:
         """The same product, its rows so far added up to one per binding of the variables that are needed."""
         fixed = {name: term for name, term in block.bound.items() if term.constant is not None}
         kept = [name for name in block.bound if name in needed and name not in fixed]
         total = self.common.total(block, kept)
         made = Block(bound=fixed)
-        alias = made.join(total.table.name)
+        alias = made.join(total.table)
         made.bound.update({name: total.table.key(i, alias) for i, name in enumerate(kept)})
         made.numbers.append(total.number(alias))
-        return total.table, kept, made
+        return made
 
 
 def _names(variables: Iterable[Var]) -> frozenset[str]:
@@ -283,7 +302,7 @@ def _names(variables: Iterable[Var]) -> frozenset[str]:
 
 
 def _products(expr: Expr, negative: bool = False) -> list[Factors]:
-    """The expression as a sum of flat products; a minus is a factor of its own."""
+    """The expression as a sum of flat products, none of them 0; a minus is a factor of its own."""
     match expr:
         case Add(terms):
             return [factors for term in terms for factors in _products(term, negative)]
@@ -292,7 +311,8 @@ def _products(expr: Expr, negative: bool = False) -> list[Factors]:
         case Sum(_, body):
             return _products(body, negative)
         case _:
-            return [_flat(factors_of(expr), negative)]
+            factors = _flat(factors_of(expr), negative)
+            return [] if any(is_constant(factor, 0) for factor in factors) else [factors]
 
 
 def _flat(factors: Factors, negative: bool) -> Factors:
@@ -305,13 +325,22 @@ def _flat(factors: Factors, negative: bool) -> Factors:
 
 
 def _arranged(factors: Factors, bound: Iterable[str]) -> list[Expr] | None:
-    """The factors in their own order, those that need others put behind them; None where that is not possible."""
+    """The factors in their own order, except that some wait: for what they need, and not to be joined to nothing.
+
+    None where no order binds what each of them needs.
+    """
     waiting, placed, known = list(factors), list[Expr](), set(bound)
     while waiting:
-        ready = next((factor for factor in waiting if _names(inputs(factor)) <= known), None)
-        if ready is None:
+        ready = [factor for factor in waiting if _names(inputs(factor)) <= known]
+        if not ready:
             return None
-        waiting.remove(ready)
-        placed.append(ready)
-        known |= _names(outputs(ready))
+        chosen = next((factor for factor in ready if not _is_isolated(factor, known)), ready[0])
+        waiting.remove(chosen)
+        placed.append(chosen)
+        known |= _names(outputs(chosen))
     return placed
+
+
+def _is_isolated(factor: Expr, known: Set[str]) -> bool:
+    """It shares no variable with what comes before it."""
+    return isinstance(factor, Rel | Sum | Add | Exists) and known.isdisjoint(_names(outputs(factor)))

@@ -28,10 +28,19 @@ def unconditional(alias: str) -> Sequence[str]:
 class Item:
     """One relation of a FROM clause."""
 
-    source: str
+    source: str | CommonTable
     alias: str
     on: tuple[str, ...] = ()
     keeps_left: bool = False
+
+    def text(self) -> str:
+        return f"{self.source if isinstance(self.source, str) else self.source.name} AS {self.alias}"
+
+    def keys(self) -> list[Term]:
+        """Its key columns, if it is a common table."""
+        if isinstance(self.source, str):
+            return []
+        return [self.source.key(i, self.alias) for i in range(len(self.source.keys))]
 
 
 @dataclass(slots=True)
@@ -46,13 +55,13 @@ class Block:
     def next_alias(self) -> str:
         return f"t{len(self.items) + 1}"
 
-    def join(self, source: str, conditions: Conditions = unconditional, keeps_left: bool = False) -> str:
+    def join(self, source: str | CommonTable, conditions: Conditions = unconditional, keeps_left: bool = False) -> str:
         """Adds a relation under an alias, or finds it where it is kept on the right of the same LEFT JOIN already."""
         if keeps_left:
             for item in self.items:
-                if item.keeps_left and item.source == source and item.on == tuple(conditions(item.alias)):
+                if item.keeps_left and item.source is source and item.on == tuple(conditions(item.alias)):
                     return item.alias
-            if not self.items:
+            if not self.items and conditions(self.next_alias()):
                 self.items.append(Item(ONE_ROW, self.next_alias()))
         alias = self.next_alias()
         on = tuple(conditions(alias))
@@ -62,11 +71,11 @@ class Block:
     def text(self) -> str:
         """FROM ... WHERE ..."""
         first, *others = self.items or [Item(ONE_ROW, "t1")]
-        lines = [f"FROM {first.source} AS {first.alias}"]
+        lines = [f"FROM {first.text()}"]
         for item in others:
             kind = "CROSS JOIN" if not item.on else "LEFT JOIN" if item.keeps_left else "JOIN"
             condition = f" ON {' AND '.join(item.on)}" if item.on else ""
-            lines.append(f"{kind} {item.source} AS {item.alias}{condition}")
+            lines.append(f"{kind} {item.text()}{condition}")
         if conditions := dict.fromkeys((*first.on, *self.where)):
             lines.append("WHERE " + " AND ".join(conditions))
         return "\n".join(lines)
@@ -175,8 +184,9 @@ class Given:
     variables: tuple[Var, ...] = ()
 
     def block(self) -> Block:
+        """A block that starts from the domain."""
         block = Block(bound=dict(self.constants))
         if self.domain is not None:
-            alias = block.join(self.domain.name)
+            alias = block.join(self.domain)
             block.bound.update({var.name: self.domain.key(i, alias) for i, var in enumerate(self.variables)})
         return block
