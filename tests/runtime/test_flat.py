@@ -30,7 +30,7 @@ def put(state: Any, a: Any, b: Any) -> Any:
 def take(state: Any, a: Any, b: Any) -> Any:
     slot = find(words(state, 0, 3), hashes(state, 1), (a, b))
     if slot >= 0:
-        leave(state, 0, 3, (a, b), slot)
+        leave(state, 0, 3, 2, slot)
     return slot
 
 

@@ -90,7 +90,7 @@ def _add_count(store: str, layout: Layout, number: str, key: str) -> list[str]:
         f"    {count} += {number}",
         f"    if {count} == 0:",
         *("        " + code for code in _orders(WITHDRAW, store, layout, "s")),
-        f"        leave(state, {store}_at, {store}_width, {key}, s)",
+        f"        leave(state, {store}_at, {store}_width, {store}_arity, s)",
         *(["    else:"] if layout.ordered else []),
         *("        " + code for code in _orders(ARRANGE, store, layout, "s")),
     ]
@@ -117,6 +117,7 @@ class Arrays:
             name = self._names.store(layout.name)
             lines.append(f"{name}_at = np.int64({self._number[layout.name, 'pool']})\n")
             lines.append(f"{name}_width = np.int64({layout.width})\n")
+            lines.append(f"{name}_arity = np.int64({layout.arity})\n")
             for j, positions in enumerate(layout.slices):
                 words = "".join(f"np.int64({position}), " for position in positions)
                 lines.append(f"{name}_slice{j} = ({words})\n")

@@ -58,13 +58,11 @@ class CompiledEngine:
         self._process.fill_lookups()
         lengths = self.module.lengths()
         tables = {function.name: table for table, function in self.module.triggers.items()}
-        first, *rest = sorted(tables, key=lengths.__getitem__)
-        step(f"the trigger on {tables[first]}")
-        self._warm(first, tables[first])
-        others = share({name: lengths[name] for name in rest}) if self._process.was_compiled(first) else []
+        cold = {name: lengths[name] for name in tables if not self._process.is_cached(name)}
+        others = share(cold)
         types = {name: [column.dtype.name for column in self._no_columns(tables[name])] for name in others}
         helper = Helper(self._process.path, len(self.module.arrays), types) if others else None
-        for name in (name for name in rest if name not in others):
+        for name in (name for name in tables if name not in others):
             step(f"the trigger on {tables[name]}")
             self._warm(name, tables[name])
         if helper is not None:
@@ -199,12 +197,14 @@ class CompiledEngine:
 
     # Reading
 
-    def result(self) -> dict[Row, int]:
+    def result(self, whole: bool = False) -> dict[Row, int]:
         """The result rows with their multiplicities: by generated code where there is much to read.
 
-        Of a query with ORDER BY and LIMIT these are all rows, or at least all that can be among the first.
+        Of a query with ORDER BY and LIMIT these are all that can be among the first; with `whole`, all rows.
         """
         function = self.module.result
+        if whole and self.program.query.limit is not None:
+            return self._evaluate_result()
         if function is not None and sum(len(self.stores[view]) for view in function.stores) >= READ_BY_CODE_FROM:
             rows = self._read_by_code(function)
             if rows is not None:

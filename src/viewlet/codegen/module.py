@@ -197,7 +197,7 @@ class _ModuleWriter:
         for layout in assigned:
             name = self.names.store(layout.name)
             if layout.arity:
-                lines.add(f"clear({name}_pool, {name}_index, {name}_meta, {name}_live, {layout.arity})")
+                lines.add(f"clear({name}_pool, {name}_index, {name}_meta, {name}_live, {name}_arity)")
             else:
                 for word in range(layout.width):
                     lines.add(f"{name}_pool[0, {word}] = 0")

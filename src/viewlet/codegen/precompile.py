@@ -21,18 +21,18 @@ import numpy as np
 
 from viewlet.runtime.jit import ENABLED
 
-_WORTH = 250
-"""Lines of functions from which a second process, which takes a second to start, saves time."""
+_START = 100
+"""Lines of functions that are compiled while a second process starts."""
 
 
 def share(lengths: Mapping[str, int]) -> list[str]:
     """The functions for the other process: about half of all lines, if there are enough of them."""
-    if not ENABLED or (os.cpu_count() or 1) < 2 or sum(lengths.values()) < 2 * _WORTH:
+    if not ENABLED or (os.cpu_count() or 1) < 2 or sum(lengths.values()) < 5 * _START:
         return []
     chosen: list[str] = []
     mine = others = 0
     for name in sorted(lengths, key=lambda name: -lengths[name]):
-        if mine <= others + _WORTH:
+        if mine <= others + _START:
             mine += lengths[name]
         else:
             others += lengths[name]

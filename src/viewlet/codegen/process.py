@@ -71,10 +71,11 @@ class Process:
         assert self._code.__file__ is not None
         return Path(self._code.__file__)
 
-    def was_compiled(self, name: str) -> bool:
-        """Whether a function that has been called had to be compiled, and was not in the disk cache."""
-        stats = getattr(getattr(self._code, name), "stats", None)
-        return stats is not None and sum(stats.cache_misses.values()) > 0
+    def is_cached(self, name: str) -> bool:
+        """Whether the disk cache has a compiled version of a function."""
+        cache = getattr(getattr(self._code, name), "_cache", None)
+        folder = getattr(cache, "cache_path", None)
+        return folder is not None and any(Path(folder).glob(f"{self.path.stem}.{name}-*.nbi"))
 
     def grow_scratch(self, names: Sequence[str]) -> None:
         """Doubles the room of stores that hold intermediate results."""

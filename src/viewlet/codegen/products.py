@@ -426,7 +426,7 @@ class ProductWriter:
         layout = Layout(f"scratch {len(self.scratches) + 1}", len(keys), ("number",), (kind,))
         self.scratches.append(layout)
         name = self.names.store(layout.name)
-        self.lines.add(f"clear({name}_pool, {name}_index, {name}_meta, {name}_live, {len(keys)})")
+        self.lines.add(f"clear({name}_pool, {name}_index, {name}_meta, {name}_live, {name}_arity)")
         outer, self.loops = self.loops, []
 
         def gather(products: list[Product], now: Bound) -> None:
@@ -474,7 +474,7 @@ class ProductWriter:
             ]
             lines.open(f"if {' and '.join(exact)}")
             lines.add(f"{WITHDRAW}({name}, {slot})")
-            lines.add(f"leave(state, {name}_at, {name}_width, {tuple_code(key)}, {slot})")
+            lines.add(f"leave(state, {name}_at, {name}_width, {name}_arity, {slot})")
             lines.close_to(depth + 1)
             lines.open("else")
             lines.add(f"{ARRANGE}({name}, {slot})")

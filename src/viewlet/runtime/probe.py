@@ -91,8 +91,8 @@ def find(pool: Any, index: Any, key: Any) -> Any:
 
 
 @compiled
-def insert(pool: Any, index: Any, meta: Any, live: Any, key: Any) -> Any:
-    """A new row for a key that is not there, its payload zero; -1 when there is no room."""
+def take_slot(pool: Any, meta: Any, live: Any) -> Any:
+    """A slot for a new row, all zeros; -1 when there is no room."""
     if meta[4] <= 0:
         return -1
     slot = meta[1]
@@ -103,13 +103,19 @@ def insert(pool: Any, index: Any, meta: Any, live: Any, key: Any) -> Any:
         meta[0] = slot + 1
     for j in range(pool.shape[1]):
         pool[slot, j] = 0
-    for j in range(len(key)):
-        pool[slot, j] = key[j]
     live[slot] = 1
     meta[2] += 1
     meta[4] -= 1
-    place(index, hash_key(key), slot)
     return slot
+
+
+@compiled
+def hash_row(pool: Any, slot: Any, arity: Any) -> Any:
+    """32 bits of hash of a row's key; the same as `hash_key` of its words."""
+    h = _SEED
+    for j in range(arity):
+        h = mix(h, pool[slot, j])
+    return settle(h)
 
 
 @compiled
@@ -153,25 +159,12 @@ def displace(index: Any, hole: Any) -> None:
 
 
 @compiled
-def remove(pool: Any, index: Any, meta: Any, live: Any, key: Any, slot: Any) -> None:
-    """Takes a row out of the pool and the index; its slot is reused."""
-    displace(index, position_of(index, hash_key(key), slot))
-    live[slot] = 0
-    pool[slot, 0] = meta[1]
-    meta[1] = slot
-    meta[2] -= 1
-
-
-@compiled
 def clear(pool: Any, index: Any, meta: Any, live: Any, arity: Any) -> None:
     """Empties a store without slices in time proportional to its rows."""
     mask = np.uint64(index.shape[0] - 1)
     for slot in range(meta[0]):
         if live[slot]:
-            h = _SEED
-            for j in range(arity):
-                h = mix(h, pool[slot, j])
-            i = settle(h) & mask
+            i = hash_row(pool, slot, arity) & mask
             while index[i] != _ZERO:
                 index[i] = _ZERO
                 i = (i + _ONE) & mask
@@ -288,31 +281,46 @@ def unlink(pool: Any, heads: Any, links: Any, meta: Any, number: Any, at: Any, s
 
 
 @compiled
+def enter_indexes(state: Any, first: Any, width: Any, arity: Any, slot: Any) -> None:
+    """Puts a new row into the index and the slices of its store."""
+    pool, meta = words(state, first, width), numbers(state, first + 2)
+    place(hashes(state, first + 1), hash_row(pool, slot, arity), slot)
+    at = META_WORDS + 2 * meta[3]
+    for j in range(meta[3]):
+        link(pool, hashes(state, first + 4 + 2 * j), chains(state, first + 5 + 2 * j), meta, j, at, slot)
+        at += arity + 1
+
+
+@compiled
 def enter(state: Any, first: Any, width: Any, key: Any) -> Any:
-    """The slot of a key in the store whose arrays begin at `first`, made if it is new; -1 if there is no room."""
-    pool, index = words(state, first, width), hashes(state, first + 1)
-    slot = find(pool, index, key)
-    if slot >= 0:
-        return slot
-    meta = numbers(state, first + 2)
-    slot = insert(pool, index, meta, flags(state, first + 3), key)
-    if slot >= 0:
-        at = META_WORDS + 2 * meta[3]
-        for j in range(meta[3]):
-            link(pool, hashes(state, first + 4 + 2 * j), chains(state, first + 5 + 2 * j), meta, j, at, slot)
-            at += len(key) + 1
+    """The slot of a key in the store whose arrays begin at `first`, made if it is new; -1 if there is no room.
+
+    Only what looks at the key is compiled for every length of keys.
+    """
+    pool = words(state, first, width)
+    slot = find(pool, hashes(state, first + 1), key)
+    if slot < 0:
+        slot = take_slot(pool, numbers(state, first + 2), flags(state, first + 3))
+        if slot >= 0:
+            for j in range(len(key)):
+                pool[slot, j] = key[j]
+            enter_indexes(state, first, width, np.int64(len(key)), slot)
     return slot
 
 
 @compiled
-def leave(state: Any, first: Any, width: Any, key: Any, slot: Any) -> None:
-    """Takes a row out of a store and all its indexes."""
-    pool, meta = words(state, first, width), numbers(state, first + 2)
+def leave(state: Any, first: Any, width: Any, arity: Any, slot: Any) -> None:
+    """Takes a row out of a store and all its indexes; its slot is reused."""
+    pool, meta, index = words(state, first, width), numbers(state, first + 2), hashes(state, first + 1)
     at = META_WORDS + 2 * meta[3]
     for j in range(meta[3]):
         unlink(pool, hashes(state, first + 4 + 2 * j), chains(state, first + 5 + 2 * j), meta, j, at, slot)
-        at += len(key) + 1
-    remove(pool, hashes(state, first + 1), meta, flags(state, first + 3), key, slot)
+        at += arity + 1
+    displace(index, position_of(index, hash_row(pool, slot, arity), slot))
+    flags(state, first + 3)[slot] = 0
+    pool[slot, 0] = meta[1]
+    meta[1] = slot
+    meta[2] -= 1
 
 
 @entry
@@ -340,7 +348,7 @@ def add_count(state: Any, first: Any, width: Any, key: Any, number: Any, control
     pool = words(state, first, width)
     pool[slot, len(key)] += number
     if pool[slot, len(key)] == 0:
-        leave(state, first, width, key, slot)
+        leave(state, first, width, np.int64(len(key)), slot)
 
 
 @compiled
