@@ -106,6 +106,7 @@ def _call_size(mode: str, batch: int) -> tuple[str, int]:
 
 def warm_up(engine: Any, source: Source, columns: Columns) -> None:
     """Compiles, or loads from the cache, everything a run calls; leaves the engine empty."""
+    engine.warm_up()
     for table, words in columns.items():
         inserts = source.events[table].signs[:WARM_UP]
         head = {i: array[:WARM_UP] for i, array in words.items()}

@@ -27,6 +27,11 @@ class Contents:
     def __len__(self) -> int:
         return len(self.numbers[0][0])
 
+    def where(self, chosen: Column) -> Contents:
+        """Some of the rows."""
+        numbers = tuple(tuple(column[chosen] for column in number) for number in self.numbers)
+        return Contents(tuple(column[chosen] for column in self.keys), numbers)
+
 
 class CompiledNode:
     """The driver, or one partition."""
