@@ -7,7 +7,10 @@ where a plain double keeps a residue. A compiled engine may hold the same ring a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from viewlet.rings.ring import Field, Lift
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,9 @@ class Dyadic:
 
 @dataclass(frozen=True, slots=True)
 class DoubleRing:
+    """`variables` are multiplied into the sum; without them it counts rows."""
+
+    variables: frozenset[str] = frozenset()
     name: str = "double"
     width: int = 2
     zero: Dyadic = Dyadic(0)
@@ -83,6 +89,29 @@ class DoubleRing:
 
     def is_zero(self, element: Dyadic) -> bool:
         return not element
+
+    def lift(self, variables: Sequence[str]) -> Lift[Dyadic]:
+        positions = [i for i, variable in enumerate(variables) if variable in self.variables]
+
+        def lifted(values: Sequence[int | float]) -> Dyadic:
+            product = self.one
+            for i in positions:
+                product = product * Dyadic.of(values[i])
+            return product
+
+        return lifted
+
+    @property
+    def layout(self) -> tuple[Field, ...]:
+        return (Field("high", "float"), Field("low", "float"))
+
+    def to_flat(self, element: Dyadic) -> tuple[float, float]:
+        """The nearest double and the nearest to what that leaves: about 32 digits."""
+        high = float(element)
+        return high, float(element + -Dyadic.of(high))
+
+    def from_flat(self, numbers: Sequence[float]) -> Dyadic:
+        return Dyadic.of(float(numbers[0])) + Dyadic.of(float(numbers[1]))
 
 
 DOUBLE_RING = DoubleRing()

@@ -3,11 +3,18 @@ changes."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
+
+from viewlet.rings.ring import Field, Lift
 
 
 @dataclass(frozen=True, slots=True)
 class IntegerRing:
+    """`variables` are multiplied into the sum; without them it counts rows."""
+
+    variables: frozenset[str] = frozenset()
     name: str = "integer"
     width: int = 1
     zero: int = 0
@@ -24,6 +31,20 @@ class IntegerRing:
 
     def is_zero(self, element: int) -> bool:
         return element == 0
+
+    def lift(self, variables: Sequence[str]) -> Lift[int]:
+        positions = [i for i, variable in enumerate(variables) if variable in self.variables]
+        return lambda values: prod(values[i] for i in positions)
+
+    @property
+    def layout(self) -> tuple[Field, ...]:
+        return (Field("sum", "integer"),)
+
+    def to_flat(self, element: int) -> tuple[int, ...]:
+        return (element,)
+
+    def from_flat(self, numbers: Sequence[int]) -> int:
+        return int(numbers[0])
 
 
 INTEGER_RING = IntegerRing()

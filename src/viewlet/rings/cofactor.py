@@ -1,0 +1,258 @@
+"""The cofactor ring: count, sums and products of variables, all that linear regression wants to know about a join.
+
+    lift("x")(3)   = 1 + 3 x + 9 x²               count 1, SUM(x) = 3, SUM(x*x) = 9
+    lift("c")("b") = 1 + [c = "b"]                count 1, one row of category b
+
+Definition 6.2 of "Incremental View Maintenance with Triple Lock Factorization Benefits" (M. Nikolic and D. Olteanu),
+generalised twice. The degree is not only 2: sums of products of up to four variables are what polynomial regression
+needs. And variables may be categorical: they are never expanded to one column per category; their sums are kept by the
+categories that occur, and so are their products with each other and with the continuous ones.
+
+An element has places only for the continuous variables that have been lifted on its way, each product once (the upper
+triangle). Algebraically these are polynomials with divided powers, cut off above the degree, in which a categorical
+variable occurs at most once; cutting off is taking a quotient, so all laws of a ring hold.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from viewlet.errors import SchemaError
+from viewlet.rings.double import Dyadic
+from viewlet.rings.monomials import Variables, count_monomials, embedding, monomials, places, powers, product_of
+from viewlet.rings.ring import Field, Lift
+
+Categories = tuple[tuple[int, Any], ...]
+"""Values of some categorical variables, by position: a row of the one-hot columns, without the zeros."""
+Sums = npt.NDArray[Any]
+HIGHEST_DEGREE = 4
+
+
+@dataclass(slots=True, eq=False)
+class Cofactor:
+    """Sums of products, by the categories of those that have a categorical factor; () has those without.
+
+    The block of k categories has the monomials of the continuous `variables` up to the degree of the ring less k.
+    """
+
+    variables: Variables
+    blocks: dict[Categories, Sums]
+
+    @property
+    def count(self) -> int:
+        """How many rows were summed."""
+        return int(self.blocks[()][0]) if () in self.blocks else 0
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Cofactor):
+            return NotImplemented
+        return self.entries() == other.entries()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def entries(self) -> dict[tuple[Categories, Variables], Any]:
+        """The sums that are not zero, by categories and monomial."""
+        return {
+            (categories, monomial): number
+            for categories, block in self.blocks.items()
+            for monomial, number in zip(self._names(block), block.tolist(), strict=True)
+            if number
+        }
+
+    def _names(self, block: Sums) -> tuple[Variables, ...]:
+        """The monomials of a block, of whose degree its length tells."""
+        size = len(self.variables)
+        degree = next((n for n in range(HIGHEST_DEGREE) if count_monomials(size, n) >= len(block)), HIGHEST_DEGREE)
+        return monomials(self.variables, degree)
+
+
+@dataclass(frozen=True)
+class CofactorRing:
+    """Sums over `continuous` and `categorical` variables and their products up to a degree.
+
+    With `exact`, numbers are Python's and exact: nothing is rounded, nothing remains of what was deleted, and it takes
+    its time. Otherwise they are doubles.
+    """
+
+    continuous: tuple[str, ...]
+    categorical: tuple[str, ...] = ()
+    degree: int = 2
+    exact: bool = False
+
+    def __post_init__(self) -> None:
+        if repeated := [name for name, times in Counter(self.variables).items() if times > 1]:
+            raise SchemaError(f"a cofactor ring has variable {repeated[0]!r} more than once")
+        if not 1 <= self.degree <= HIGHEST_DEGREE:
+            raise SchemaError(f"the degree of a cofactor ring is between 1 and {HIGHEST_DEGREE}, not {self.degree}")
+
+    @property
+    def name(self) -> str:
+        return f"cofactor of degree {self.degree}"
+
+    @cached_property
+    def variables(self) -> tuple[str, ...]:
+        return self.continuous + self.categorical
+
+    @property
+    def width(self) -> int:
+        return 0 if self.categorical or self.exact else count_monomials(len(self.continuous), self.degree)
+
+    @property
+    def zero(self) -> Cofactor:
+        return Cofactor((), {})
+
+    @property
+    def one(self) -> Cofactor:
+        return Cofactor((), {(): self._numbers([1])})
+
+    def add(self, left: Cofactor, right: Cofactor) -> Cofactor:
+        return self.accumulate(self.own(left), right)
+
+    def own(self, element: Cofactor) -> Cofactor:
+        return Cofactor(element.variables, {at: block.copy() for at, block in element.blocks.items()})
+
+    def accumulate(self, total: Cofactor, element: Cofactor) -> Cofactor:
+        if total.variables != element.variables:
+            union = tuple(sorted({*total.variables, *element.variables}))
+            total, element = self._embed(total, union), self._embed(element, union)
+        for at, block in element.blocks.items():
+            if (known := total.blocks.get(at)) is None:
+                total.blocks[at] = block.copy()
+                continue
+            known += block
+            if not known.any():
+                del total.blocks[at]
+        return total
+
+    def mul(self, left: Cofactor, right: Cofactor) -> Cofactor:
+        rule = product_of(left.variables, right.variables, self.degree)
+        blocks: dict[Categories, Sums] = {}
+        for a, a_block in left.blocks.items():
+            for b, b_block in right.blocks.items():
+                if (at := self._together(a, b)) is None:
+                    continue
+                block = rule.apply(a_block, b_block, self._block_width(rule.variables, at))
+                if (known := blocks.get(at)) is None:
+                    blocks[at] = block
+                else:
+                    known += block
+        return Cofactor(rule.variables, blocks)
+
+    def neg(self, element: Cofactor) -> Cofactor:
+        return Cofactor(element.variables, {at: -block for at, block in element.blocks.items()})
+
+    def is_zero(self, element: Cofactor) -> bool:
+        return not any(block.any() for block in element.blocks.values())
+
+    def settle(self, total: Cofactor) -> Cofactor | None:
+        """Counts are exact, so a category without rows, or a whole payload without, is gone."""
+        if self.exact:
+            return None if self.is_zero(total) else total
+        if not total.count:
+            return None
+        for at in [at for at, block in total.blocks.items() if not block[0]]:
+            del total.blocks[at]
+        return total
+
+    def lift(self, variables: Sequence[str]) -> Lift[Cofactor]:
+        numbers = sorted(
+            (self.continuous.index(name), i) for i, name in enumerate(variables) if name in self.continuous
+        )
+        kinds = sorted(
+            (self.categorical.index(name), i) for i, name in enumerate(variables) if name in self.categorical
+        )
+        seen, sources = tuple(at for at, _ in numbers), [i for _, i in numbers]
+        steps = powers(len(seen), self.degree)
+        width = count_monomials(len(seen), self.degree)
+
+        def lifted(values: Sequence[Any]) -> Cofactor:
+            own = self._numbers([values[i] for i in sources])
+            sums: Sums = np.empty(width, dtype=own.dtype)
+            sums[0] = 1
+            for at, before, last in steps:
+                sums[at] = sums[before] * own[last]
+            if not kinds:
+                return Cofactor(seen, {(): sums})
+            present = [(at, values[i]) for at, i in kinds]
+            chosen = [at for size in range(self.degree + 1) for at in combinations(present, size)]
+            return Cofactor(seen, {at: sums[: self._block_width(seen, at)] for at in chosen})
+
+        return lifted
+
+    @property
+    def layout(self) -> tuple[Field, ...]:
+        if not self.width:
+            return ()
+        names = monomials(tuple(range(len(self.continuous))), self.degree)
+        return tuple(Field(f"sum({'*'.join(self.continuous[i] for i in name) or '1'})", "float") for name in names)
+
+    def to_flat(self, element: Cofactor) -> tuple[float, ...]:
+        """All places of the ring, lower degrees first; those of variables not seen are zero."""
+        whole = self._embed(element, tuple(range(len(self.continuous))))
+        return tuple(whole.blocks[()].tolist()) if () in whole.blocks else (0.0,) * self.width
+
+    def from_flat(self, numbers: Sequence[float]) -> Cofactor:
+        return Cofactor(tuple(range(len(self.continuous))), {(): self._numbers(numbers)})
+
+    def moment(self, element: Cofactor, factors: Iterable[str], categories: Mapping[str, Any] | None = None) -> Any:
+        """SUM of a product of continuous variables over the rows of given categories.
+
+        >>> ring = CofactorRing(("x", "y"), ("c",), degree=3)
+        >>> row = ring.lift(("x", "y", "c"))((2, 5, "b"))
+        >>> ring.moment(row, ("x", "x", "y")), ring.moment(row, ("y",), {"c": "b"}), ring.moment(row, (), {"c": "a"})
+        (20.0, 5.0, 0.0)
+        """
+        at = tuple(sorted((self.categorical.index(name), value) for name, value in (categories or {}).items()))
+        monomial = tuple(sorted(self.continuous.index(name) for name in factors))
+        if len(at) + len(monomial) > self.degree:
+            raise SchemaError(f"a product of {len(at) + len(monomial)} variables is beyond degree {self.degree}")
+        place = places(element.variables, self.degree).get(monomial)
+        block = element.blocks.get(at)
+        return (
+            self._numbers([0]).tolist()[0] if block is None or place is None else block[place : place + 1].tolist()[0]
+        )
+
+    def _embed(self, element: Cofactor, variables: Variables) -> Cofactor:
+        if element.variables == variables:
+            return element
+        blocks = {}
+        for at, block in element.blocks.items():
+            degree = self.degree - len(at)
+            blocks[at] = wider = np.zeros(count_monomials(len(variables), degree), dtype=block.dtype)
+            wider[embedding(element.variables, variables, degree)] = block
+        return Cofactor(variables, blocks)
+
+    def _together(self, left: Categories, right: Categories) -> Categories | None:
+        """The categories of a product; none where it is beyond the degree, or repeats a categorical variable."""
+        if not left or not right:
+            return left or right
+        if len(left) + len(right) > self.degree or {at for at, _ in left} & {at for at, _ in right}:
+            return None
+        return tuple(sorted(left + right, key=lambda pair: pair[0]))
+
+    def _block_width(self, variables: Variables, at: Categories) -> int:
+        return count_monomials(len(variables), self.degree - len(at))
+
+    def _numbers(self, values: Iterable[Any]) -> Sums:
+        if not self.exact:
+            return np.array([float(value) for value in values])
+        numbers = [_exact(value) for value in values]
+        found = np.empty(len(numbers), dtype=object)
+        found[:] = numbers
+        return found
+
+
+def _exact(value: Any) -> Any:
+    """A number that Python adds and multiplies without rounding."""
+    if isinstance(value, int | Fraction | Dyadic):
+        return value
+    return Dyadic.of(value) if isinstance(value, float) else Fraction(value)

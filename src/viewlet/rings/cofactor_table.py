@@ -1,0 +1,57 @@
+"""A cofactor element as the count, the vector of sums and the symmetric matrix that models are fitted from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from viewlet.rings.cofactor import Cofactor, CofactorRing
+from viewlet.rings.monomials import monomials
+
+Column = str | tuple[str, Any]
+"""A continuous variable, or a categorical one with one of its categories."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CofactorTable:
+    """Columns are the continuous variables and one for each category that occurs: the one-hot matrix M, as MᵀM."""
+
+    variables: tuple[Column, ...]
+    count: int
+    sums: npt.NDArray[np.float64]
+    matrix: npt.NDArray[np.float64]
+
+
+def cofactor_table(ring: CofactorRing, element: Cofactor) -> CofactorTable:
+    """The sums and products of an element over all variables of its ring (of degree 2 or more).
+
+    >>> ring = CofactorRing(("x",), ("c",))
+    >>> table = cofactor_table(ring, ring.lift(("x", "c"))((3, "b")))
+    >>> table.variables, table.sums.tolist(), table.matrix.tolist()
+    (('x', ('c', 'b')), [3.0, 1.0], [[9.0, 3.0], [3.0, 1.0]])
+    """
+    kinds = sorted((at[0] for at in element.blocks if len(at) == 1), key=lambda kind: (kind[0], _sortable(kind[1])))
+    place: dict[Any, int] = {i: i for i in range(len(ring.continuous))}
+    place |= {kind: len(ring.continuous) + i for i, kind in enumerate(kinds)}
+    sums, matrix = np.zeros(len(place)), np.zeros((len(place), len(place)))
+    for at, block in element.blocks.items():
+        for monomial, number in zip(
+            monomials(element.variables, 2 - len(at)) if len(at) <= 2 else (), block, strict=False
+        ):
+            columns = [place[factor] for factor in (*monomial, *at)]
+            if len(columns) == 1:
+                sums[columns[0]] = float(number)
+                if at:  # a column of zeros and ones is its own square
+                    matrix[columns[0], columns[0]] = float(number)
+            elif len(columns) == 2:
+                matrix[columns[0], columns[1]] = matrix[columns[1], columns[0]] = float(number)
+    names = tuple((ring.categorical[at], value) for at, value in kinds)
+    return CofactorTable((*ring.continuous, *names), element.count, sums, matrix)
+
+
+def _sortable(value: Any) -> tuple[str, Any]:
+    """Categories in order; those of different types next to each other rather than compared."""
+    return (type(value).__name__, value if isinstance(value, int | float | str) else repr(value))

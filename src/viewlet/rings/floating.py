@@ -1,0 +1,53 @@
+"""Plain doubles: quick, and rounded at every step.
+
+Where only changes are added up that come and go, `DOUBLE_RING` forgets without a residue and this ring does not; use it
+where values are replaced rather than taken away (matrices), or where they are integers anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from viewlet.rings.ring import Field, Lift
+
+
+@dataclass(frozen=True, slots=True)
+class FloatRing:
+    """`variables` are multiplied into the sum; without them it counts rows."""
+
+    variables: frozenset[str] = frozenset()
+    name: str = "float"
+    width: int = 1
+    zero: float = 0.0
+    one: float = 1.0
+
+    def add(self, left: float, right: float) -> float:
+        return left + right
+
+    def mul(self, left: float, right: float) -> float:
+        return left * right
+
+    def neg(self, element: float) -> float:
+        return -element
+
+    def is_zero(self, element: float) -> bool:
+        return element == 0.0
+
+    def lift(self, variables: Sequence[str]) -> Lift[float]:
+        positions = [i for i, variable in enumerate(variables) if variable in self.variables]
+        return lambda values: prod((float(values[i]) for i in positions), start=1.0)
+
+    @property
+    def layout(self) -> tuple[Field, ...]:
+        return (Field("sum", "float"),)
+
+    def to_flat(self, element: float) -> tuple[float, ...]:
+        return (element,)
+
+    def from_flat(self, numbers: Sequence[float]) -> float:
+        return float(numbers[0])
+
+
+FLOAT_RING = FloatRing()
