@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from math import isclose
 from typing import Any
 
 from tests.conformance.engines import changes_in_order, schemas
 from viewlet.algebra.evaluate import State, evaluate
 from viewlet.algebra.printer import show
+from viewlet.changes.arrow import rows_to_arrow
 from viewlet.spark.plan.sql import definition_sql
 from viewlet.sql import CreateView, bind_statement, split_statements
 from viewlet.triggers.program import Program, ViewDefinition
@@ -42,6 +44,14 @@ class Database:
                     stores[name].add(row, (count,))
         return Database(tables, State(stores))
 
+    def rows(self, name: str, with_multiplicity: bool = False) -> Any:
+        """The rows of a table in Arrow: a bag, or each row once with its multiplicity."""
+        counted = self.state.relations[name].multiplicities()  # type: ignore[attr-defined]
+        if with_multiplicity:
+            return rows_to_arrow(self.tables[name].columns, counted.items(), with_multiplicity=True)
+        bag = [(row, 1) for row, count in counted.items() for _ in range(count)]
+        return rows_to_arrow(self.tables[name].columns, bag)
+
     def program(self, query: NamedQuery, strategy: str) -> Program:
         text = f"CREATE MATERIALIZED VIEW {query.name} AS {query.sql}"
         view = bind_statement(next(split_statements(text)), self.tables)
@@ -72,10 +82,19 @@ class Database:
                 return f"{view.name}: {key} comes twice\n{sql}"
             found[key] = tuple(number(value) for value in row[width:])
         expected = self.contents(view)
-        if found == expected and all(same_types(key, view) for key in found):
+        if _same(found, expected) and all(same_types(key, view) for key in found):
             return None
         definitions = "\n".join(show(field.definition) for field in view.fields)
         return f"{view.name} = {definitions}\n{found}\ninstead of\n{expected}\n{sql}"
+
+
+def _same(found: Contents, expected: Contents) -> bool:
+    """Everything is exact but sums of doubles, which hosts round as they go."""
+    return found.keys() == expected.keys() and all(
+        isclose(a, b, rel_tol=1e-12) if isinstance(b, float) else a == b
+        for key, numbers in expected.items()
+        for a, b in zip(found[key], numbers, strict=True)
+    )
 
 
 def number(value: Any) -> int | float:

@@ -2,49 +2,121 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from itertools import islice
 
+import duckdb
 import pytest
 
 from tests.oracle.oracle import Oracle
-from tests.spark_plan.asking_sql import Database
+from tests.spark_plan import sql_functions
+from tests.spark_plan.asking_sql import Ask, Database
+from viewlet.algebra.functions import FUNCTIONS
+from viewlet.errors import UnsupportedError
+from viewlet.spark.plan import sql_scalars
+from viewlet.spark.plan.sql import definition_sql
 from workloads import finance, tpch
 from workloads.query import NamedQuery
 from workloads.streams import Batch, batches_of, insertion
 
 
-def ask_duckdb(declarations: dict[str, str], batches: list[Batch]) -> Oracle:
+def loaded(declarations: dict[str, str], batches: Sequence[Batch]) -> tuple[Database, Ask]:
+    """The rows in the evaluator and in DuckDB."""
     oracle = Oracle()
     for name, statement in declarations.items():
         oracle.create(name, statement)
     for batch in batches:
         oracle.apply(batch)
-    return oracle
+    return Database.of(declarations, batches), oracle.rows
 
 
-@cache
-def warehouse() -> tuple[Database, Oracle]:
-    batches = [insertion(tpch.small_database(4))]
-    return Database.of(tpch.TABLES, batches), ask_duckdb(tpch.TABLES, batches)
+def warehouse_batches() -> list[Batch]:
+    return [insertion(tpch.small_database(4))]
 
 
-@cache
-def order_book() -> tuple[Database, Oracle]:
+def order_book_batches() -> list[Batch]:
     events = finance.OrderBook().events(finance.generated_messages(5, 1_000))
-    batches = list(batches_of(islice(events, 120), 40))
-    return Database.of(finance.TABLES, batches), ask_duckdb(finance.TABLES, batches)
+    return list(batches_of(islice(events, 120), 40))
+
+
+@cache
+def warehouse() -> tuple[Database, Ask]:
+    return loaded(tpch.TABLES, warehouse_batches())
+
+
+@cache
+def order_book() -> tuple[Database, Ask]:
+    return loaded(finance.TABLES, order_book_batches())
+
+
+@cache
+def values() -> tuple[Database, Ask]:
+    return loaded(sql_functions.TABLES, [sql_functions.BATCH])
+
+
+def grouped_by(*expressions: str) -> NamedQuery:
+    """A query whose view has the values of the expressions for keys."""
+    keys = ", ".join(f"{text} AS k{i}" for i, text in enumerate(expressions))
+    names = ", ".join(f"k{i}" for i in range(len(expressions)))
+    return NamedQuery("result", f"SELECT {names}, COUNT(*) FROM (SELECT {keys} FROM v) AS z GROUP BY {names}")
 
 
 @pytest.mark.parametrize("query", tpch.QUERIES, ids=lambda query: query.name)
 def test_warehouse(query: NamedQuery) -> None:
-    database, oracle = warehouse()
+    database, ask = warehouse()
     for view in database.views(query):
-        assert database.disagreement(view, oracle.rows, "duckdb") is None
+        assert database.disagreement(view, ask, "duckdb") is None
 
 
 @pytest.mark.parametrize("query", finance.QUERIES, ids=lambda query: query.name)
 def test_order_book(query: NamedQuery) -> None:
-    database, oracle = order_book()
+    database, ask = order_book()
     for view in database.views(query):
-        assert database.disagreement(view, oracle.rows, "duckdb") is None
+        assert database.disagreement(view, ask, "duckdb") is None
+
+
+@pytest.mark.parametrize("expression", [text for group in sql_functions.EXPRESSIONS.values() for text in group])
+def test_functions(expression: str) -> None:
+    database, ask = values()
+    for view in database.views(grouped_by(expression), ["higher-order"]):
+        assert database.disagreement(view, ask, "duckdb") is None
+
+
+@pytest.mark.parametrize("sql", sql_functions.AGGREGATES)
+def test_aggregates_over_values_of_all_types(sql: str) -> None:
+    database, ask = values()
+    for view in database.views(NamedQuery("result", sql)):
+        assert database.disagreement(view, ask, "duckdb") is None
+
+
+def test_every_function_of_the_calculus_is_known_in_sql() -> None:
+    assert set(sql_scalars.FUNCTIONS) == set(FUNCTIONS)
+
+
+def test_rows_may_come_with_their_multiplicity() -> None:
+    batch: Batch = {"r": [((1, 2), 2), ((1, None), 3), ((2, 2), 1)], "s": [((2, 5), 2), ((None, 7), 4)]}
+    tables = {name: f"CREATE TABLE {name} (a INTEGER, b INTEGER)" for name in batch}
+    database = Database.of(tables, [batch])
+    connection = duckdb.connect()
+    for name in batch:
+        connection.register(name, database.rows(name, with_multiplicity=True))
+    query = NamedQuery("result", "SELECT r.a, SUM(s.b), COUNT(*) FROM r JOIN s ON r.b = s.a GROUP BY r.a")
+    for view in database.views(query):
+        found = database.disagreement(view, lambda sql: connection.execute(sql).fetchall(), "duckdb", "_multiplicity")
+        assert found is None
+
+
+def test_fields_over_the_same_rows_read_their_tables_once() -> None:
+    database, _ = warehouse()
+    (view,) = (view for view in database.views(next(q for q in tpch.QUERIES if q.name == "q01"), ["higher-order"]))
+    sql = definition_sql(view, database.tables, source=lambda name: f"lake.{name}")
+    assert sql.count("lake.lineitem") == 1
+    assert len(view.fields) > 3
+
+
+def test_what_sql_cannot_say_is_named() -> None:
+    database, _ = values()
+    (view,) = database.views(grouped_by("CAST(x AS VARCHAR)"), ["higher-order"])
+    with pytest.raises(UnsupportedError, match="the text of a DOUBLE"):
+        definition_sql(view, database.tables)
