@@ -121,9 +121,11 @@ def test_a_view_over_many_rows_is_compiled_at_once(monkeypatch: pytest.MonkeyPat
 
 def test_views_that_auto_leaves_to_the_interpreter_say_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engines, "COMPILE_AFTER_ROWS", 2)
-    stream = sales("auto", "STREAM")
-    stream.insert("sales", ROWS)
-    assert "interpreter: stream 'sales' keeps no rows" in stream.explain("totals", "engine")
+    mixed = sales("auto", "STREAM")
+    mixed.execute("CREATE TABLE shops (shop BIGINT NOT NULL, name VARCHAR)")
+    mixed.execute("CREATE MATERIALIZED VIEW named AS SELECT name, amount FROM sales JOIN shops USING (shop)")
+    mixed.insert("sales", ROWS)
+    assert "interpreter: stream 'sales' keeps no rows" in mixed.explain("named", "engine")
     table = sales("auto")
     table.execute(
         "CREATE MATERIALIZED VIEW above AS SELECT * FROM sales WHERE amount > (SELECT AVG(amount) FROM sales)"
@@ -134,6 +136,19 @@ def test_views_that_auto_leaves_to_the_interpreter_say_why(monkeypatch: pytest.M
     wide = viewlet.connect()
     wide.execute("CREATE TABLE t (a DECIMAL(30,2)); CREATE MATERIALIZED VIEW v AS SELECT SUM(a) AS a FROM t")
     assert "t.a, a DECIMAL(30,2), need not fit 64 bits" in wide.explain("v", "engine")
+
+
+def test_views_over_streams_go_on_compiled_from_where_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "COMPILE_AFTER_ROWS", 2)
+    moving, staying = sales("auto", "STREAM"), sales("interpreter", "STREAM")
+    for db in (moving, staying):
+        db.insert("sales", ROWS)
+    assert moving.view("items").stats()["engine"] == "compiled"
+    for db in (moving, staying):
+        db.insert("sales", ROWS[:3])
+        db.delete("sales", ROWS[1:])
+    for name in ("totals", "items"):
+        assert moving.view(name).rows() == staying.view(name).rows()
 
 
 def test_a_subscribed_view_is_compiled_when_it_can_tell_its_changes(monkeypatch: pytest.MonkeyPatch) -> None:

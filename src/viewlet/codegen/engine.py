@@ -86,6 +86,12 @@ class CompiledEngine:
         self._control[:] = 0
         self._empty()
 
+    def take_over(self, views: Mapping[str, MapStore]) -> None:
+        """Goes on from the state in which another engine holds the views of the same program."""
+        for view in self.program.views:
+            rows = [(key, tuple(numbers)) for key, numbers in views[view.name].items()]
+            self._process.fill(view.name, [key.type for key in view.keys], rows)
+
     def keep_result_in_order(self) -> None:
         """Keeps the ordered indexes that reading the result uses from now on, instead of from the first long read."""
         for view in self.module.result.stores if self.module.result is not None else ():

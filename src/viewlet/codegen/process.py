@@ -12,11 +12,13 @@ from viewlet.algebra.functions import compile_scalar
 from viewlet.algebra.nodes import Scalar, Var
 from viewlet.codegen.loading import load_source
 from viewlet.errors import DataError
+from viewlet.rings import Dyadic
 from viewlet.runtime.arithmetic import NULL
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FlatStore, Layout
 from viewlet.runtime.state import bundle, put
-from viewlet.types import Datum, Kind, SqlType
+from viewlet.runtime.wide import to_words
+from viewlet.types import Datum, Kind, Row, SqlType
 
 Column = Any
 
@@ -163,6 +165,18 @@ class Process:
             raise _too_wide(type)
         return words
 
+    def fill(self, store: str, types: Sequence[SqlType], rows: Sequence[tuple[Row, Sequence[Any]]]) -> None:
+        """Makes rows, keys with the numbers of their payload, the contents of a store."""
+        target = self.stores[store]
+        words = np.zeros((max(len(rows), 0 if types else 1), target.layout.width), np.int64)
+        for i, type in enumerate(types):
+            column = self.encode(type, [key[i] for key, _ in rows])
+            words[:, i] = column.view(np.int64) if type.is_float else column
+        for i, (field, kind) in enumerate(zip(target.layout.fields, target.layout.kinds, strict=True)):
+            for j, column in enumerate(number_words(kind, [numbers[i] for _, numbers in rows])):
+                words[: len(rows), target.layout.offset(field) + j] = column.view(np.int64)
+        target.fill(words)
+
     def decode(self, word: int, type: SqlType) -> Datum:
         if type.is_float:
             number = float(np.int64(word).view(np.float64))
@@ -183,6 +197,18 @@ class Process:
         if type.kind is Kind.BOOLEAN:
             return [None if value == NULL else bool(value) for value in values]
         return [None if value == NULL else value for value in values] if type.nullable else values
+
+
+def number_words(kind: str, numbers: Sequence[Any]) -> tuple[Column, ...]:
+    """Numbers of one field as the arrays that hold them: one of counts, two of wide integers or double-doubles."""
+    if kind == "count":
+        return (np.array(numbers, np.int64),)
+    if kind == "wide":
+        pairs = [to_words(int(number)) for number in numbers]
+        return np.array([high for high, _ in pairs], np.int64), np.array([low for _, low in pairs], np.int64)
+    firsts = [float(number) for number in numbers]
+    rests = [float(Dyadic.of(number) + -Dyadic.of(first)) for number, first in zip(numbers, firsts, strict=True)]
+    return np.array(firsts, np.float64), np.array(rests, np.float64)
 
 
 def _too_wide(type: SqlType) -> DataError:

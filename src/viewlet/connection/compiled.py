@@ -42,6 +42,10 @@ class CompiledView:
         for table, store in stores.items():
             self._engine.apply(table, store.multiplicities())
 
+    def take_over(self, views: Mapping[str, MapStore]) -> None:
+        """Goes on from the views as the interpreter holds them."""
+        self._engine.take_over(views)
+
     def columns_used(self, table: str) -> tuple[int, ...]:
         return self._engine.columns_used(table)
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from viewlet.connection.maintained import Declaration, MaintainedView, Running
 from viewlet.connection.progress import ProgressLine
-from viewlet.errors import DataError, MissingExtraError, UnsupportedError
+from viewlet.errors import DataError, InternalError, MissingExtraError, UnsupportedError
 from viewlet.triggers.interpreter import Interpreter
 from viewlet.triggers.program import Program
 from viewlet.triggers.statistics import Statistics
@@ -105,7 +105,7 @@ class EngineChooser:
             reason = "its changes are wanted after every batch, and only the interpreter knows them"
             view.running = replace(view.running, reason=reason)
             return
-        running = self._tried(view.declared, sources)
+        running = self._tried(view.declared, sources, view.running)
         if isinstance(running, str):
             view.running = replace(view.running, reason=running, may_change=False)
         else:
@@ -144,10 +144,13 @@ class EngineChooser:
             running.engine.load(sources.stores)
         return running
 
-    def _tried(self, declared: Declaration, sources: Sources) -> Running | str:
+    def _tried(self, declared: Declaration, sources: Sources, before: Running | None = None) -> Running | str:
         """The view compiled, or why it is not; whatever goes wrong, the interpreter can go on."""
+        reason = f"there were more than {COMPILE_AFTER_ROWS:,} changed rows"
         try:
-            return self._compiled(declared, sources, f"there were more than {COMPILE_AFTER_ROWS:,} changed rows")
+            if before is not None and sources.streams:
+                return self._taken_over(declared, sources, before, reason)
+            return self._compiled(declared, sources, reason)
         except (UnsupportedError, DataError) as error:
             return str(error)
         except Exception as error:
@@ -156,6 +159,15 @@ class EngineChooser:
 
     def _compiled(self, declared: Declaration, sources: Sources, reason: str) -> Running:
         return self._filled(self.prepare(declared, sources, "compiled", reason), sources)
+
+    def _taken_over(self, declared: Declaration, sources: Sources, before: Running, reason: str) -> Running:
+        """Streams keep no rows to start from: the views go on from where the interpreter has brought them."""
+        running = self.prepare(declared, sources, "compiled", reason, before.statistics)
+        if not isinstance(before.engine, Interpreter) or running.program.views != before.program.views:
+            raise InternalError("the engines do not keep the same views")
+        assert running.compiled is not None
+        running.compiled.take_over(before.engine.stores)
+        return running
 
     def _build(self, declared: Declaration, sources: Sources, statistics: Statistics) -> tuple[Program, CompiledView]:
         """The compiled engine reads no base tables: its program is the one for streams, whatever the tables are."""
@@ -201,7 +213,7 @@ def _obstacle(sources: Sources) -> str | None:
     """Why `auto` will not compile a view over these sources, now or later."""
     if not numba_available():
         return "Numba is not installed: pip install 'viewlet[compiled]'"
-    if sources.streams:
+    if sources.streams and len(sources.streams) < len(sources.tables):
         return f"stream {sources.streams[0]!r} keeps no rows to start another engine from; connect(engine='compiled')"
     for table in sources.tables.values():
         for column in table.columns:
