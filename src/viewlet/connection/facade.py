@@ -15,7 +15,7 @@ from viewlet.connection.engines import check_engine
 from viewlet.connection.reading import net
 from viewlet.connection.session import Session
 from viewlet.connection.statements import StatementRunner
-from viewlet.errors import DataError, SqlError, StateError, UnsupportedError
+from viewlet.errors import DataError, SqlError, StateError
 from viewlet.runtime.durable.batch_ids import BatchMark
 from viewlet.types import Table
 from viewlet.view import StoredTable, View
@@ -26,16 +26,23 @@ def connect(
     *,
     engine: str = "auto",
     fsync: bool = True,
-    spark: object | None = None,
+    spark: Any = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    partitions: int | None = None,
 ) -> Connection:
     """Opens a database: the one in the directory `path`, which is made if it is not there, or an empty one in memory.
 
     `engine` says what runs the views declared from now on: `"interpreter"`, `"compiled"` (generated code, with Numba),
     or `"auto"`, which compiles a view over tables once it has seen many rows. Without `fsync` a batch is committed when
     the operating system has it: it survives the end of the process, but perhaps not a power failure.
+
+    With `spark`, a SparkSession or a master such as `"local[*]"`, views are spread over `partitions` of a Spark cluster
+    (twice the cores, if it is not said when the database is made), and the database is in the directory `checkpoint`.
     """
     if spark is not None:
-        raise UnsupportedError("connect(spark=...)", "views run in this process so far; call connect() without spark")
+        from viewlet.connection.spark_facade import connect_on_spark
+
+        return connect_on_spark(spark, checkpoint if checkpoint is not None else path, partitions, fsync)
     check_engine(engine)
     if path is None:
         return Connection(Session(Database(engine=engine)))
@@ -100,7 +107,7 @@ class Connection:
         """
         if not isinstance(batch, Mapping):
             raise DataError(f"apply() takes {{table: changes}}, not {type(batch).__name__}")
-        mark = _mark(batch_id, source)
+        mark = batch_mark(batch_id, source)
         with self._session.open() as database:
             if mark is not None and mark in database.batches:
                 return database.epoch
@@ -188,7 +195,8 @@ class Connection:
         return self._statements.run(sql)
 
 
-def _mark(batch_id: int | None, source: str) -> BatchMark | None:
+def batch_mark(batch_id: int | None, source: str) -> BatchMark | None:
+    """What a batch is known by, if its source says so."""
     if batch_id is None:
         return None
     if not isinstance(batch_id, int) or isinstance(batch_id, bool) or not isinstance(source, str):

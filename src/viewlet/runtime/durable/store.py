@@ -84,13 +84,18 @@ class StateStore:
 
     def records(self) -> Iterator[Record]:
         """What has been committed since the snapshot."""
+        for _, record in self.located_records():
+            yield record
+
+    def located_records(self) -> Iterator[tuple[str, Record]]:
+        """The same, each with the name of its log."""
         epoch: int | None = None
         for log in self.manifest.logs:
             where = self._files.path(log.name)
             try:
                 for record in read_log(self._files.read(log.name), where, log.length):
                     epoch = record.epoch
-                    yield record
+                    yield log.name, record
             except FileNotFoundError as error:
                 raise self._damage(f"{where} is missing", epoch) from error
             except OSError as error:

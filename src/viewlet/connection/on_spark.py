@@ -1,0 +1,351 @@
+"""A database whose views are partitioned over a Spark cluster: the same catalogue and SQL, another way to run batches.
+
+The driver keeps the catalogue, the log and what is small; rows of data frames never pass through it. Declarations are
+records of the same log as batches. The log belongs to the views of the moment, so a snapshot is written before they
+change.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+from viewlet import __version__
+from viewlet.changes import Changes, to_changes
+from viewlet.changes.columnar import ColumnarChanges
+from viewlet.connection.catalogue_json import Json, table_of_json, table_to_json
+from viewlet.connection.compiled import CompiledView
+from viewlet.connection.database import Announcement, BaseTable, Database
+from viewlet.connection.maintained import Declaration, MaintainedView, Running
+from viewlet.connection.restoring import bind_view, explaining
+from viewlet.errors import DataError, InternalError, SchemaError, StateError
+from viewlet.runtime.durable.batch_ids import BatchIds, BatchMark
+from viewlet.runtime.durable.log import Record
+from viewlet.spark.run.checkpoint import DRIVER
+from viewlet.spark.run.engine import Engine, FrameChange, Unit
+from viewlet.triggers.program import Program
+from viewlet.triggers.statistics import Statistics
+from viewlet.types import Row, Table, TableKind
+from viewlet.view import Snapshot
+
+TABLE, VIEW, DROP, SETUP = 2, 3, 4, 100
+ON_SPARK = "higher-order"
+"""The strategy that `auto` stands for: view trees share more views, but their batches need more stages."""
+READS_TABLES = ("first-order", "recompute")
+
+SparkChanges = Changes | ColumnarChanges | FrameChange
+
+
+@dataclass(frozen=True, slots=True)
+class OnSpark(Running):
+    """A program on the cluster."""
+
+    @property
+    def engine_name(self) -> str:
+        return "spark"
+
+
+class DistributedView:
+    """One view of the engine, as `MaintainedView` wants it: asked for its rows, and for their changes if it can."""
+
+    def __init__(self, engine: Engine, unit: Unit) -> None:
+        self._engine = engine
+        self._unit = unit
+        self.told: Changes = {}
+
+    def result(self) -> Mapping[Row, int]:
+        return self._engine.result(self._unit.name)
+
+    def watch(self) -> bool:
+        return self._engine.watch(self._unit.name)
+
+    def changes(self) -> Mapping[Row, int]:
+        return {row: weight for row, weight in self.told.items() if weight}
+
+    def apply(self, table: str, changes: Changes) -> None:
+        """The engine runs all views of a batch together."""
+
+    def commit(self) -> None:
+        self.told = {}
+
+    def rollback(self) -> None:
+        self.told = {}
+
+    def sizes(self) -> Mapping[str, int]:
+        return {}
+
+    def bytes(self) -> int:
+        return 0
+
+    def packed_bytes(self) -> int:
+        return 0
+
+
+@dataclass(slots=True)
+class SparkDatabase(Database):
+    cluster: Engine = field(kw_only=True)
+    _views_on_spark: dict[str, DistributedView] = field(default_factory=dict, init=False)
+    _replaying: bool = field(default=False, init=False)
+
+    # -- declarations -----------------------------------------------------------------------------------------------
+
+    def create_table(self, table: Table) -> None:
+        self._check_free(table.name)
+        self._declare(TABLE, table_to_json(table))
+        self.tables[table.name] = BaseTable(table, self._no_rows())
+        self.version += 1
+
+    def create_view(self, declared: Declaration, engine: str | None = None) -> None:
+        name = declared.name
+        if declared.replaces and name in self.views:
+            self._check_unused(name, "replace view")
+        else:
+            self._check_free(name)
+        if name in declared.sources:
+            raise SchemaError(f"view {name!r} cannot read itself")
+        for source in sorted(declared.sources):
+            if source in self.views:
+                raise SchemaError(f"view {name!r} reads view {source!r}: on Spark views read tables so far")
+            self._check_not_started(source, name)
+        replaced = name in self.views
+        self._settle_log()
+        if replaced:
+            self._forget_view(name)
+        unit = self._unit(declared)
+        known = {"name": name, "statement": declared.statement, "version": __version__, "digest": unit.digest}
+        self._declare(VIEW, known)
+        self._take_up(declared, unit)
+
+    def _unit(self, declared: Declaration) -> Unit:
+        sources = self._source_schemas(declared)
+        return self.cluster.unit(self.compile(declared), sources)
+
+    def _take_up(self, declared: Declaration, unit: Unit) -> None:
+        self.cluster.add(unit)
+        on_spark = self._views_on_spark[declared.name] = DistributedView(self.cluster, unit)
+        running = OnSpark(unit.program, cast(CompiledView, on_spark), f"{self.cluster.partitions} partitions")
+        self._put(MaintainedView(declared, running, self._log))
+        self.version += 1
+
+    def _compile_with(self, declared: Declaration, sources: Mapping[str, Table]) -> Program:
+        from viewlet.triggers.statistics import UNKNOWN
+
+        return self._compile(declared, sources, UNKNOWN)
+
+    def compile(self, declared: Declaration) -> Program:
+        """The trigger program of a view: no base table is kept for it, unless the strategy says so."""
+        strategy = ON_SPARK if declared.strategy == "auto" else declared.strategy
+        kind = TableKind.TABLE if strategy in READS_TABLES else TableKind.STREAM
+        sources = {name: replace(table, kind=kind) for name, table in self._source_schemas(declared).items()}
+        return self._compile_with(replace(declared, strategy=strategy), sources)
+
+    def drop_table(self, name: str) -> None:
+        self._check_unused(name, "drop table")
+        self._declare(DROP, {"name": name})
+        del self.tables[name]
+        self.version += 1
+
+    def drop_view(self, name: str) -> None:
+        self._check_unused(name, "drop view")
+        self._settle_log()
+        self._declare(DROP, {"name": name})
+        self._forget_view(name)
+        self.version += 1
+
+    def _forget_view(self, name: str) -> None:
+        self.cluster.remove(name)
+        del self.views[name], self._views_on_spark[name]
+
+    def _settle_log(self) -> None:
+        """What is in the log belongs to the views there are: before they change, it becomes part of a snapshot."""
+        if self.cluster.checkpoint.history.steps and not self._replaying:
+            self.checkpoint()
+
+    def _declare(self, kind: int, known: Json) -> None:
+        if not self._replaying:
+            self.cluster.checkpoint.commit(Record(kind, self.epoch, json.dumps(known).encode()))
+
+    @staticmethod
+    def _no_rows() -> Any:
+        from viewlet.triggers.store import MapStore
+
+        return MapStore()
+
+    # -- batches ----------------------------------------------------------------------------------------------------
+
+    def columns_wanted(self, name: str) -> frozenset[int] | None:
+        return None
+
+    def apply(self, batch: Mapping[str, SparkChanges], mark: BatchMark | None = None) -> list[Announcement]:
+        """Applies a batch as a whole or not at all; a data frame counts as a change even if it turns out empty."""
+        if mark is not None and mark in self.batches:
+            return []
+        batches = self.batches if mark is None else self.batches.adding(mark)
+        changed = {name: batch[name] for name in self.tables if name in batch and _is_change(batch[name])}
+        if not changed and mark is None:
+            return []
+        local, frames = self._sorted_out(changed)
+        epoch = self.epoch + 1 if changed else self.epoch
+        self._log.begin()
+        try:
+            run, stats = self.cluster.apply(epoch, local, frames)
+            for name, changes in (run.changes if run is not None else {}).items():
+                self._views_on_spark[name].told = changes
+            visible = self._visible(changed)
+            announcements = self._announcements(visible, epoch)
+            self.cluster.commit(run, stats, local, batches.ranges)
+        except BaseException:
+            self.cluster.abandon()
+            self._log.rollback()
+            for view in self.views.values():
+                view.rollback()
+            raise
+        self._log.commit()
+        for view in self.views.values():
+            view.commit()
+        self.epoch, self.batches = epoch, batches
+        for name in changed:
+            self.tables[name].started = True
+        self.version += 1
+        if self.cluster.checkpoint.snapshot_is_due:
+            self.checkpoint()
+        return announcements
+
+    def _sorted_out(self, changed: Mapping[str, SparkChanges]) -> tuple[dict[str, Changes], list[FrameChange]]:
+        """What is at the driver, and what is not; frames that cannot be worked on where they are come to the driver."""
+        local: dict[str, Changes] = {}
+        frames: list[FrameChange] = []
+        for name, changes in changed.items():
+            if isinstance(changes, FrameChange):
+                frames.append(changes)
+            elif isinstance(changes, ColumnarChanges):
+                raise InternalError(f"columns of {name} were handed to the cluster")
+            else:
+                local[name] = changes
+        if frames and not self.cluster.can_map([each.table.name for each in frames], local):
+            for each in frames:
+                local[each.table.name] = to_changes(each.table, each.frame.toArrow(), each.sign, each.encoded)
+            frames = []
+        return local, frames
+
+    def _visible(self, changed: Mapping[str, SparkChanges]) -> dict[str, Changes]:
+        for name in changed:
+            for view in self.dependents(name):
+                view.apply(name, {})
+        return {view.name: view.finish() for view in self.views.values()}
+
+    # -- the directory ----------------------------------------------------------------------------------------------
+
+    def checkpoint(self) -> None:
+        """Writes a snapshot."""
+        if self.cluster.checkpoint.has_log:
+            self.cluster.snapshot(self._facts())
+
+    def _facts(self) -> Json:
+        return {
+            "version": __version__,
+            "epoch": self.epoch,
+            "partitions": self.cluster.partitions,
+            "tables": [{**table_to_json(t.schema), "started": t.started} for t in self.tables.values()],
+            "views": [
+                {
+                    "name": view.name,
+                    "statement": view.declared.statement,
+                    "version": __version__,
+                    "digest": self.cluster.units[view.name].digest,
+                }
+                for view in self.views.values()
+            ],
+        }
+
+    def restore(self) -> None:
+        """Brings the database, which is empty, to the last committed state."""
+        self._replaying = True
+        store = self.cluster.checkpoint
+        found = store.facts()
+        if found is not None:
+            facts, driver = found
+            for known in facts["tables"]:
+                self._replay_table(known)
+                self.tables[known["name"]].started = known["started"]
+            for known in facts["views"]:
+                self._replay_view(known)
+            self.cluster.restore(driver)
+        for record in store.records():
+            self._replay(record)
+        self.epoch = store.epoch
+        self.batches = BatchIds(store.batches)
+        self._replaying = False
+
+    def _replay(self, record: Record) -> None:
+        if record.kind == DRIVER:
+            self.cluster.replay(record)
+            return
+        if record.kind == SETUP:
+            return
+        known = json.loads(bytes(record.payload))
+        if record.kind == TABLE:
+            self._replay_table(known)
+        elif record.kind == VIEW:
+            self._replay_view(known)
+        elif record.kind == DROP and known["name"] in self.views:
+            self._forget_view(known["name"])
+        elif record.kind == DROP:
+            del self.tables[known["name"]]
+
+    def _replay_table(self, known: Json) -> None:
+        self.create_table(table_of_json(known))
+
+    def _replay_view(self, known: Json) -> None:
+        with explaining(known["name"], known["version"]):
+            if known["name"] in self.views:
+                self._forget_view(known["name"])
+            declared = bind_view(self, known["statement"])
+            unit = self._unit(declared)
+            if unit.digest != known["digest"]:
+                raise StateError(f"this version of Viewlet ({__version__}) would keep it in another way")
+            self._take_up(declared, unit)
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    def stats(self, name: str) -> dict[str, object]:
+        if name not in self.views:
+            return {"kind": self.find_table(name).schema.kind.value, "rows": None}
+        view = self.views[name]
+        unit = self.cluster.units[name]
+        return {
+            "sources": sorted(view.sources),
+            "strategy": view.program.strategy,
+            "engine": view.running.engine_name,
+            "reading": unit.reading.value,
+            "homes": {each: str(home) for each, home in unit.distributed.homes.items()},
+            "subscribers": len(view.subscribers),
+        }
+
+    def snapshot(self, name: str) -> Snapshot:
+        if name in self.views:
+            view = self.views[name]
+            return Snapshot(view.columns, view.rows())
+        raise SchemaError(f"the rows of {name!r} are not kept on Spark: declare a view over it")
+
+    def _statistics(self, sources: Mapping[str, Table]) -> Statistics:
+        from viewlet.triggers.statistics import UNKNOWN
+
+        return UNKNOWN
+
+
+def _is_change(changes: SparkChanges) -> bool:
+    return isinstance(changes, FrameChange) or bool(changes)
+
+
+def is_spark_frame(data: object) -> bool:
+    """A data frame of PySpark, classic or not."""
+    return type(data).__module__.startswith("pyspark.") and hasattr(data, "mapInArrow")
+
+
+def frame_change(table: Table, frame: Any, sign: int, encoded: bool) -> FrameChange:
+    if getattr(frame, "isStreaming", False):
+        raise DataError(f"{table.name}: this is a stream; hand it to stream()")
+    return FrameChange(table, frame, sign, encoded)

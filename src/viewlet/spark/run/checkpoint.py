@@ -1,0 +1,138 @@
+"""The checkpoint directory as the driver sees it: a state store whose log holds the inputs of every stage.
+
+    step      what the stages of one batch were given, one record each, as the batch goes on
+    driver    what the driver itself was given, the last record of a batch; committed with it
+    others    declarations, which mean something to the connection
+
+A snapshot has a folder per partition, written by tasks, and the driver's own views beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from viewlet.runtime.durable.batch_ids import Ranges
+from viewlet.runtime.durable.log import Record
+from viewlet.runtime.durable.snapshot import SnapshotWriter
+from viewlet.runtime.durable.store import StateStore, open_directory
+from viewlet.spark.run.partition import History, LoggedStep
+from viewlet.spark.run.steps import StepHead, read_head
+
+STEP, DRIVER = 101, 102
+MANY_STEPS = 500
+"""Stages since the last snapshot after which another one is written, however little they were given."""
+
+
+class Checkpoint:
+    def __init__(self, directory: Path, sync: bool = True) -> None:
+        self._store: StateStore = open_directory(directory, sync)
+        self.directory = str(directory.resolve())
+        self.history = History()
+        self._committed = self.history
+        self.log_bytes = 0
+
+    @property
+    def epoch(self) -> int:
+        return self._store.manifest.epoch
+
+    @property
+    def batches(self) -> Mapping[str, Ranges]:
+        return self._store.manifest.batches
+
+    def close(self) -> None:
+        self._store.close()
+
+    # -- opening ----------------------------------------------------------------------------------------------------
+
+    def setup(self, kind: int) -> int | None:
+        """The number of partitions, if the directory has a state: a fact of the snapshot, or the first record."""
+        reader = self._store.snapshot()
+        if reader is not None:
+            return int(reader.facts["facts"]["partitions"])
+        found = (record for record in self._store.records() if record.kind == kind)
+        return next((int.from_bytes(record.payload, "little") for record in found), None)
+
+    def facts(self) -> tuple[Any, dict[str, Any]] | None:
+        """What went with the last snapshot, and the driver's views in it as Arrow tables."""
+        reader = self._store.snapshot()
+        if reader is None:
+            return None
+        known = reader.facts
+        folder = self._store.manifest.snapshot
+        self.history = self._committed = History(known["token"], folder, tuple(known["partitions"]))
+        self._store.snapshot_bytes += known["bytes"]
+        return known["facts"], {name: reader.table(name) for name in known["driver"]}
+
+    def records(self) -> Iterator[Record]:
+        """What was committed since; steps become part of the history by the way."""
+        for log, record in self._store.located_records():
+            if record.kind == STEP:
+                step = LoggedStep(read_head(record.payload), log, record.at)
+                self.history = self._committed = self.history.followed_by(step)
+            else:
+                yield record
+
+    # -- writing ----------------------------------------------------------------------------------------------------
+
+    def append(self, epoch: int, head: StepHead, payload: bytes) -> LoggedStep:
+        """Notes what a stage is given."""
+        log, (at,) = self._store.append([Record(STEP, epoch, payload)])
+        self.log_bytes += len(payload)
+        return LoggedStep(head, log, at)
+
+    def add(self, step: LoggedStep) -> None:
+        """A stage has been run."""
+        self.history = self.history.followed_by(step)
+
+    def abandon(self) -> None:
+        """The batch under way will not be committed."""
+        self._store.abandon()
+        self.history = self._committed
+
+    def commit(self, record: Record, batches: Mapping[str, Ranges] | None = None) -> None:
+        """Commits what was appended together with one last record."""
+        try:
+            self._store.commit([record], record.epoch, batches)
+        except BaseException:
+            self.abandon()
+            raise
+        self.log_bytes += memoryview(record.payload).nbytes
+        self._committed = self.history
+
+    @property
+    def snapshot_is_due(self) -> bool:
+        return self._store.checkpoint_is_due or len(self.history.steps) > MANY_STEPS
+
+    @property
+    def has_log(self) -> bool:
+        return bool(self._store.manifest.logs)
+
+    def snapshot(
+        self,
+        write: Callable[[SnapshotWriter], tuple[Any, list[str]]],
+        partitions: Callable[[str], list[tuple[int, int]]],
+    ) -> None:
+        """Replaces the log by a snapshot.
+
+        `write` puts the driver's views into it and returns the facts to go with them and the views' names;
+        `partitions` has every partition written to the folder of the snapshot and returns checksums and bytes.
+        """
+        token = self.history.token
+        written: list[tuple[int, int]] = []
+
+        def fill(writer: SnapshotWriter) -> dict[str, Any]:
+            facts, driver = write(writer)
+            written.extend(partitions(writer.folder))
+            checksums, sizes = zip(*written, strict=True)
+            known = {"token": token, "partitions": checksums, "bytes": sum(sizes)}
+            return {"facts": facts, "driver": driver, **known}
+
+        self._store.checkpoint(fill)
+        self._store.snapshot_bytes += sum(size for _, size in written)
+        checksums = tuple(checksum for checksum, _ in written)
+        self.history = self._committed = History(token, self._store.manifest.snapshot, checksums)
+
+    def stats(self) -> dict[str, object]:
+        return self._store.stats() | {"stages_since_snapshot": len(self.history.steps)}

@@ -1,0 +1,137 @@
+"""Who runs tasks: a Spark cluster, or this process (for tests, and to see what a task does in a debugger)."""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from viewlet.errors import ViewletError
+from viewlet.spark.run.partition import Shared
+from viewlet.spark.run.tasks import MapChanges, Piece
+
+A = TypeVar("A")
+R = TypeVar("R")
+T = TypeVar("T")
+
+ATTEMPTS = 3
+"""How often a stage is tried when the cluster fails; Spark has its own attempts within each."""
+ERROR = "error"
+PIECES = "target string, part int, contents binary"
+
+logger = logging.getLogger("viewlet")
+
+
+class Cluster(Protocol):
+    def share(self, value: T) -> Shared[T]:
+        """The value, to be sent to each process once."""
+
+    def run(self, task: Callable[[int, A], R], payloads: Sequence[A], what: str) -> list[R]:
+        """Runs a task once per payload, as one stage; the answers in order."""
+
+    def map_frames(self, mappers: Mapping[str, tuple[MapChanges, Any]], what: str) -> list[Piece]:
+        """Runs mappers where the rows of data frames are, all of them as one stage."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Here:
+    value: Any
+
+
+class InlineCluster:
+    """Tasks run one after another in this process; a frame is a list of Arrow tables, one per task."""
+
+    def __init__(self) -> None:
+        self.stages = 0
+
+    def share(self, value: T) -> Shared[T]:
+        return _Here(value)
+
+    def run(self, task: Callable[[int, A], R], payloads: Sequence[A], what: str) -> list[R]:
+        self.stages += 1
+        return [task(number, payload) for number, payload in enumerate(payloads)]
+
+    def map_frames(self, mappers: Mapping[str, tuple[MapChanges, Any]], what: str) -> list[Piece]:
+        self.stages += 1
+        return [piece for mapper, parts in mappers.values() for part in parts for piece in mapper(part.to_batches())]
+
+
+class SparkCluster:
+    """Tasks run as Spark jobs of one stage each."""
+
+    def __init__(self, spark: Any) -> None:
+        self._spark = spark
+        self._context = spark.sparkContext
+        if self._context.master.startswith("local") and "PYSPARK_PYTHON" not in os.environ:
+            self._context.pythonExec = sys.executable  # another Python on the path need not have what this one has
+
+    def share(self, value: T) -> Shared[T]:
+        shared: Shared[T] = self._context.broadcast(value)
+        return shared
+
+    def run(self, task: Callable[[int, A], R], payloads: Sequence[A], what: str) -> list[R]:
+        def job() -> list[R]:
+            numbered = self._context.parallelize(list(enumerate(payloads)), len(payloads))
+            found: list[R] = numbered.mapPartitions(_OnEach(task)).collect()
+            return found
+
+        return self._tried(job, what)
+
+    def map_frames(self, mappers: Mapping[str, tuple[MapChanges, Any]], what: str) -> list[Piece]:
+        def job() -> list[Piece]:
+            mapped = [frame.mapInArrow(_OnFrame(mapper), PIECES) for mapper, frame in mappers.values()]
+            together = mapped[0]
+            for each in mapped[1:]:
+                together = together.union(each)
+            rows = together.collect()
+            for row in rows:
+                if row.target == ERROR:
+                    raise pickle.loads(row.contents)
+            return [(row.target, row.part, bytes(row.contents)) for row in rows]
+
+        return self._tried(job, what)
+
+    def _tried(self, job: Callable[[], R], what: str) -> R:
+        """Executors and Python workers may die; stages can be run again."""
+        self._context.setLocalProperty("spark.job.description", f"viewlet: {what}")
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                return job()
+            except ViewletError:
+                raise
+            except Exception as error:
+                if attempt == ATTEMPTS:
+                    raise
+                logger.warning("%s failed and is tried again: %s", what, str(error).splitlines()[0][:200])
+        raise AssertionError("unreachable")
+
+
+@dataclass(frozen=True, slots=True)
+class _OnEach:
+    task: Callable[[int, Any], Any]
+
+    def __call__(self, numbered: Iterable[tuple[int, Any]]) -> Iterator[Any]:
+        for number, payload in numbered:
+            yield self.task(number, payload)
+
+
+@dataclass(frozen=True, slots=True)
+class _OnFrame:
+    mapper: MapChanges
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        try:
+            pieces = list(self.mapper(batches))
+        except ViewletError as error:
+            pieces = [(ERROR, 0, pickle.dumps(error))]
+        schema = pa.schema([("target", pa.string()), ("part", pa.int32()), ("contents", pa.binary())])
+        columns = [list(column) for column in zip(*pieces, strict=True)] or [[], [], []]
+        yield pa.RecordBatch.from_arrays(
+            [pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema
+        )

@@ -1,0 +1,162 @@
+"""A plan as code: what each worker runs block by block, and what leaves it at the end of a block.
+
+A temporary that is moved leaves the workers as soon as it is computed; the driver sends it on with the next block. The
+first block of a batch whose changes are spread over the cluster looks at nothing but the changes, as a rule: it runs
+where they are (`mappers`), and not in the partitions of the state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from viewlet.spark.plan.locations import RANDOM, REPLICATED, Arrival, Dist
+from viewlet.spark.plan.program import BatchPlan, Block, Compute, Mode, Move, Movement, Step, Temporary
+from viewlet.triggers.program import Statement, ViewDefinition
+
+
+class Place(Enum):
+    DRIVER = "driver"
+    EVERYWHERE = "everywhere"
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """A temporary on its way: to the driver, to all workers, or to those that the keys at some positions name."""
+
+    source: str
+    target: str
+    to: Place | tuple[int, ...]
+    copied: bool = False
+    """All workers have the same contents: one of them sends."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerBlock:
+    statements: tuple[Statement, ...]
+    departures: tuple[Departure, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DriverBlock:
+    """Statements, and temporaries that the driver sends or receives, in order."""
+
+    steps: tuple[Statement | Departure | Receipt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """Contents sent to the driver are put together."""
+
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlanCode:
+    """`key` names the plan among those of a program: the tables that change, and how their changes arrive."""
+
+    key: str
+    tables: tuple[str, ...]
+    temporaries: Mapping[str, ViewDefinition]
+    mappers: Mapping[str, WorkerBlock]
+    blocks: tuple[WorkerBlock | DriverBlock, ...]
+
+
+class NotMappable(Exception):  # noqa: N818 - a finding, not a failure
+    """The changes cannot stay where they are: later blocks look at them again, or need the state beside them."""
+
+
+def plan_key(arrivals: Mapping[str, Arrival]) -> str:
+    """
+    >>> plan_key({"orders": RANDOM})
+    'orders random'
+    """
+    return ", ".join(f"{table} {arrival}" for table, arrival in sorted(arrivals.items()))
+
+
+def plan_code(plan: BatchPlan) -> PlanCode:
+    spread = [table for table, arrival in plan.arrivals.items() if arrival == RANDOM]
+    mappers, blocks = _mapped(plan, spread) if spread else ({}, list(plan.blocks))
+    moves = [step for block in blocks for step in block.steps if isinstance(step, Move)]
+    return PlanCode(
+        plan_key(plan.arrivals),
+        tuple(plan.arrivals),
+        {name: each.view for name, each in plan.temporaries.items()},
+        {table: _worker_block(steps, moves, plan.temporaries) for table, steps in mappers.items()},
+        tuple(_block(block, moves, plan.temporaries) for block in blocks),
+    )
+
+
+def _block(block: Block, moves: Sequence[Move], temporaries: Mapping[str, Temporary]) -> WorkerBlock | DriverBlock:
+    if block.mode is Mode.DISTRIBUTED:
+        return _worker_block(block.steps, moves, temporaries)
+    steps: list[Statement | Departure | Receipt] = []
+    for step in block.steps:
+        if isinstance(step, Compute):
+            steps.append(step.statement)
+        elif step.movement is Movement.SCATTER:
+            steps.append(_departure(step, temporaries))
+        elif step.movement is Movement.GATHER:
+            steps.append(Receipt(step.target))
+    return DriverBlock(tuple(steps))
+
+
+def _worker_block(steps: Sequence[Step], moves: Sequence[Move], temporaries: Mapping[str, Temporary]) -> WorkerBlock:
+    statements = tuple(step.statement for step in steps if isinstance(step, Compute))
+    written = {statement.view for statement in statements}
+    leaving = [move for move in moves if move.source in written and move.movement is not Movement.SCATTER]
+    return WorkerBlock(statements, tuple(_departure(move, temporaries) for move in leaving))
+
+
+def _departure(move: Move, temporaries: Mapping[str, Temporary]) -> Departure:
+    copied = temporaries[move.source].at == REPLICATED
+    if move.to is None:
+        return Departure(move.source, move.target, Place.DRIVER, copied)
+    if not isinstance(move.to, Dist):
+        return Departure(move.source, move.target, Place.EVERYWHERE, copied)
+    keys = temporaries[move.target].view.keys
+    return Departure(move.source, move.target, tuple(keys.index(var) for var in move.to.by), copied)
+
+
+def _mapped(plan: BatchPlan, spread: Collection[str]) -> tuple[dict[str, list[Step]], list[Block]]:
+    """What is done with each spread change where it is, and the blocks without that."""
+    first, later = plan.blocks[0], list(plan.blocks[1:])
+    if first.mode is not Mode.DISTRIBUTED:
+        raise NotMappable("the driver begins")
+    mappers: dict[str, list[Step]] = {table: [] for table in spread}
+    home: dict[str, str] = {f"Δ{table}": table for table in spread}
+    rest: list[Step] = []
+    for step in first.steps:
+        tables = {home[name] for name in step.footprint.reads if name in home}
+        if not tables:
+            rest.append(step)
+            continue
+        if len(tables) > 1 or any(name not in home for name in step.footprint.reads):
+            raise NotMappable(f"{step.footprint.reads} are read together")
+        (table,) = tables
+        mappers[table].append(step)
+        home.update(dict.fromkeys(step.footprint.writes, table))
+    _check_left_behind(home, rest, later)
+    return mappers, _put_off(rest, later)
+
+
+def _check_left_behind(home: Collection[str], rest: Sequence[Step], later: Sequence[Block]) -> None:
+    """Nothing but moves may look at what stays with the changes; views are not written there."""
+    again = {
+        name for block in later if block.mode is Mode.DISTRIBUTED for s in block.steps for name in s.footprint.reads
+    }
+    if again.intersection(home):
+        raise NotMappable(f"{sorted(again.intersection(home))} are read again")
+
+
+def _put_off(rest: Sequence[Step], later: Sequence[Block]) -> list[Block]:
+    """Steps of the first block that do not look at the changes run with the next block of workers, if they can wait."""
+    if not rest:
+        return list(later)
+    at = next((i for i, block in enumerate(later) if block.mode is Mode.DISTRIBUTED), None)
+    written = {name for step in rest for name in step.footprint.writes}
+    between = {name for block in later[:at] for step in block.steps for name in step.footprint.reads}
+    if at is None or written & between:
+        raise NotMappable("the driver needs what the state says before the changes")
+    return [*later[:at], Block(Mode.DISTRIBUTED, (*rest, *later[at].steps)), *later[at + 1 :]]

@@ -1,0 +1,370 @@
+"""Views partitioned over a cluster: programs come and go, batches change them, results are read.
+
+Every view of the user has a program of its own (a unit), planned when it is declared: where its state lives never
+changes after that. The plans of all units that a batch concerns are merged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from viewlet.changes import Changes
+from viewlet.errors import StateError, ViewletError
+from viewlet.runtime.durable.batch_ids import Ranges
+from viewlet.runtime.durable.log import Record
+from viewlet.runtime.durable.snapshot import SnapshotWriter
+from viewlet.spark.plan.compile import DistributedProgram, compile_distributed
+from viewlet.spark.plan.locations import LOCAL, RANDOM, REPLICATED, Arrival, Local, Random
+from viewlet.spark.plan.program import BatchPlan
+from viewlet.spark.run.batch import Batch, BatchStats, replay_driver
+from viewlet.spark.run.checkpoint import DRIVER, Checkpoint
+from viewlet.spark.run.cluster import Cluster
+from viewlet.spark.run.code import NotMappable, PlanCode, plan_code, plan_key
+from viewlet.spark.run.kernel import ReferenceNode
+from viewlet.spark.run.merge import merge, with_names
+from viewlet.spark.run.partition import Context, Layout, Shared
+from viewlet.spark.run.reading import Reading, reading_of, views_of
+from viewlet.spark.run.steps import EVERYWHERE, StepHead, read_head, read_step, write_step
+from viewlet.spark.run.tasks import MapChanges, ReadResult, ReadViews, WriteSnapshot
+from viewlet.spark.run.wire import bytes_table, decode, encode, table_bytes
+from viewlet.triggers.program import Program, ViewDefinition
+from viewlet.types import Table
+
+REMEMBERED_BATCHES = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A program and how it is distributed."""
+
+    name: str
+    distributed: DistributedProgram
+    reading: Reading
+
+    @property
+    def program(self) -> Program:
+        return self.distributed.program
+
+    @property
+    def tables(self) -> frozenset[str]:
+        return frozenset(trigger.table for trigger in self.program.triggers)
+
+    @property
+    def digest(self) -> str:
+        """Units with the same digest have the same state in the same places."""
+        known = repr((self.program.views, sorted(self.distributed.homes.items())))
+        return hashlib.blake2b(known.encode(), digest_size=16).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class FrameChange:
+    """The change of a table as a data frame: its rows times `sign`, or times what they say when `encoded`."""
+
+    table: Table
+    frame: Any
+    sign: int = 1
+    encoded: bool = False
+
+
+class Engine:
+    def __init__(self, cluster: Cluster, checkpoint: Checkpoint, partitions: int) -> None:
+        self.cluster = cluster
+        self.checkpoint = checkpoint
+        self.partitions = partitions
+        self.units: dict[str, Unit] = {}
+        self.batches: deque[BatchStats] = deque(maxlen=REMEMBERED_BATCHES)
+        self._node = ReferenceNode({})
+        self._watched: dict[str, Unit] = {}
+        self._codes: dict[str, PlanCode] = {}
+        self._shared: dict[str, Shared[PlanCode]] = {}
+        self._programs: dict[str, Shared[Program]] = {}
+        self._layout: Shared[Layout] | None = None
+
+    # -- views ------------------------------------------------------------------------------------------------------
+
+    def unit(
+        self,
+        program: Program,
+        tables: Mapping[str, Table],
+        rows: Mapping[str, float] | None = None,
+        partition_by: Mapping[str, Sequence[str]] | None = None,
+    ) -> Unit:
+        """Plans a program that is not here yet."""
+        taken = {view.name for unit in self.units.values() for view in unit.program.views}
+        clashes = [view.name for view in program.views if view.name in taken]
+        program = with_names(program, {name: f"{program.name}/{name}" for name in clashes})
+        distributed = compile_distributed(program, tables, rows, partition_by)
+        return Unit(program.name, distributed, reading_of(distributed))
+
+    def add(self, unit: Unit) -> None:
+        """Takes up a program; its views are empty."""
+        self.units[unit.name] = unit
+        self._rebuild()
+
+    def remove(self, name: str) -> None:
+        del self.units[name]
+        self._watched.pop(name, None)
+        self._rebuild()
+
+    def _rebuild(self) -> None:
+        """The driver's state under the programs there are now; that of the workers follows by itself."""
+        node = ReferenceNode(self._local_views())
+        for name in self._local_views():
+            if name in self._node_names:
+                node.restore(name, self._node.contents(name))
+        self._node, self._node_names = node, frozenset(self._local_views())
+        for unit in self._watched.values():
+            if unit.reading is Reading.DRIVER:
+                node.watch(unit.program)
+        self._codes.clear()
+        self._shared.clear()
+        self._layout = None
+
+    _node_names: frozenset[str] = frozenset()
+
+    def _homes(self, local: bool) -> dict[str, ViewDefinition]:
+        return {
+            view.name: view
+            for unit in self.units.values()
+            for view in unit.program.views
+            if (unit.distributed.homes[view.name] == LOCAL) is local
+        }
+
+    def _local_views(self) -> dict[str, ViewDefinition]:
+        return self._homes(local=True)
+
+    @property
+    def layout(self) -> Shared[Layout]:
+        if self._layout is None:
+            views = self._homes(local=False)
+            digest = hashlib.blake2b(repr(sorted(views.items())).encode(), digest_size=16).hexdigest()
+            watched = tuple(u.program for u in self._watched.values() if u.reading is Reading.PARTITIONS)
+            self._layout = self.cluster.share(Layout(digest, views, watched))
+        return self._layout
+
+    def context(self) -> Context:
+        """What tasks need to know now."""
+        keys = {step.head.plan for step in self.checkpoint.history.steps} | self._shared.keys()
+        plans = {key: self._share(key) for key in keys}
+        return Context(self.checkpoint.directory, self.partitions, self.layout, plans, self.checkpoint.history)
+
+    # -- plans ------------------------------------------------------------------------------------------------------
+
+    def plan(self, arrivals: Mapping[str, Arrival], only: Iterable[str] | None = None) -> BatchPlan | None:
+        """What a batch of changes does; None if no view reads these tables."""
+        plans = []
+        for unit in self.units.values():
+            mine = {table: arrival for table, arrival in arrivals.items() if table in unit.tables}
+            if mine and (only is None or unit.name in only):
+                plans.append(unit.distributed.plan(mine))
+        return merge(plans) if plans else None
+
+    def code(self, arrivals: Mapping[str, Arrival]) -> PlanCode | None:
+        """The plan as code."""
+        key = plan_key(arrivals)
+        if key not in self._codes:
+            plan = self.plan(arrivals)
+            if plan is None:
+                return None
+            self._codes[key] = plan_code(plan)
+        return self._codes[key]
+
+    def _share(self, key: str) -> Shared[PlanCode]:
+        if key not in self._shared:
+            code = self.code(_arrivals(key))
+            if code is None:
+                raise StateError(f"the log has a batch of {key}, which no view reads")
+            self._shared[key] = self.cluster.share(code)
+        return self._shared[key]
+
+    # -- batches ----------------------------------------------------------------------------------------------------
+
+    def apply(
+        self, epoch: int, local: Mapping[str, Changes], frames: Sequence[FrameChange] = ()
+    ) -> tuple[Batch | None, BatchStats]:
+        """Runs a batch up to, but without, its commit."""
+        stats = BatchStats(epoch, tuple(sorted({*local, *(each.table.name for each in frames)})))
+        spread = {each.table.name: each for each in frames}
+        arrivals = self._concerning({**dict.fromkeys(local, LOCAL), **dict.fromkeys(spread, RANDOM)})
+        started = time.perf_counter()
+        code = self.code(arrivals)
+        if code is None:
+            return None, stats
+        self._share(code.key)
+        stats.spent("plan", started)
+        report = tuple(name for name, unit in self._watched.items() if unit.reading is Reading.PARTITIONS)
+        batch = Batch(self.cluster, self.checkpoint, self._node, code, self.context, stats, report)
+        batch.run(
+            {table: changes for table, changes in local.items() if table in arrivals},
+            {name: (self._mapper(each, code), each.frame) for name, each in spread.items() if name in arrivals},
+        )
+        for name, unit in self._watched.items():
+            if unit.reading is Reading.DRIVER:
+                batch.changes[name] = self._node.result_change(name)
+        return batch, stats
+
+    def can_map(self, tables: Iterable[str], local: Iterable[str]) -> bool:
+        """Changes of these tables may stay where they are."""
+        arrivals: dict[str, Arrival] = {**dict.fromkeys(local, LOCAL), **dict.fromkeys(tables, RANDOM)}
+        try:
+            self.code(self._concerning(arrivals))
+        except NotMappable:
+            return False
+        return True
+
+    def _concerning(self, arrivals: Mapping[str, Arrival]) -> dict[str, Arrival]:
+        """Those of the tables that some view reads."""
+        read = {table for unit in self.units.values() for table in unit.tables}
+        return {table: arrival for table, arrival in arrivals.items() if table in read}
+
+    def _mapper(self, change: FrameChange, code: PlanCode) -> MapChanges:
+        return MapChanges(self._share(code.key), change.table, change.sign, change.encoded, self.partitions)
+
+    def commit(
+        self, batch: Batch | None, stats: BatchStats, local: Mapping[str, Changes], batches: Mapping[str, Ranges]
+    ) -> None:
+        """Makes a batch part of the state."""
+        started = time.perf_counter()
+        before = self.checkpoint.log_bytes
+        payload = write_step(StepHead("", "", -1, True), {}) if batch is None else self._driver_record(batch, local)
+        self.checkpoint.commit(Record(DRIVER, stats.epoch, payload), batches)
+        stats.log_bytes += self.checkpoint.log_bytes - before
+        stats.spent("commit", started)
+        self.batches.append(stats)
+
+    def abandon(self) -> None:
+        """Takes back a batch that was run and will not be committed."""
+        self._node.rollback()
+        self.checkpoint.abandon()
+
+    def _driver_record(self, batch: Batch, local: Mapping[str, Changes]) -> bytes:
+        pieces: dict[tuple[str, int], list[Any]] = {}
+        if self._node_names:
+            pieces = {(target, EVERYWHERE): blobs for target, blobs in batch.received.items()}
+            for table, changes in local.items():
+                if table in batch.code.tables:
+                    pieces[f"Δ{table}", EVERYWHERE] = [_change_bytes(changes)]
+        return write_step(StepHead(batch.token, batch.code.key, -1, True), pieces)
+
+    def replay(self, record: Record) -> None:
+        """Runs the driver's part of a committed batch again."""
+        head = read_head(record.payload)
+        if not head.plan or not self._node_names:
+            return
+        arrivals = _arrivals(head.plan)
+        code = self.code(arrivals)
+        if code is None:
+            raise StateError(f"the log has a batch of {head.plan}, which no view reads")
+        received = read_step(record.payload, EVERYWHERE, "the log")
+        local: dict[str, Changes] = {
+            table: _change_of(received.get(f"Δ{table}", [])) for table, arrival in arrivals.items() if arrival == LOCAL
+        }
+        replay_driver(self._node, code, received, local)
+
+    # -- snapshots --------------------------------------------------------------------------------------------------
+
+    def snapshot(self, facts: object) -> None:
+        """Writes everything to the checkpoint directory, so that no log is needed."""
+
+        def write(writer: SnapshotWriter) -> tuple[Any, list[str]]:
+            names = [name for name in self._local_views() if self._node.contents(name)]
+            for name in names:
+                writer.table(name, bytes_table(self._node.contents(name)))
+            return facts, names
+
+        def partitions(folder: str) -> list[tuple[int, int]]:
+            task = WriteSnapshot(self.context(), folder)
+            return [_good(answer) for answer in self.cluster.run(task, [None] * self.partitions, "snapshot")]
+
+        self.checkpoint.snapshot(write, partitions)
+
+    def restore(self, driver: Mapping[str, Any]) -> None:
+        """The driver's views as a snapshot has them."""
+        for name, table in driver.items():
+            if name in self._node_names:
+                self._node.restore(name, table_bytes(table))
+
+    # -- results ----------------------------------------------------------------------------------------------------
+
+    def result(self, name: str) -> Changes:
+        """The rows of a query with their multiplicities."""
+        unit = self.units[name]
+        if unit.reading is Reading.DRIVER:
+            return self._node.result(unit.program)
+        if unit.reading is Reading.PARTITIONS:
+            if name not in self._programs:
+                self._programs[name] = self.cluster.share(unit.program)
+            task = ReadResult(self.context(), self._programs[name])
+            answers = self.cluster.run(task, [None] * self.partitions, f"read {name}")
+            return _sum(_good(answer) for answer in answers)
+        return self._gathered(unit).result(unit.program)
+
+    def _gathered(self, unit: Unit) -> ReferenceNode:
+        """The views that a query reads, in one place."""
+        wanted = {name: unit.program.view(name) for name in views_of(unit.program)}
+        node = ReferenceNode(wanted)
+        homes = unit.distributed.homes
+        remote = tuple(name for name in wanted if homes[name] != LOCAL)
+        answers = self.cluster.run(ReadViews(self.context(), remote), [None] * self.partitions, f"read {unit.name}")
+        found = [_good(answer) for answer in answers]
+        for i, name in enumerate(remote):
+            parts = found[:1] if homes[name] == REPLICATED else found
+            rows = [row for part in parts for row in decode(wanted[name], part[i])]
+            node.restore(name, encode(wanted[name], rows))
+        for name in wanted.keys() - set(remote):
+            node.restore(name, self._node.contents(name))
+        return node
+
+    def watch(self, name: str) -> bool:
+        """From now on batches tell what they do to the rows of a query, if they can."""
+        unit = self.units[name]
+        if unit.reading is Reading.GATHERED:
+            return False
+        if name not in self._watched:
+            self._watched[name] = unit
+            self._layout = None
+            if unit.reading is Reading.DRIVER:
+                self._node.watch(unit.program)
+        return True
+
+
+def _good(answer: Any) -> Any:
+    if isinstance(answer, ViewletError):
+        raise answer
+    return answer
+
+
+def _sum(parts: Iterable[Changes]) -> Changes:
+    total: Changes = {}
+    for part in parts:
+        for row, weight in part.items():
+            total[row] = total.get(row, 0) + weight
+    return {row: weight for row, weight in total.items() if weight}
+
+
+def _arrivals(key: str) -> dict[str, Arrival]:
+    """What `plan_key` was given."""
+    pairs = (part.rsplit(" ", 1) for part in key.split(", "))
+    return {table: Local() if arrival == str(LOCAL) else Random() for table, arrival in pairs}
+
+
+def _change_bytes(changes: Changes) -> bytes:
+    from viewlet.runtime.durable.rows import to_arrow
+
+    width = len(next(iter(changes))) if changes else 0
+    return table_bytes(to_arrow(((row, (weight,)) for row, weight in changes.items()), width, 1))
+
+
+def _change_of(blobs: Sequence[Any]) -> Changes:
+    from viewlet.runtime.durable.rows import from_arrow
+
+    found: Changes = {}
+    for blob in blobs:
+        table = bytes_table(blob)
+        found.update({row: weight for row, (weight,) in from_arrow(table, table.num_columns - 1)})
+    return found

@@ -1,0 +1,156 @@
+"""A kernel runs statements on the state of one place: a partition, or the driver.
+
+Everything that enters or leaves it is bytes (see `wire`), so that a kernel of generated code may hold its state as it
+likes. `ReferenceNode` is the definition: dictionaries and the evaluator.
+
+A batch begins with empty temporaries and ends with the next one, or by being taken back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+from viewlet.algebra.evaluate import Environment, Number, State, accumulate, evaluate, prepare
+from viewlet.algebra.nodes import Expr, Var
+from viewlet.algebra.scope import NONE
+from viewlet.changes import Changes
+from viewlet.rings import DOUBLE_RING, INTEGER_RING
+from viewlet.spark.plan.hashing import partition_of
+from viewlet.spark.run.wire import decode, encode
+from viewlet.triggers.program import Program, Statement, ViewDefinition
+from viewlet.triggers.result import ResultKeeper
+from viewlet.triggers.store import MapStore, Payload, UndoLog
+from viewlet.types import Row
+
+Blob = bytes | memoryview
+Definitions = Mapping[str, ViewDefinition]
+
+
+class Node(Protocol):
+    """The state of one place and what can be done with it."""
+
+    def begin(self, temporaries: Definitions) -> None:
+        """A batch begins; what the one before it did can no longer be taken back."""
+
+    def rollback(self) -> None:
+        """Takes back what has been done since `begin`."""
+
+    def change(self, table: str, changes: Changes) -> None:
+        """The change of a table that statements may read, until the next `begin`."""
+
+    def put(self, name: str, blobs: Sequence[Blob]) -> None:
+        """Fills a temporary with the sum of what was sent."""
+
+    def run(self, statements: Iterable[Statement]) -> None: ...
+
+    def contents(self, name: str) -> bytes:
+        """A view or a temporary."""
+
+    def split(self, name: str, positions: tuple[int, ...], partitions: int) -> dict[int, bytes]:
+        """A view or a temporary by the partitions that some of its keys name; empty parts are left out."""
+
+    def restore(self, name: str, blob: Blob) -> None:
+        """Puts contents in place of those of a view."""
+
+    def result(self, program: Program) -> Changes:
+        """The rows of a query over views that are here."""
+
+    def watch(self, program: Program) -> None:
+        """From now on `result_change` is asked for after every batch."""
+
+    def result_change(self, name: str) -> Changes:
+        """What the batch has done so far to the rows of a watched query."""
+
+    def size(self) -> int:
+        """How many rows there are in the views."""
+
+
+class ReferenceNode:
+    """Views as dictionaries, statements by the evaluator."""
+
+    def __init__(self, views: Definitions) -> None:
+        self._log = UndoLog()
+        self._definitions = dict(views)
+        self._views = {name: _store(view, view.presence, self._log) for name, view in views.items()}
+        self._stores: dict[str, MapStore] = dict(self._views)
+        self._deltas: dict[str, MapStore] = {}
+        self._watched: dict[str, ResultKeeper] = {}
+
+    def begin(self, temporaries: Definitions) -> None:
+        self._log.commit()
+        for keeper in self._watched.values():
+            keeper.refresh()
+        self._log.begin()
+        self._definitions = {name: self._definitions[name] for name in self._views} | dict(temporaries)
+        self._stores = self._views | {name: _store(view, None, UndoLog()) for name, view in temporaries.items()}
+        self._deltas = {}
+
+    def rollback(self) -> None:
+        self._log.rollback()
+
+    def change(self, table: str, changes: Changes) -> None:
+        delta = self._deltas[table] = MapStore()
+        for row, multiplicity in changes.items():
+            delta.add(row, (multiplicity,))
+
+    def put(self, name: str, blobs: Sequence[Blob]) -> None:
+        store = self._stores[name]
+        for blob in blobs:
+            for key, payload in decode(self._definitions[name], blob):
+                store.add(key, payload)
+
+    def run(self, statements: Iterable[Statement]) -> None:
+        state = State({}, self._deltas, self._stores)
+        for statement in statements:
+            sums = {update.field: _sums(update.expr, statement.args, state) for update in statement.updates}
+            computed = _payloads(self._definitions[statement.view], sums)
+            store = self._stores[statement.view]
+            if statement.replaces:
+                store.assign(computed)
+            else:
+                for key, payload in computed.items():
+                    store.add(key, payload)
+
+    def contents(self, name: str) -> bytes:
+        return encode(self._definitions[name], self._stores[name].items())
+
+    def split(self, name: str, positions: tuple[int, ...], partitions: int) -> dict[int, bytes]:
+        parts: dict[int, list[tuple[Row, Payload]]] = {}
+        for key, payload in self._stores[name].items():
+            parts.setdefault(partition_of((key[i] for i in positions), partitions), []).append((key, payload))
+        return {number: encode(self._definitions[name], rows) for number, rows in parts.items()}
+
+    def restore(self, name: str, blob: Blob) -> None:
+        self._views[name].assign(dict(decode(self._definitions[name], blob)))
+
+    def result(self, program: Program) -> Changes:
+        found = evaluate(program.result, program.query.output, State({}, {}, self._views))
+        return {row: int(number) for row, number in found.items()}  # type: ignore[arg-type]
+
+    def watch(self, program: Program) -> None:
+        if program.name not in self._watched:
+            keeper = self._watched[program.name] = ResultKeeper(program, self._views, self._log)
+            keeper.refresh_all()
+
+    def result_change(self, name: str) -> Changes:
+        return self._watched[name].refresh()
+
+    def size(self) -> int:
+        return sum(map(len, self._views.values()))
+
+
+def _store(view: ViewDefinition, presence: str | None, log: UndoLog) -> MapStore:
+    return MapStore([field.name for field in view.fields], presence, log)
+
+
+def _sums(expr: Expr, keys: tuple[Var, ...], state: State) -> dict[Row, Number]:
+    environment: Environment = {}
+    return accumulate(prepare(expr, NONE)(environment, state), environment, keys)
+
+
+def _payloads(view: ViewDefinition, sums: Mapping[str, Mapping[Row, Number]]) -> dict[Row, Payload]:
+    """One payload per key from one sum per field."""
+    zeros = {f.name: DOUBLE_RING.zero if f.is_float else INTEGER_RING.zero for f in view.fields}
+    keys = dict.fromkeys(key for numbers in sums.values() for key in numbers)
+    return {key: tuple(sums.get(name, {}).get(key, zero) for name, zero in zeros.items()) for key in keys}

@@ -1,0 +1,43 @@
+"""Contents of views and temporaries as bytes: an Arrow stream, keys first, then the fields of the payload.
+
+What a column holds decides its Arrow type (see `viewlet.runtime.durable.rows`): integers, doubles, booleans and
+strings as they are, sums beyond 64 bits and exact sums of doubles as text. Nothing is written for no rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from viewlet.runtime.durable.rows import from_arrow, to_arrow
+from viewlet.triggers.program import ViewDefinition
+from viewlet.triggers.store import Payload
+from viewlet.types import Row
+
+Contents = Iterable[tuple[Row, Payload]]
+
+
+def encode(view: ViewDefinition, contents: Contents) -> bytes:
+    """The bytes of some rows of a view; none for no rows."""
+    rows = list(contents)
+    return table_bytes(to_arrow(rows, len(view.keys), len(view.fields))) if rows else b""
+
+
+def decode(view: ViewDefinition, blob: bytes | memoryview) -> list[tuple[Row, Payload]]:
+    return from_arrow(bytes_table(blob), len(view.keys)) if len(blob) else []
+
+
+def table_bytes(table: Any) -> bytes:
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    found: bytes = sink.getvalue().to_pybytes()
+    return found
+
+
+def bytes_table(blob: bytes | memoryview) -> Any:
+    import pyarrow as pa
+
+    return pa.ipc.open_stream(pa.py_buffer(blob)).read_all()

@@ -1,0 +1,127 @@
+"""Queries on an engine over partitions, held against the interpreter after every batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from tests.conformance.engines import changes_in_order, schemas
+from tests.spark_plan.distributing import Reference
+from viewlet.changes import Changes, rows_to_arrow
+from viewlet.spark.plan.compile import compile_distributed
+from viewlet.spark.run.batch import BatchStats
+from viewlet.spark.run.checkpoint import Checkpoint
+from viewlet.spark.run.cluster import InlineCluster
+from viewlet.spark.run.engine import Engine, FrameChange, Unit
+from viewlet.spark.run.reading import reading_of
+from viewlet.sql import CreateView, bind_statement, split_statements
+from viewlet.types import Table, TableKind
+from viewlet.viewtree.plan import plan_query
+from workloads import finance, tpch
+from workloads.query import NamedQuery
+from workloads.streams import batches_of, mixed_batches
+
+Batches = list[dict[str, Changes]]
+
+
+@cache
+def warehouse() -> tuple[dict[str, Table], Batches]:
+    tables = schemas(tpch.TABLES)
+    first, rest = mixed_batches(tpch.small_database(4), tpch.KEY_POSITIONS, 20, 3, 4)
+    return tables, changes_in_order(tables, [first, *rest])
+
+
+@cache
+def order_book() -> tuple[dict[str, Table], Batches]:
+    tables = schemas(finance.TABLES)
+    events = finance.OrderBook().events(finance.generated_messages(5, 1_000))
+    return tables, changes_in_order(tables, list(batches_of(islice(events, 60), 15)))
+
+
+@cache
+def unit_of(query: NamedQuery) -> tuple[Unit, dict[str, Table]]:
+    """A query over one of the workloads, planned once for all tests, and the tables it is fed from."""
+    tables = (order_book() if query in finance.QUERIES else warehouse())[0]
+    view = bind_statement(next(split_statements(f"CREATE MATERIALIZED VIEW {query.name} AS {query.sql}")), tables)
+    assert isinstance(view, CreateView)
+    sources = {name: replace(tables[name], kind=TableKind.STREAM) for name in sorted(view.sources)}
+    distributed = compile_distributed(plan_query(query.name, view.query, sources, "higher-order"), sources)
+    return Unit(query.name, distributed, reading_of(distributed)), sources
+
+
+class Run:
+    """Some queries on one engine in a directory, which can be opened again and again."""
+
+    def __init__(
+        self,
+        directory: Path,
+        queries: Iterable[NamedQuery],
+        tables: Mapping[str, Table],
+        partitions: int,
+        cluster: Any = None,
+    ) -> None:
+        self.directory = directory
+        self.tables = tables
+        self.partitions = partitions
+        self.cluster = cluster if cluster is not None else InlineCluster()
+        self.units = [unit_of(query) for query in queries]
+        self.references = {unit.name: Reference(unit.program, sources) for unit, sources in self.units}
+        self.engine = self._open()
+
+    def _open(self) -> Engine:
+        engine = Engine(self.cluster, Checkpoint(self.directory, sync=False), self.partitions)
+        for unit, _ in self.units:
+            engine.add(unit)
+        found = engine.checkpoint.facts()
+        if found is not None:
+            engine.restore(found[1])
+        for record in engine.checkpoint.records():
+            engine.replay(record)
+        return engine
+
+    def reopen(self) -> None:
+        self.engine.checkpoint.close()
+        self.engine = self._open()
+
+    def apply(self, batch: Mapping[str, Changes], spread: bool = False) -> tuple[BatchStats, dict[str, Changes]]:
+        """Applies a batch from the driver, or as frames of two parts; tells its cost and the changes it announces."""
+        frames = [self.frame(name, changes) for name, changes in batch.items()] if spread else []
+        if frames and not self.engine.can_map(batch, ()):
+            frames = []
+        local = {} if frames else batch
+        run, stats = self.engine.apply(self.engine.checkpoint.epoch + 1, local, frames)
+        self.engine.commit(run, stats, local, {})
+        return stats, run.changes if run is not None else {}
+
+    def frame(self, name: str, changes: Changes) -> FrameChange:
+        columns = self.tables[name].columns
+        parts = [[], []]  # type: list[list[Any]]
+        for number, item in enumerate(changes.items()):
+            parts[number % 2].append(item)
+        tables = [rows_to_arrow(columns, part, with_multiplicity=True) for part in parts]
+        return FrameChange(self.tables[name], tables, 1, encoded=True)
+
+    def expect(self, batch: Mapping[str, Changes]) -> dict[str, Changes]:
+        """What the interpreter makes of the batch."""
+        return {
+            name: reference.apply({table: batch[table] for table in reference.stores if table in batch})  # type: ignore[misc]
+            for name, reference in self.references.items()
+        }
+
+    def results(self) -> dict[str, Changes]:
+        return {name: self.engine.result(name) for name in self.references}
+
+
+def disagreement(run: Run, batches: Sequence[Mapping[str, Changes]], spread: bool = False) -> str | None:
+    """The first batch after which some query differs."""
+    for number, batch in enumerate(batches):
+        run.apply(batch, spread)
+        expected = run.expect(batch)
+        for name, found in run.results().items():
+            if found != expected[name]:
+                return f"batch {number}, {name}: {found} instead of {expected[name]}"
+    return None

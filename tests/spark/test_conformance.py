@@ -1,0 +1,73 @@
+"""Every benchmark query on Spark equals the interpreter after every batch, and needs no more stages than Table 5.1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.spark.harness import Run, disagreement, order_book, warehouse
+from tests.spark_plan.test_stages import TABLE_5_1
+from viewlet.changes import Changes
+from viewlet.spark.run.cluster import SparkCluster
+from viewlet.spark.run.engine import FrameChange
+from workloads import finance, tpch
+from workloads.query import NamedQuery
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark")]
+
+
+class SparkRun(Run):
+    """The same with data frames of two partitions."""
+
+    def frame(self, name: str, changes: Changes) -> FrameChange:
+        import pyarrow as pa
+
+        parts = super().frame(name, changes)
+        frame = self.cluster._spark.createDataFrame(pa.concat_tables(parts.frame))
+        return FrameChange(parts.table, frame, parts.sign, parts.encoded)
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 7])
+def test_warehouse(spark: Any, partitions: int, tmp_path: Path) -> None:
+    tables, batches = warehouse()
+    run = SparkRun(tmp_path, tpch.QUERIES, tables, partitions, SparkCluster(spark))
+    assert disagreement(run, batches[:3]) is None
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 7])
+def test_order_book(spark: Any, partitions: int, tmp_path: Path) -> None:
+    tables, batches = order_book()
+    run = SparkRun(tmp_path, finance.QUERIES, tables, partitions, SparkCluster(spark))
+    assert disagreement(run, batches, spread=partitions == 2) is None
+
+
+def stages_run(spark: Any, group: str) -> Iterator[int]:
+    """The stages that Spark has run for a group of jobs."""
+    tracker = spark.sparkContext.statusTracker()
+    for job in tracker.getJobIdsForGroup(group):
+        yield from tracker.getJobInfo(job).stageIds
+
+
+def whole(tables: Mapping[str, Any], batch: Mapping[str, Changes]) -> dict[str, Changes]:
+    return {name: batch.get(name, {}) for name in tables}
+
+
+@pytest.mark.parametrize("query", tpch.QUERIES, ids=lambda query: query.name)
+def test_stages(spark: Any, query: NamedQuery, tmp_path: Path) -> None:
+    """A batch of data frames with changes of every table of the query."""
+    tables, batches = warehouse()
+    run = SparkRun(tmp_path, [query], tables, 2, SparkCluster(spark))
+    batch = {name: batches[0][name] for name in run.references[query.name].stores}
+    frames = [run.frame(name, changes) for name, changes in batch.items()]
+    assert run.engine.can_map(batch, ())
+    group = f"stages of {query.name}"
+    spark.sparkContext.setJobGroup(group, group)
+    done, stats = run.engine.apply(1, {}, frames)
+    spark.sparkContext.setJobGroup("", "")
+    run.engine.commit(done, stats, {}, {})
+    found = len(set(stages_run(spark, group)))
+    assert found == stats.stages <= TABLE_5_1[query.name]
+    assert run.results() == run.expect(batch)

@@ -1,0 +1,173 @@
+"""The engine without Spark: tasks run in this process, and everything else is as on a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.spark.harness import Run, disagreement, order_book, warehouse
+from viewlet.errors import DataError, StateError
+from viewlet.spark.run.cluster import InlineCluster
+from viewlet.spark.run.partition import forget
+from viewlet.spark.run.reading import Reading
+from workloads import finance, tpch
+from workloads.query import NamedQuery
+
+SOME = [query for query in tpch.QUERIES if query.name in ("q03", "q06", "q11", "q15")]
+MORE = [*SOME, *(query for query in tpch.QUERIES if query.name in ("q17", "q18", "q21"))]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_kept() -> Iterator[None]:
+    yield
+    forget()
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 7])
+@pytest.mark.parametrize("query", MORE, ids=lambda query: query.name)
+def test_warehouse(query: NamedQuery, partitions: int, tmp_path: Path) -> None:
+    tables, batches = warehouse()
+    run = Run(tmp_path, [query], tables, partitions)
+    assert disagreement(run, batches, spread=partitions == 2) is None
+
+
+@pytest.mark.parametrize("spread", [False, True])
+def test_order_book_all_queries_in_one_plan(spread: bool, tmp_path: Path) -> None:
+    tables, batches = order_book()
+    assert disagreement(Run(tmp_path, finance.QUERIES, tables, 3), batches, spread) is None
+
+
+def test_all_ways_of_reading_are_met(tmp_path: Path) -> None:
+    run = Run(tmp_path, SOME, warehouse()[0], 2)
+    assert {unit.reading for unit in run.engine.units.values()} == set(Reading)
+
+
+@pytest.mark.parametrize("with_snapshot", [False, True])
+def test_another_process_goes_on_where_the_last_one_was(with_snapshot: bool, tmp_path: Path) -> None:
+    """Nothing but the directory is left after every batch: neither the driver's state nor that of the workers."""
+    tables, batches = warehouse()
+    run = Run(tmp_path, SOME, tables, 3)
+    for number, batch in enumerate(batches):
+        run.apply(batch, spread=number % 2 == 1)
+        expected = run.expect(batch)
+        if with_snapshot and number == 1:
+            run.engine.snapshot({"partitions": 3})
+            assert not run.engine.checkpoint.history.steps
+        forget()
+        run.reopen()
+        assert run.results() == expected
+
+
+def test_announced_changes_add_up_to_the_result(tmp_path: Path) -> None:
+    tables, batches = warehouse()
+    run = Run(tmp_path, SOME, tables, 3)
+    told = {name: result for name, result in run.results().items() if run.engine.watch(name)}
+    assert told.keys() == {name for name, unit in run.engine.units.items() if unit.reading is not Reading.GATHERED}
+    for number, batch in enumerate(batches):
+        _, changes = run.apply(batch)
+        for name, rows in told.items():
+            for row, weight in changes.get(name, {}).items():
+                rows[row] = rows.get(row, 0) + weight
+        expected = run.expect(batch)
+        assert {name: {row: n for row, n in rows.items() if n} for name, rows in told.items()} == {
+            name: expected[name] for name in told
+        }
+        if number == 1:
+            forget()
+
+
+class Interruption(Exception):  # noqa: N818 - not an error of ours
+    pass
+
+
+class FailingCluster(InlineCluster):
+    """Fails at a given stage, before or after the tasks have run on some partitions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fail_at: int | None = None
+
+    def run(self, task, payloads, what):  # type: ignore[no-untyped-def]
+        if self.fail_at is not None and self.stages >= self.fail_at:
+            for number in range(len(payloads) // 2):
+                task(number, payloads[number])
+            raise Interruption
+        return super().run(task, payloads, what)
+
+
+@pytest.mark.parametrize("stage", [0, 1])
+@pytest.mark.parametrize("forgetful", [False, True])
+def test_a_batch_that_fails_leaves_no_trace(stage: int, forgetful: bool, tmp_path: Path) -> None:
+    """Some partitions have done their part of a stage when the batch fails; it is then applied again."""
+    tables, batches = warehouse()
+    cluster = FailingCluster()
+    run = Run(tmp_path, SOME, tables, 4, cluster)
+    for batch in batches:
+        before = run.results()
+        cluster.fail_at = cluster.stages + stage
+        with pytest.raises(Interruption):
+            run.apply(batch)
+        cluster.fail_at = None
+        run.engine.abandon()
+        if forgetful:
+            forget()
+        assert run.results() == before
+        run.apply(batch)
+        assert run.results() == run.expect(batch)
+    run.reopen()
+    forget()
+    assert run.results() == run.expect({})
+
+
+def test_a_stage_may_be_run_twice(tmp_path: Path) -> None:
+    """As after the loss of an executor whose answers never arrived."""
+    tables, batches = warehouse()
+
+    class Repeating(InlineCluster):
+        def run(self, task, payloads, what):  # type: ignore[no-untyped-def]
+            super().run(task, payloads, what)
+            return super().run(task, payloads, what)
+
+    assert disagreement(Run(tmp_path, SOME, tables, 3, Repeating()), batches) is None
+
+
+def _damage(directory: Path, change: str) -> None:
+    (log,) = directory.glob("log-*.bin")
+    if change == "missing":
+        log.unlink()
+    else:
+        data = bytearray(log.read_bytes())
+        data[len(data) // 2] ^= 0xFF
+        log.write_bytes(bytes(data))
+
+
+@pytest.mark.parametrize("change", ["missing", "changed"])
+def test_a_damaged_log_is_named_and_nothing_is_lost(change: str, tmp_path: Path) -> None:
+    tables, batches = warehouse()
+    run = Run(tmp_path, SOME[:1], tables, 2)
+    for batch in batches:
+        run.apply(batch)
+    forget()
+    _damage(tmp_path, change)
+    with pytest.raises(StateError, match="log-"):
+        run.results()
+    assert run.engine.checkpoint.epoch == len(batches)
+    with pytest.raises(StateError, match=r"log-.*restore the file"):
+        run.reopen()
+
+
+def test_two_drivers(tmp_path: Path) -> None:
+    run = Run(tmp_path, SOME[:1], warehouse()[0], 2)
+    with pytest.raises(StateError, match="open already"):
+        run._open()
+
+
+def test_errors_of_tasks_reach_the_user(tmp_path: Path) -> None:
+    tables, batches = warehouse()
+    run = Run(tmp_path, SOME[:1], tables, 2)
+    frame = run.frame("lineitem", batches[0]["lineitem"])
+    frame.frame[0] = frame.frame[0].drop_columns(["l_orderkey"])
+    with pytest.raises(DataError, match="l_orderkey is missing"):
+        run.engine.apply(1, {}, [frame])
