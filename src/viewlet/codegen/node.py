@@ -27,6 +27,10 @@ class Contents:
     def __len__(self) -> int:
         return len(self.numbers[0][0])
 
+    def negated(self) -> Contents:
+        """The rows with all numbers negative."""
+        return Contents(self.keys, tuple(_negative(number) for number in self.numbers))
+
     def where(self, chosen: Column) -> Contents:
         """Some of the rows."""
         numbers = tuple(tuple(column[chosen] for column in number) for number in self.numbers)
@@ -47,6 +51,8 @@ class CompiledNode:
         self._process = Process(module, known, make_store)
         self.dictionary = self._process.dictionary
         self.stores = self._process.stores
+        self._done: list[tuple[str, Contents, bool]] = []
+        """What this batch did to views: what was added, or what there was before it was replaced."""
 
     def key_types(self, store: str) -> tuple[SqlType, ...]:
         return tuple(var.type for var in self.module.keys[store])
@@ -101,6 +107,9 @@ class CompiledNode:
 
     def _carry_out(self, computation: Computation) -> None:
         into = self.stores[computation.into]
+        lasts = "/" not in computation.target
+        if computation.replaces and lasts:
+            self._done.append((computation.target, self.contents(computation.target), True))
         while True:
             into.clear()
             self._process.control[1] = 0
@@ -110,11 +119,30 @@ class CompiledNode:
             self._process.grow_scratch(computation.scratches)
             into.reserve(2 * into.pool.shape[0])
         if not computation.replaces:
+            if lasts:
+                self._done.append((computation.target, self.contents(computation.into), False))
             self.stores[computation.target].reserve(len(into))
             self._process.call(self.module.additions[computation.target])
 
+    def take_back(self) -> None:
+        """Undoes what was done to views since `end_batch`; sums of doubles may keep an error below their last digit."""
+        for store, contents, replaced in reversed(self._done):
+            if replaced:
+                self.replace(store, contents)
+            else:
+                self.add(store, contents.negated())
+        self._done.clear()
+
     def end_batch(self, plan: str, temporaries: Iterable[str], tables: Iterable[str]) -> None:
-        """Forgets what lives for one batch."""
+        """Forgets what lives for one batch; it can no longer be taken back."""
+        self._done.clear()
         for store in (*(temporary(plan, name) for name in temporaries), *map(change_of, tables)):
             if store in self.stores:
                 self.stores[store].clear()
+
+
+def _negative(number: tuple[Column, ...]) -> tuple[Column, ...]:
+    if len(number) == 1 or number[0].dtype == np.float64:
+        return tuple(-column for column in number)
+    high, low = number
+    return np.where(low == 0, -high, ~high), -low
