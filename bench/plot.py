@@ -36,7 +36,7 @@ def draw(file: Path) -> list[Path]:
 
 
 def throughput(results: Results) -> Any:
-    """Ours in its better mode, the original's on this machine, and DuckDB, one group of bars per query."""
+    """Ours in its better mode, the original's on this machine, and the rivals, one group of bars per query."""
     queries = results.queries
     own = [better(results, query) or measured(results, query) for query in queries]
     known = anchors(workload(results))
@@ -44,11 +44,15 @@ def throughput(results: Results) -> Any:
         known.get(query, {}).get("better", math.nan) * results.upserts(record) if record else math.nan
         for query, record in zip(queries, own, strict=True)
     ]
-    rival = [rate(results.find(query, engine="duckdb", batch=RIVAL_BATCH)) for query in queries]
-    series = {"Viewlet": [rate(record) for record in own], "original C++ (scaled)": original, "DuckDB per 1,000": rival}
+    series = {"Viewlet": [rate(record) for record in own], "original C++ (scaled)": original}
+    for engine, label in (("duckdb", "DuckDB per 1,000"), ("pathway", "Pathway per 1,000")):
+        if any(results.all(engine=engine)):
+            series[label] = [rate(results.find(query, engine=engine, batch=RIVAL_BATCH)) for query in queries]
+    width = 0.81 / len(series)
     figure, axes = pyplot.subplots(figsize=(max(5, 0.55 * len(queries) + 2), 4))
     for place, (label, numbers) in enumerate(series.items()):
-        axes.bar([i + 0.27 * (place - 1) for i in range(len(queries))], numbers, 0.27, label=label)
+        shift = width * (place - (len(series) - 1) / 2)
+        axes.bar([i + shift for i in range(len(queries))], numbers, width, label=label)
     axes.set_xticks(range(len(queries)), queries, rotation=60)
     axes.set(yscale="log", ylabel="tuples/s")
     axes.legend(fontsize=8)

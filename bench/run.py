@@ -23,13 +23,17 @@ from typing import Annotated, Any
 import typer
 
 from bench import records
-from bench.worker import Spec
+from bench.worker import WITHOUT_PATHWAY, Spec, has_pathway
 
 ROOT = Path(__file__).parents[1]
 GRACE = 90.0
 """Seconds a measurement may spend on reading, coding, compiling and checking, on top of its own time limit."""
 
 WORKLOADS = {"tpch": [f"q{n:02}" for n in range(1, 23)], "finance": ["axf", "bsp", "bsv", "mst", "psp", "vwap"]}
+
+
+RIVALS = {"duckdb": "recompute", "pathway": "dataflow"}
+"""Rivals, and what they do with a batch."""
 
 
 def names(text: str) -> list[str]:
@@ -45,7 +49,7 @@ def main(
     strategies: Annotated[
         str, typer.Option(help="any of auto, higher-order, view-tree, first-order, recompute")
     ] = "auto",
-    rivals: Annotated[str, typer.Option(help="duckdb, or nothing")] = "duckdb",
+    rivals: Annotated[str, typer.Option(help="any of duckdb, pathway (TPC-H, where installed)")] = "duckdb,pathway",
     rival_batch: Annotated[int, typer.Option(help="batch size for rivals and for lower strategies")] = 1000,
     threads: Annotated[int, typer.Option(help="threads of DuckDB; 0 leaves the choice to it")] = 0,
     stream: Annotated[str, typer.Option(help="insert, or churn: the oldest rows leave")] = "insert",
@@ -71,9 +75,18 @@ def main(
             file.unlink(missing_ok=True)
         chosen = [query for query in WORKLOADS[name] if not queries or query in names(queries)]
         sizes = [int(size) for size in names(batch_sizes)]
-        plan = planned(base, chosen, names(modes), sizes, names(strategies), names(rivals), rival_batch)
+        plan = planned(base, chosen, names(modes), sizes, names(strategies), fit(names(rivals), name), rival_batch)
         carry_out(list(plan), file, calibration)
         publish(file, plots)
+
+
+def fit(rivals: list[str], workload: str) -> list[str]:
+    """The rivals that can take part: Pathway where it is installed, in the workload that is written for it."""
+    if "pathway" not in rivals or (workload == "tpch" and has_pathway()):
+        return rivals
+    if workload == "tpch":
+        print(WITHOUT_PATHWAY, flush=True)
+    return [rival for rival in rivals if rival != "pathway"]
 
 
 def title(spec: Spec) -> str:
@@ -99,7 +112,7 @@ def planned(
                 for size in sizes if strategy == "auto" else [rival_batch]:
                     yield replace(spec, batch=size, check=check and size == sizes[-1])
         for rival in rivals:
-            yield replace(base, query=query, engine=rival, strategy="recompute", batch=rival_batch)
+            yield replace(base, query=query, engine=rival, strategy=RIVALS[rival], batch=rival_batch)
 
 
 def carry_out(plan: list[Spec], file: Path, calibration: bool) -> None:
@@ -178,7 +191,8 @@ def machine_facts() -> dict[str, Any]:
     return {
         "processor": _processor(), "cores": os.cpu_count(), "system": platform.system(),
         "python": platform.python_version(), "numba": version("numba"), "numpy": version("numpy"),
-        "duckdb": version("duckdb"), "date": time.strftime("%Y-%m-%d"),
+        "duckdb": version("duckdb"), "pathway": version("pathway") if has_pathway() else None,
+        "date": time.strftime("%Y-%m-%d"),
     }  # fmt: skip
 
 

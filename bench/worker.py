@@ -5,11 +5,14 @@ python -m bench.worker '{"workload": "tpch", "query": "q06", "scale": 0.01, "mod
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+WITHOUT_PATHWAY = "Pathway is not installed (pip install pathway)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,28 @@ def measure(spec: Spec) -> dict[str, Any]:
         from bench.duckdb_rival import measure_duckdb
 
         return {"status": "ok"} | measure_duckdb(source, spec.batch, spec.threads, spec.timeout)
+    if spec.engine == "pathway":
+        return _pathway_record(source, spec)
     return _engine_record(source, spec)
+
+
+def has_pathway() -> bool:
+    return importlib.util.find_spec("pathway") is not None
+
+
+def _pathway_record(source: Any, spec: Spec) -> dict[str, Any]:
+    """An answer is always checked: the dataflows are written by hand."""
+    if not has_pathway():
+        return {"status": "skipped", "note": WITHOUT_PATHWAY}
+    from bench.check import same_rows
+    from bench.pathway_rival import measure_pathway
+    from viewlet.sql import bind_query
+
+    record = measure_pathway(source, spec.batch, spec.timeout)
+    rows = record.pop("result", [])
+    if record.get("finished"):
+        record["correct"] = same_rows(source, bind_query(source.query.sql, source.tables).query, rows)
+    return record
 
 
 def _engine_record(source: Any, spec: Spec) -> dict[str, Any]:

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 def test_one_measurement_is_checked_and_written_down(tmp_path: Path) -> None:
     options = ["--scale", "0.001", "--queries", "q06", "--modes", "batch,check", "--repeats", "1", "--no-plots"]
-    options += ["--no-calibration"]
+    options += ["--no-calibration", "--rivals", "duckdb"]
     places = ["--data", str(tmp_path), "--out", str(tmp_path)]
     subprocess.run(
         [sys.executable, "-m", "bench.run", *options, *places],
