@@ -115,6 +115,13 @@ def test_fields_over_the_same_rows_read_their_tables_once() -> None:
     assert len(view.fields) > 3
 
 
+def test_relations_wait_for_what_they_can_be_joined_on() -> None:
+    """A nested sum that reads suppliers and orders starts from pairs that have a line item, not from all pairs."""
+    database, _ = warehouse()
+    for view in database.views(next(q for q in tpch.QUERIES if q.name == "q21")):
+        assert "CROSS JOIN" not in definition_sql(view, database.tables)
+
+
 def test_what_sql_cannot_say_is_named() -> None:
     database, _ = values()
     (view,) = database.views(grouped_by("CAST(x AS VARCHAR)"), ["higher-order"])

@@ -31,7 +31,7 @@ def oracle() -> Oracle:
     return made
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(scenarios(), st.sampled_from(STRATEGIES))
 def test_views_of_random_queries(scenario: Scenario, strategy: str) -> None:
     note(f"{scenario.script()}\n{strategy}")

@@ -324,23 +324,26 @@ def _flat(factors: Factors, negative: bool) -> Factors:
     return (*flat, MINUS) if negative else tuple(flat)
 
 
-def _arranged(factors: Factors, bound: Iterable[str]) -> list[Expr] | None:
-    """The factors in their own order, except that some wait: for what they need, and not to be joined to nothing.
+def _arranged(factors: Factors, bound: Mapping[str, Term]) -> list[Expr] | None:
+    """The factors in their own order, except that some wait: for what they need, and for what they can be joined on.
 
     None where no order binds what each of them needs.
     """
     waiting, placed, known = list(factors), list[Expr](), set(bound)
+    rows = {name for name, term in bound.items() if term.constant is None}
     while waiting:
         ready = [factor for factor in waiting if _names(inputs(factor)) <= known]
         if not ready:
             return None
-        chosen = next((factor for factor in ready if not _is_isolated(factor, known)), ready[0])
+        chosen = next((factor for factor in ready if not _is_isolated(factor, rows)), ready[0])
         waiting.remove(chosen)
         placed.append(chosen)
         known |= _names(outputs(chosen))
+        if not isinstance(chosen, Lift):
+            rows |= _names(outputs(chosen))
     return placed
 
 
-def _is_isolated(factor: Expr, known: Set[str]) -> bool:
-    """It shares no variable with what comes before it."""
-    return isinstance(factor, Rel | Sum | Add | Exists) and known.isdisjoint(_names(outputs(factor)))
+def _is_isolated(factor: Expr, rows: Set[str]) -> bool:
+    """It shares no variable with the rows before it, if there are any; constants join nothing."""
+    return bool(rows) and isinstance(factor, Rel | Sum | Add | Exists) and rows.isdisjoint(_names(outputs(factor)))
