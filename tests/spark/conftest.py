@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
+os.environ.setdefault("VIEWLET_JIT", "0")  # before anything imports the runtime: compiling takes longer than the tests
 
 
 @pytest.fixture(scope="session")

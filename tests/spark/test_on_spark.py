@@ -11,7 +11,7 @@ import pytest
 
 import viewlet
 from viewlet import DataError, StateError
-from viewlet.connection.spark_facade import SparkConnection
+from viewlet.connection.spark_facade import SparkConnection, changes_of
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -119,3 +119,79 @@ def test_what_batches_cost(db: SparkConnection, spark: Any) -> None:
     assert batch["moved_bytes"] > 0
     assert batch["log_bytes"] > 0
     assert set(batch["seconds"]) >= {"plan", "changes", "workers", "commit"}
+
+
+def test_streams_are_applied_once(db: SparkConnection, spark: Any, tmp_path: Path) -> None:
+    """Two streams in one query; what was applied is not applied again after a restart, and new files are."""
+    items(spark, (1, "5"), (2, "6")).write.parquet(str(tmp_path / "items"))
+    orders = spark.createDataFrame([(1, "ada", None), (2, "bob", None)], "id bigint, customer string, placed date")
+    orders.write.parquet(str(tmp_path / "orders"))
+
+    def play(db: Any) -> None:
+        sources = {
+            "items": spark.readStream.schema("id bigint, price decimal(9,2)").parquet(str(tmp_path / "items")),
+            "orders": spark.readStream.schema(orders.schema).parquet(str(tmp_path / "orders")),
+        }
+        query = db.stream(sources).start(availableNow=True)
+        query.awaitTermination()
+
+    play(db)
+    assert db.view("revenue").rows() == [("ada", Decimal("5.00"), 1), ("bob", Decimal("6.00"), 1)]
+    db.close()
+    items(spark, (2, "10")).write.mode("append").parquet(str(tmp_path / "items"))
+    with viewlet.connect(spark=spark, checkpoint=tmp_path / "state") as again:
+        play(again)
+        assert again.view("revenue").rows() == [("ada", Decimal("5.00"), 1), ("bob", Decimal("16.00"), 2)]
+
+
+def test_changes_by_epoch(db: SparkConnection, spark: Any, tmp_path: Path) -> None:
+    assert db.changes("revenue").count() == 0
+    db.apply({"orders": [(1, "ada", None)], "items": items(spark, (1, "5"))})
+    db.checkpoint()
+    db.close()
+    with viewlet.connect(spark=spark, checkpoint=tmp_path / "state") as again:
+        assert isinstance(again, SparkConnection)
+        again.insert("items", [(1, 2)])
+        found = sorted(tuple(row) for row in again.changes("revenue").collect())
+        assert found == [
+            ("ada", Decimal("5.00"), 1, -1, 2),
+            ("ada", Decimal("5.00"), 1, 1, 1),
+            ("ada", Decimal("7.00"), 2, 1, 2),
+        ]
+        assert changes_of(spark, tmp_path / "state", "revenue", since=1).count() == 2
+        again.forget_changes("revenue", 1)
+        assert again.changes("revenue").count() == 2
+
+
+def test_events_of_debezium(db: SparkConnection, spark: Any) -> None:
+    events = [
+        '{"op": "c", "before": null, "after": {"id": 1, "price": 5}}',
+        '{"payload": {"op": "u", "before": {"id": 1, "price": 5}, "after": {"id": 1, "price": 7.25}}}',
+        '{"op": "c", "before": null, "after": {"id": 2, "price": 1}}',
+        '{"op": "d", "before": {"id": 2, "price": 1}, "after": null}',
+    ]
+    db.apply({"items": db.debezium("items", spark.createDataFrame([(each,) for each in events], "value string"))})
+    assert db.view("largest").rows() == [(1, Decimal("7.25"))]
+
+
+def test_the_distributed_program_is_explained(db: SparkConnection) -> None:
+    text = db.explain("revenue", stage="spark")
+    assert text.startswith("batch of ")
+    assert "at every worker: stage 1" in text
+    assert db.view("revenue").draw().startswith("<svg")
+    assert "spark: 3 partitions" in db.explain("revenue", stage="engine")
+
+
+def test_hints_decide_where_views_live(spark: Any, tmp_path: Path) -> None:
+    with viewlet.connect(spark=spark, checkpoint=tmp_path / "hinted", partitions=2) as db:
+        assert isinstance(db, SparkConnection)
+        db.execute(TABLES)
+        db.expect_rows({"items": 1_000_000, "orders": 100_000})
+        db.partition_by("orders", "customer")
+        db.execute(REVENUE)
+        homes = db.view("revenue").stats()["homes"]
+        assert "[customer]" in homes.values()  # type: ignore[attr-defined]
+        db.apply({"orders": [(1, "ada", None)], "items": [(1, 5)]})
+    with viewlet.connect(spark=spark, checkpoint=tmp_path / "hinted") as again:
+        assert again.view("revenue").stats()["homes"] == homes
+        assert again.view("revenue").rows() == [("ada", Decimal("5.00"), 1)]

@@ -47,12 +47,12 @@ class Pipeline:
         pieces: list[tuple[str, int, bytes]] = []
         for table, block in self.code.mappers.items():
             mapper = self._make({})
-            self._begin(mapper)
+            mapper.begin(self.code)
             mapper.change(table, batch.get(table, {}))
             mapper.run(block.statements)
             pieces += leaving(mapper, block.departures, PARTITIONS, 0)
         for node in (self.driver, *self.workers):
-            self._begin(node)
+            node.begin(self.code)
         for table in self.code.tables:
             if table not in self.code.mappers:
                 self.driver.change(table, batch.get(table, {}))
@@ -68,9 +68,6 @@ class Pipeline:
                         worker.put(target, [blob])
                 worker.run(block.statements)
                 pieces += leaving(worker, block.departures, PARTITIONS, number)
-
-    def _begin(self, node: Node) -> None:
-        node.begin(self.code if isinstance(node, GeneratedNode) else self.code.temporaries)  # type: ignore[arg-type]
 
     def _at_driver(self, block: DriverBlock, pieces: list[tuple[str, int, bytes]]) -> None:
         for step in block.steps:

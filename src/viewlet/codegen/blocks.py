@@ -52,6 +52,8 @@ class Computation:
     target: str
     scratches: tuple[str, ...]
     replaces: bool
+    lasts: bool
+    """The target is a view, and not a temporary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +207,8 @@ class _BlockWriter:
         function = identifier(name)
         self._function(function, "", lines)
         scratches = tuple(scratch.name for scratch in self.scratches[known:] if scratch.name != into.name)
-        return Computation(function, into.name, target, scratches, statement.replaces)
+        lasts = target == statement.view
+        return Computation(function, into.name, target, scratches, statement.replaces, lasts)
 
     def _gathering(self, layout: Layout) -> Layout:
         """The scratch store in which what is added to a store is gathered."""

@@ -107,8 +107,7 @@ class CompiledNode:
 
     def _carry_out(self, computation: Computation) -> None:
         into = self.stores[computation.into]
-        lasts = "/" not in computation.target
-        if computation.replaces and lasts:
+        if computation.replaces and computation.lasts:
             self._done.append((computation.target, self.contents(computation.target), True))
         while True:
             into.clear()
@@ -119,7 +118,7 @@ class CompiledNode:
             self._process.grow_scratch(computation.scratches)
             into.reserve(2 * into.pool.shape[0])
         if not computation.replaces:
-            if lasts:
+            if computation.lasts:
                 self._done.append((computation.target, self.contents(computation.into), False))
             self.stores[computation.target].reserve(len(into))
             self._process.call(self.module.additions[computation.target])

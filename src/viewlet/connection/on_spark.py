@@ -8,7 +8,7 @@ change.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -17,20 +17,22 @@ from viewlet.changes import Changes, to_changes
 from viewlet.changes.columnar import ColumnarChanges
 from viewlet.connection.catalogue_json import Json, table_of_json, table_to_json
 from viewlet.connection.compiled import CompiledView
-from viewlet.connection.database import Announcement, BaseTable, Database
+from viewlet.connection.database import Announcement, BaseTable, Database, unreadable_stream
 from viewlet.connection.maintained import Declaration, MaintainedView, Running
 from viewlet.connection.restoring import bind_view, explaining
+from viewlet.connection.spark_feeds import FOLDER, write_changes
 from viewlet.errors import DataError, InternalError, SchemaError, StateError
 from viewlet.runtime.durable.batch_ids import BatchIds, BatchMark
 from viewlet.runtime.durable.log import Record
 from viewlet.spark.run.checkpoint import DRIVER
 from viewlet.spark.run.engine import Engine, FrameChange, Unit
+from viewlet.spark.run.kept import unit_name
 from viewlet.triggers.program import Program
 from viewlet.triggers.statistics import Statistics
 from viewlet.types import Row, Table, TableKind
-from viewlet.view import Snapshot
+from viewlet.view import Snapshot, sorted_rows
 
-TABLE, VIEW, DROP, SETUP = 2, 3, 4, 100
+TABLE, VIEW, DROP, SETUP, FEED = 2, 3, 4, 100, 103
 ON_SPARK = "higher-order"
 """The strategy that `auto` stands for: view trees share more views, but their batches need more stages."""
 READS_TABLES = ("first-order", "recompute")
@@ -83,18 +85,37 @@ class DistributedView:
         return 0
 
 
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What the user says about tables and views that are to be partitioned: their rows, and the columns to go by."""
+
+    rows: Mapping[str, float] = field(default_factory=dict)
+    partition_by: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def to_json(self) -> Json:
+        return {"rows": dict(self.rows), "partition_by": {name: list(keys) for name, keys in self.partition_by.items()}}
+
+
 @dataclass(slots=True)
 class SparkDatabase(Database):
     cluster: Engine = field(kw_only=True)
     _views_on_spark: dict[str, DistributedView] = field(default_factory=dict, init=False)
+    feeds: dict[str, int] = field(default_factory=dict, init=False)
+    """Views whose changes are written to files, and the epoch after which that began."""
+    hints: Hints = field(default_factory=lambda: Hints(), init=False)
+    _planned_with: dict[str, Hints] = field(default_factory=dict, init=False)
     _replaying: bool = field(default=False, init=False)
 
     # -- declarations -----------------------------------------------------------------------------------------------
 
     def create_table(self, table: Table) -> None:
         self._check_free(table.name)
+        if table.kind is not TableKind.STREAM:
+            self._settle_log()
         self._declare(TABLE, table_to_json(table))
         self.tables[table.name] = BaseTable(table, self._no_rows())
+        if table.kind is not TableKind.STREAM:
+            self.cluster.keep(table)
         self.version += 1
 
     def create_view(self, declared: Declaration, engine: str | None = None) -> None:
@@ -108,22 +129,36 @@ class SparkDatabase(Database):
         for source in sorted(declared.sources):
             if source in self.views:
                 raise SchemaError(f"view {name!r} reads view {source!r}: on Spark views read tables so far")
-            self._check_not_started(source, name)
+            if not self.tables[source].kept:
+                self._check_not_started(source, name)
         replaced = name in self.views
         self._settle_log()
         if replaced:
             self._forget_view(name)
-        unit = self._unit(declared)
-        known = {"name": name, "statement": declared.statement, "version": __version__, "digest": unit.digest}
-        self._declare(VIEW, known)
-        self._take_up(declared, unit)
-
-    def _unit(self, declared: Declaration) -> Unit:
-        sources = self._source_schemas(declared)
-        return self.cluster.unit(self.compile(declared), sources)
-
-    def _take_up(self, declared: Declaration, unit: Unit) -> None:
+        unit = self._unit(declared, self.hints)
+        record = Record(VIEW, self.epoch, json.dumps(_view_to_json(declared, unit, self.hints)).encode())
+        if not any(self.tables[source].started for source in declared.sources):
+            self.cluster.checkpoint.commit(record)
+            self._take_up(declared, unit, self.hints)
+            return
         self.cluster.add(unit)
+        try:
+            batch, stats, local = self.cluster.fill(name, self.epoch)
+            self.cluster.commit(batch, stats, local, None, [record])
+        except BaseException:
+            self.cluster.abandon()
+            self.cluster.remove(name)
+            raise
+        self._take_up(declared, unit, self.hints)
+
+    def _unit(self, declared: Declaration, hints: Hints) -> Unit:
+        sources = self._source_schemas(declared)
+        return self.cluster.unit(self.compile(declared), sources, hints.rows, hints.partition_by)
+
+    def _take_up(self, declared: Declaration, unit: Unit, hints: Hints) -> None:
+        if unit.name not in self.cluster.units:
+            self.cluster.add(unit)
+        self._planned_with[declared.name] = hints
         on_spark = self._views_on_spark[declared.name] = DistributedView(self.cluster, unit)
         running = OnSpark(unit.program, cast(CompiledView, on_spark), f"{self.cluster.partitions} partitions")
         self._put(MaintainedView(declared, running, self._log))
@@ -143,8 +178,9 @@ class SparkDatabase(Database):
 
     def drop_table(self, name: str) -> None:
         self._check_unused(name, "drop table")
+        self._settle_log()
         self._declare(DROP, {"name": name})
-        del self.tables[name]
+        self._forget_table(name)
         self.version += 1
 
     def drop_view(self, name: str) -> None:
@@ -154,9 +190,14 @@ class SparkDatabase(Database):
         self._forget_view(name)
         self.version += 1
 
+    def _forget_table(self, name: str) -> None:
+        self.cluster.drop(name)
+        del self.tables[name]
+
     def _forget_view(self, name: str) -> None:
         self.cluster.remove(name)
         del self.views[name], self._views_on_spark[name]
+        self.feeds.pop(name, None)
 
     def _settle_log(self) -> None:
         """What is in the log belongs to the views there are: before they change, it becomes part of a snapshot."""
@@ -186,6 +227,9 @@ class SparkDatabase(Database):
         changed = {name: batch[name] for name in self.tables if name in batch and _is_change(batch[name])}
         if not changed and mark is None:
             return []
+        for name in changed:
+            if self.tables[name].schema.kind is TableKind.STATIC:
+                self._check_static(self.tables[name].schema, {})
         local, frames = self._sorted_out(changed)
         epoch = self.epoch + 1 if changed else self.epoch
         self._log.begin()
@@ -195,6 +239,7 @@ class SparkDatabase(Database):
                 self._views_on_spark[name].told = changes
             visible = self._visible(changed)
             announcements = self._announcements(visible, epoch)
+            self._write_feeds(visible, epoch)
             self.cluster.commit(run, stats, local, batches.ranges)
         except BaseException:
             self.cluster.abandon()
@@ -236,6 +281,21 @@ class SparkDatabase(Database):
                 view.apply(name, {})
         return {view.name: view.finish() for view in self.views.values()}
 
+    def feed(self, name: str) -> None:
+        """From now on the changes of a view are written to files."""
+        if name not in self.feeds:
+            self._declare(FEED, {"name": name, "since": self.epoch})
+            self._begin_feed(name, self.epoch)
+
+    def _begin_feed(self, name: str, since: int) -> None:
+        self.feeds[name] = since
+        self.views[name].subscribe(FOLDER, lambda epoch, changes: None)
+
+    def _write_feeds(self, visible: Mapping[str, Changes], epoch: int) -> None:
+        for name in self.feeds:
+            if visible.get(name):
+                write_changes(self.cluster.checkpoint.directory, name, self.views[name].columns, epoch, visible[name])
+
     # -- the directory ----------------------------------------------------------------------------------------------
 
     def checkpoint(self) -> None:
@@ -248,14 +308,10 @@ class SparkDatabase(Database):
             "version": __version__,
             "epoch": self.epoch,
             "partitions": self.cluster.partitions,
+            "feeds": self.feeds,
             "tables": [{**table_to_json(t.schema), "started": t.started} for t in self.tables.values()],
             "views": [
-                {
-                    "name": view.name,
-                    "statement": view.declared.statement,
-                    "version": __version__,
-                    "digest": self.cluster.units[view.name].digest,
-                }
+                _view_to_json(view.declared, self.cluster.units[view.name], self._planned_with[view.name])
                 for view in self.views.values()
             ],
         }
@@ -273,6 +329,8 @@ class SparkDatabase(Database):
             for known in facts["views"]:
                 self._replay_view(known)
             self.cluster.restore(driver)
+            for name, since in facts["feeds"].items():
+                self._begin_feed(name, since)
         for record in store.records():
             self._replay(record)
         self.epoch = store.epoch
@@ -290,10 +348,12 @@ class SparkDatabase(Database):
             self._replay_table(known)
         elif record.kind == VIEW:
             self._replay_view(known)
+        elif record.kind == FEED:
+            self._begin_feed(known["name"], known["since"])
         elif record.kind == DROP and known["name"] in self.views:
             self._forget_view(known["name"])
         elif record.kind == DROP:
-            del self.tables[known["name"]]
+            self._forget_table(known["name"])
 
     def _replay_table(self, known: Json) -> None:
         self.create_table(table_of_json(known))
@@ -303,16 +363,19 @@ class SparkDatabase(Database):
             if known["name"] in self.views:
                 self._forget_view(known["name"])
             declared = bind_view(self, known["statement"])
-            unit = self._unit(declared)
+            hints = Hints(known["rows"], known["partition_by"])
+            unit = self._unit(declared, hints)
             if unit.digest != known["digest"]:
                 raise StateError(f"this version of Viewlet ({__version__}) would keep it in another way")
-            self._take_up(declared, unit)
+            self._take_up(declared, unit, hints)
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
     def stats(self, name: str) -> dict[str, object]:
         if name not in self.views:
-            return {"kind": self.find_table(name).schema.kind.value, "rows": None}
+            kept = self.find_table(name).kept
+            rows = sum(self.cluster.result(unit_name(name)).values()) if kept else None
+            return {"kind": self.tables[name].schema.kind.value, "rows": rows}
         view = self.views[name]
         unit = self.cluster.units[name]
         return {
@@ -328,12 +391,20 @@ class SparkDatabase(Database):
         if name in self.views:
             view = self.views[name]
             return Snapshot(view.columns, view.rows())
-        raise SchemaError(f"the rows of {name!r} are not kept on Spark: declare a view over it")
+        table = self.find_table(name)
+        if not table.kept:
+            raise unreadable_stream(name)
+        return Snapshot(table.schema.columns, sorted_rows(self.cluster.result(unit_name(name))))
 
     def _statistics(self, sources: Mapping[str, Table]) -> Statistics:
         from viewlet.triggers.statistics import UNKNOWN
 
         return UNKNOWN
+
+
+def _view_to_json(declared: Declaration, unit: Unit, hints: Hints) -> Json:
+    known = {"name": declared.name, "statement": declared.statement, "version": __version__, "digest": unit.digest}
+    return known | hints.to_json()
 
 
 def _is_change(changes: SparkChanges) -> bool:

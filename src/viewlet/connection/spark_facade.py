@@ -11,15 +11,20 @@ from typing import Any, cast
 
 from viewlet.changes import Changes, to_changes
 from viewlet.connection.facade import Connection, batch_mark
-from viewlet.connection.on_spark import SETUP, SparkDatabase, frame_change, is_spark_frame
+from viewlet.connection.on_spark import SETUP, Hints, SparkDatabase, frame_change, is_spark_frame
 from viewlet.connection.reading import net
 from viewlet.connection.session import Session
+from viewlet.connection.spark_feeds import change_files, read_changes, remove_changes
 from viewlet.errors import DataError, StateError
+from viewlet.runtime.durable.files import LocalFiles
 from viewlet.runtime.durable.log import Record
+from viewlet.runtime.durable.manifest import numbers, read_manifest
+from viewlet.spark.plan import draw_plan, show_plan
 from viewlet.spark.run.checkpoint import Checkpoint
-from viewlet.spark.run.cluster import SparkCluster
+from viewlet.spark.run.cluster import Cluster, InlineCluster, SparkCluster
 from viewlet.spark.run.engine import Engine
 from viewlet.spark.run.java import require_spark, session_of
+from viewlet.spark.run.sources import apart, debezium_changes, together
 from viewlet.types import Table
 from viewlet.view import View
 
@@ -33,26 +38,38 @@ def connect_on_spark(
     require_spark()
     session = session_of(spark)
     scratch = tempfile.TemporaryDirectory(prefix="viewlet-") if checkpoint is None else None
-    store = Checkpoint(Path(scratch.name if scratch is not None else os.fspath(cast(str, checkpoint))), sync)
+    directory = Path(scratch.name if scratch is not None else os.fspath(cast(str, checkpoint)))
+    usual = PARTITIONS_PER_CORE * session.sparkContext.defaultParallelism
+    database = _open(SparkCluster(session), Checkpoint(directory, sync), partitions, usual)
+    return SparkConnection(Session(database), database, session, scratch)
+
+
+def connect_inline(checkpoint: str | os.PathLike[str], partitions: int, sync: bool = True) -> SparkConnection:
+    """The same without Spark: tasks run in this process, one after another. For tests and debuggers."""
+    database = _open(InlineCluster(), Checkpoint(Path(checkpoint), sync), partitions, partitions)
+    return SparkConnection(Session(database), database, None)
+
+
+def _open(cluster: Cluster, store: Checkpoint, asked: int | None, usual: int) -> SparkDatabase:
     try:
         known = store.setup(SETUP)
-        count = _partitions(partitions, known, session)
+        count = _partitions(asked, known, usual)
         if known is None:
             store.commit(Record(SETUP, 0, count.to_bytes(8, "little")))
-        database = SparkDatabase(cluster=Engine(SparkCluster(session), store, count))
+        database = SparkDatabase(cluster=Engine(cluster, store, count))
         database.restore()
     except BaseException:
         store.close()
         raise
-    return SparkConnection(Session(database), database, session, scratch)
+    return database
 
 
-def _partitions(asked: int | None, known: int | None, session: Any) -> int:
+def _partitions(asked: int | None, known: int | None, usual: int) -> int:
     if asked is not None and (not isinstance(asked, int) or asked < 1):
         raise DataError(f"partitions is a positive number, not {asked!r}")
     if known is not None and asked not in (None, known):
         raise StateError(f"the checkpoint has {known} partitions, for good; leave partitions={asked} out")
-    return known or asked or PARTITIONS_PER_CORE * session.sparkContext.defaultParallelism
+    return known or asked or usual
 
 
 class SparkConnection(Connection):
@@ -63,6 +80,11 @@ class SparkConnection(Connection):
         self._on_spark = database
         self._spark = spark
         self._scratch = scratch
+
+    @property
+    def spark(self) -> Any:
+        """The Spark session."""
+        return self._spark
 
     def close(self) -> None:
         """Ends the connection; the state stays in the checkpoint directory, and the Spark session goes on."""
@@ -99,7 +121,60 @@ class SparkConnection(Connection):
     def view(self, name: str) -> SparkView:
         """A handle to read a view and to subscribe to its changes."""
         with self._session.open() as database:
-            return SparkView(self._session, database.find_view(name).name, self._spark)
+            return SparkView(self._session, database.find_view(name).name, self._spark, self._on_spark)
+
+    def expect_rows(self, rows: Mapping[str, float]) -> None:
+        """Says about how many rows tables will have, for views declared from now on.
+
+        Small tables can then be kept at every worker, and large views go by the keys of large tables: batches need
+        fewer stages.
+        """
+        with self._session.open() as database:
+            known = {database.find_table(name).schema.name: float(count) for name, count in rows.items()}
+            hints = self._on_spark.hints
+            self._on_spark.hints = Hints({**hints.rows, **known}, hints.partition_by)
+
+    def partition_by(self, name: str, *columns: str) -> None:
+        """Says by which columns of a table, or keys of an inner view, views declared from now on are partitioned."""
+        with self._session.open():
+            hints = self._on_spark.hints
+            self._on_spark.hints = Hints(hints.rows, {**hints.partition_by, name: columns})
+
+    def explain(self, name: str, stage: str | None = None) -> str:
+        """How a view is maintained: one stage of its compilation (`"spark"`: the distributed program), or a summary."""
+        return self.view(name).explain(stage)
+
+    def changes(self, view: str, since: int | None = None) -> Any:
+        """The changes of a view as a data frame: its columns, `_multiplicity` and `_epoch`.
+
+        They are kept from the first time they are asked for, as files in the checkpoint directory, which other jobs
+        may read with `viewlet.connection.spark_facade.changes_of`. `since` leaves out epochs up to that one.
+        """
+        with self._session.open() as database:
+            name = database.find_view(view).name
+            self._on_spark.feed(name)
+            begin = self._on_spark.feeds[name] if since is None else since
+            files = change_files(self._on_spark.cluster.checkpoint.directory, name, begin, database.epoch)
+            return read_changes(self._spark, files, database.columns(name))
+
+    def forget_changes(self, view: str, until: int) -> None:
+        """Removes the files of a view's changes up to an epoch."""
+        with self._session.open() as database:
+            remove_changes(self._on_spark.cluster.checkpoint.directory, database.find_view(view).name, until)
+
+    def debezium(self, table: str, events: Any) -> Any:
+        """Events of Debezium about a table as changes for `apply` or `stream`; see `debezium_changes`."""
+        with self._session.open() as database:
+            return debezium_changes(database.find_table(table).schema, events)
+
+    def stream(self, sources: Mapping[str, Any], name: str = "stream") -> SparkStream:
+        """Streams to be applied to tables batch by batch, each exactly once; `start` starts them."""
+        with self._session.open() as database:
+            frames = {database.find_table(table).schema.name: frame for table, frame in sources.items()}
+        for table, frame in frames.items():
+            if not getattr(frame, "isStreaming", False):
+                raise DataError(f"{table}: this is not a stream; hand it to insert() or apply()")
+        return SparkStream(self, frames, name, self._on_spark.cluster.checkpoint.directory)
 
     def checkpoint(self) -> None:
         """Writes a snapshot to the checkpoint directory, so that opening it needs no log."""
@@ -122,10 +197,57 @@ class SparkView(View):
     """A maintained view, readable as a Spark data frame too."""
 
     _spark: Any
+    _database: SparkDatabase
 
     def to_spark(self) -> Any:
         """The rows as a Spark data frame that does not change with later batches."""
         return self._spark.createDataFrame(self.to_arrow())
+
+    def draw(self) -> str:
+        """What a batch of all tables does, block by block, as a picture (SVG)."""
+        return draw_plan(self._database.cluster.units[self.name].distributed.plan())
+
+    def explain(self, stage: str | None = None) -> str:
+        if stage is not None and stage.lower() == "spark":
+            return show_plan(self._database.cluster.units[self.name].distributed.plan())
+        return self._home.explain(self.name, stage)
+
+
+@dataclass(frozen=True, slots=True)
+class SparkStream:
+    """Streams that are not started yet."""
+
+    _connection: SparkConnection
+    _frames: Mapping[str, Any]
+    _name: str
+    _directory: str
+
+    def start(self, **trigger: Any) -> Any:
+        """Starts a streaming query and returns it; `trigger` is what Spark's `trigger` takes.
+
+        Where the sources are read up to is kept in the checkpoint directory. Spark hands a batch in again if it cannot
+        tell whether it got through: its number, which goes with the batch, says so.
+        """
+        writer = together(self._frames).writeStream.queryName(self._name).foreachBatch(self._apply)
+        writer = writer.option("checkpointLocation", os.path.join(self._directory, "streams", self._name))
+        return (writer.trigger(**trigger) if trigger else writer).start()
+
+    def _apply(self, batch: Any, number: int) -> None:
+        held = batch.persist()  # it is read once per table
+        try:
+            self._connection.apply(apart(held, self._frames), batch_id=number, source=f"stream {self._name}")
+        finally:
+            held.unpersist()
+
+
+def changes_of(spark: Any, checkpoint: str | os.PathLike[str], view: str, since: int = -1) -> Any:
+    """The committed changes of a view, read by a job that has not opened the database."""
+    directory = Path(checkpoint)
+    newest = read_manifest(LocalFiles(directory), numbers(LocalFiles(directory))[-1])
+    files = change_files(directory, view, since, newest.epoch)
+    if not files:
+        raise StateError(f"{checkpoint} has no changes of {view!r} after epoch {since}; changes({view!r}) keeps them")
+    return read_changes(spark, files, ())
 
 
 def _change(schema: Table, data: object, sign: int, encoded: bool) -> Any:

@@ -12,6 +12,7 @@ from viewlet.changes import Changes
 from viewlet.spark.run.checkpoint import Checkpoint
 from viewlet.spark.run.cluster import Cluster
 from viewlet.spark.run.code import Departure, DriverBlock, PlanCode, Receipt, WorkerBlock
+from viewlet.spark.run.kept import Check
 from viewlet.spark.run.kernel import Node
 from viewlet.spark.run.partition import Context
 from viewlet.spark.run.steps import Delivery, Freight, StepHead, write_step
@@ -53,6 +54,7 @@ class Batch:
     context: Callable[[], Context]
     stats: BatchStats
     report: tuple[str, ...] = ()
+    checks: tuple[Check, ...] = ()
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
     changes: dict[str, Changes] = field(default_factory=dict)
     received: Delivery = field(default_factory=dict)
@@ -60,9 +62,14 @@ class Batch:
     _waiting: Delivery = field(default_factory=dict)
     _stages: int = 0
 
-    def run(self, local: Mapping[str, Changes], frames: Mapping[str, tuple[MapChanges, Any]]) -> None:
-        """Applies changes that are at the driver, and changes that are data frames; nothing is committed yet."""
-        self.node.begin(self.code.temporaries)
+    def run(
+        self,
+        local: Mapping[str, Changes],
+        frames: Mapping[str, tuple[MapChanges, Any]],
+        kept: Callable[[], Iterable[Piece]] | None = None,
+    ) -> None:
+        """Applies changes that are at the driver, in data frames, or in tables; nothing is committed yet."""
+        self.node.begin(self.code)
         for table, changes in local.items():
             self.node.change(table, changes)
         started = time.perf_counter()
@@ -70,13 +77,16 @@ class Batch:
             self._route(self.cluster.map_frames(frames, f"{', '.join(frames)}: changes"))
             self._count_stage()
             started = self.stats.spent("changes", started)
+        if kept is not None:
+            self._route(kept())
+            self._count_stage()
         last = max((i for i, block in enumerate(self.code.blocks) if isinstance(block, WorkerBlock)), default=-1)
         for number, block in enumerate(self.code.blocks):
             if isinstance(block, DriverBlock):
                 self._run_here(block.steps)
                 started = self.stats.spent("driver", started)
             else:
-                self._run_stage(number, self.report if number == last else ())
+                self._run_stage(number, number == last)
                 started = self.stats.spent("workers", started)
 
     def _run_here(self, steps: Iterable[Statement | Departure | Receipt]) -> None:
@@ -90,14 +100,14 @@ class Batch:
             else:
                 self._route(leaving(self.node, [step], self.context().partitions, 0))
 
-    def _run_stage(self, number: int, report: tuple[str, ...]) -> None:
+    def _run_stage(self, number: int, last: bool) -> None:
         context = self.context()
         freight, self._freight = self._freight, Freight()
         head = StepHead(f"{self.token}.{number}", self.code.key, number, self._stages == 0)
         started = time.perf_counter()
         step = self.checkpoint.append(self.stats.epoch, head, write_step(head, freight.parts))
         self.stats.spent("log", started)
-        task = RunBlock(context, head, report)
+        task = RunBlock(context, head, self.report if last else (), self.checks if last else ())
         replies = self.cluster.run(task, freight.deliveries(context.partitions), f"{self.code.key}: block {number + 1}")
         self.checkpoint.add(step)
         self._stages += 1
@@ -131,7 +141,7 @@ class Batch:
 
 def replay_driver(node: Node, code: PlanCode, received: Delivery, local: Mapping[str, Changes]) -> None:
     """Runs the driver's part of a batch again."""
-    node.begin(code.temporaries)
+    node.begin(code)
     for table, changes in local.items():
         node.change(table, changes)
     for block in code.blocks:

@@ -91,14 +91,14 @@ class Checkpoint:
         self._store.abandon()
         self.history = self._committed
 
-    def commit(self, record: Record, batches: Mapping[str, Ranges] | None = None) -> None:
-        """Commits what was appended together with one last record."""
+    def commit(self, *records: Record, batches: Mapping[str, Ranges] | None = None) -> None:
+        """Commits what was appended together with some last records."""
         try:
-            self._store.commit([record], record.epoch, batches)
+            self._store.commit(records, records[-1].epoch, batches)
         except BaseException:
             self.abandon()
             raise
-        self.log_bytes += memoryview(record.payload).nbytes
+        self.log_bytes += sum(memoryview(record.payload).nbytes for record in records)
         self._committed = self.history
 
     @property

@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from viewlet.changes import Changes
@@ -25,17 +25,19 @@ from viewlet.spark.run.batch import Batch, BatchStats, replay_driver
 from viewlet.spark.run.checkpoint import DRIVER, Checkpoint
 from viewlet.spark.run.cluster import Cluster
 from viewlet.spark.run.code import NotMappable, PlanCode, plan_code, plan_key
+from viewlet.spark.run.kept import checks_of, kept_program, partitioned_by, unit_name
 from viewlet.spark.run.kernel import ReferenceNode
 from viewlet.spark.run.merge import merge, with_names
 from viewlet.spark.run.partition import Context, Layout, Shared
 from viewlet.spark.run.reading import Reading, reading_of, views_of
 from viewlet.spark.run.steps import EVERYWHERE, StepHead, read_head, read_step, write_step
-from viewlet.spark.run.tasks import MapChanges, ReadResult, ReadViews, WriteSnapshot
+from viewlet.spark.run.tasks import MapChanges, MapKept, ReadResult, ReadViews, WriteSnapshot
 from viewlet.spark.run.wire import bytes_table, decode, encode, table_bytes
 from viewlet.triggers.program import Program, ViewDefinition
 from viewlet.types import Table
 
 REMEMBERED_BATCHES = 1000
+_INTO = "into"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,9 @@ class Unit:
     name: str
     distributed: DistributedProgram
     reading: Reading
+    sources: Mapping[str, Table]
+    has_code: bool
+    """Every statement has a compiled form."""
 
     @property
     def program(self) -> Program:
@@ -77,6 +82,7 @@ class Engine:
         self.checkpoint = checkpoint
         self.partitions = partitions
         self.units: dict[str, Unit] = {}
+        self.kept: dict[str, Table] = {}
         self.batches: deque[BatchStats] = deque(maxlen=REMEMBERED_BATCHES)
         self._node = ReferenceNode({})
         self._watched: dict[str, Unit] = {}
@@ -99,7 +105,17 @@ class Engine:
         clashes = [view.name for view in program.views if view.name in taken]
         program = with_names(program, {name: f"{program.name}/{name}" for name in clashes})
         distributed = compile_distributed(program, tables, rows, partition_by)
-        return Unit(program.name, distributed, reading_of(distributed))
+        return Unit(program.name, distributed, reading_of(distributed), dict(tables), has_code(distributed))
+
+    def keep(self, table: Table) -> None:
+        """From now on the rows of a table are kept."""
+        self.kept[table.name] = table
+        self.add(self.unit(kept_program(table), {table.name: table}, None, partitioned_by(table)))
+
+    def drop(self, table: str) -> None:
+        """The rows of a table are forgotten."""
+        if self.kept.pop(table, None) is not None:
+            self.remove(unit_name(table))
 
     def add(self, unit: Unit) -> None:
         """Takes up a program; its views are empty."""
@@ -142,9 +158,13 @@ class Engine:
     def layout(self) -> Shared[Layout]:
         if self._layout is None:
             views = self._homes(local=False)
-            digest = hashlib.blake2b(repr(sorted(views.items())).encode(), digest_size=16).hexdigest()
+            generated = all(unit.has_code for unit in self.units.values())
+            known = repr((sorted(views.items()), generated))
+            digest = hashlib.blake2b(known.encode(), digest_size=16).hexdigest()
             watched = tuple(u.program for u in self._watched.values() if u.reading is Reading.PARTITIONS)
-            self._layout = self.cluster.share(Layout(digest, views, watched))
+            everywhere = views | self._homes(local=True)
+            tables = {name: table for unit in self.units.values() for name, table in unit.sources.items()}
+            self._layout = self.cluster.share(Layout(digest, views, watched, generated, everywhere, tables))
         return self._layout
 
     def context(self) -> Context:
@@ -155,28 +175,28 @@ class Engine:
 
     # -- plans ------------------------------------------------------------------------------------------------------
 
-    def plan(self, arrivals: Mapping[str, Arrival], only: Iterable[str] | None = None) -> BatchPlan | None:
+    def plan(self, arrivals: Mapping[str, Arrival], only: str | None = None) -> BatchPlan | None:
         """What a batch of changes does; None if no view reads these tables."""
         plans = []
         for unit in self.units.values():
             mine = {table: arrival for table, arrival in arrivals.items() if table in unit.tables}
-            if mine and (only is None or unit.name in only):
+            if mine and only in (None, unit.name):
                 plans.append(unit.distributed.plan(mine))
         return merge(plans) if plans else None
 
-    def code(self, arrivals: Mapping[str, Arrival]) -> PlanCode | None:
-        """The plan as code."""
-        key = plan_key(arrivals)
+    def code(self, arrivals: Mapping[str, Arrival], only: str | None = None) -> PlanCode | None:
+        """The plan as code: that of all views, or of one that is being filled."""
+        key = plan_key(arrivals) if only is None else f"{plan_key(arrivals)} {_INTO} {only}"
         if key not in self._codes:
-            plan = self.plan(arrivals)
+            plan = self.plan(arrivals, only)
             if plan is None:
                 return None
-            self._codes[key] = plan_code(plan)
+            self._codes[key] = replace(plan_code(plan), key=key)
         return self._codes[key]
 
     def _share(self, key: str) -> Shared[PlanCode]:
         if key not in self._shared:
-            code = self.code(_arrivals(key))
+            code = self.code(*_parts_of(key))
             if code is None:
                 raise StateError(f"the log has a batch of {key}, which no view reads")
             self._shared[key] = self.cluster.share(code)
@@ -198,7 +218,9 @@ class Engine:
         self._share(code.key)
         stats.spent("plan", started)
         report = tuple(name for name, unit in self._watched.items() if unit.reading is Reading.PARTITIONS)
-        batch = Batch(self.cluster, self.checkpoint, self._node, code, self.context, stats, report)
+        kept = [self.kept[table] for table in arrivals if table in self.kept]
+        checks = tuple(check for table in kept for check in checks_of(table))
+        batch = Batch(self.cluster, self.checkpoint, self._node, code, self.context, stats, report, checks)
         batch.run(
             {table: changes for table, changes in local.items() if table in arrivals},
             {name: (self._mapper(each, code), each.frame) for name, each in spread.items() if name in arrivals},
@@ -207,6 +229,33 @@ class Engine:
             if unit.reading is Reading.DRIVER:
                 batch.changes[name] = self._node.result_change(name)
         return batch, stats
+
+    def fill(self, name: str, epoch: int) -> tuple[Batch | None, BatchStats, dict[str, Changes]]:
+        """Runs the rows that tables keep through a new view, up to the commit; tells what the driver had to hold."""
+        tables = [self.kept[table] for table in sorted(self.units[name].tables) if table in self.kept]
+        stats = BatchStats(epoch, tuple(table.name for table in tables))
+        context = self.context()
+        local: dict[str, Changes] = {}
+        try:
+            code = self.code({table.name: RANDOM for table in tables}, name)
+        except NotMappable:
+            local = {table.name: self.result(unit_name(table.name)) for table in tables}
+            code = self.code(dict.fromkeys(local, LOCAL), name)
+        if code is None:
+            return None, stats, {}
+        shared = self._share(code.key)
+        batch = Batch(self.cluster, self.checkpoint, self._node, code, self.context, stats)
+        if local:
+            batch.run(local, {})
+        else:
+            mappers = tuple(MapChanges(self.layout, shared, table, 1, False, self.partitions) for table in tables)
+            task = MapKept(context, mappers)
+            batch.run({}, {}, lambda: (piece for part in self._ask(task, f"fill {name}") for piece in part))
+        return batch, stats, local
+
+    def _ask(self, task: Callable[[int, None], Any], what: str) -> list[Any]:
+        """What every partition answers."""
+        return [_good(answer) for answer in self.cluster.run(task, [None] * self.partitions, what)]
 
     def can_map(self, tables: Iterable[str], local: Iterable[str]) -> bool:
         """Changes of these tables may stay where they are."""
@@ -223,16 +272,23 @@ class Engine:
         return {table: arrival for table, arrival in arrivals.items() if table in read}
 
     def _mapper(self, change: FrameChange, code: PlanCode) -> MapChanges:
-        return MapChanges(self._share(code.key), change.table, change.sign, change.encoded, self.partitions)
+        return MapChanges(
+            self.layout, self._share(code.key), change.table, change.sign, change.encoded, self.partitions
+        )
 
     def commit(
-        self, batch: Batch | None, stats: BatchStats, local: Mapping[str, Changes], batches: Mapping[str, Ranges]
+        self,
+        batch: Batch | None,
+        stats: BatchStats,
+        local: Mapping[str, Changes],
+        batches: Mapping[str, Ranges] | None,
+        declared: Sequence[Record] = (),
     ) -> None:
-        """Makes a batch part of the state."""
+        """Makes a batch part of the state, and with it what was declared."""
         started = time.perf_counter()
         before = self.checkpoint.log_bytes
         payload = write_step(StepHead("", "", -1, True), {}) if batch is None else self._driver_record(batch, local)
-        self.checkpoint.commit(Record(DRIVER, stats.epoch, payload), batches)
+        self.checkpoint.commit(*declared, Record(DRIVER, stats.epoch, payload), batches=batches)
         stats.log_bytes += self.checkpoint.log_bytes - before
         stats.spent("commit", started)
         self.batches.append(stats)
@@ -256,8 +312,8 @@ class Engine:
         head = read_head(record.payload)
         if not head.plan or not self._node_names:
             return
-        arrivals = _arrivals(head.plan)
-        code = self.code(arrivals)
+        arrivals, only = _parts_of(head.plan)
+        code = self.code(arrivals, only)
         if code is None:
             raise StateError(f"the log has a batch of {head.plan}, which no view reads")
         received = read_step(record.payload, EVERYWHERE, "the log")
@@ -278,8 +334,7 @@ class Engine:
             return facts, names
 
         def partitions(folder: str) -> list[tuple[int, int]]:
-            task = WriteSnapshot(self.context(), folder)
-            return [_good(answer) for answer in self.cluster.run(task, [None] * self.partitions, "snapshot")]
+            return self._ask(WriteSnapshot(self.context(), folder), "snapshot")
 
         self.checkpoint.snapshot(write, partitions)
 
@@ -300,8 +355,7 @@ class Engine:
             if name not in self._programs:
                 self._programs[name] = self.cluster.share(unit.program)
             task = ReadResult(self.context(), self._programs[name])
-            answers = self.cluster.run(task, [None] * self.partitions, f"read {name}")
-            return _sum(_good(answer) for answer in answers)
+            return _sum(self._ask(task, f"read {name}"))
         return self._gathered(unit).result(unit.program)
 
     def _gathered(self, unit: Unit) -> ReferenceNode:
@@ -310,8 +364,7 @@ class Engine:
         node = ReferenceNode(wanted)
         homes = unit.distributed.homes
         remote = tuple(name for name in wanted if homes[name] != LOCAL)
-        answers = self.cluster.run(ReadViews(self.context(), remote), [None] * self.partitions, f"read {unit.name}")
-        found = [_good(answer) for answer in answers]
+        found = self._ask(ReadViews(self.context(), remote), f"read {unit.name}")
         for i, name in enumerate(remote):
             parts = found[:1] if homes[name] == REPLICATED else found
             rows = [row for part in parts for row in decode(wanted[name], part[i])]
@@ -347,10 +400,11 @@ def _sum(parts: Iterable[Changes]) -> Changes:
     return {row: weight for row, weight in total.items() if weight}
 
 
-def _arrivals(key: str) -> dict[str, Arrival]:
-    """What `plan_key` was given."""
-    pairs = (part.rsplit(" ", 1) for part in key.split(", "))
-    return {table: Local() if arrival == str(LOCAL) else Random() for table, arrival in pairs}
+def _parts_of(key: str) -> tuple[dict[str, Arrival], str | None]:
+    """The changes that a plan is for, and the view that is filled if it is for no other."""
+    changes, _, only = key.partition(f" {_INTO} ")
+    pairs = (part.rsplit(" ", 1) for part in changes.split(", "))
+    return {table: Local() if arrival == str(LOCAL) else Random() for table, arrival in pairs}, only or None
 
 
 def _change_bytes(changes: Changes) -> bytes:
@@ -368,3 +422,18 @@ def _change_of(blobs: Sequence[Any]) -> Changes:
         table = bytes_table(blob)
         found.update({row: weight for row, (weight,) in from_arrow(table, table.num_columns - 1)})
     return found
+
+
+def has_code(distributed: DistributedProgram) -> bool:
+    """Whether generated code can run the program; looked at once, for a batch of all tables."""
+    from viewlet.codegen.blocks import write_blocks
+    from viewlet.codegen.scalars import NotCompilable
+    from viewlet.spark.run.generated import block_plan
+
+    tables = [trigger.table for trigger in distributed.program.triggers]
+    try:
+        code = plan_code(distributed.plan(dict.fromkeys(tables, LOCAL)))
+        write_blocks(distributed.program.name, distributed.program.views, [block_plan(code)])
+    except NotCompilable:
+        return False
+    return True

@@ -7,6 +7,7 @@ a view has the indexes that any of them asks for; the rows are moved to the new 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from viewlet.spark.run.code import DriverBlock, PlanCode, WorkerBlock
 from viewlet.spark.run.words import decode_contents, encode_contents, partitions_of
 from viewlet.triggers.program import Program, Statement, ViewDefinition
 from viewlet.triggers.store import MapStore
-from viewlet.types import Table
+from viewlet.types import Row, Table
 
 Blob = bytes | memoryview
 
@@ -69,6 +70,7 @@ class GeneratedNode:
         self._plan = ""
         self._node = self._made()
         self._watched: dict[str, tuple[Program, Changes]] = {}
+        self._untold = False  # something was done to the views that no `result_change` has told
 
     def _made(self, dictionary: StringDictionary | None = None) -> CompiledNode:
         return CompiledNode(self._module(), dictionary, self._make_store)
@@ -91,9 +93,13 @@ class GeneratedNode:
         if self._plan:
             self._node.end_batch(self._plan, self._plans[self._plan].temporaries, self._tables)
         self._plan = code.key
+        if self._untold:
+            self._watched = {name: (program, self.result(program)) for name, (program, _) in self._watched.items()}
+            self._untold = False
 
     def rollback(self) -> None:
         self._node.take_back()
+        self._untold = True
 
     def change(self, table: str, changes: Changes) -> None:
         types = [column.type for column in self._tables[table].columns]
@@ -109,6 +115,7 @@ class GeneratedNode:
                 self._node.add(store, decode_contents(self._node, store, blob))
 
     def run(self, statements: Iterable[Statement]) -> None:
+        self._untold = True
         self._node.run(self._plan, [self._positions[self._plan, statement] for statement in statements])
 
     def contents(self, name: str) -> bytes:
@@ -127,6 +134,7 @@ class GeneratedNode:
         }
 
     def restore(self, name: str, blob: Blob) -> None:
+        self._untold = True
         self._node.stores[name].clear()
         if len(blob):
             self._node.add(name, decode_contents(self._node, name, blob))
@@ -155,7 +163,18 @@ class GeneratedNode:
         program, before = self._watched[name]
         after = self.result(program)
         self._watched[name] = program, after
+        self._untold = len(self._watched) > 1
         return {row: n for row in before.keys() | after.keys() if (n := after.get(row, 0) - before.get(row, 0))}
+
+    def misfit(self, name: str, at_most: int | None) -> tuple[Row, int] | None:
+        contents, types = self._node.contents(name), self._node.key_types(name)
+        (counts,) = contents.numbers[0]
+        wrong = counts < 0 if at_most is None else (counts < 0) | (counts > at_most)
+        if not wrong.any():
+            return None
+        first = contents.where(np.flatnonzero(wrong)[:1])
+        keys: list[Any] = [self._node.decode(words, type) for words, type in zip(first.keys, types, strict=True)]
+        return tuple(key[0] for key in keys), int(first.numbers[0][0][0])
 
     def size(self) -> int:
         return sum(len(self._node.stores[name]) for name in self._views)

@@ -17,6 +17,7 @@ from viewlet.algebra.scope import NONE
 from viewlet.changes import Changes
 from viewlet.rings import DOUBLE_RING, INTEGER_RING
 from viewlet.spark.plan.hashing import partition_of
+from viewlet.spark.run.code import PlanCode
 from viewlet.spark.run.wire import decode, encode
 from viewlet.triggers.program import Program, Statement, ViewDefinition
 from viewlet.triggers.result import ResultKeeper
@@ -30,7 +31,7 @@ Definitions = Mapping[str, ViewDefinition]
 class Node(Protocol):
     """The state of one place and what can be done with it."""
 
-    def begin(self, temporaries: Definitions) -> None:
+    def begin(self, code: PlanCode) -> None:
         """A batch begins; what the one before it did can no longer be taken back."""
 
     def rollback(self) -> None:
@@ -62,6 +63,9 @@ class Node(Protocol):
     def result_change(self, name: str) -> Changes:
         """What the batch has done so far to the rows of a watched query."""
 
+    def misfit(self, name: str, at_most: int | None) -> tuple[Row, int] | None:
+        """A key of a view whose count the batch has made negative, or larger than it may be; None if there is none."""
+
     def size(self) -> int:
         """How many rows there are in the views."""
 
@@ -77,10 +81,13 @@ class ReferenceNode:
         self._deltas: dict[str, MapStore] = {}
         self._watched: dict[str, ResultKeeper] = {}
 
-    def begin(self, temporaries: Definitions) -> None:
+    def begin(self, code: PlanCode) -> None:
+        temporaries = code.temporaries
         self._log.commit()
         for keeper in self._watched.values():
             keeper.refresh()
+        for store in self._views.values():
+            store.touched.clear()
         self._log.begin()
         self._definitions = {name: self._definitions[name] for name in self._views} | dict(temporaries)
         self._stores = self._views | {name: _store(view, None, UndoLog()) for name, view in temporaries.items()}
@@ -135,6 +142,14 @@ class ReferenceNode:
 
     def result_change(self, name: str) -> Changes:
         return self._watched[name].refresh()
+
+    def misfit(self, name: str, at_most: int | None) -> tuple[Row, int] | None:
+        store = self._views[name]
+        for key in store.touched:
+            count = (store.get(key) or (0,))[0]
+            if count < 0 or (at_most is not None and count > at_most):
+                return key, count
+        return None
 
     def size(self) -> int:
         return sum(map(len, self._views.values()))

@@ -8,8 +8,11 @@ runs the stages it has missed; one that has none reads the snapshot first.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -22,10 +25,17 @@ from viewlet.spark.run.kernel import Node, ReferenceNode
 from viewlet.spark.run.steps import Delivery, StepHead, read_step
 from viewlet.spark.run.wire import table_bytes
 from viewlet.triggers.program import Program, ViewDefinition
+from viewlet.types import Table
 
 T_co = TypeVar("T_co", covariant=True)
 NOTHING = "nothing"
 """The token of the empty state."""
+
+
+@cache
+def can_run_generated() -> bool:
+    """Numba is there, or generated code runs as plain Python."""
+    return os.environ.get("VIEWLET_JIT") == "0" or find_spec("numba") is not None
 
 
 class Shared(Protocol[T_co]):
@@ -37,11 +47,25 @@ class Shared(Protocol[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What is kept at every worker; two layouts with the same digest are the same."""
+    """What is kept at every worker; two layouts with the same digest are the same.
+
+    `everywhere` are the views of all places, the driver's among them.
+    """
 
     digest: str
     views: Mapping[str, ViewDefinition]
     watched: tuple[Program, ...] = ()
+    generated: bool = False
+    everywhere: Mapping[str, ViewDefinition] = field(default_factory=dict)
+    tables: Mapping[str, Table] = field(default_factory=dict)
+
+    def node(self, views: Mapping[str, ViewDefinition]) -> Node:
+        """An empty state of some views, on generated code if all programs have it and Numba is here."""
+        if not self.generated or not can_run_generated():
+            return ReferenceNode(views)
+        from viewlet.spark.run.generated import GeneratedNode
+
+        return GeneratedNode(views, self.everywhere, self.tables)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +120,7 @@ class Resident:
         if head.first:
             for program in watched:
                 self.node.watch(program)
-            self.node.begin(code.temporaries)
+            self.node.begin(code)
             self.before = self.token
         block = code.blocks[head.block]
         if not isinstance(block, WorkerBlock):
@@ -155,7 +179,7 @@ def brought_up_to_date(context: Context, partition: int, resident: Resident | No
 def _restored(context: Context, partition: int) -> Resident:
     """The state as the snapshot has it."""
     layout, history = context.layout.value, context.history
-    node = ReferenceNode(layout.views)
+    node = layout.node(layout.views)
     if history.snapshot is not None:
         folder = partition_folder(history.snapshot, partition)
         reader = SnapshotReader(files_of(context.checkpoint), folder, history.checksums[partition])

@@ -11,10 +11,11 @@ from viewlet.changes import Changes, to_changes
 from viewlet.errors import ViewletError
 from viewlet.runtime.durable.snapshot import SnapshotWriter
 from viewlet.spark.run.code import Departure, Place, PlanCode
-from viewlet.spark.run.kernel import Node, ReferenceNode
-from viewlet.spark.run.partition import Context, Shared, borrowed, files_of, partition_folder
+from viewlet.spark.run.kept import Check, rows_view
+from viewlet.spark.run.kernel import Node
+from viewlet.spark.run.partition import Context, Layout, Shared, borrowed, files_of, partition_folder
 from viewlet.spark.run.steps import EVERYWHERE, Delivery, StepHead
-from viewlet.spark.run.wire import bytes_table
+from viewlet.spark.run.wire import bytes_table, decode
 from viewlet.triggers.program import Program
 from viewlet.types import Table
 
@@ -39,6 +40,7 @@ class RunBlock:
     context: Context
     head: StepHead
     report: tuple[str, ...] = ()
+    checks: tuple[Check, ...] = ()
 
     def __call__(self, partition: int, delivery: Delivery) -> Reply:
         started = time.perf_counter()
@@ -47,6 +49,10 @@ class RunBlock:
                 node = resident.node
                 code = self.context.plans[self.head.plan].value
                 block = resident.perform(code, self.head, delivery, self.context.layout.value.watched)
+                for check in self.checks:
+                    misfit = node.misfit(check.view, check.at_most)
+                    if misfit is not None:
+                        raise check.refusal(*misfit)
                 pieces = list(leaving(node, block.departures, self.context.partitions, partition))
                 changes = {name: node.result_change(name) for name in self.report}
                 return Reply(pieces, changes, node.size(), time.perf_counter() - started)
@@ -71,6 +77,7 @@ def leaving(node: Node, departures: Sequence[Departure], partitions: int, partit
 class MapChanges:
     """Runs the first block of a plan on a part of a table's change, wherever that is."""
 
+    layout: Shared[Layout]
     code: Shared[PlanCode]
     table: Table
     sign: int
@@ -87,12 +94,43 @@ class MapChanges:
 
     def pieces(self, changes: Changes) -> Iterator[Piece]:
         code = self.code.value
-        node = ReferenceNode({})
-        node.begin(code.temporaries)
+        node = _mapper(self.layout.value)
+        node.begin(code)
         node.change(self.table.name, changes)
         block = code.mappers[self.table.name]
         node.run(block.statements)
         yield from leaving(node, block.departures, self.partitions, 0)
+
+
+_mappers: dict[str, Node] = {}
+"""A node without views per layout, for the code it has loaded."""
+
+
+def _mapper(layout: Layout) -> Node:
+    if layout.digest not in _mappers:
+        _mappers.clear()
+        _mappers[layout.digest] = layout.node({})
+    return _mappers[layout.digest]
+
+
+@dataclass(frozen=True, slots=True)
+class MapKept:
+    """The same for all rows that tables keep in a partition."""
+
+    context: Context
+    mappers: tuple[MapChanges, ...]
+
+    def __call__(self, partition: int, _: object) -> list[Piece] | ViewletError:
+        try:
+            with borrowed(self.context, partition) as resident:
+                found: list[Piece] = []
+                for mapper in self.mappers:
+                    view = self.context.layout.value.views[rows_view(mapper.table.name)]
+                    rows = decode(view, resident.node.contents(view.name))
+                    found += mapper.pieces({row: count for row, (count,) in rows})
+                return found
+        except ViewletError as error:
+            return error
 
 
 @dataclass(frozen=True, slots=True)

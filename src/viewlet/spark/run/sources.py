@@ -1,0 +1,82 @@
+"""Data frames as sources of changes: several streams as one, and change events of databases (Debezium)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from viewlet.errors import DataError
+from viewlet.types import Kind, SqlType, Table
+
+TABLE = "_table"
+_SPARK_TYPES = {
+    Kind.BOOLEAN: "boolean",
+    Kind.SMALLINT: "smallint",
+    Kind.INTEGER: "int",
+    Kind.BIGINT: "bigint",
+    Kind.REAL: "float",
+    Kind.DOUBLE: "double",
+    Kind.VARCHAR: "string",
+    Kind.DATE: "date",
+    Kind.TIMESTAMP: "timestamp_ntz",
+}
+
+
+def spark_type(type: SqlType) -> str:
+    """
+    >>> from viewlet.types import decimal
+    >>> spark_type(decimal(9, 2))
+    'decimal(9,2)'
+    """
+    return f"decimal({type.precision},{type.scale})" if type.kind is Kind.DECIMAL else _SPARK_TYPES[type.kind]
+
+
+def together(frames: Mapping[str, Any]) -> Any:
+    """One frame with the rows of several: their table's name, and a struct per table that is NULL for the others."""
+    from pyspark.sql import functions as f
+
+    tagged = [frame.select(f.lit(name).alias(TABLE), f.struct("*").alias(name)) for name, frame in frames.items()]
+    whole = tagged[0]
+    for each in tagged[1:]:
+        whole = whole.unionByName(each, allowMissingColumns=True)
+    return whole
+
+
+def apart(whole: Any, names: Mapping[str, Any]) -> dict[str, Any]:
+    """What `together` was given."""
+    from pyspark.sql import functions as f
+
+    return {name: whole.where(f.col(TABLE) == name).select(f"`{name}`.*") for name in names}
+
+
+def debezium_changes(table: Table, events: Any) -> Any:
+    """The changes that Debezium's events tell: what was before goes, what is after comes.
+
+    `events` has the columns `op`, `before` and `after`, the latter two as structs, or a column `value` with all of that
+    as JSON, with or without a `payload` around it. Events of other kinds (truncations, messages) are refused.
+    """
+    from pyspark.sql import functions as f
+
+    if "value" in events.columns and "op" not in events.columns:
+        events = _parsed(table, events)
+    missing = [name for name in ("op", "before", "after") if name not in events.columns]
+    if missing:
+        raise DataError(f"{table.name}: events of Debezium have a column {missing[0]!r}; here are {events.columns}")
+    known = f.when(f.col("op").isin("c", "r", "u", "d"), f.col("op")).otherwise(
+        f.raise_error(f.concat(f.lit(f"{table.name}: a change event of an unknown kind: "), f.col("op")))
+    )
+    versions = f.array(
+        f.struct(f.col("before").alias("row"), f.lit(-1).cast("bigint").alias("_multiplicity")),
+        f.struct(f.col("after").alias("row"), f.lit(1).cast("bigint").alias("_multiplicity")),
+    )
+    changes = events.where(known.isNotNull()).select(f.explode(versions).alias("change"))
+    return changes.where("change.row is not null").select("change.row.*", "change._multiplicity")
+
+
+def _parsed(table: Table, events: Any) -> Any:
+    from pyspark.sql import functions as f
+
+    row = ", ".join(f"`{column.name}`: {spark_type(column.type)}" for column in table.columns)
+    event = f"op: string, before: struct<{row}>, after: struct<{row}>"
+    text = f.coalesce(f.get_json_object(f.col("value").cast("string"), "$.payload"), f.col("value").cast("string"))
+    return events.select(f.from_json(text, f"struct<{event}>").alias("event")).select("event.*")
