@@ -65,7 +65,9 @@ class Run:
         tables: Mapping[str, Table],
         partitions: int,
         cluster: Any = None,
+        generated: bool = False,
     ) -> None:
+        self.generated = generated
         self.directory = directory
         self.tables = tables
         self.partitions = partitions
@@ -75,7 +77,7 @@ class Run:
         self.engine = self._open()
 
     def _open(self) -> Engine:
-        engine = Engine(self.cluster, Checkpoint(self.directory, sync=False), self.partitions)
+        engine = Engine(self.cluster, Checkpoint(self.directory, sync=False), self.partitions, self.generated)
         for unit, _ in self.units:
             engine.add(unit)
         found = engine.checkpoint.facts()

@@ -42,7 +42,8 @@ def connect(
     if spark is not None:
         from viewlet.connection.spark_facade import connect_on_spark
 
-        return connect_on_spark(spark, checkpoint if checkpoint is not None else path, partitions, fsync)
+        check_engine(engine)
+        return connect_on_spark(spark, checkpoint if checkpoint is not None else path, partitions, fsync, engine)
     check_engine(engine)
     if path is None:
         return Connection(Session(Database(engine=engine)))

@@ -32,7 +32,7 @@ PARTITIONS_PER_CORE = 2
 
 
 def connect_on_spark(
-    spark: Any, checkpoint: str | os.PathLike[str] | None, partitions: int | None, sync: bool
+    spark: Any, checkpoint: str | os.PathLike[str] | None, partitions: int | None, sync: bool, engine: str
 ) -> SparkConnection:
     """The database in a checkpoint directory, run by a Spark session."""
     require_spark()
@@ -40,23 +40,25 @@ def connect_on_spark(
     scratch = tempfile.TemporaryDirectory(prefix="viewlet-") if checkpoint is None else None
     directory = Path(scratch.name if scratch is not None else os.fspath(cast(str, checkpoint)))
     usual = PARTITIONS_PER_CORE * session.sparkContext.defaultParallelism
-    database = _open(SparkCluster(session), Checkpoint(directory, sync), partitions, usual)
+    database = _open(SparkCluster(session), Checkpoint(directory, sync), partitions, usual, engine)
     return SparkConnection(Session(database), database, session, scratch)
 
 
-def connect_inline(checkpoint: str | os.PathLike[str], partitions: int, sync: bool = True) -> SparkConnection:
+def connect_inline(
+    checkpoint: str | os.PathLike[str], partitions: int, sync: bool = True, engine: str = "interpreter"
+) -> SparkConnection:
     """The same without Spark: tasks run in this process, one after another. For tests and debuggers."""
-    database = _open(InlineCluster(), Checkpoint(Path(checkpoint), sync), partitions, partitions)
+    database = _open(InlineCluster(), Checkpoint(Path(checkpoint), sync), partitions, partitions, engine)
     return SparkConnection(Session(database), database, None)
 
 
-def _open(cluster: Cluster, store: Checkpoint, asked: int | None, usual: int) -> SparkDatabase:
+def _open(cluster: Cluster, store: Checkpoint, asked: int | None, usual: int, engine: str) -> SparkDatabase:
     try:
         known = store.setup(SETUP)
         count = _partitions(asked, known, usual)
         if known is None:
             store.commit(Record(SETUP, 0, count.to_bytes(8, "little")))
-        database = SparkDatabase(cluster=Engine(cluster, store, count))
+        database = SparkDatabase(cluster=Engine(cluster, store, count, generated=engine != "interpreter"))
         database.restore()
     except BaseException:
         store.close()

@@ -77,7 +77,10 @@ class FrameChange:
 
 
 class Engine:
-    def __init__(self, cluster: Cluster, checkpoint: Checkpoint, partitions: int) -> None:
+    """`generated` allows views to run on generated code, where all of them have it."""
+
+    def __init__(self, cluster: Cluster, checkpoint: Checkpoint, partitions: int, generated: bool = True) -> None:
+        self._may_generate = generated
         self.cluster = cluster
         self.checkpoint = checkpoint
         self.partitions = partitions
@@ -158,7 +161,7 @@ class Engine:
     def layout(self) -> Shared[Layout]:
         if self._layout is None:
             views = self._homes(local=False)
-            generated = all(unit.has_code for unit in self.units.values())
+            generated = self._may_generate and all(unit.has_code for unit in self.units.values())
             known = repr((sorted(views.items()), generated))
             digest = hashlib.blake2b(known.encode(), digest_size=16).hexdigest()
             watched = tuple(u.program for u in self._watched.values() if u.reading is Reading.PARTITIONS)
