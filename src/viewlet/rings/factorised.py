@@ -54,6 +54,8 @@ class FactorisedRing:
     levels: Mapping[str, Level]
     name: str = "factorised"
     width: int = 0
+    joint: bool = True
+    """Lifting several variables is not multiplying their lifts."""
 
     @property
     def zero(self) -> Choices:

@@ -60,7 +60,8 @@ class LiftingRing(Protocol[T_co]):
         """The product of the lifts of several variables, as one function of the tuple of their values.
 
         Variables that the ring does not know contribute 1. Several at once, because a view may sum away a whole chain
-        of variables, and their product is often simpler to make than to multiply out.
+        of variables, and their product is often simpler to make than to multiply out. A ring where the lift of several
+        is something of its own has an attribute `joint` that is true.
         """
         ...
 

@@ -29,6 +29,17 @@ class Branch:
     below: tuple[Branch, ...] = ()
 
 
+def chain(*variables: str, below: tuple[Branch, ...] = ()) -> Branch:
+    """Variables one below the other, and what is below the last.
+
+    >>> chain("A", "B")
+    Branch(variable='A', below=(Branch(variable='B', below=()),))
+    """
+    for variable in reversed(variables):
+        below = (Branch(variable, below),)
+    return below[0]
+
+
 @dataclass(frozen=True, slots=True)
 class VariableOrder:
     """A valid order for a join; others are refused with the reason."""
@@ -55,6 +66,15 @@ class VariableOrder:
                 f"the variables of relation {name!r} must lie on one path of the variable order: "
                 f"{apart[0]!r} is on another branch than {lowest!r}; put one above the other"
             )
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """All variables, those above before those below."""
+        return tuple(variable for root in self.roots for variable in _variables(root))
+
+    def lowest(self, relation: str) -> str:
+        """The variable of a relation below all its others: where it hangs."""
+        return self._lowest(self.relations[relation])
 
     def ancestors(self, variable: str) -> tuple[str, ...]:
         """The variables above one, from the root down."""
