@@ -37,6 +37,8 @@ from viewlet.triggers.program import Program, ViewDefinition
 from viewlet.types import Table
 
 REMEMBERED_BATCHES = 1000
+GENERATE_FROM_ROWS = 50_000
+"""Rows of state from which compiling code for the partitions pays."""
 _INTO = "into"
 
 
@@ -77,10 +79,12 @@ class FrameChange:
 
 
 class Engine:
-    """`generated` allows views to run on generated code, where all of them have it."""
+    """`generated` lets partitions run generated code, if all views have it: always, never, or once they are large."""
 
-    def __init__(self, cluster: Cluster, checkpoint: Checkpoint, partitions: int, generated: bool = True) -> None:
-        self._may_generate = generated
+    def __init__(
+        self, cluster: Cluster, checkpoint: Checkpoint, partitions: int, generated: bool | None = None
+    ) -> None:
+        self._generated = generated
         self.cluster = cluster
         self.checkpoint = checkpoint
         self.partitions = partitions
@@ -93,6 +97,7 @@ class Engine:
         self._shared: dict[str, Shared[PlanCode]] = {}
         self._programs: dict[str, Shared[Program]] = {}
         self._layout: Shared[Layout] | None = None
+        self._is_large = False
 
     # -- views ------------------------------------------------------------------------------------------------------
 
@@ -161,7 +166,8 @@ class Engine:
     def layout(self) -> Shared[Layout]:
         if self._layout is None:
             views = self._homes(local=False)
-            generated = self._may_generate and all(unit.has_code for unit in self.units.values())
+            wanted = self._is_large if self._generated is None else self._generated
+            generated = wanted and all(unit.has_code for unit in self.units.values())
             known = repr((sorted(views.items()), generated))
             digest = hashlib.blake2b(known.encode(), digest_size=16).hexdigest()
             watched = tuple(u.program for u in self._watched.values() if u.reading is Reading.PARTITIONS)
@@ -295,6 +301,8 @@ class Engine:
         stats.log_bytes += self.checkpoint.log_bytes - before
         stats.spent("commit", started)
         self.batches.append(stats)
+        if stats.state_rows > GENERATE_FROM_ROWS and not self._is_large:
+            self._is_large, self._layout = True, None
 
     def abandon(self) -> None:
         """Takes back a batch that was run and will not be committed."""
