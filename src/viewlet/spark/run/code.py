@@ -8,7 +8,7 @@ where they are (`mappers`), and not in the partitions of the state.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from viewlet.spark.plan.locations import RANDOM, REPLICATED, Arrival, Dist
@@ -34,8 +34,11 @@ class Departure:
 
 @dataclass(frozen=True, slots=True)
 class WorkerBlock:
+    """`beside` are views that a mapper needs: they are at every worker."""
+
     statements: tuple[Statement, ...]
     departures: tuple[Departure, ...]
+    beside: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,7 @@ def plan_code(plan: BatchPlan) -> PlanCode:
         plan_key(plan.arrivals),
         tuple(plan.arrivals),
         {name: each.view for name, each in plan.temporaries.items()},
-        {table: _worker_block(steps, moves, plan.temporaries) for table, steps in mappers.items()},
+        {table: _mapper(steps, moves, plan) for table, steps in mappers.items()},
         tuple(_block(block, moves, plan.temporaries) for block in blocks),
     )
 
@@ -109,6 +112,12 @@ def _worker_block(steps: Sequence[Step], moves: Sequence[Move], temporaries: Map
     return WorkerBlock(statements, tuple(_departure(move, temporaries) for move in leaving))
 
 
+def _mapper(steps: Sequence[Step], moves: Sequence[Move], plan: BatchPlan) -> WorkerBlock:
+    block = _worker_block(steps, moves, plan.temporaries)
+    read = {name for step in steps for name in step.footprint.reads if name in plan.homes}
+    return replace(block, beside=tuple(sorted(read)))
+
+
 def _departure(move: Move, temporaries: Mapping[str, Temporary]) -> Departure:
     copied = temporaries[move.source].at == REPLICATED
     if move.to is None:
@@ -132,8 +141,9 @@ def _mapped(plan: BatchPlan, spread: Collection[str]) -> tuple[dict[str, list[St
         if not tables:
             rest.append(step)
             continue
-        if len(tables) > 1 or any(name not in home for name in step.footprint.reads):
-            raise NotMappable(f"{step.footprint.reads} are read together")
+        beside = {name for name in step.footprint.reads if name not in home}
+        if len(tables) > 1 or any(plan.homes.get(name) != REPLICATED for name in beside):
+            raise NotMappable(f"{sorted(step.footprint.reads)} are read together")
         (table,) = tables
         mappers[table].append(step)
         home.update(dict.fromkeys(step.footprint.writes, table))

@@ -257,7 +257,7 @@ class Engine:
         if local:
             batch.run(local, {})
         else:
-            mappers = tuple(MapChanges(self.layout, shared, table, 1, False, self.partitions) for table in tables)
+            mappers = tuple(MapChanges(context, shared, table, 1, False, self.partitions) for table in tables)
             task = MapKept(context, mappers)
             batch.run({}, {}, lambda: (piece for part in self._ask(task, f"fill {name}") for piece in part))
         return batch, stats, local
@@ -282,7 +282,7 @@ class Engine:
 
     def _mapper(self, change: FrameChange, code: PlanCode) -> MapChanges:
         return MapChanges(
-            self.layout, self._share(code.key), change.table, change.sign, change.encoded, self.partitions
+            self.context(), self._share(code.key), change.table, change.sign, change.encoded, self.partitions
         )
 
     def commit(

@@ -158,6 +158,12 @@ class borrowed:  # noqa: N801 - reads as a verb where it is used
             _residents[self._context.checkpoint, self._partition] = self._resident
 
 
+def nearest(context: Context) -> int:
+    """A partition that this process has worked on, if there is one."""
+    here = (partition for checkpoint, partition in _residents if checkpoint == context.checkpoint)
+    return next(here, 0)
+
+
 def forget() -> None:
     """Gives up what this process has."""
     _residents.clear()

@@ -13,7 +13,7 @@ from viewlet.runtime.durable.snapshot import SnapshotWriter
 from viewlet.spark.run.code import Departure, Place, PlanCode
 from viewlet.spark.run.kept import Check, rows_view
 from viewlet.spark.run.kernel import Node
-from viewlet.spark.run.partition import Context, Layout, Shared, borrowed, files_of, partition_folder
+from viewlet.spark.run.partition import Context, Layout, Shared, borrowed, files_of, nearest, partition_folder
 from viewlet.spark.run.steps import EVERYWHERE, Delivery, StepHead
 from viewlet.spark.run.wire import bytes_table, decode
 from viewlet.triggers.program import Program
@@ -77,7 +77,7 @@ def leaving(node: Node, departures: Sequence[Departure], partitions: int, partit
 class MapChanges:
     """Runs the first block of a plan on a part of a table's change, wherever that is."""
 
-    layout: Shared[Layout]
+    context: Context
     code: Shared[PlanCode]
     table: Table
     sign: int
@@ -94,23 +94,34 @@ class MapChanges:
 
     def pieces(self, changes: Changes) -> Iterator[Piece]:
         code = self.code.value
-        node = _mapper(self.layout.value)
+        block = code.mappers[self.table.name]
+        node = _mapper(self.context.layout.value, block.beside)
+        for name, contents in self._beside(block.beside).items():
+            node.restore(name, contents)
         node.begin(code)
         node.change(self.table.name, changes)
-        block = code.mappers[self.table.name]
         node.run(block.statements)
         yield from leaving(node, block.departures, self.partitions, 0)
 
+    def _beside(self, names: Sequence[str]) -> dict[str, bytes]:
+        """Views that are the same in all partitions, from one that is at hand."""
+        if not names:
+            return {}
+        with borrowed(self.context, nearest(self.context)) as resident:
+            return {name: resident.node.contents(name) for name in names}
 
-_mappers: dict[str, Node] = {}
-"""A node without views per layout, for the code it has loaded."""
+
+_mappers: dict[tuple[str, tuple[str, ...]], Node] = {}
+"""A node per layout and the views a mapper needs, for the code it has loaded."""
 
 
-def _mapper(layout: Layout) -> Node:
-    if layout.digest not in _mappers:
+def _mapper(layout: Layout, beside: tuple[str, ...]) -> Node:
+    if any(digest != layout.digest for digest, _ in _mappers):
         _mappers.clear()
-        _mappers[layout.digest] = layout.node({})
-    return _mappers[layout.digest]
+    key = (layout.digest, beside)
+    if key not in _mappers:
+        _mappers[key] = layout.node({name: layout.views[name] for name in beside})
+    return _mappers[key]
 
 
 @dataclass(frozen=True, slots=True)
