@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.project.documents import BLOCK, DOCUMENTS, ROOT, name_of, run, snippets, without_trailing_space
+from tests.project.documents import (
+    BLOCK,
+    DOCUMENTS,
+    ROOT,
+    missing_library,
+    name_of,
+    run,
+    snippets,
+    without_trailing_space,
+)
 
 INLINE_CODE = re.compile(r"`[^`\n]*`")
 LINK = re.compile(r"\]\((?P<target>[^)#:]+)(?:#[^)]*)?\)")
@@ -16,6 +25,9 @@ MODULE = re.compile(r"`(?P<path>(?:src/)?viewlet/[\w/]+(?:\.py|/))`")
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
 def test_snippets_print_what_the_document_says(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = missing_library(document)
+    if library is not None:
+        pytest.skip(f"{library} is not installed")
     monkeypatch.chdir(tmp_path)
     for snippet, printed in run(document):
         assert printed == without_trailing_space(snippet.expected), f"{name_of(document)}, line {snippet.line}"

@@ -171,3 +171,29 @@ def test_errors_of_tasks_reach_the_user(tmp_path: Path) -> None:
     frame.frame[0] = frame.frame[0].drop_columns(["l_orderkey"])
     with pytest.raises(DataError, match="l_orderkey is missing"):
         run.engine.apply(1, {}, [frame])
+
+
+def test_a_batch_that_never_began_takes_nothing_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tables, batches = warehouse()
+    run = Run(tmp_path, SOME, tables, 2)
+    run.apply(batches[0])
+    before = run.results()
+
+    def broken(*_: object) -> None:
+        raise Interruption
+
+    monkeypatch.setattr(run.engine, "code", broken)
+    with pytest.raises(Interruption):
+        run.apply(batches[1])
+    monkeypatch.undo()
+    run.engine.abandon()
+    assert run.results() == before == run.expect(batches[0])
+
+
+def test_log_bytes_are_those_of_the_change(tmp_path: Path) -> None:
+    """What a small batch writes does not depend on how much state there is."""
+    tables, batches = warehouse()
+    run = Run(tmp_path, SOME, tables, 2)
+    whole, _ = run.apply(batches[0])
+    part, _ = run.apply({"orders": dict(list(batches[1]["orders"].items())[:1])})
+    assert 0 < part.log_bytes < whole.log_bytes / 5

@@ -58,6 +58,8 @@ class Batch:
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
     changes: dict[str, Changes] = field(default_factory=dict)
     received: Delivery = field(default_factory=dict)
+    begun: bool = False
+    """There is something at the driver to take back."""
     _freight: Freight = field(default_factory=Freight)
     _waiting: Delivery = field(default_factory=dict)
     _stages: int = 0
@@ -70,6 +72,7 @@ class Batch:
     ) -> None:
         """Applies changes that are at the driver, in data frames, or in tables; nothing is committed yet."""
         self.node.begin(self.code)
+        self.begun = True
         for table, changes in local.items():
             self.node.change(table, changes)
         started = time.perf_counter()

@@ -31,7 +31,7 @@ class Checkpoint:
         self.directory = str(directory.resolve())
         self.history = History()
         self._committed = self.history
-        self.log_bytes = 0
+        self._appended = 0
 
     @property
     def epoch(self) -> int:
@@ -79,7 +79,7 @@ class Checkpoint:
     def append(self, epoch: int, head: StepHead, payload: bytes) -> LoggedStep:
         """Notes what a stage is given."""
         log, (at,) = self._store.append([Record(STEP, epoch, payload)])
-        self.log_bytes += len(payload)
+        self._appended += len(payload)
         return LoggedStep(head, log, at)
 
     def add(self, step: LoggedStep) -> None:
@@ -89,17 +89,19 @@ class Checkpoint:
     def abandon(self) -> None:
         """The batch under way will not be committed."""
         self._store.abandon()
+        self._appended = 0
         self.history = self._committed
 
-    def commit(self, *records: Record, batches: Mapping[str, Ranges] | None = None) -> None:
-        """Commits what was appended together with some last records."""
+    def commit(self, *records: Record, batches: Mapping[str, Ranges] | None = None) -> int:
+        """Commits what was appended together with some last records; returns how many bytes that took."""
         try:
             self._store.commit(records, records[-1].epoch, batches)
         except BaseException:
             self.abandon()
             raise
-        self.log_bytes += sum(memoryview(record.payload).nbytes for record in records)
         self._committed = self.history
+        appended, self._appended = self._appended, 0
+        return appended + sum(memoryview(record.payload).nbytes for record in records)
 
     @property
     def snapshot_is_due(self) -> bool:

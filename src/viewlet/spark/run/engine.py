@@ -85,6 +85,7 @@ class Engine:
         self, cluster: Cluster, checkpoint: Checkpoint, partitions: int, generated: bool | None = None
     ) -> None:
         self._generated = generated
+        self._under_way: Batch | None = None
         self.cluster = cluster
         self.checkpoint = checkpoint
         self.partitions = partitions
@@ -229,7 +230,9 @@ class Engine:
         report = tuple(name for name, unit in self._watched.items() if unit.reading is Reading.PARTITIONS)
         kept = [self.kept[table] for table in arrivals if table in self.kept]
         checks = tuple(check for table in kept for check in checks_of(table))
-        batch = Batch(self.cluster, self.checkpoint, self._node, code, self.context, stats, report, checks)
+        batch = self._under_way = Batch(
+            self.cluster, self.checkpoint, self._node, code, self.context, stats, report, checks
+        )
         batch.run(
             {table: changes for table, changes in local.items() if table in arrivals},
             {name: (self._mapper(each, code), each.frame) for name, each in spread.items() if name in arrivals},
@@ -253,7 +256,7 @@ class Engine:
         if code is None:
             return None, stats, {}
         shared = self._share(code.key)
-        batch = Batch(self.cluster, self.checkpoint, self._node, code, self.context, stats)
+        batch = self._under_way = Batch(self.cluster, self.checkpoint, self._node, code, self.context, stats)
         if local:
             batch.run(local, {})
         else:
@@ -295,18 +298,19 @@ class Engine:
     ) -> None:
         """Makes a batch part of the state, and with it what was declared."""
         started = time.perf_counter()
-        before = self.checkpoint.log_bytes
         payload = write_step(StepHead("", "", -1, True), {}) if batch is None else self._driver_record(batch, local)
-        self.checkpoint.commit(*declared, Record(DRIVER, stats.epoch, payload), batches=batches)
-        stats.log_bytes += self.checkpoint.log_bytes - before
+        stats.log_bytes = self.checkpoint.commit(*declared, Record(DRIVER, stats.epoch, payload), batches=batches)
+        self._under_way = None
         stats.spent("commit", started)
         self.batches.append(stats)
         if stats.state_rows > GENERATE_FROM_ROWS and not self._is_large:
             self._is_large, self._layout = True, None
 
     def abandon(self) -> None:
-        """Takes back a batch that was run and will not be committed."""
-        self._node.rollback()
+        """Takes back what was done of a batch that will not be committed."""
+        if self._under_way is not None and self._under_way.begun:
+            self._node.rollback()
+        self._under_way = None
         self.checkpoint.abandon()
 
     def _driver_record(self, batch: Batch, local: Mapping[str, Changes]) -> bytes:
