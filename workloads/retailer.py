@@ -32,7 +32,7 @@ ATTRIBUTES = tuple(dict.fromkeys(name for schema in RELATIONS.values() for name 
 def retailer_database(seed: int, scale: float = 1.0, skew: float = 0.0) -> Database:
     """About 100,000 rows of Inventory at scale 1; with a skew, some products and places are met far more often."""
     random = Random(seed)
-    places, days, products = _count(20, scale**0.5), _count(30, scale**0.5), _count(500, scale**0.5)
+    places, days, products = (_count(base, scale ** (1 / 3)) for base in (20, 30, 500))
     zips = max(2, places * 3 // 4)
     place, day, item = (Skewed(random, count, skew) for count in (places, days, products))
     stock = {(place(), day(), item()) for _ in range(_count(100_000, scale))}

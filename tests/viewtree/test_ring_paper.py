@@ -322,6 +322,19 @@ def test_example_b_3_an_indicator_bounds_the_view() -> None:
     assert maintained.payload == N - 2
 
 
+def test_cofactors_over_triangles_are_the_same_with_indicators_and_their_views_smaller() -> None:
+    ring = CofactorRing(tuple("ABC"))
+    plain = build_tree(TRIANGLE)
+    rows = {name: dict.fromkeys(relation, ring.one) for name, relation in hub().items()}
+    without, bounded = (MaintainedTree(tree, ring, database=rows) for tree in (plain, with_indicators(plain)))
+    for _ in range(2):
+        assert bounded.payload == without.payload
+        assert len(contents(without, "V@C")) == N * N
+        assert len(contents(bounded, "V@C")) == len(contents(bounded, "R"))
+        for tree in (without, bounded):
+            tree.apply({"R": [((i, i), -1) for i in range(5)] + [((i, i + 1), 1) for i in range(9)]})
+
+
 def test_indicators_close_both_triangles_of_a_square_with_a_chord() -> None:
     relations = {"R": "AB", "S": "BC", "T": "CD", "U": "DA", "K": "AC"}
     order = VariableOrder((chain("A", "C", below=(Branch("B"), Branch("D"))),), relations)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -198,3 +199,24 @@ def test_a_factorised_result_grows_with_the_relations_and_not_with_the_join() ->
         sizes.append(result.size)
     assert counts[1] == 64 * counts[0]
     assert sizes[1] < 4 * sizes[0]
+
+
+def test_rows_come_with_constant_delay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two rows, as many lookups as there are views at most, whether ten rows join or a million."""
+    lookups = [0]
+    original = FactorisedResult._payload
+
+    def counting(self: FactorisedResult, *arguments: Any) -> Any:
+        lookups[0] += 1
+        return original(self, *arguments)
+
+    monkeypatch.setattr(FactorisedResult, "_payload", counting)
+    for scale in (1, 50):
+        result = FactorisedResult(build_tree(HOUSING), housing.ATTRIBUTES)
+        result.apply(insertion(housing.housing_database(2, scale, postcodes=8)))
+        delays, last = [], lookups[0]
+        for _ in islice(result.rows(), 1000):
+            delays.append(lookups[0] - last)
+            last = lookups[0]
+        assert max(delays) <= len(result.maintained.tree.views)
+    assert result.count == 8 * 50**3

@@ -134,6 +134,11 @@ class CofactorRing:
         return total
 
     def mul(self, left: Cofactor, right: Cofactor) -> Cofactor:
+        for count, other in ((left, right), (right, left)):
+            if not count.variables and len(count.blocks) == 1 and () in count.blocks:  # rows without values
+                return Cofactor(
+                    other.variables, {at: block * count.blocks[()][0] for at, block in other.blocks.items()}
+                )
         rule = product_of(left.variables, right.variables, self.degree)
         blocks: dict[Categories, Sums] = {}
         for a, a_block in left.blocks.items():

@@ -47,6 +47,12 @@ class FactoredUpdate(Generic[T]):
         """How many values it takes."""
         return sum(len(factor.entries) for factor in self.factors)
 
+    def renamed(self, names: Mapping[str, str]) -> FactoredUpdate[T]:
+        """The same product over other variables."""
+        return FactoredUpdate(
+            tuple(Factor(tuple(names[name] for name in factor.schema), factor.entries) for factor in self.factors)
+        )
+
 
 def factored(*factors: tuple[Sequence[str], Mapping[Row, T]]) -> FactoredUpdate[T]:
     """The product of some relations, each given by its variables and its entries."""

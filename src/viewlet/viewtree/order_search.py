@@ -1,8 +1,9 @@
 """Finds a variable order: the least width first, then the least cost of updates.
 
 The width of an order is the largest exponent of a view's join: how the size of what is joined at a variable grows with
-the database (`widths.py`). The cost of an update is what a changed row visits on its way up: at each variable, as many
-combinations as there can be of the values that the row does not fix.
+the database (`widths.py`). Only the relations below a variable bound it, unless indicators bring in the others. The
+cost of an update is what a changed row visits on its way up: at each variable, as many combinations as there can be of
+the values that the row does not fix.
 
 Only variables that several relations share, and free ones, have to be ordered; the others of each relation form a chain
 below. What is below a set of variables depends on nothing but that set: its parts that hang together are ordered one by
@@ -36,14 +37,17 @@ def find_order(
     updatable: Collection[str] | None = None,
     rows: Mapping[str, float] | None = None,
     rates: Mapping[str, float] | None = None,
+    indicators: bool = False,
 ) -> VariableOrder:
     """The best order for a join; free variables are above the others where they hang together.
 
-    `rows` are the sizes of relations where they are known, `rates` how often each changes against the others.
+    `rows` are the sizes of relations where they are known, `rates` how often each changes against the others;
+    `indicators` says that the view tree will have them.
     """
     sizes = {name: max(2.0, (rows or {}).get(name, TYPICAL_ROWS)) for name in relations}
     changing = {name: (rates or {}).get(name, 1.0) for name in relations if updatable is None or name in updatable}
-    search = _Search({name: frozenset(schema) for name, schema in relations.items()}, frozenset(free), sizes, changing)
+    schemas = {name: frozenset(schema) for name, schema in relations.items()}
+    search = _Search(schemas, frozenset(free), sizes, changing, indicators)
     return VariableOrder(search.roots(), relations)
 
 
@@ -59,10 +63,11 @@ class _Search:
     free: Variables
     rows: Mapping[str, float]
     rates: Mapping[str, float]
+    indicators: bool
     limit: Fraction | None = None
     _widths: dict[Variables, Fraction] = field(default_factory=dict)
     _plans: dict[Variables, _Plan | None] = field(default_factory=dict)
-    _covers: dict[tuple[Variables, Variables], Fraction] = field(default_factory=dict)
+    _covers: dict[tuple[Variables, Variables, Variables], Fraction] = field(default_factory=dict)
 
     def roots(self) -> tuple[Branch, ...]:
         """The best orders of the parts of the join, each of the least width it can have."""
@@ -106,7 +111,9 @@ class _Search:
             around = self._keys(part)
             self._widths[part] = min(
                 max(
-                    self._cover(around | {top}), *(self._width(rest) for rest in self._parts(part - {top})), Fraction(0)
+                    self._cover(part, around | {top}),
+                    *(self._width(rest) for rest in self._parts(part - {top})),
+                    Fraction(0),
                 )
                 for top in self._choices(part)
             )
@@ -122,7 +129,7 @@ class _Search:
     def _with_top(self, part: Variables, top: str) -> _Plan | None:
         joined_here = self._keys(part) | {top}
         assert self.limit is not None
-        if self._cover(joined_here) > self.limit:
+        if self._cover(part, joined_here) > self.limit:
             return None
         below, cost = list[Branch](), 0.0
         for rest in self._parts(part - {top}):
@@ -133,18 +140,19 @@ class _Search:
         for name, schema in self.relations.items():
             if not schema & part:
                 continue
-            cost += self.rates.get(name, 0.0) * TYPICAL_ROWS ** float(self._cover(joined_here - schema, schema))
+            cost += self.rates.get(name, 0.0) * TYPICAL_ROWS ** float(self._cover(part, joined_here - schema, schema))
             if not schema & part - {top} and (own := sorted(schema - self._joined())):
                 below.append(chain(*own))
         return _Plan(cost, Branch(top, tuple(below)))
 
-    def _cover(self, variables: Variables, fixed: Variables = frozenset()) -> Fraction:
-        """The exponent of the number of combinations of values, where those of `fixed` are given."""
-        if (variables, fixed) not in self._covers:
+    def _cover(self, part: Variables, variables: Variables, fixed: Variables = frozenset()) -> Fraction:
+        """The exponent of the number of combinations of values above a part, where those of `fixed` are given."""
+        if (part, variables, fixed) not in self._covers:
             edges: dict[Variables, Fraction] = {}
             for name, schema in self.relations.items():
-                size = Fraction(log(self.rows[name]) / log(TYPICAL_ROWS)).limit_denominator(1000)
-                edge = schema - fixed
-                edges[edge] = min(size, edges.get(edge, size))
-            self._covers[variables, fixed] = cover_number(variables, edges)
-        return self._covers[variables, fixed]
+                if self.indicators or schema & part:
+                    size = Fraction(log(self.rows[name]) / log(TYPICAL_ROWS)).limit_denominator(1000)
+                    edge = schema - fixed
+                    edges[edge] = min(size, edges.get(edge, size))
+            self._covers[part, variables, fixed] = cover_number(variables, edges)
+        return self._covers[part, variables, fixed]

@@ -108,15 +108,19 @@ class MaintainedTree(Generic[T]):
     def update_factored(self, relation: str, change: Sequence[FactoredUpdate[T]]) -> list[FactoredUpdate[T]]:
         """Add a union of products to a relation; returns the change of the result, products where they still are.
 
-        Products are multiplied out only where a view that has to be stored keeps more than one factor of them.
+        Products are multiplied out only where a view that has to be stored keeps more than one factor of them. Of a
+        relation that the join has several times, the factors name the variables of its first occurrence.
         """
         found: list[FactoredUpdate[T]] = []
-        for instance in self._changing(relation):
-            schema = tuple(self.tree.order.relations[instance])
-            for update in change:
-                if update.variables != frozenset(schema):
-                    raise SchemaError(f"the factors of a change of {relation!r} must have the variables {schema}")
-            moved = self._propagate_factored(instance, change, found)
+        instances = self._changing(relation)
+        schema = tuple(self.tree.order.relations[instances[0]])
+        if wrong := [update for update in change if update.variables != frozenset(schema)]:
+            raise SchemaError(
+                f"the factors of a change of {relation!r} have {sorted(wrong[0].variables)}, not {schema}"
+            )
+        for instance in instances:
+            names = dict(zip(schema, self.tree.order.relations[instance], strict=True))
+            moved = self._propagate_factored(instance, [update.renamed(names) for update in change], found)
             changed: dict[Row, T] = {}
             self._move_indicators(instance, moved, changed)
             if changed := without_zeros(self.ring, changed):
