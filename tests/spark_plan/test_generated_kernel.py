@@ -46,7 +46,9 @@ class Pipeline:
     def apply(self, batch: Mapping[str, Changes]) -> None:
         pieces: list[tuple[str, int, bytes]] = []
         for table, block in self.code.mappers.items():
-            mapper = self._make({})
+            mapper = self._make({name: self.program.view(name) for name in block.beside})
+            for name in block.beside:
+                mapper.restore(name, self.workers[0].contents(name))
             mapper.begin(self.code)
             mapper.change(table, batch.get(table, {}))
             mapper.run(block.statements)
