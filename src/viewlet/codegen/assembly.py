@@ -19,7 +19,7 @@ from viewlet.runtime.arithmetic import (
 )
 from viewlet.runtime.jit import compiled, entry
 from viewlet.runtime.ordered import (
-    arrange, double_span, first_of, following, last_of, preceding, ready, ready_for_chain, wide_span, withdraw
+    arrange, double_span, end_of, neighbour, ready, ready_for_chain, wide_span, withdraw
 )
 from viewlet.runtime.probe import add_count, clear, count_of, enter, find, find_head, leave, touch
 from viewlet.runtime.state import chains, flags, floats, hashes, numbers, words

@@ -20,13 +20,14 @@ from viewlet.algebra.order import order
 from viewlet.algebra.printer import show
 from viewlet.algebra.scope import NONE
 from viewlet.algebra.traverse import mentioned, rebuild, walk
+from viewlet.codegen.asked import Asked
 from viewlet.codegen.assembly import HEADER, Arrays, function_text
 from viewlet.codegen.fusion import fuse
 from viewlet.codegen.lines import Lines
-from viewlet.codegen.module import identifier, layout_of, ordered_indexes
+from viewlet.codegen.module import identifier, layout_of
 from viewlet.codegen.names import Identifiers
 from viewlet.codegen.numbers import Part, Product
-from viewlet.codegen.products import Bound, Order, ProductWriter
+from viewlet.codegen.products import Bound, ProductWriter
 from viewlet.codegen.scalars import Tables
 from viewlet.runtime.flat import Layout
 from viewlet.triggers.program import COUNT_FIELD, Statement, Update, ViewDefinition
@@ -94,10 +95,7 @@ class _BlockWriter:
     plans: Sequence[BlockPlan]
     lookups: Tables = field(default_factory=Tables)
     names: Identifiers = field(default_factory=Identifiers)
-    slices: dict[str, list[tuple[int, ...]]] = field(default_factory=dict)
-    orders: dict[str, list[Order]] = field(default_factory=dict)
-    watched: dict[tuple[str, int], set[str]] = field(default_factory=dict)
-    scratches: list[Layout] = field(default_factory=list)
+    asked: Asked = field(default_factory=Asked)
     layouts: dict[str, Layout] = field(default_factory=dict)
     keys: dict[str, tuple[Var, ...]] = field(default_factory=dict)
     functions: list[tuple[str, str]] = field(default_factory=list)
@@ -114,15 +112,7 @@ class _BlockWriter:
         for plan in self.plans:
             self._plan(plan, {table: columns for table, (columns, _) in used.items()})
         loads = {store: self._load(layout) for store, layout in list(self.layouts.items())}
-        final = {
-            name: replace(
-                layout,
-                slices=tuple(self.slices.get(name, ())),
-                ordered=ordered_indexes(self.orders.get(name, ()), self.watched, name),
-            )
-            for name, layout in self.layouts.items()
-        }
-        final |= {layout.name: layout for layout in self.scratches}
+        final = self.asked.layouts(self.layouts)
         arrays = Arrays(final, self.names, len(self.lookups.lookups))
         kept = {self.names.store(layout.name): layout for layout in final.values()}
         parts = [HEADER.format(name=self.name), arrays.constants()]
@@ -185,11 +175,12 @@ class _BlockWriter:
     # Functions
 
     def _compute(self, name: str, statement: Statement, target: str) -> Computation:
-        layout, known = self.layouts[target], len(self.scratches)
+        layout, known = self.layouts[target], len(self.asked.scratches)
         into = layout
         if not statement.replaces:
             into = self._gathering(layout)
-            self.additions.setdefault(target, self._add(target, into))
+            if target not in self.additions:
+                self.additions[target] = self._add(target, into)
         lines = Lines()
         writer = self._writer(lines)
         for group in fuse(statement.updates):
@@ -206,18 +197,18 @@ class _BlockWriter:
             lines.close_to(depth)
         function = identifier(name)
         self._function(function, "", lines)
-        scratches = tuple(scratch.name for scratch in self.scratches[known:] if scratch.name != into.name)
+        scratches = tuple(scratch.name for scratch in self.asked.scratches[known:] if scratch.name != into.name)
         lasts = target == statement.view
         return Computation(function, into.name, target, scratches, statement.replaces, lasts)
 
     def _gathering(self, layout: Layout) -> Layout:
         """The scratch store in which what is added to a store is gathered."""
         name = f"scratch of {layout.name}"
-        for known in self.scratches:
+        for known in self.asked.scratches:
             if known.name == name:
                 return known
-        self.scratches.append(replace(layout, name=name, slices=(), ordered=()))
-        return self.scratches[-1]
+        self.asked.scratches.append(replace(layout, name=name, slices=(), ordered=()))
+        return self.asked.scratches[-1]
 
     def _add(self, target: str, gathered: Layout) -> str:
         lines = Lines()
@@ -262,12 +253,7 @@ class _BlockWriter:
         self.functions.append((f"@entry\ndef {name}({arguments}state, control):\n", body))
 
     def _writer(self, lines: Lines) -> ProductWriter:
-        writer = ProductWriter(lines, self.layouts, self.names, self.lookups)
-        writer.slices = self.slices
-        writer.orders = self.orders
-        writer.watched = self.watched
-        writer.scratches = self.scratches
-        return writer
+        return ProductWriter(lines, self.layouts, self.names, self.lookups, self.asked)
 
 
 def _over_stores(expr: Expr, plan: BlockPlan, columns: Mapping[str, tuple[int, ...]]) -> Expr:

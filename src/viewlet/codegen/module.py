@@ -9,7 +9,7 @@ that might run out of room returns the row it stopped at, and is called again wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from viewlet.algebra.nodes import (
@@ -23,15 +23,16 @@ from viewlet.algebra.order import order
 from viewlet.algebra.printer import show
 from viewlet.algebra.scope import NONE
 from viewlet.algebra.traverse import all_variables, walk
+from viewlet.codegen.asked import Asked
 from viewlet.codegen.assembly import HEADER, Arrays, function_text
 from viewlet.codegen.fusion import Term, fuse
 from viewlet.codegen.lines import Lines
 from viewlet.codegen.names import Identifiers
 from viewlet.codegen.numbers import Product
-from viewlet.codegen.products import Bound, Order, ProductWriter
-from viewlet.codegen.ranges import Top
+from viewlet.codegen.products import Bound, ProductWriter
 from viewlet.codegen.scalars import NotCompilable, Tables
-from viewlet.runtime.flat import Layout, Ordered
+from viewlet.codegen.stretches import Top
+from viewlet.runtime.flat import Layout
 from viewlet.runtime.probe import ROOM
 from viewlet.triggers.program import COUNT_FIELD, Program, Statement, ViewDefinition
 from viewlet.triggers.single import RowTrigger, row_trigger
@@ -83,10 +84,7 @@ class _ModuleWriter:
     tables: Mapping[str, Table]
     lookups: Tables = field(default_factory=Tables)
     names: Identifiers = field(default_factory=Identifiers)
-    slices: dict[str, list[tuple[int, ...]]] = field(default_factory=dict)
-    orders: dict[str, list[Order]] = field(default_factory=dict)
-    watched: dict[tuple[str, int], set[str]] = field(default_factory=dict)
-    scratches: list[Layout] = field(default_factory=list)
+    asked: Asked = field(default_factory=Asked)
     functions: list[tuple[str, str]] = field(default_factory=list)
     temporaries: Lines = field(default_factory=Lines)
 
@@ -102,16 +100,9 @@ class _ModuleWriter:
             bodies.append((f"refresh_{view}", statement, self._refresh_body(statement, layouts)))
         if (read := self._result_body(layouts)) is not None:
             bodies.append(("read_result", None, read))
-        final = {
-            name: replace(
-                layout,
-                slices=tuple(self.slices.get(name, ())),
-                ordered=ordered_indexes(self.orders.get(name, ()), self.watched, name),
-                journaled=name == result_store(self.program),
-            )
-            for name, layout in layouts.items()
-        }
-        final |= {layout.name: layout for layout in self.scratches}
+        final = self.asked.layouts(layouts)
+        if (journaled := result_store(self.program)) is not None:
+            final[journaled] = replace(final[journaled], journaled=True)
         return self._assemble(bodies, final)
 
     def _assemble(
@@ -208,10 +199,10 @@ class _ModuleWriter:
 
     def _piece(self, statement: Statement, trigger: RowTrigger, layouts: Mapping[str, Layout]) -> _Piece:
         given = (*trigger.row, MULTIPLICITY)
-        writer, known = self._writer(Lines(self.temporaries), layouts), len(self.scratches)
+        writer, known = self._writer(Lines(self.temporaries), layouts), len(self.asked.scratches)
         for group in fuse(statement.updates):
             self._statement(writer, statement, group, frozenset(given))
-        stores = (*_views_of(statement), *(layout.name for layout in self.scratches[known:]))
+        stores = (*_views_of(statement), *(layout.name for layout in self.asked.scratches[known:]))
         parameters = tuple(var for var in given if _uses(statement, var))
         return _Piece(statement.view, writer.lines, stores, parameters, writer.room)
 
@@ -226,11 +217,11 @@ class _ModuleWriter:
     def _refresh_body(self, statement: Statement, layouts: Mapping[str, Layout]) -> _Body:
         lines = Lines()
         lines.open("def f()")
-        writer, known = self._writer(lines, layouts), len(self.scratches)
+        writer, known = self._writer(lines, layouts), len(self.asked.scratches)
         for group in fuse(statement.updates):
             self._statement(writer, statement, group, NONE)
         lines.add("return control[1]")
-        stores = (*_views_of(statement), *(layout.name for layout in self.scratches[known:]))
+        stores = (*_views_of(statement), *(layout.name for layout in self.asked.scratches[known:]))
         return _Body(lines.text().removeprefix("def f():\n"), (), stores)
 
     def _result_body(self, layouts: Mapping[str, Layout]) -> _Body | None:
@@ -242,7 +233,7 @@ class _ModuleWriter:
         lines = Lines()
         lines.open("def f()")
         lines.add("n = 0")
-        writer, known = self._writer(lines, layouts), len(self.scratches)
+        writer, known = self._writer(lines, layouts), len(self.asked.scratches)
         output = self.program.query.output
 
         def put(products: list[Product], bound: Bound) -> None:
@@ -259,29 +250,24 @@ class _ModuleWriter:
         query = self.program.query
         if query.limit is not None and query.order:
             first = query.order[0]
-            writer.ranges.top = Top(first.var, first.descending, query.limit + query.offset + 1)
+            writer.stretches.top = Top(first.var, first.descending, query.limit + query.offset + 1)
         try:
             if writer.kind_of(expr) != "count":
                 return None
             writer.write([expr], NONE, [Product()], put)
         except NotCompilable:
-            del self.scratches[known:]
+            del self.asked.scratches[known:]
             return None
         lines.close_to(1)
         lines.add("return n")
         read = dict.fromkeys(node.name for node in walk(expr) if isinstance(node, View))
-        stores = (*read, *(layout.name for layout in self.scratches[known:]))
+        stores = (*read, *(layout.name for layout in self.asked.scratches[known:]))
         conditions = {node.scalar for node in walk(expr) if isinstance(node, Cond)}
-        by_order = conditions <= writer.ranges.covered
+        by_order = conditions <= writer.stretches.covered
         return _Body(lines.text().removeprefix("def f():\n"), tuple(range(len(output))), stores, by_order)
 
     def _writer(self, lines: Lines, layouts: Mapping[str, Layout]) -> ProductWriter:
-        writer = ProductWriter(lines, layouts, self.names, self.lookups)
-        writer.slices = self.slices
-        writer.orders = self.orders
-        writer.watched = self.watched
-        writer.scratches = self.scratches
-        return writer
+        return ProductWriter(lines, layouts, self.names, self.lookups, self.asked)
 
     def _statement(self, writer: ProductWriter, statement: Statement, group: list[Term], given: Bound) -> None:
         lines, depth = writer.lines, writer.lines.depth
@@ -321,15 +307,6 @@ class _Body:
 
 _NamedBody = tuple[str, RowTrigger | Statement | None, _Body]
 """A function to be: its name, what it carries out (nothing for the one that reads the result), its code."""
-
-
-def ordered_indexes(
-    orders: Sequence[Order], watched: Mapping[tuple[str, int], set[str]], view: str
-) -> tuple[Ordered, ...]:
-    """The ordered indexes that the code of a module asked of a view."""
-    return tuple(
-        Ordered(positions, field, frozenset(watched.get((view, j), ()))) for j, (positions, field) in enumerate(orders)
-    )
 
 
 def layout_of(view: ViewDefinition) -> Layout:

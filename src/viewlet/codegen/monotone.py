@@ -186,3 +186,8 @@ def without_null(condition: Scalar, dependent: frozenset[Var]) -> tuple[Scalar, 
     if isinstance(condition, Call) and condition.op in _COMPARISONS:
         return Call(condition.op, tuple(go(arg) for arg in condition.args), condition.type), guards
     return condition, []
+
+
+def is_ordered(var: Var) -> bool:
+    """Whether the words of a column are in the order of its values."""
+    return var.type.kind is not Kind.VARCHAR and not var.type.is_float

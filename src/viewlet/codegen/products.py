@@ -29,19 +29,22 @@ from viewlet.algebra.nodes import (
     factors_of,
 )
 from viewlet.algebra.scope import outputs
+from viewlet.codegen.asked import Asked
 from viewlet.codegen.lines import Lines
 from viewlet.codegen.names import Identifiers
 from viewlet.codegen.numbers import RANK, NumberWriter, Part, Product, nonzero
 from viewlet.codegen.ranges import RangeWriter
 from viewlet.codegen.scalars import ALWAYS, NEVER, NotCompilable, ScalarWriter, Tables, Word
+from viewlet.codegen.stretches import StretchWriter
+from viewlet.codegen.trees import TreeWriter
 from viewlet.runtime.flat import WIDTHS, Layout
-from viewlet.runtime.probe import META_WORDS
+from viewlet.runtime.probe import ALIVE, META_WORDS, SIZE
 from viewlet.types import Kind
 
 Bound = frozenset[Var]
 Done = Callable[[list[Product], Bound], None]
-Order = tuple[tuple[int, ...], str]
-"""An ordered index: positions of key words, and the field whose number comes last, if any."""
+Load = Callable[[], Part]
+"""Writes the reading of a number, where it is wanted."""
 
 ADD_COUNT, TOUCH, WITHDRAW, ARRANGE = "#add_count", "#touch", "#withdraw", "#arrange"
 """Where a count is added to a row, and where rows are about to change, leave and have changed: the calls that note the
@@ -51,19 +54,20 @@ rows of the result and keep ordered indexes go here once it is known which there
 class ProductWriter:
     """Writes the loops of expressions over the stores with these layouts."""
 
-    def __init__(self, lines: Lines, layouts: Mapping[str, Layout], names: Identifiers, tables: Tables) -> None:
+    def __init__(
+        self, lines: Lines, layouts: Mapping[str, Layout], names: Identifiers, tables: Tables, asked: Asked
+    ) -> None:
         self.lines = lines
         self.layouts = layouts
         self.names = names
+        self.asked = asked
         self.scalars = ScalarWriter(names.of, tables)
         self.numbers = NumberWriter(lines)
-        self.slices: dict[str, list[tuple[int, ...]]] = {}
         self.loops: list[str] = []  # how often each enclosing loop can run at most
-        self.scratches: list[Layout] = []
         self.room: dict[str, list[str]] = {}  # store -> rows each place can add to it at most
-        self.orders: dict[str, list[Order]] = {}
-        self.watched: dict[tuple[str, int], set[str]] = {}
-        self.ranges = RangeWriter(self)
+        trees = TreeWriter(self)
+        self.ranges = RangeWriter(self, trees)
+        self.stretches = StretchWriter(self, trees)
 
     def write(
         self, exprs: Sequence[Expr], bound: Bound, numbers: list[Product], done: Done, wanted: Bound | None = None
@@ -125,7 +129,7 @@ class ProductWriter:
                 lambda: onward(i, now, products),
             ):
                 return
-            if self.ranges.rows(
+            if self.stretches.rows(
                 rests, now, products, lambda found, after: step(i + 1, after, found), lambda: onward(i, now, products)
             ):
                 return
@@ -184,13 +188,7 @@ class ProductWriter:
             words, kind = self._sum_of(factor, bound)
             self.write_if(nonzero(words), lambda: go_on(Part(kind, words), bound))
             return
-        name = f"scratch {len(self.scratches) + 1}"
-
-        def visit(slot: str) -> None:
-            layout = next(layout for layout in self.scratches if layout.name == name)
-            go_on(self._load(View(name, "number", fresh), layout, slot), bound | frozenset(fresh))
-
-        self._grouped(fresh, factor, bound, visit)
+        self._grouped(fresh, factor, bound, lambda load: go_on(load(), bound | frozenset(fresh)))
 
     def _value(self, expr: Expr) -> Part:
         assert isinstance(expr, Value)
@@ -213,6 +211,14 @@ class ProductWriter:
             self.lines.add(f"{name} = {code}")
             code = name
         return Part("double", (code, "0.0")) if word.is_float else Part("int", (code,))
+
+    def otherwise(self, then: Callable[[], None]) -> None:
+        """The other case of the `if` that was just closed."""
+        depth = self.lines.depth
+        self.lines.open("else")
+        then()
+        self.lines.add("pass")
+        self.lines.close_to(depth)
 
     def write_if(self, condition: str, then: Callable[[], None]) -> None:
         if condition == ALWAYS:
@@ -273,17 +279,16 @@ class ProductWriter:
         positions = tuple(i for i, arg in enumerate(atom.args) if arg in bound)
         slot, depth = self.lines.fresh("s"), self.lines.depth
         if positions:
-            j = self._slice_number(atom.name, positions)
+            j = self.asked.slice(atom.name, positions)
             self.loops.append(f"{name}_meta[{META_WORDS + j}]")
-            part = tuple(self.names.key_word(atom.args[i]) for i in positions)
             follower = self.lines.fresh("t")
-            self.lines.add(f"{follower} = find_head({name}_pool, {name}_heads{j}, {name}_slice{j}, {tuple_code(part)})")
+            self.lines.add(f"{follower} = {self._head(atom, positions, j)}")
             self.lines.open(f"while {follower} >= 0")
             self.lines.add(f"{slot} = {follower}")
             self.lines.add(f"{follower} = np.int64({name}_links{j}[{slot}, 0])")
         else:
-            self.loops.append(f"{name}_meta[2]")
-            self.lines.open(f"for {slot} in range({name}_meta[0])")
+            self.loops.append(f"{name}_meta[{ALIVE}]")
+            self.lines.open(f"for {slot} in range({name}_meta[{SIZE}])")
             self.lines.open(f"if {name}_live[{slot}]")
         self.visit(atoms, slot, positions, bound, numbers, done)
         self.loops.pop()
@@ -306,28 +311,16 @@ class ProductWriter:
         layout = self.layouts[atom.name]
         self.write_if(" and ".join(conditions) or ALWAYS, lambda: self._loaded(atoms, layout, slot, now, numbers, done))
 
-    def order_number(self, view: str, positions: tuple[int, ...], field: str) -> int:
-        """The ordered index of a view over these words of its key, and then over the number in a field."""
-        known = self.orders.setdefault(view, [])
-        if (positions, field) not in known:
-            known.append((positions, field))
-        return known.index((positions, field))
-
-    def watch(self, view: str, number: int, field: str) -> None:
-        """An ordered index is to know whether a field is negative anywhere."""
-        self.watched.setdefault((view, number), set()).add(field)
-
     def chain(self, atom: View, positions: tuple[int, ...]) -> str:
         """Code for the links of the rows with the bound part of a key, and the first of them."""
-        name, j = self.names.store(atom.name), self._slice_number(atom.name, positions)
-        part = tuple(self.names.key_word(atom.args[i]) for i in positions)
-        return f"{name}_links{j}, find_head({name}_pool, {name}_heads{j}, {name}_slice{j}, {tuple_code(part)})"
+        name, j = self.names.store(atom.name), self.asked.slice(atom.name, positions)
+        return f"{name}_links{j}, {self._head(atom, positions, j)}"
 
-    def _slice_number(self, view: str, positions: tuple[int, ...]) -> int:
-        known = self.slices.setdefault(view, [])
-        if positions not in known:
-            known.append(positions)
-        return known.index(positions)
+    def _head(self, atom: View, positions: tuple[int, ...], j: int) -> str:
+        """Code for the first row with the bound part of a key, in slice j."""
+        name = self.names.store(atom.name)
+        part = tuple_code([self.names.key_word(atom.args[i]) for i in positions])
+        return f"find_head({name}_pool, {name}_heads{j}, {name}_slice{j}, {part})"
 
     def _loaded(
         self, atoms: list[View], layout: Layout, slot: str, bound: Bound, numbers: list[Product], done: Done
@@ -418,13 +411,11 @@ class ProductWriter:
             self._atom([body], bound, [Product()], lambda products, now: then(now))
             return
         fresh = tuple(sorted(outputs(body) - bound, key=lambda key: key.name))
-        self._grouped(fresh, body, bound, lambda part: then(bound | frozenset(fresh)))
+        self._grouped(fresh, body, bound, lambda load: then(bound | frozenset(fresh)))
 
-    def _grouped(self, keys: tuple[Var, ...], body: Expr, bound: Bound, then: Callable[[str], None]) -> None:
-        """Adds up the body per key in a scratch store, then visits the keys whose number is not 0."""
-        kind = self.kind_of(body)
-        layout = Layout(f"scratch {len(self.scratches) + 1}", len(keys), ("number",), (kind,))
-        self.scratches.append(layout)
+    def _grouped(self, keys: tuple[Var, ...], body: Expr, bound: Bound, then: Callable[[Load], None]) -> None:
+        """Adds up the body per key in a scratch store, then visits keys with a number that is not 0, and may be read."""
+        layout = self.asked.scratch(len(keys), self.kind_of(body))
         name = self.names.store(layout.name)
         self.lines.add(f"clear({name}_pool, {name}_index, {name}_meta, {name}_live, {name}_arity)")
         outer, self.loops = self.loops, []
@@ -437,12 +428,12 @@ class ProductWriter:
         self.lines.close_to(depth)
         self.loops = [*outer, " + ".join(self.room.get(name, ["0"]))]
         slot = self.lines.fresh("s")
-        self.lines.open(f"for {slot} in range({name}_meta[0])")
+        self.lines.open(f"for {slot} in range({name}_meta[{SIZE}])")
         self.lines.open(f"if {name}_live[{slot}]")
         for i, var in enumerate(keys):
             word = f"{name}_pool[{slot}, {i}]"
             self.lines.add(f"{self.names.of(var)} = " + (f"double_of({word})" if var.type.is_float else word))
-        then(slot)
+        then(lambda: self._load(View(layout.name, "number", keys), layout, slot))
         self.loops = outer
         self.lines.close_to(depth)
 
@@ -519,12 +510,12 @@ class ProductWriter:
             self.lines.add(f"    {found} = True")
 
         depth = self.lines.depth
-        if (worth := self.ranges.extreme(which, of, body, bound - {of}, best, found)) is not None:
+        if (worth := self.stretches.extreme(which, of, body, bound - {of}, best, found)) is not None:
             self.lines.open(f"if not {worth}")
         if isinstance(body, View):
             self.write([body], bound - {of}, [Product()], lambda products, now: compare())
         else:
-            self._grouped((of,), body, bound - {of}, lambda slot: compare())
+            self._grouped((of,), body, bound - {of}, lambda load: compare())
         self.lines.close_to(depth)
         return Word(best, found, of.type.is_float)
 

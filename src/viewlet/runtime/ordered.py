@@ -244,30 +244,15 @@ def double_span(first: Any, second: Any, pool: Any, tree: Any, node: Any, offset
 
 
 @compiled
-def following(tree: Any, node: Any) -> Any:
-    """The next node in order, 0 after the last."""
-    at = tree[node, 1]
+def neighbour(tree: Any, node: Any, side: Any) -> Any:
+    """The next node in order on one side, 0 at the end."""
+    at = tree[node, side]
     if at != 0:
-        while tree[at, 0] != 0:
-            at = tree[at, 0]
+        while tree[at, 1 - side] != 0:
+            at = tree[at, 1 - side]
         return at
     at = tree[node, 2]
-    while at != 0 and tree[at, 1] == node:
-        node = at
-        at = tree[at, 2]
-    return at
-
-
-@compiled
-def preceding(tree: Any, node: Any) -> Any:
-    """The node before in order, 0 before the first."""
-    at = tree[node, 0]
-    if at != 0:
-        while tree[at, 1] != 0:
-            at = tree[at, 1]
-        return at
-    at = tree[node, 2]
-    while at != 0 and tree[at, 0] == node:
+    while at != 0 and tree[at, side] == node:
         node = at
         at = tree[at, 2]
     return at
@@ -290,36 +275,20 @@ def has_number(pool: Any, node: Any, offset: Any, width: Any) -> Any:
 
 
 @compiled
-def first_of(pool: Any, tree: Any, positions: Any, prefix: Any, n: Any, offset: Any, width: Any) -> Any:
-    """The first node with a prefix and a number that is not zero, or 0."""
+def end_of(pool: Any, tree: Any, positions: Any, prefix: Any, n: Any, offset: Any, width: Any, side: Any) -> Any:
+    """The outermost node on one side with a prefix and a number that is not zero, or 0."""
+    beyond = 1 if side else -1
     found, node = 0, tree[0, 0]
     while node != 0:
-        if against(pool, node, positions, prefix, n) >= 0:
-            found = node
-            node = tree[node, 0]
+        if against(pool, node, positions, prefix, n) == beyond:
+            node = tree[node, 1 - side]
         else:
-            node = tree[node, 1]
+            found = node
+            node = tree[node, side]
     while found != 0 and against(pool, found, positions, prefix, n) == 0:
         if has_number(pool, found, offset, width):
             return found
-        found = following(tree, found)
-    return 0
-
-
-@compiled
-def last_of(pool: Any, tree: Any, positions: Any, prefix: Any, n: Any, offset: Any, width: Any) -> Any:
-    """The last node with a prefix and a number that is not zero, or 0."""
-    found, node = 0, tree[0, 0]
-    while node != 0:
-        if against(pool, node, positions, prefix, n) <= 0:
-            found = node
-            node = tree[node, 1]
-        else:
-            node = tree[node, 0]
-    while found != 0 and against(pool, found, positions, prefix, n) == 0:
-        if has_number(pool, found, offset, width):
-            return found
-        found = preceding(tree, found)
+        found = neighbour(tree, found, 1 - side)
     return 0
 
 

@@ -1,0 +1,218 @@
+"""Rows that an order finds: those that pass a condition, the first of a ranking, the least and the greatest.
+
+Exists(V.count[k]) * (s := V.sum[k]) * {s > bound}     the rows past a bound, in an index over the number in `sum`
+ORDER BY s DESC LIMIT 10                               from the end of that index
+max s: ...                                             its end
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from viewlet.algebra.nodes import Cond, Exists, Expr, Extreme, Lift, Scalar, Sum, Var, View, factors_of
+from viewlet.algebra.traverse import scalar_variables
+from viewlet.codegen.monotone import Way, intervals, is_ordered, truth_way
+from viewlet.codegen.numbers import Product
+from viewlet.codegen.scalars import ALWAYS, both
+from viewlet.codegen.trees import Path, TreeWriter
+from viewlet.runtime.ordered import LEFT, RIGHT
+
+if TYPE_CHECKING:
+    from viewlet.codegen.products import Bound, Done, ProductWriter
+
+
+@dataclass(frozen=True, slots=True)
+class Top:
+    """Only so many rows are wanted, the first or last by x; one more tells that there are others."""
+
+    x: Var
+    descending: bool
+    size: int
+
+
+class StretchWriter:
+    def __init__(self, out: ProductWriter, trees: TreeWriter) -> None:
+        self.out = out
+        self.trees = trees
+        self.top: Top | None = None
+        self.covered: set[Scalar] = set()
+        """Conditions that an order answers: no row is visited that fails them."""
+
+    def rows(
+        self,
+        chains: Sequence[Sequence[Expr]],
+        bound: Bound,
+        numbers: list[Product],
+        done: Done,
+        slowly: Callable[[], None],
+    ) -> bool:
+        """Writes a loop over the rows of the first atom that pass a later condition, if an order finds them."""
+        factors = [chain[0] for chain in chains]
+        exists = isinstance(factors[0], Exists)
+        atoms = [atom for f in factors if isinstance(atom := f.body if isinstance(f, Exists) else f, View)]
+        if len(atoms) < len(chains) or len(set(atoms[0].args)) < len(atoms[0].args):
+            return False
+        out, lines, depth = self.out, self.out.lines, self.out.lines.depth
+        if (first := self._by_rank(atoms[0], chains[0][1:], bound)) is not None:
+            path = first
+            lines.open(f"if {self.trees.ready(path, bound)}")
+            node, side = self._until_enough(path)
+        elif (stretch := self._stretch(atoms[0], chains[0][1:], bound)) is not None:
+            path, lower, upper = stretch
+            lines.open(f"if {self.trees.ready(path, bound)}")
+            node, side = self._while(path, lower, upper)
+        else:
+            return False
+        out.loops.append(path.alive)
+        slot, inner = lines.fresh("s"), lines.depth
+        lines.add(f"{slot} = {node} - 1")
+        lines.add(f"{node} = neighbour({path.tree}, {node}, {side})")
+        known = [position for position, _ in path.prefix]
+        if exists:
+            out.visit(atoms[:1], slot, known, bound, [Product()], lambda _, now: done(numbers, now))
+        else:
+            out.visit(atoms, slot, known, bound, numbers, done)
+        lines.close_to(inner)
+        out.loops.pop()
+        lines.close_to(depth)
+        self.out.otherwise(slowly)
+        return True
+
+    def _while(self, path: Path, lower: str, upper: str) -> tuple[str, int]:
+        """Opens a loop over an interval: the node, and the side on which the next one is."""
+        lines = self.out.lines
+        node = self.trees.first_past(path, lower)
+        lines.open(path.while_at_prefix(node))
+        self.trees.read(path, node, upper)
+        if upper != ALWAYS:
+            lines.add(f"if not {upper.replace('{node}', node)}:")
+            lines.add("    break")
+        return node, RIGHT
+
+    def _until_enough(self, path: Path) -> tuple[str, int]:
+        """Opens a loop from one end of the order until enough rows are found and no other ranks with the last."""
+        lines, pool, top = self.out.lines, path.pool, self.top
+        assert top is not None
+        node = self.trees.last_until(path) if top.descending else self.trees.first_past(path, ALWAYS)
+        last, now = lines.fresh("x"), lines.fresh("x")
+        lines.add(f"{last} = 0")
+        lines.open(f"while {node} != 0")
+        lines.add(f"{now} = {pool}[{node} - 1, {path.position}]")
+        lines.add(f"if n >= {top.size} and {now} != {last}:")
+        lines.add("    break")
+        lines.add(f"{last} = {now}")
+        return node, LEFT if top.descending else RIGHT
+
+    def _by_rank(self, atom: View, rest: Sequence[Expr], bound: Bound) -> Path | None:
+        """The index that ranks the rows of an atom as the result wants them."""
+        if self.top is None or bound or self.top.x.type.nullable or not is_ordered(self.top.x):
+            return None
+        if self.top.x in atom.args:
+            return self.trees.path(atom, self.top.x, bound, ())
+        for factor in rest:
+            match factor:
+                case Lift(var, View(name, field, args)) if var == self.top.x and (name, args) == (atom.name, atom.args):
+                    return self.trees.path(atom, var, bound, (), field)
+        return None
+
+    def _stretch(self, atom: View, rest: Sequence[Expr], bound: Bound) -> tuple[Path, str, str] | None:
+        """An index, where to begin in it, and how long to go on: by a number that is known, or by conditions."""
+        if all(arg in bound for arg in atom.args):
+            return None
+        layout = self.out.layouts[atom.name]
+        for factor in rest:
+            match factor:
+                case Lift(var, View(name, field, args)) if (name, args) == (atom.name, atom.args):
+                    if var.type.is_float or layout.kind(field) == "double":
+                        continue
+                    if var in bound:
+                        known = replace(self.trees.path(atom, var, bound, (), field), x="")  # nothing to read
+                        return known, *_equal(known, self.out.names.of(var), layout.kind(field) == "wide")
+                    if cut := self._conditions(var, rest, bound):
+                        return self.trees.path(atom, var, bound, (), field), *cut
+        if any(arg in bound for arg in atom.args):
+            return None  # the rows of a slice are few enough
+        for arg in atom.args:
+            if is_ordered(arg) and (cut := self._conditions(arg, rest, bound)):
+                return self.trees.path(atom, arg, bound, ()), *cut
+        return None
+
+    def _conditions(self, x: Var, rest: Sequence[Expr], bound: Bound) -> tuple[str, str] | None:
+        """The conditions on x and what is known as code for where its interval begins and goes on."""
+        ways = {x: Way.UP}
+        found = [
+            factor.scalar
+            for factor in rest
+            if isinstance(factor, Cond)
+            and x in (used := set(scalar_variables(factor.scalar)))
+            and used <= bound | {x}
+            and truth_way(factor.scalar, ways) is not None
+        ]
+        parts = intervals(found, ways)
+        if not found or parts is None or len(parts) > 1:
+            return None
+        (part,) = parts
+        self.covered.update(found)
+        present = f"({self.out.names.of(x)} != NULL)" if x.type.nullable else ALWAYS
+        return (
+            both(present, *(self.trees.code(test, {}) for test in part.ups)),
+            both(*(self.trees.code(test, {}) for test in part.downs)),
+        )
+
+    def extreme(self, which: Extreme, of: Var, body: Expr, bound: Bound, best: str, found: str) -> str | None:
+        """Writes the search for the least or greatest value; code that says whether it was worth it, or None."""
+        source = _ordered_values(body, of)
+        if source is None:
+            return None
+        atom, field = source
+        if len(set(atom.args)) < len(atom.args) or not is_ordered(of):
+            return None
+        lines = self.out.lines
+        path = self.trees.path(atom, of, bound, (), field)
+        worth = lines.fresh("o")
+        lines.add(f"{worth} = {self.trees.ready(path, bound)}")
+        depth, tree, pool = lines.depth, path.tree, path.pool
+        lines.open(f"if {worth}")
+        given = path.prefix or ((0, "0"),)
+        positions, prefix = tuple(position for position, _ in given), ", ".join(word for _, word in given)
+        number = f"{path.layout.offset(atom.field)}, {_width(path, atom)}"
+        side = LEFT if which is Extreme.MIN else RIGHT
+        node = lines.fresh("n")
+        lines.add(f"{node} = end_of({pool}, {tree}, {positions!r}, ({prefix},), {len(path.prefix)}, {number}, {side})")
+        lines.open(f"if {node} != 0")
+        lines.add(f"{best} = {pool}[{node} - 1, {path.position}]")
+        lines.add(f"{found} = True")
+        if field and path.layout.kind(field) == "wide":
+            lines.add(f"if {pool}[{node} - 1, {path.position - 1}] != {best} >> 63:")
+            lines.add("    control[0] = 1")
+        lines.close_to(depth)
+        return worth
+
+
+def _ordered_values(body: Expr, of: Var) -> tuple[View, str] | None:
+    """The atom whose key `of` is, or the atom and the field whose number it is: Exists(V.count[k]) * (of := V.f[k])."""
+    if isinstance(body, View) and of in body.args:
+        return body, ""
+    inner = body.body if isinstance(body, Sum) and body.keys == (of,) else body
+    match factors_of(inner):
+        case (Exists(View() as atom), Lift(var, View() as number)) if (
+            var == of and atom.name == number.name and atom.args == number.args
+        ):
+            return atom, number.field
+    return None
+
+
+def _equal(path: Path, word: str, wide: bool) -> tuple[str, str]:
+    """Where the numbers that equal a word begin, and how long they go on; of a wide one the high word is before."""
+    number = f"{path.pool}[{{node}} - 1, {path.position}]"
+    if not wide:
+        return f"({number} >= {word})", f"({number} == {word})"
+    high = f"{path.pool}[{{node}} - 1, {path.position - 1}]"
+    lower = f"({high} > {word} >> 63 or ({high} == {word} >> 63 and {number} ^ NULL >= {word} ^ NULL))"
+    return lower, f"({high} == {word} >> 63 and {number} == {word})"
+
+
+def _width(path: Path, atom: View) -> int:
+    return 1 if path.layout.kind(atom.field) == "count" else 2
