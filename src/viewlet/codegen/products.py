@@ -414,7 +414,7 @@ class ProductWriter:
         self._grouped(fresh, body, bound, lambda load: then(bound | frozenset(fresh)))
 
     def _grouped(self, keys: tuple[Var, ...], body: Expr, bound: Bound, then: Callable[[Load], None]) -> None:
-        """Adds up the body per key in a scratch store, then visits keys with a number that is not 0, and may be read."""
+        """Adds up the body per key in a scratch store, then visits the keys whose number is not 0; it can be read."""
         layout = self.asked.scratch(len(keys), self.kind_of(body))
         name = self.names.store(layout.name)
         self.lines.add(f"clear({name}_pool, {name}_index, {name}_meta, {name}_live, {name}_arity)")
