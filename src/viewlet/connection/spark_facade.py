@@ -29,6 +29,8 @@ from viewlet.types import Table
 from viewlet.view import View
 
 PARTITIONS_PER_CORE = 2
+_GENERATED = {"interpreter": False, "compiled": True, "auto": None}
+"""Whether partitions run generated code, by the engine asked for; None lets them once there is enough state."""
 
 
 def connect_on_spark(
@@ -58,7 +60,7 @@ def _open(cluster: Cluster, store: Checkpoint, asked: int | None, usual: int, en
         count = _partitions(asked, known, usual)
         if known is None:
             store.commit(Record(SETUP, 0, count.to_bytes(8, "little")))
-        database = SparkDatabase(cluster=Engine(cluster, store, count, generated=engine != "interpreter"))
+        database = SparkDatabase(cluster=Engine(cluster, store, count, _GENERATED[engine]))
         database.restore()
     except BaseException:
         store.close()
