@@ -121,15 +121,9 @@ class Database:
 
     def create_view(self, declared: Declaration, engine: str | None = None) -> None:
         """Compiles a view and fills it from the rows already there, on the connection's engine or another."""
-        name = declared.name
-        if declared.replaces and name in self.views:
-            self._check_unused(name, "replace view")
-        else:
-            self._check_free(name)
-        if name in declared.sources:
-            raise SchemaError(f"view {name!r} cannot read itself")
+        self._check_name(declared)
         for source in sorted(declared.sources):
-            self._check_not_started(source, name)
+            self._check_not_started(source, declared.name)
         view = MaintainedView(declared, self.start(declared, engine), self._log)
         self.journal.view_created(declared)
         self._put(view)
@@ -218,6 +212,15 @@ class Database:
         self.journal.dropped(name)
         del self.views[name]
         self._settle()
+
+    def _check_name(self, declared: Declaration) -> None:
+        """A view may have its name, and does not read itself."""
+        if declared.replaces and declared.name in self.views:
+            self._check_unused(declared.name, "replace view")
+        else:
+            self._check_free(declared.name)
+        if declared.name in declared.sources:
+            raise SchemaError(f"view {declared.name!r} cannot read itself")
 
     def _check_free(self, name: str) -> None:
         if name in self.tables or name in self.views:

@@ -120,12 +120,7 @@ class SparkDatabase(Database):
 
     def create_view(self, declared: Declaration, engine: str | None = None) -> None:
         name = declared.name
-        if declared.replaces and name in self.views:
-            self._check_unused(name, "replace view")
-        else:
-            self._check_free(name)
-        if name in declared.sources:
-            raise SchemaError(f"view {name!r} cannot read itself")
+        self._check_name(declared)
         for source in sorted(declared.sources):
             if source in self.views:
                 raise SchemaError(f"view {name!r} reads view {source!r}: on Spark views read tables so far")

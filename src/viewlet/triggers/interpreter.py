@@ -14,14 +14,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from viewlet.algebra.evaluate import Environment, Number, Run, State, accumulate, evaluate, prepare
+from viewlet.algebra.evaluate import Environment, State, evaluate
 from viewlet.algebra.nodes import Var
-from viewlet.algebra.scope import NONE, Vars
-from viewlet.rings import DOUBLE_RING, INTEGER_RING
 from viewlet.triggers.program import Program, Statement, ViewDefinition
 from viewlet.triggers.result import ResultKeeper
 from viewlet.triggers.rows import row_schema
 from viewlet.triggers.single import row_trigger
+from viewlet.triggers.step import Step, payloads
 from viewlet.triggers.store import MapStore, Payload, UndoLog
 from viewlet.types import Row
 
@@ -51,7 +50,7 @@ class Interpreter:
         for view in self.program.views:
             store = self._views[view.name]
             sums = [evaluate(f.definition, view.keys, state) for f in view.fields]
-            store.assign(_payloads(view, sums))
+            store.assign(payloads(view, sums))
         self._result.refresh_all()
 
     @property
@@ -96,8 +95,8 @@ class Interpreter:
 
     def _run_increments(self, plan: _Plan, state: State, given: Environment) -> None:
         computed = [(self._views[step.view.name], step.compute(state, given)) for step in plan.increments]
-        for store, payloads in computed:
-            for key, payload in payloads.items():
+        for store, added in computed:
+            for key, payload in added.items():
                 store.add(key, payload)
         if plan.assignments:
             self._due = plan
@@ -142,31 +141,14 @@ class Interpreter:
         return plan
 
     def _plan(self, statements: Iterable[Statement], row: tuple[Var, ...]) -> _Plan:
-        increments, assignments = list[_Step](), list[_Step]()
+        increments, assignments = list[Step](), list[Step]()
         for statement in statements:
             view = self.program.view(statement.view)
             if statement.replaces:
-                assignments.append(_step(view, statement, NONE))
+                assignments.append(Step.of(statement, view))
             else:
-                increments.append(_step(view, statement, frozenset(row)))
+                increments.append(Step.of(statement, view, frozenset(row)))
         return _Plan(row, tuple(increments), tuple(assignments))
-
-
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """A statement ready to run."""
-
-    view: ViewDefinition
-    args: tuple[Var, ...]
-    runs: Mapping[str, Run]
-
-    def compute(self, state: State, given: Environment) -> dict[Row, Payload]:
-        """What the statement adds to its view, or puts in its place."""
-        sums: dict[str, dict[Row, Number]] = {}
-        for name, run in self.runs.items():
-            environment = dict(given)
-            sums[name] = accumulate(run(environment, state), environment, self.args)
-        return _payloads(self.view, [sums.get(f.name, {}) for f in self.view.fields])
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,25 +156,12 @@ class _Plan:
     """The statements of one trigger; `row` are the parameters of a row trigger."""
 
     row: tuple[Var, ...]
-    increments: tuple[_Step, ...]
-    assignments: tuple[_Step, ...]
+    increments: tuple[Step, ...]
+    assignments: tuple[Step, ...]
 
     def bind(self, row: Row) -> Environment:
         return {var.name: value for var, value in zip(self.row, row, strict=False)}
 
 
-def _step(view: ViewDefinition, statement: Statement, given: Vars) -> _Step:
-    return _Step(view, statement.args, {update.field: prepare(update.expr, given) for update in statement.updates})
-
-
 def _store_of(view: ViewDefinition, log: UndoLog) -> MapStore:
     return MapStore([f.name for f in view.fields], view.presence, log)
-
-
-def _payloads(view: ViewDefinition, sums: list[dict[Row, Number]]) -> dict[Row, Payload]:
-    """One payload per key from one sum per field."""
-    if len(sums) == 1:
-        return {key: (number,) for key, number in sums[0].items()}
-    zeros = [DOUBLE_RING.zero if f.is_float else INTEGER_RING.zero for f in view.fields]
-    keys = dict.fromkeys(key for numbers in sums for key in numbers)
-    return {key: tuple(numbers.get(key, zero) for numbers, zero in zip(sums, zeros, strict=True)) for key in keys}

@@ -10,15 +10,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 
-from viewlet.algebra.evaluate import Environment, Number, State, accumulate, evaluate, prepare
-from viewlet.algebra.scope import NONE
+from viewlet.algebra.evaluate import State, evaluate
 from viewlet.errors import InternalError
-from viewlet.rings import DOUBLE_RING, INTEGER_RING
 from viewlet.spark.plan.compile import DistributedProgram
 from viewlet.spark.plan.hashing import partition_of
 from viewlet.spark.plan.locations import LOCAL, RANDOM, REPLICATED, Arrival, Dist, Location
 from viewlet.spark.plan.program import BatchPlan, Block, Compute, Mode, Move, Movement, Temporary
 from viewlet.triggers.program import Statement, ViewDefinition
+from viewlet.triggers.step import Step, payloads
 from viewlet.triggers.store import MapStore, Payload
 from viewlet.types import Row
 
@@ -33,20 +32,10 @@ class Node:
     deltas: dict[str, MapStore] = field(default_factory=dict)
 
     def run(self, statement: Statement, view: ViewDefinition) -> None:
-        state = State({}, self.deltas, self.views)
-        sums: dict[str, dict[Row, Number]] = {}
-        for update in statement.updates:
-            environment: Environment = {}
-            numbers = prepare(update.expr, NONE)(environment, state)
-            sums[update.field] = accumulate(numbers, environment, statement.args)
-        self.put(view, _payloads(view, sums), statement.replaces)
+        Step.of(statement, view).carry_out(State({}, self.deltas, self.views), self.views[view.name])
 
-    def put(self, view: ViewDefinition, contents: Mapping[Row, Payload], replaces: bool) -> None:
-        if replaces:
-            self.views[view.name].assign(dict(contents))
-        else:
-            for key, payload in contents.items():
-                self.views[view.name].add(key, payload)
+    def put(self, view: ViewDefinition, contents: Mapping[Row, Payload]) -> None:
+        self.views[view.name].assign(dict(contents))
 
 
 class Cluster:
@@ -65,8 +54,8 @@ class Cluster:
         """Fills every view from base tables."""
         state = State(tables)
         for view in self.program.program.views:
-            sums = {f.name: evaluate(f.definition, view.keys, state) for f in view.fields}
-            self._distribute(view, self.program.homes[view.name], _payloads(view, sums))
+            sums = [evaluate(f.definition, view.keys, state) for f in view.fields]
+            self._distribute(view, self.program.homes[view.name], payloads(view, sums))
 
     def apply(self, batch: Mapping[str, Mapping[Row, int]], arrivals: Mapping[str, Arrival] | None = None) -> BatchPlan:
         """Runs a batch; the plan it followed is the one for the tables in `arrivals`, or in the batch."""
@@ -150,7 +139,7 @@ class Cluster:
             for key, payload in node.views[move.source].items():
                 total.add(key, payload)
         if move.movement is Movement.GATHER:
-            self.driver.put(target.view, dict(total.items()), replaces=True)
+            self.driver.put(target.view, dict(total.items()))
         else:
             self._distribute(target.view, target.at, dict(total.items()))
 
@@ -160,11 +149,4 @@ class Cluster:
             mine: Iterable[tuple[Row, Payload]] = contents.items()
             if isinstance(home, Dist):
                 mine = [(key, payload) for key, payload in mine if self._worker_of(view, home, key) == number]
-            node.put(view, dict(mine), replaces=True)
-
-
-def _payloads(view: ViewDefinition, sums: Mapping[str, Mapping[Row, Number]]) -> Contents:
-    """One payload per key from one sum per field."""
-    zeros = {f.name: DOUBLE_RING.zero if f.is_float else INTEGER_RING.zero for f in view.fields}
-    keys = dict.fromkeys(key for numbers in sums.values() for key in numbers)
-    return {key: tuple(sums.get(name, {}).get(key, zero) for name, zero in zeros.items()) for key in keys}
+            node.put(view, dict(mine))

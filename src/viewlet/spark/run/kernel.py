@@ -11,16 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-from viewlet.algebra.evaluate import Environment, Number, State, accumulate, evaluate, prepare
-from viewlet.algebra.nodes import Expr, Var
-from viewlet.algebra.scope import NONE
+from viewlet.algebra.evaluate import State, evaluate
 from viewlet.changes import Changes
-from viewlet.rings import DOUBLE_RING, INTEGER_RING
 from viewlet.spark.plan.hashing import partition_of
 from viewlet.spark.run.code import PlanCode
 from viewlet.spark.run.wire import decode, encode
 from viewlet.triggers.program import Program, Statement, ViewDefinition
 from viewlet.triggers.result import ResultKeeper
+from viewlet.triggers.step import Step
 from viewlet.triggers.store import MapStore, Payload, UndoLog
 from viewlet.types import Row
 
@@ -79,6 +77,7 @@ class ReferenceNode:
         self._views = {name: _store(view, view.presence, self._log) for name, view in views.items()}
         self._stores: dict[str, MapStore] = dict(self._views)
         self._deltas: dict[str, MapStore] = {}
+        self._steps: dict[Statement, Step] = {}
         self._watched: dict[str, ResultKeeper] = {}
 
     def begin(self, code: PlanCode) -> None:
@@ -89,6 +88,7 @@ class ReferenceNode:
         for store in self._views.values():
             store.touched.clear()
         self._log.begin()
+        self._steps.clear()  # another plan may give the name of a temporary to another one
         self._definitions = {name: self._definitions[name] for name in self._views} | dict(temporaries)
         self._stores = self._views | {name: _store(view, None, UndoLog()) for name, view in temporaries.items()}
         self._deltas = {}
@@ -110,14 +110,9 @@ class ReferenceNode:
     def run(self, statements: Iterable[Statement]) -> None:
         state = State({}, self._deltas, self._stores)
         for statement in statements:
-            sums = {update.field: _sums(update.expr, statement.args, state) for update in statement.updates}
-            computed = _payloads(self._definitions[statement.view], sums)
-            store = self._stores[statement.view]
-            if statement.replaces:
-                store.assign(computed)
-            else:
-                for key, payload in computed.items():
-                    store.add(key, payload)
+            if statement not in self._steps:
+                self._steps[statement] = Step.of(statement, self._definitions[statement.view])
+            self._steps[statement].carry_out(state, self._stores[statement.view])
 
     def contents(self, name: str) -> bytes:
         return encode(self._definitions[name], self._stores[name].items())
@@ -157,15 +152,3 @@ class ReferenceNode:
 
 def _store(view: ViewDefinition, presence: str | None, log: UndoLog) -> MapStore:
     return MapStore([field.name for field in view.fields], presence, log)
-
-
-def _sums(expr: Expr, keys: tuple[Var, ...], state: State) -> dict[Row, Number]:
-    environment: Environment = {}
-    return accumulate(prepare(expr, NONE)(environment, state), environment, keys)
-
-
-def _payloads(view: ViewDefinition, sums: Mapping[str, Mapping[Row, Number]]) -> dict[Row, Payload]:
-    """One payload per key from one sum per field."""
-    zeros = {f.name: DOUBLE_RING.zero if f.is_float else INTEGER_RING.zero for f in view.fields}
-    keys = dict.fromkeys(key for numbers in sums.values() for key in numbers)
-    return {key: tuple(sums.get(name, {}).get(key, zero) for name, zero in zeros.items()) for key in keys}

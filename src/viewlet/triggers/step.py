@@ -1,0 +1,58 @@
+"""One statement on dictionaries: what it adds to its view, or puts in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from viewlet.algebra.evaluate import Environment, Number, Run, State, accumulate, prepare
+from viewlet.algebra.nodes import Var
+from viewlet.algebra.scope import NONE, Vars
+from viewlet.rings import DOUBLE_RING, INTEGER_RING
+from viewlet.triggers.program import Statement, ViewDefinition
+from viewlet.triggers.store import MapStore, Payload
+from viewlet.types import Row
+
+_NOTHING_GIVEN: Environment = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A statement ready to run."""
+
+    view: ViewDefinition
+    args: tuple[Var, ...]
+    runs: Mapping[str, Run]
+    replaces: bool
+
+    @staticmethod
+    def of(statement: Statement, view: ViewDefinition, given: Vars = NONE) -> Step:
+        """The statement that changes a view, prepared for the variables that are given when it runs."""
+        runs = {update.field: prepare(update.expr, given) for update in statement.updates}
+        return Step(view, statement.args, runs, statement.replaces)
+
+    def compute(self, state: State, given: Environment = _NOTHING_GIVEN) -> dict[Row, Payload]:
+        """What the statement adds to its view, or puts in its place."""
+        sums: dict[str, dict[Row, Number]] = {}
+        for name, run in self.runs.items():
+            environment = dict(given)
+            sums[name] = accumulate(run(environment, state), environment, self.args)
+        return payloads(self.view, [sums.get(f.name, {}) for f in self.view.fields])
+
+    def carry_out(self, state: State, store: MapStore) -> None:
+        """Changes the store of the view."""
+        computed = self.compute(state)
+        if self.replaces:
+            store.assign(computed)
+        else:
+            for key, payload in computed.items():
+                store.add(key, payload)
+
+
+def payloads(view: ViewDefinition, sums: Sequence[Mapping[Row, Number]]) -> dict[Row, Payload]:
+    """One payload per key from one sum per field."""
+    if len(sums) == 1:
+        return {key: (number,) for key, number in sums[0].items()}
+    zeros = [DOUBLE_RING.zero if f.is_float else INTEGER_RING.zero for f in view.fields]
+    keys = dict.fromkeys(key for numbers in sums for key in numbers)
+    return {key: tuple(numbers.get(key, zero) for numbers, zero in zip(sums, zeros, strict=True)) for key in keys}
