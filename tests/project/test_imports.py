@@ -21,7 +21,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "sql": BASE | {"algebra"},
     "triggers": BASE | {"algebra", "rings"},
     "viewtree": BASE | {"algebra", "rings", "triggers"},
-    "codegen": BASE | {"algebra", "rings", "runtime", "triggers"},
+    "codegen": BASE | {"algebra", "rings", "runtime", "triggers", "viewtree"},
     "spark": BASE | {"algebra", "codegen", "rings", "runtime", "triggers"},
 }
 """Unit (module or package directly under viewlet) -> units it may import besides itself."""
