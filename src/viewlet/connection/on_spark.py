@@ -19,6 +19,7 @@ from viewlet.connection.catalogue_json import Json, table_of_json, table_to_json
 from viewlet.connection.compiled import CompiledView
 from viewlet.connection.database import Announcement, BaseTable, Database, unreadable_stream
 from viewlet.connection.maintained import Declaration, MaintainedView, Running
+from viewlet.connection.reading import is_limited
 from viewlet.connection.restoring import bind_view, explaining
 from viewlet.connection.spark_feeds import FOLDER, write_changes
 from viewlet.errors import DataError, InternalError, SchemaError, StateError
@@ -27,6 +28,7 @@ from viewlet.runtime.durable.log import Record
 from viewlet.spark.run.checkpoint import DRIVER
 from viewlet.spark.run.engine import Engine, FrameChange, Unit
 from viewlet.spark.run.kept import unit_name
+from viewlet.sql.inline import inline
 from viewlet.triggers.program import Program
 from viewlet.triggers.statistics import Statistics
 from viewlet.types import Row, Table, TableKind
@@ -121,9 +123,8 @@ class SparkDatabase(Database):
     def create_view(self, declared: Declaration, engine: str | None = None) -> None:
         name = declared.name
         self._check_name(declared)
-        for source in sorted(declared.sources):
-            if source in self.views:
-                raise SchemaError(f"view {name!r} reads view {source!r}: on Spark views read tables so far")
+        sources = self._flat(declared).sources
+        for source in sorted(sources):
             if not self.tables[source].kept:
                 self._check_not_started(source, name)
         replaced = name in self.views
@@ -132,7 +133,7 @@ class SparkDatabase(Database):
             self._forget_view(name)
         unit = self._unit(declared, self.hints)
         record = Record(VIEW, self.epoch, json.dumps(_view_to_json(declared, unit, self.hints)).encode())
-        if not any(self.tables[source].started for source in declared.sources):
+        if not any(self.tables[source].started for source in sources):
             self.cluster.checkpoint.commit(record)
             self._take_up(declared, unit, self.hints)
             return
@@ -147,8 +148,24 @@ class SparkDatabase(Database):
         self._take_up(declared, unit, self.hints)
 
     def _unit(self, declared: Declaration, hints: Hints) -> Unit:
-        sources = self._source_schemas(declared)
+        sources = self._source_schemas(self._flat(declared))
         return self.cluster.unit(self.compile(declared), sources, hints.rows, hints.partition_by)
+
+    def _flat(self, declared: Declaration) -> Declaration:
+        """The same view as one over tables: the views it reads are replaced by their definitions."""
+        inner = sorted(declared.sources & self.views.keys())
+        if not inner:
+            return declared
+        flat = {name: self._flat(self.views[name].declared) for name in inner}
+        for name, view in flat.items():
+            if is_limited(view.query):
+                raise SchemaError(
+                    f"view {declared.name!r} reads view {name!r}, which shows its first rows only: "
+                    "on Spark views read tables, and views without LIMIT and OFFSET"
+                )
+        tables = (declared.sources - flat.keys()).union(*(view.sources for view in flat.values()))
+        query = inline(declared.query, {name: view.query for name, view in flat.items()})
+        return replace(declared, query=query, sources=tables)
 
     def _take_up(self, declared: Declaration, unit: Unit, hints: Hints) -> None:
         if unit.name not in self.cluster.units:
@@ -166,10 +183,14 @@ class SparkDatabase(Database):
 
     def compile(self, declared: Declaration) -> Program:
         """The trigger program of a view: no base table is kept for it, unless the strategy says so."""
+        flat = self._flat(declared)
         strategy = ON_SPARK if declared.strategy == "auto" else declared.strategy
         kind = TableKind.TABLE if strategy in READS_TABLES else TableKind.STREAM
-        sources = {name: replace(table, kind=kind) for name, table in self._source_schemas(declared).items()}
-        return self._compile_with(replace(declared, strategy=strategy), sources)
+        sources = {name: replace(table, kind=kind) for name, table in self._source_schemas(flat).items()}
+        return self._compile_with(replace(flat, strategy=strategy), sources)
+
+    def source_code(self, declared: Declaration) -> str:
+        return Database.source_code(self, self._flat(declared))
 
     def drop_table(self, name: str) -> None:
         self._check_unused(name, "drop table")
@@ -227,6 +248,7 @@ class SparkDatabase(Database):
                 self._check_static(self.tables[name].schema, {})
         local, frames = self._sorted_out(changed)
         epoch = self.epoch + 1 if changed else self.epoch
+        started = frozenset(name for name, table in self.tables.items() if table.started)
         self._log.begin()
         try:
             run, stats = self.cluster.apply(epoch, local, frames)
@@ -235,8 +257,10 @@ class SparkDatabase(Database):
             visible = self._visible(changed)
             announcements = self._announcements(visible, epoch)
             self._write_feeds(visible, epoch)
+            self.cluster.checkpoint.started = started | changed.keys()
             self.cluster.commit(run, stats, local, batches.ranges)
         except BaseException:
+            self.cluster.checkpoint.started = started
             self.cluster.abandon()
             self._log.rollback()
             for view in self.views.values():
@@ -271,9 +295,9 @@ class SparkDatabase(Database):
         return local, frames
 
     def _visible(self, changed: Mapping[str, SparkChanges]) -> dict[str, Changes]:
-        for name in changed:
-            for view in self.dependents(name):
-                view.apply(name, {})
+        for view in self.views.values():
+            for table in self.cluster.units[view.name].tables & changed.keys():
+                view.apply(table, {})
         return {view.name: view.finish() for view in self.views.values()}
 
     def feed(self, name: str) -> None:
@@ -304,7 +328,7 @@ class SparkDatabase(Database):
             "epoch": self.epoch,
             "partitions": self.cluster.partitions,
             "feeds": self.feeds,
-            "tables": [{**table_to_json(t.schema), "started": t.started} for t in self.tables.values()],
+            "tables": [table_to_json(table.schema) for table in self.tables.values()],
             "views": [
                 _view_to_json(view.declared, self.cluster.units[view.name], self._planned_with[view.name])
                 for view in self.views.values()
@@ -320,7 +344,6 @@ class SparkDatabase(Database):
             facts, driver = found
             for known in facts["tables"]:
                 self._replay_table(known)
-                self.tables[known["name"]].started = known["started"]
             for known in facts["views"]:
                 self._replay_view(known)
             self.cluster.restore(driver)
@@ -328,6 +351,8 @@ class SparkDatabase(Database):
                 self._begin_feed(name, since)
         for record in store.records():
             self._replay(record)
+        for name in store.started & self.tables.keys():
+            self.tables[name].started = True
         self.epoch = store.epoch
         self.batches = BatchIds(store.batches)
         self._replaying = False

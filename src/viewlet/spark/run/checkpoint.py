@@ -21,6 +21,7 @@ from viewlet.spark.run.partition import History, LoggedStep
 from viewlet.spark.run.steps import StepHead, read_head
 
 STEP, DRIVER = 101, 102
+STARTED = "started"
 MANY_STEPS = 500
 """Stages since the last snapshot after which another one is written, however little they were given."""
 
@@ -32,6 +33,8 @@ class Checkpoint:
         self.history = History()
         self._committed = self.history
         self._appended = 0
+        self.started = frozenset(self._store.manifest.offsets.get(STARTED, ()))
+        """Tables that have received rows, to be noted by the next commit."""
 
     @property
     def epoch(self) -> int:
@@ -95,7 +98,7 @@ class Checkpoint:
     def commit(self, *records: Record, batches: Mapping[str, Ranges] | None = None) -> int:
         """Commits what was appended together with some last records; returns how many bytes that took."""
         try:
-            self._store.commit(records, records[-1].epoch, batches)
+            self._store.commit(records, records[-1].epoch, batches, {STARTED: sorted(self.started)})
         except BaseException:
             self.abandon()
             raise
