@@ -35,6 +35,9 @@ class Files(Protocol):
 
     def read(self, name: str) -> bytes: ...
 
+    def read_part(self, name: str, start: int, size: int) -> bytes:
+        """Some bytes of a file; fewer where it ends before."""
+
     def create(self, name: str) -> Output:
         """Opens a file for writing; what it held before is gone."""
 
@@ -65,6 +68,11 @@ class LocalFiles:
 
     def read(self, name: str) -> bytes:
         return (self.root / name).read_bytes()
+
+    def read_part(self, name: str, start: int, size: int) -> bytes:
+        with (self.root / name).open("rb") as file:
+            file.seek(start)
+            return file.read(size)
 
     def create(self, name: str) -> Output:
         return _LocalOutput(self.root / name, self.sync)

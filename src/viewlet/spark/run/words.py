@@ -5,7 +5,6 @@ Columns that `wire` would write as text (sums beyond 64 bits, sums of doubles) g
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,13 +17,11 @@ from viewlet.rings import Dyadic
 from viewlet.runtime.arithmetic import NULL
 from viewlet.runtime.durable.rows import from_arrow, to_arrow
 from viewlet.runtime.wide import from_words
+from viewlet.spark.run.placing import NULL_WORD, partitions_of_words, text_word
 from viewlet.spark.run.wire import bytes_table, table_bytes
 from viewlet.types import Kind, SqlType
 
 Words = Any
-_MIXED = 0x9E3779B97F4A7C15
-_SHIFTS = (np.uint64(30), np.uint64(27), np.uint64(31))
-_FACTORS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 
 def encode_contents(node: CompiledNode, store: str, contents: Contents) -> bytes:
@@ -61,37 +58,23 @@ def decode_contents(node: CompiledNode, store: str, blob: bytes | memoryview) ->
 
 def partitions_of(node: CompiledNode, store: str, contents: Contents, positions: Sequence[int], count: int) -> Words:
     """The partition of each row, as `spark.plan.hashing.partition_of` tells it."""
-    state = np.zeros(len(contents), np.uint64)
     types = node.key_types(store)
-    with np.errstate(over="ignore"):
-        for i in positions:
-            state = _mix(state ^ _mix(_hash_words(node, contents.keys[i], types[i])))
-    return (state % np.uint64(count)).astype(np.int64)
-
-
-def _mix(words: Words) -> Words:
-    words = words + np.uint64(_MIXED)
-    words = (words ^ (words >> _SHIFTS[0])) * _FACTORS[0]
-    words = (words ^ (words >> _SHIFTS[1])) * _FACTORS[1]
-    return words ^ (words >> _SHIFTS[2])
+    words = (_hash_words(node, contents.keys[i], types[i]) for i in positions)
+    return partitions_of_words(words, len(contents), count)
 
 
 def _hash_words(node: CompiledNode, words: Words, type: SqlType) -> Words:
     if type.is_float:
         numbers = words.view(np.float64)
         bits = (numbers + 0.0).view(np.uint64)
-        return np.where(np.isnan(numbers), np.uint64(_MIXED), bits)
+        return np.where(np.isnan(numbers), NULL_WORD, bits)
     missing = words == NULL
     if type.kind is Kind.VARCHAR:
         codes, places = np.unique(np.where(missing, 0, words), return_inverse=True)
         texts = node.dictionary.texts
-        hashes = np.array([_text_hash(texts[code]) if texts else 0 for code in codes], np.uint64)
-        return np.where(missing, np.uint64(_MIXED), hashes[places])
-    return np.where(missing, np.uint64(_MIXED), words.view(np.uint64))
-
-
-def _text_hash(text: str) -> int:
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+        hashes = np.array([text_word(texts[code]) if texts else 0 for code in codes], np.uint64)
+        return np.where(missing, NULL_WORD, hashes[places])
+    return np.where(missing, NULL_WORD, words.view(np.uint64))
 
 
 def _key_column(node: CompiledNode, words: Words, type: SqlType) -> Any:
