@@ -16,6 +16,7 @@ from tests.conformance.engines import changes_in_order, schemas
 from tests.conformance.programs import QUERIES, TABLES, batches
 from tests.runtime.test_flat import PAIRS, add, state_of, take, with_partner
 from viewlet.codegen import engine as codegen_engine
+from viewlet.runtime.dictionary import FileDictionary
 from viewlet.runtime.durable.mapped import STAMP, MappedState
 from viewlet.runtime.flat import FlatStore, Layout, Ordered
 from viewlet.sql import bind_query
@@ -23,6 +24,20 @@ from viewlet.types import TableKind
 from viewlet.viewtree.plan import plan_query
 
 ORDERED = Layout("ordered", 2, ("count", "sum"), ("count", "wide"), ((1,),), (Ordered((0,)),))
+
+
+def fresh(directory: Path, identity: str) -> MappedState:
+    state = MappedState.open(directory, identity)
+    state.reset()
+    return state
+
+
+def attached_at(directory: Path, identity: str, epoch: int) -> MappedState | None:
+    state = MappedState.open(directory, identity)
+    if state.version == f"epoch {epoch}":
+        return state
+    state.close()
+    return None
 
 
 def filled(store: FlatStore) -> None:
@@ -40,14 +55,14 @@ def same(one: FlatStore, other: FlatStore) -> None:
 
 
 def test_a_store_in_files_is_the_one_on_the_heap(tmp_path: Path) -> None:
-    state = MappedState.create(tmp_path, "program")
+    state = fresh(tmp_path, "program")
     mapped, heap = FlatStore(PAIRS, state.memory("pairs")), FlatStore(PAIRS)
     filled(mapped)
     filled(heap)
     same(mapped, heap)
-    state.finish(1)
+    state.finish("epoch 1")
     state.close()
-    again = MappedState.attach(tmp_path, "program", 1)
+    again = attached_at(tmp_path, "program", 1)
     assert again is not None
     attached = FlatStore(PAIRS, again.memory("pairs"))
     same(attached, heap)
@@ -57,19 +72,19 @@ def test_a_store_in_files_is_the_one_on_the_heap(tmp_path: Path) -> None:
     same(attached, heap)
     assert with_partner(attached, 3) == with_partner(heap, 3)
     again.close()
-    after = MappedState.attach(tmp_path, "program", 1)
+    after = attached_at(tmp_path, "program", 1)
     assert after is not None
     same(FlatStore(PAIRS, after.memory("pairs")), heap)
 
 
 def test_ordered_indexes_are_attached_to_as_well(tmp_path: Path) -> None:
-    state = MappedState.create(tmp_path, "program")
+    state = fresh(tmp_path, "program")
     store = FlatStore(ORDERED, state.memory("ordered"))
     store.reserve(50)
     store.keep_orders()
-    state.finish(1)
+    state.finish("epoch 1")
     state.close()
-    again = MappedState.attach(tmp_path, "program", 1)
+    again = attached_at(tmp_path, "program", 1)
     assert again is not None
     attached = FlatStore(ORDERED, again.memory("ordered"))
     assert attached.spec[0][0] == store.spec[0][0] != 0
@@ -78,38 +93,38 @@ def test_ordered_indexes_are_attached_to_as_well(tmp_path: Path) -> None:
 
 
 def test_a_state_of_another_kind_is_not_attached_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert MappedState.attach(tmp_path, "program", 1) is None
-    state = MappedState.create(tmp_path, "program")
-    assert state.epoch is None  # not filled yet
-    state.finish(4)
+    assert attached_at(tmp_path, "program", 1) is None
+    state = fresh(tmp_path, "program")
+    assert state.version is None  # not filled yet
+    state.finish("epoch 4")
     state.close()
-    assert MappedState.attach(tmp_path, "program", 3) is None
-    assert MappedState.attach(tmp_path, "another program", 4) is None
-    again = MappedState.attach(tmp_path, "program", 4)
+    assert attached_at(tmp_path, "program", 3) is None
+    assert attached_at(tmp_path, "another program", 4) is None
+    again = attached_at(tmp_path, "program", 4)
     assert again is not None
     again.begin()
     again.close()
-    assert MappedState.attach(tmp_path, "program", 4) is None, "a batch was under way"
-    again = MappedState.create(tmp_path, "program")
-    again.finish(4)
+    assert attached_at(tmp_path, "program", 4) is None, "a batch was under way"
+    again = fresh(tmp_path, "program")
+    again.finish("epoch 4")
     again.close()
     monkeypatch.setattr("viewlet.runtime.durable.mapped._BOOT", tmp_path / STAMP)
-    assert MappedState.attach(tmp_path, "program", 4) is None, "the machine was started again"
+    assert attached_at(tmp_path, "program", 4) is None, "the machine was started again"
 
 
 def test_a_state_has_one_user_at_a_time(tmp_path: Path) -> None:
-    state = MappedState.create(tmp_path, "program")
-    state.finish(1)
+    state = fresh(tmp_path, "program")
+    state.finish("epoch 1")
     with pytest.raises(viewlet.StateError, match="in use"):
-        MappedState.attach(tmp_path, "program", 1)
+        attached_at(tmp_path, "program", 1)
     state.close()
     state.close()
-    assert MappedState.attach(tmp_path, "program", 1) is not None
+    assert attached_at(tmp_path, "program", 1) is not None
 
 
 def test_without_room_there_is_an_error_not_a_signal(tmp_path: Path) -> None:
     resource = pytest.importorskip("resource")
-    state = MappedState.create(tmp_path, "program")
+    state = fresh(tmp_path, "program")
     store = FlatStore(PAIRS, state.memory("pairs"))
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -124,17 +139,17 @@ def test_without_room_there_is_an_error_not_a_signal(tmp_path: Path) -> None:
 WORKER = """
 import sys
 from pathlib import Path
-from tests.durable.test_mapped import PAIRS, FlatStore, MappedState, add
-state = MappedState.attach(Path(sys.argv[1]), "program", int(sys.argv[2]))
+from tests.durable.test_mapped import PAIRS, FlatStore, add, attached_at
+state = attached_at(Path(sys.argv[1]), "program", int(sys.argv[2]))
 store = FlatStore(PAIRS, state.memory("pairs"))
-epoch = state.epoch
+epoch = int(sys.argv[2])
 print("attached", flush=True)
 while True:
     state.begin()
     for a in range(epoch * 10, epoch * 10 + 10):
         add(store, a, a % 3)
     epoch += 1
-    state.finish(epoch)
+    state.finish(f"epoch {epoch}")
     print(epoch, flush=True)
 """
 
@@ -171,16 +186,16 @@ def rows_of(epoch: int) -> list[tuple[int, ...]]:
 
 
 def made(directory: Path, epoch: int) -> None:
-    state = MappedState.create(directory, "program")
+    state = fresh(directory, "program")
     store = FlatStore(PAIRS, state.memory("pairs"))
     for a, b in rows_of(epoch):
         add(store, a, b)
-    state.finish(epoch)
+    state.finish(f"epoch {epoch}")
     state.close()
 
 
 def rows_at(directory: Path, epoch: int) -> list[tuple[int, ...]] | None:
-    state = MappedState.attach(directory, "program", epoch)
+    state = attached_at(directory, "program", epoch)
     if state is None:
         return None
     rows = sorted(key for key, _ in FlatStore(PAIRS, state.memory("pairs")).items())
@@ -196,7 +211,7 @@ def test_generated_triggers_run_on_mapped_state(name: str, tmp_path: Path) -> No
     streams = {each: _stream(tables[each]) for each in sorted(view.sources)}
     program = plan_query("v", view.query, streams)
     heap = codegen_engine.CompiledEngine(program, streams)
-    state = MappedState.create(tmp_path, "program")
+    state = fresh(tmp_path, "program")
 
     def mapped_store(layout: Layout) -> FlatStore:
         return FlatStore(layout, state.memory(layout.name))
@@ -207,11 +222,11 @@ def test_generated_triggers_run_on_mapped_state(name: str, tmp_path: Path) -> No
         for engine in (heap, mapped):
             for table, changes in batch.items():
                 engine.apply(table, changes)
-        state.finish(epoch)
+        state.finish(f"epoch {epoch}")
         assert mapped.result() == heap.result()
         if epoch % 4 == 0:  # as another process would
             state.close()
-            again = MappedState.attach(tmp_path, "program", epoch)
+            again = attached_at(tmp_path, "program", epoch)
             assert again is not None
             state = again
             mapped = codegen_engine.CompiledEngine(program, streams, make_store=mapped_store)
@@ -220,3 +235,47 @@ def test_generated_triggers_run_on_mapped_state(name: str, tmp_path: Path) -> No
 
 def _stream(table: Any) -> Any:
     return type(table)(table.name, table.columns, TableKind.STREAM, table.primary_key, table.non_negative)
+
+
+def test_a_process_that_lets_go_sees_what_others_did(tmp_path: Path) -> None:
+    mine = fresh(tmp_path, "program")
+    store = FlatStore(PAIRS, mine.memory("pairs"))
+    add(store, 1, 1)
+    mine.finish("one")
+    mine.release()
+    seen = mine.count
+    other = MappedState.open(tmp_path, "program")
+    with pytest.raises(viewlet.StateError, match="in use"):
+        mine.acquire(0.01)
+    theirs = FlatStore(PAIRS, other.memory("pairs"))
+    other.begin()
+    for a in range(2, 500):
+        add(theirs, a, a % 5)
+    other.finish("two")
+    other.close()
+    mine.acquire()
+    assert (mine.version, mine.count > seen) == ("two", True)
+    store.attach_again()
+    same(store, theirs)
+    add(store, 1_000, 1)
+    assert len(store) == 500
+
+
+def test_strings_have_the_same_codes_in_all_processes(tmp_path: Path) -> None:
+    one, two = FileDictionary(tmp_path / "strings"), FileDictionary(tmp_path / "strings")
+    assert [one.code(text) for text in ("a", "ß\n", "")] == [0, 1, 2]
+    one.save()
+    assert two.catch_up()
+    assert [two.code(text) for text in ("", "new", "a")] == [2, 3, 0]
+    two.save()
+    with (tmp_path / "strings").open("ab") as file:
+        file.write(b"\x09\x00\x00\x00half")
+    assert one.catch_up()
+    assert one.texts == ["a", "ß\n", "", "new"]
+    one.code("last")
+    one.save()
+    three = FileDictionary(tmp_path / "strings")
+    assert three.catch_up()
+    assert three.texts == ["a", "ß\n", "", "new", "last"]
+    (tmp_path / "strings").unlink()
+    assert not one.catch_up()

@@ -209,7 +209,7 @@ def _changes(database: Database, table: Table, data: object, sign: int, encoded:
     """As columns where everyone can take them and their types allow it, else as rows."""
     wanted = database.columns_wanted(table.name)
     if wanted is not None:
-        from viewlet.connection.columns import to_columns
+        from viewlet.runtime.columns import to_columns
 
         columns = to_columns(table, data, wanted, database.dictionary, sign, encoded)
         if columns is not None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -45,3 +47,58 @@ class StringDictionary:
         positions = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
         codes = np.append(own, NULL)[positions]
         return np.ascontiguousarray(codes, np.int64)
+
+
+class FileDictionary(StringDictionary):
+    """A dictionary whose strings are in a file, in the order of their codes: other processes give the same codes.
+
+    Who uses it has the file to itself meanwhile, reads what others have added with `catch_up` first and leaves what it
+    has added itself with `save`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+        self._read = self._known = 0
+        self.mark = b""
+        """Tells this file from another one that is made in its place."""
+
+    def catch_up(self) -> bool:
+        """Learns the strings that others have added; False if the file is not the one it was."""
+        if not self._path.exists():
+            return not self._read
+        with self._path.open("rb") as file:
+            mark = file.read(_MARK)
+            if self._read and mark != self.mark:
+                return False
+            file.seek(max(self._read, _MARK))
+            data = file.read()
+        self.mark, self._read = mark, max(self._read, _MARK)
+        at = 0
+        while at + _LENGTH <= len(data):
+            end = at + _LENGTH + int.from_bytes(data[at : at + _LENGTH], "little")
+            if end > len(data):
+                break  # whoever wrote it did not come to an end
+            self.code(data[at + _LENGTH : end].decode())
+            at = end
+        self._read += at
+        self._known = len(self.texts)
+        return True
+
+    def save(self) -> None:
+        if self._known == len(self.texts):
+            return
+        parts = [text.encode() for text in self.texts[self._known :]]
+        data = b"".join(len(part).to_bytes(_LENGTH, "little") + part for part in parts)
+        if not self._read:
+            self.mark, self._read = os.urandom(_MARK), _MARK
+            self._path.write_bytes(self.mark)
+        with self._path.open("r+b") as file:
+            file.truncate(self._read)
+            file.seek(self._read)
+            file.write(data)
+        self._read += len(data)
+        self._known = len(self.texts)
+
+
+_MARK, _LENGTH = 16, 4

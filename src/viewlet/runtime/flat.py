@@ -100,6 +100,15 @@ class FlatStore:
         self.version = 0
         """Grows whenever an array moves."""
         self._memory = memory
+        self._attach()
+        self.before: Words = np.zeros((0, layout.width), np.int64)
+        self.touched: Words = np.zeros(1, np.int64)
+        if memory.is_new:
+            self.clear()
+
+    def _attach(self) -> None:
+        """Finds the arrays in memory."""
+        layout, memory = self.layout, self._memory
         capacity = _FIRST_CAPACITY if layout.arity else 1
         slices = range(len(layout.slices))
         self.pool: Words = memory.first("pool", (capacity, layout.width), np.int64)
@@ -116,10 +125,12 @@ class FlatStore:
             self.spec.append(memory.first(f"spec{j}", spec.shape, np.int64))
             if memory.is_new:
                 self.spec[j][:] = spec
-        self.before: Words = np.zeros((0, layout.width), np.int64)
-        self.touched: Words = np.zeros(1, np.int64)
-        if memory.is_new:
-            self.clear()
+
+    def attach_again(self) -> None:
+        """Finds the arrays where somebody else has left them."""
+        self.version += 1
+        self._memory.is_new = False
+        self._attach()
 
     def clear(self) -> None:
         """Empties the store; its arrays stay where they are."""

@@ -1,18 +1,22 @@
 """Arrays in files: a process attaches to the state another one left in no time, and changes it in place.
 
 The state of all stores of a program is one directory, with one file per array. A stamp tells what the files are: for
-which program, after which epoch, and whether a batch was under way. They are a copy at hand, not the record: a state
-that was left in the middle of a batch, by another program or before the machine was last started is not attached to,
-but made again from a snapshot and logs.
+which program, in which version, and whether a change was under way. They are a copy at hand, not the record: a state
+that was left in the middle of a change, by another program or before the machine was last started has no version, and
+is made again from a snapshot and logs.
 
-    state = MappedState.attach(directory, identity, epoch) or MappedState.create(directory, identity)
+    state = MappedState.open(directory, identity)
+    if state.version is None:
+        state.reset()
     stores = {layout.name: FlatStore(layout, state.memory(layout.name)) for layout in layouts}
     state.begin()
     ...
-    state.finish(epoch + 1)
+    state.finish("epoch 8")
+    state.release()
 
 What is written to mapped memory is there for the next process as soon as it is written, whatever happens to this one;
-no syncing is needed.
+no syncing is needed. A process may keep its arrays when it lets others have the state: `count` tells it later whether
+somebody has changed anything.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ import mmap
 import os
 import shutil
 import sys
+import time
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -32,64 +37,89 @@ import numpy as np
 from viewlet.errors import StateError
 
 STAMP = "stamp"
-_FORMAT = b"viewlet1"
-_EPOCH, _DIRTY, _WORDS = 0, 1, 2
+_FORMAT = b"viewlet2"
+_DIRTY, _COUNT, _LENGTH, _WORDS = 0, 1, 2, 3
+_VERSION_BYTES = 80
+_DIGEST_BYTES = 16
+_HEAD = len(_FORMAT) + _DIGEST_BYTES
+_SIZE = _HEAD + 8 * _WORDS + _VERSION_BYTES
 _UNTRACKED: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
 """Before Python 3.13 every mapping takes a file descriptor."""
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
+_PAUSE = 0.002
 
 
 class MappedState:
-    """A directory of mapped arrays that this process has to itself until `close`."""
+    """A directory of mapped arrays that this process has to itself until `release`."""
 
-    def __init__(self, directory: Path, stamp: int, is_new: bool) -> None:
+    def __init__(self, directory: Path, identity: str, stamp: int) -> None:
         self._directory = directory
+        self._identity = _digest(identity)
         self._stamp = stamp
-        self._words: Any = _map(stamp, len(_FORMAT) + 16, (_WORDS,), np.int64)
-        self._is_new = is_new
+        self._bytes: Any = _map(stamp, 0, (_SIZE,), np.uint8)
+        self._words: Any = self._bytes[_HEAD : _HEAD + 8 * _WORDS].view(np.int64)
+        self._is_new = False
 
     @staticmethod
-    def create(directory: Path, identity: str, epoch: int = 0) -> MappedState:
-        """An empty state, in the place of whatever was in the directory; `identity` tells programs apart."""
+    def open(directory: Path, identity: str, wait: float = 0.0) -> MappedState:
+        """The state in a directory, whatever it is; `identity` tells programs apart.
+
+        Another process that has it is waited for so many seconds.
+        """
         directory.mkdir(parents=True, exist_ok=True)
-        stamp = _locked(directory)
-        for path in directory.iterdir():
-            if path.name != STAMP:
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
-        os.ftruncate(stamp, 0)
-        _reserve(stamp, len(_FORMAT) + 16 + 8 * _WORDS)
-        os.pwrite(stamp, _FORMAT + _digest(identity), 0)
-        state = MappedState(directory, stamp, True)
-        state._words[_EPOCH], state._words[_DIRTY] = epoch, 1  # until it has been filled
-        return state
+        stamp = os.open(directory / STAMP, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        _lock(stamp, directory, wait)
+        if os.fstat(stamp).st_size != _SIZE:
+            os.ftruncate(stamp, 0)
+            _reserve(stamp, _SIZE)
+        return MappedState(directory, identity, stamp)
 
-    @staticmethod
-    def attach(directory: Path, identity: str, epoch: int) -> MappedState | None:
-        """The state that `finish(epoch)` left for this program; None if there is no such state."""
-        if not (directory / STAMP).exists():
-            return None
-        stamp = _locked(directory)
-        size = len(_FORMAT) + 16 + 8 * _WORDS
-        if os.fstat(stamp).st_size == size and os.pread(stamp, size, 0).startswith(_FORMAT + _digest(identity)):
-            state = MappedState(directory, stamp, False)
-            if state.epoch == epoch:
-                return state
-        _unlock(stamp)
-        return None
+    def acquire(self, wait: float = 0.0) -> None:
+        """Takes the state again after `release`."""
+        _lock(self._stamp, self._directory, wait)
+
+    def release(self) -> None:
+        """Lets others have the state; the arrays must not be changed afterwards."""
+        import_module("fcntl").flock(self._stamp, import_module("fcntl").LOCK_UN)
 
     @property
-    def epoch(self) -> int | None:
-        """The epoch the state is at; None in the middle of a batch."""
-        return None if self._words[_DIRTY] else int(self._words[_EPOCH])
+    def version(self) -> str | None:
+        """What `finish` was told; None if there is no whole state of this program."""
+        known = bytes(self._bytes[:_HEAD]) == _FORMAT + self._identity
+        if not known or self._words[_DIRTY]:
+            return None
+        at = _HEAD + 8 * _WORDS
+        return bytes(self._bytes[at : at + int(self._words[_LENGTH])]).decode()
+
+    @property
+    def count(self) -> int:
+        """Grows with every change by anybody."""
+        return int(self._words[_COUNT])
+
+    def reset(self) -> None:
+        """Gives up what there is; stores made from now on are empty."""
+        self.begin()
+        for path in self._directory.iterdir():
+            if path.name != STAMP:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        self._bytes[:_HEAD] = np.frombuffer(_FORMAT + self._identity, np.uint8)
+        self._is_new = True
 
     def begin(self) -> None:
-        """A batch is about to change the arrays."""
+        """The arrays are about to be changed."""
         self._words[_DIRTY] = 1
+        self._words[_COUNT] += 1
 
-    def finish(self, epoch: int) -> None:
-        """The arrays are those of an epoch, all of them."""
-        self._words[_EPOCH] = epoch
+    def finish(self, version: str) -> None:
+        """The arrays are those of a version, all of them."""
+        text = version.encode()
+        if len(text) > _VERSION_BYTES:
+            raise StateError(f"the name of a version has at most {_VERSION_BYTES} bytes: {version!r}")
+        at = _HEAD + 8 * _WORDS
+        self._bytes[at : at + len(text)] = np.frombuffer(text, np.uint8)
+        self._words[_LENGTH] = len(text)
         self._words[_DIRTY] = 0
+        self._is_new = False
 
     def memory(self, store: str) -> MappedMemory:
         """Where the arrays of one store live."""
@@ -97,10 +127,15 @@ class MappedState:
         folder.mkdir(exist_ok=True)
         return MappedMemory(folder, self._is_new)
 
+    def file(self, name: str) -> Path:
+        """A file that goes with the arrays."""
+        return self._directory / name
+
     def close(self) -> None:
-        """Lets others attach; the arrays must not be changed afterwards."""
+        """Lets others have the state for good."""
         if self._stamp >= 0:
-            _unlock(self._stamp)
+            self.release()
+            os.close(self._stamp)
             self._stamp = -1
 
 
@@ -165,22 +200,16 @@ def _reserve(file: int, size: int) -> None:
         raise StateError(f"no room for {size:,} bytes of state: {error.strerror}") from error
 
 
-def _locked(directory: Path) -> int:
+def _lock(stamp: int, directory: Path, wait: float) -> None:
     fcntl: Any = import_module("fcntl")
-    stamp = os.open(directory / STAMP, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(stamp, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(stamp)
-        raise StateError(f"the state in {directory} is in use by another process") from error
-    return stamp
-
-
-def _unlock(stamp: int) -> None:
-    """A mapping holds its file open, so closing it would not be enough."""
-    fcntl: Any = import_module("fcntl")
-    fcntl.flock(stamp, fcntl.LOCK_UN)
-    os.close(stamp)
+    until = time.monotonic() + wait
+    while True:
+        try:
+            return fcntl.flock(stamp, fcntl.LOCK_EX | fcntl.LOCK_NB)  # type: ignore[no-any-return]
+        except OSError as error:
+            if time.monotonic() >= until:
+                raise StateError(f"the state in {directory} is in use by another process") from error
+            time.sleep(_PAUSE)
 
 
 def _digest(identity: str) -> bytes:

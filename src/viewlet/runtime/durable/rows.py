@@ -36,7 +36,7 @@ def from_arrow(table: Any, arity: int) -> list[tuple[Row, Payload]]:
     """What `to_arrow` was given."""
     if not table.num_columns:
         return [((), ())] * int(table.schema.metadata[b"rows"])
-    columns = [_decode(table.schema.field(i), table.column(i)) for i in range(table.num_columns)]
+    columns = [values_of(table.schema.field(i), table.column(i)) for i in range(table.num_columns)]
     return [(flat[:arity], flat[arity:]) for flat in zip(*columns, strict=True)]
 
 
@@ -49,13 +49,24 @@ def _encode(name: str, values: Sequence[Any]) -> tuple[Any, Any]:
             return pa.field(name, target), pa.array(values, target)
         except (OverflowError, pa.ArrowInvalid):  # an integer of more than 64 bits
             pass
+    return as_text(name, values)
+
+
+def as_text(name: str, values: Iterable[Any]) -> tuple[Any, Any]:
+    """A column that no Arrow type holds as it is: its field, and its values as text."""
     text = pa.large_string()
     return pa.field(name, text, metadata=_AS_TEXT), pa.array([_write(value) for value in values], text)
 
 
-def _decode(held: Any, column: Any) -> list[Any]:
+def is_text(held: Any) -> bool:
+    """Whether a field is one of those."""
+    return (held.metadata or {}).get(_HELD) == _AS_TEXT[_HELD]
+
+
+def values_of(held: Any, column: Any) -> list[Any]:
+    """The values of a column, however its field says they are held."""
     values: list[Any] = column.to_pylist()
-    if (held.metadata or {}).get(_HELD) != _AS_TEXT[_HELD]:
+    if not is_text(held):
         return values
     return [None if text is None else _READ[text[0]](text[1:]) for text in values]
 
