@@ -11,6 +11,7 @@ Inside the engine a value has one representation, chosen so that it can live in 
 | VARCHAR                    | `str`                                     |
 | DATE                       | `int`, days since 1970-01-01              |
 | TIMESTAMP                  | `int`, microseconds since 1970-01-01      |
+| COFACTOR                   | `CofactorValue`; in results only          |
 | NULL of any type           | `None`                                    |
 """
 
@@ -18,9 +19,32 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import NamedTuple
 
 Datum = bool | int | float | str | None
 Row = tuple[Datum, ...]
+
+
+class CofactorValue(NamedTuple):
+    """What a COFACTOR view shows: its variables (a categorical one with a category), rows, sums, sums of products."""
+
+    variables: tuple[str | tuple[str, object], ...]
+    count: int
+    sums: tuple[float, ...]
+    matrix: tuple[tuple[float, ...], ...]
+
+    def to_python(self) -> dict[str, object]:
+        """The same as lists, a category as `variable=category`: the form of rows, Arrow and SQL.
+
+        >>> CofactorValue(("x", ("c", "b")), 1, (2.0, 1.0), ((4.0, 2.0), (2.0, 1.0))).to_python()["variables"]
+        ['x', 'c=b']
+        """
+        return {
+            "variables": [name if isinstance(name, str) else f"{name[0]}={name[1]}" for name in self.variables],
+            "count": self.count,
+            "sums": list(self.sums),
+            "matrix": [list(row) for row in self.matrix],
+        }
 
 
 class Kind(Enum):
@@ -34,6 +58,7 @@ class Kind(Enum):
     VARCHAR = "VARCHAR"
     DATE = "DATE"
     TIMESTAMP = "TIMESTAMP"
+    COFACTOR = "COFACTOR"  # count, sums and sums of products, as one value
     NULL = "NULL"  # the type of a bare NULL literal, before it meets another type
 
 
@@ -101,6 +126,7 @@ DOUBLE = SqlType(Kind.DOUBLE)
 VARCHAR = SqlType(Kind.VARCHAR)
 DATE = SqlType(Kind.DATE)
 TIMESTAMP = SqlType(Kind.TIMESTAMP)
+COFACTOR = SqlType(Kind.COFACTOR, nullable=False)
 NULL = SqlType(Kind.NULL)
 
 COUNT = BIGINT.with_nullable(False)
@@ -124,7 +150,8 @@ class Column:
 class Table:
     """The schema of a base table, stream, static table or view result.
 
-    `non_negative` names the columns declared `CHECK (column >= 0)`.
+    `non_negative` names the columns declared `CHECK (column >= 0)`; `partition_by` those that rows are spread by where
+    they are spread over several machines.
     """
 
     name: str
@@ -132,6 +159,7 @@ class Table:
     kind: TableKind = TableKind.TABLE
     primary_key: tuple[str, ...] = ()
     non_negative: frozenset[str] = frozenset()
+    partition_by: tuple[str, ...] = ()
 
     @property
     def column_names(self) -> tuple[str, ...]:

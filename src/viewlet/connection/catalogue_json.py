@@ -19,13 +19,14 @@ def table_to_json(table: Table) -> Json:
         "columns": [[column.name, *_type_to_json(column.type)] for column in table.columns],
         "primary_key": list(table.primary_key),
         "non_negative": sorted(table.non_negative),
+        "partition_by": list(table.partition_by),
     }
 
 
 def table_of_json(known: Json) -> Table:
     """
     >>> from viewlet.types import decimal
-    >>> table = Table("t", (Column("price", decimal(9, 2)),), TableKind.STREAM, (), frozenset({"price"}))
+    >>> table = Table("t", (Column("price", decimal(9, 2)),), TableKind.STREAM, (), frozenset({"price"}), ("price",))
     >>> table_of_json(table_to_json(table)) == table
     True
     """
@@ -35,6 +36,7 @@ def table_of_json(known: Json) -> Table:
         TableKind(known["kind"]),
         tuple(known["primary_key"]),
         frozenset(known["non_negative"]),
+        tuple(known.get("partition_by", ())),
     )
 
 

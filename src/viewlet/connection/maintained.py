@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from viewlet.algebra.query import Query
+from viewlet.algebra.ring_query import RingQuery
 from viewlet.changes import Changes
 from viewlet.changes.columnar import ColumnarChanges
 from viewlet.connection.reading import EagerRows, LazyRows, net
@@ -28,7 +29,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """What a CREATE VIEW asks for; `sql` is its query and `statement` the whole, as written."""
+    """What a CREATE VIEW asks for; `sql` is its query and `statement` the whole, as written.
+
+    `partition_by` are columns to spread it by; one process has nothing to spread. A view over a ring
+    has `ring`; its query then says only what its rows look like.
+    """
 
     name: str
     query: Query
@@ -37,6 +42,8 @@ class Declaration:
     strategy: str = "auto"
     replaces: bool = False
     statement: str = ""
+    partition_by: tuple[str, ...] = ()
+    ring: RingQuery | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from viewlet.connection.spark_feeds import FOLDER, write_changes
 from viewlet.errors import DataError, InternalError, SchemaError, StateError
 from viewlet.runtime.durable.batch_ids import BatchIds, BatchMark
 from viewlet.runtime.durable.log import Record
+from viewlet.spark.plan.partitioning import result_partitioning
 from viewlet.spark.run.checkpoint import DRIVER
 from viewlet.spark.run.engine import Engine, FrameChange, Unit
 from viewlet.spark.run.kept import unit_name
@@ -149,7 +150,10 @@ class SparkDatabase(Database):
 
     def _unit(self, declared: Declaration, hints: Hints) -> Unit:
         sources = self._source_schemas(self._flat(declared))
-        return self.cluster.unit(self.compile(declared), sources, hints.rows, hints.partition_by)
+        program = self.compile(declared)
+        said = {name: table.partition_by for name, table in sources.items() if table.partition_by}
+        wanted = {**said, **hints.partition_by, **result_partitioning(program, declared.partition_by)}
+        return self.cluster.unit(program, sources, hints.rows, wanted)
 
     def _flat(self, declared: Declaration) -> Declaration:
         """The same view as one over tables: the views it reads are replaced by their definitions."""

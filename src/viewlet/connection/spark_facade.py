@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from viewlet.changes import Changes, to_changes
+from viewlet.changes import Changes, did_you_mean, to_changes
 from viewlet.connection.facade import Connection, batch_mark
 from viewlet.connection.on_spark import SETUP, Hints, SparkDatabase, frame_change, is_spark_frame
 from viewlet.connection.reading import net
 from viewlet.connection.session import Session
 from viewlet.connection.spark_feeds import change_files, read_changes, remove_changes
-from viewlet.errors import DataError, StateError
+from viewlet.errors import DataError, SchemaError, StateError
 from viewlet.runtime.durable.files import LocalFiles
 from viewlet.runtime.durable.log import Record
 from viewlet.runtime.durable.manifest import numbers, read_manifest
@@ -139,8 +139,18 @@ class SparkConnection(Connection):
             self._on_spark.hints = Hints({**hints.rows, **known}, hints.partition_by)
 
     def partition_by(self, name: str, *columns: str) -> None:
-        """Says by which columns of a table, or keys of an inner view, views declared from now on are partitioned."""
-        with self._session.open():
+        """Says by which columns of a table, or keys of an inner view, views declared from now on are partitioned.
+
+        It takes precedence over the PARTITION BY of a table.
+        """
+        with self._session.open() as database:
+            found = database.find(name)
+            if found in database.tables:
+                name = found
+                known = database.tables[found].schema.column_names
+                for column in columns:
+                    if column not in known:
+                        raise SchemaError(f"table {found!r} has no column {column!r}" + did_you_mean(column, known))
             hints = self._on_spark.hints
             self._on_spark.hints = Hints(hints.rows, {**hints.partition_by, name: columns})
 

@@ -121,7 +121,17 @@ def _create_view(statement: CreateView, text: str, database: Database) -> None:
 
 def declaration(view: CreateView, text: str = "") -> Declaration:
     """What the statement `text` asks for, once it is bound."""
-    return Declaration(view.name, view.query, view.sources, view.select_sql, view.strategy, view.or_replace, text)
+    return Declaration(
+        view.name,
+        view.query,
+        view.sources,
+        view.select_sql,
+        view.strategy,
+        view.or_replace,
+        text,
+        view.partition_by,
+        view.ring,
+    )
 
 
 def _drop(statement: Drop, database: Database) -> None:

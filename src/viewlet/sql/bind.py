@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from viewlet.algebra.query import Query
+from viewlet.algebra.ring_query import RingQuery
 from viewlet.sql.modify import bind_modify
 from viewlet.sql.query import translate_to_query
+from viewlet.sql.ring_views import asks_for_cofactor, bind_ring_view
 from viewlet.sql.source import Source, name_of
-from viewlet.sql.split import RawStatement, create_kind, parse, split_statements
+from viewlet.sql.split import RawStatement, create_kind, factorised_word, parse, split_statements
 from viewlet.sql.statements import STRATEGIES, CreateTable, CreateView, Drop, Explain, Select, Statement
-from viewlet.sql.tables import bind_create_table, table_name
+from viewlet.sql.tables import bind_create_table, known_columns, partitioning, table_name
 from viewlet.types import Table
 
 _QUERY = (exp.Select, exp.SetOperation, exp.Subquery, exp.Values)
+RING_STRATEGIES = ("auto", "view-tree")
 
 
 def bind_statement(raw: RawStatement, catalog: Mapping[str, Table]) -> Statement:
@@ -29,6 +34,9 @@ def bind_statement(raw: RawStatement, catalog: Mapping[str, Table]) -> Statement
     if isinstance(node, exp.Insert | exp.Delete | exp.Update):
         return bind_modify(node, raw.source, catalog)
     if isinstance(node, _QUERY) or raw.words[0] in ("PIVOT", "UNPIVOT", "DESCRIBE", "SHOW", "SUMMARIZE"):
+        if factorised_word(raw) is not None or asks_for_cofactor(node):
+            what = "FACTORIZED" if factorised_word(raw) is not None else "COFACTOR"
+            raise raw.source.unsupported(f"{what} outside a view", None, "write CREATE MATERIALIZED VIEW ... AS SELECT")
         return Select(raw.text)
     if raw.words[0].isalpha() and not isinstance(node, exp.Alter | exp.Copy | exp.Transaction | exp.Set):
         raise raw.source.error(f"'{raw.words[0]}' does not begin a statement", node)
@@ -47,8 +55,8 @@ def _query_view(raw: RawStatement, skip: int, catalog: Mapping[str, Table]) -> C
     node = parse(raw, skip)
     if not isinstance(node, _QUERY):
         raise raw.source.error("a SELECT is expected", node)
-    query, sources = translate_to_query(node, raw.source, catalog)
-    return CreateView("query", query, sources, select_sql=raw.text_from(skip))
+    query, sources, ring = _view_query(node, raw, catalog, (), _Options())
+    return CreateView("query", query, sources, select_sql=raw.text_from(skip), ring=ring)
 
 
 # CREATE and DROP
@@ -74,33 +82,67 @@ def _create_view(node: exp.Create, raw: RawStatement, catalog: Mapping[str, Tabl
     name = table_name(target, source)
     if node.expression is None or not isinstance(node.expression, _QUERY):
         raise source.error("a view needs AS SELECT ...", node)
-    query, sources = translate_to_query(node.expression, source, catalog, [name_of(column) for column in columns])
+    partition_by, others = partitioning(node)
+    options = _options(others, source)
+    query, sources, ring = _view_query(node.expression, raw, catalog, [name_of(column) for column in columns], options)
     return CreateView(
         name,
         query,
         sources,
-        _strategy(node, source),
+        options.strategy,
         _select_text(node, raw),
         bool(node.args.get("replace")),
         bool(node.args.get("exists")),
+        known_columns(partition_by, [column.name for column in query.columns], source),
+        ring,
     )
 
 
-def _strategy(node: exp.Create, source: Source) -> str:
-    strategy = "auto"
-    properties = node.args.get("properties")
-    for option in properties.expressions if properties is not None else []:
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """What stands in WITH (...)."""
+
+    strategy: str = "auto"
+    variable_order: exp.Expr | None = None
+
+
+def _view_query(
+    node: exp.Expr, raw: RawStatement, catalog: Mapping[str, Table], names: Sequence[str], options: _Options
+) -> tuple[Query, frozenset[str], RingQuery | None]:
+    """The query of a view, the tables it reads, and what it keeps if it is one over a ring."""
+    source, order = raw.source, options.variable_order
+    factorised = factorised_word(raw) is not None
+    if not factorised and not asks_for_cofactor(node):
+        if order is not None:
+            hint = "it is an option of COFACTOR and FACTORIZED views; others take strategy = 'view-tree'"
+            raise source.unsupported("variable_order for this view", order, hint)
+        return *translate_to_query(node, source, catalog, names), None
+    if options.strategy not in RING_STRATEGIES:
+        hint = "COFACTOR and FACTORIZED views are view trees"
+        raise source.unsupported(f"strategy '{options.strategy}' for this view", None, hint)
+    text = None if order is None else str(order.args["value"].name)
+    bound = bind_ring_view(node, source, catalog, names, factorised, text)
+    return bound.query, bound.sources, bound.ring
+
+
+def _options(written: Sequence[exp.Expr], source: Source) -> _Options:
+    options = _Options()
+    for option in written:
         if isinstance(option, exp.MaterializedProperty):
             continue
         name = option.name.lower() if isinstance(option, exp.Property) else option.sql("duckdb")
+        if name == "variable_order":
+            options = replace(options, variable_order=option)
+            continue
         if name != "strategy":
-            raise source.error(f"unknown option '{name}': a view has the option strategy", option)
+            raise source.error(f"unknown option '{name}': a view has the options strategy and variable_order", option)
         strategy = str(option.args["value"].name).lower()
         if strategy not in STRATEGIES:
             raise source.error(
                 f"unknown strategy '{strategy}': use one of {', '.join(STRATEGIES)}", option.args["value"]
             )
-    return strategy
+        options = replace(options, strategy=strategy)
+    return options
 
 
 def _select_text(node: exp.Create, raw: RawStatement) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from viewlet.algebra.query import Query
+from viewlet.algebra.ring_query import RingQuery
 from viewlet.types import Column, Table, TableKind
 
 STRATEGIES = ("auto", "recompute", "first-order", "higher-order", "view-tree")
@@ -20,7 +21,11 @@ class CreateTable:
 
 @dataclass(frozen=True, slots=True)
 class CreateView:
-    """A view to maintain; `select_sql` is its query as written, `sources` the tables and views it reads."""
+    """A view to maintain; `select_sql` is its query as written, `sources` the tables and views it reads.
+
+    `partition_by` are columns of its own to spread it by, where there are several machines. A view
+    over a ring has `ring`; its query then says only what its rows look like.
+    """
 
     name: str
     query: Query
@@ -29,6 +34,8 @@ class CreateView:
     select_sql: str = ""
     or_replace: bool = False
     if_not_exists: bool = False
+    partition_by: tuple[str, ...] = ()
+    ring: RingQuery | None = None
 
     @property
     def result(self) -> Table:

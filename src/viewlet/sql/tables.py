@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 from sqlglot import exp
 
 from viewlet.sql.datatypes import to_sql_type
@@ -14,8 +16,9 @@ def bind_create_table(node: exp.Create, kind: TableKind, source: Source) -> Tabl
     schema = node.this
     if not isinstance(schema, exp.Schema):
         raise source.unsupported("CREATE TABLE AS", node.this, "declare the columns, then INSERT ... SELECT")
-    if node.args.get("properties") is not None:
-        raise source.unsupported(f"table property {node.args['properties'].sql('duckdb')}", node.this)
+    partition_by, others = partitioning(node)
+    if others:
+        raise source.unsupported(f"table property {others[0].sql('duckdb')}", node.this)
     name = table_name(schema.this, source)
     columns: list[Column] = []
     keys: list[exp.Expr] = []
@@ -36,7 +39,30 @@ def bind_create_table(node: exp.Create, kind: TableKind, source: Source) -> Tabl
     for checked in non_negative - known:
         raise source.error(unknown("column", checked, known), schema)
     fitted = tuple(Column(c.name, c.type.with_nullable(c.type.nullable and c.name not in primary_key)) for c in columns)
-    return Table(name, fitted, kind, primary_key, frozenset(non_negative))
+    return Table(name, fitted, kind, primary_key, frozenset(non_negative), known_columns(partition_by, known, source))
+
+
+def partitioning(node: exp.Create) -> tuple[list[exp.Expr], list[exp.Expr]]:
+    """What stands in PARTITION BY, and the other properties of a CREATE."""
+    columns: list[exp.Expr] = []
+    others: list[exp.Expr] = []
+    properties = node.args.get("properties")
+    for option in properties.expressions if properties is not None else []:
+        if isinstance(option, exp.PartitionedByProperty):
+            columns += option.this.expressions if isinstance(option.this, exp.Schema | exp.Tuple) else [option.this]
+        else:
+            others.append(option)
+    return columns, others
+
+
+def known_columns(nodes: Sequence[exp.Expr], known: Collection[str], source: Source) -> tuple[str, ...]:
+    """Names of columns as written, each of them one that is there."""
+    for node in nodes:
+        if not isinstance(node, exp.Identifier | exp.Column):
+            raise source.error("PARTITION BY takes names of columns", node)
+        if name_of(node) not in known:
+            raise source.error(unknown("column", name_of(node), set(known)), node)
+    return tuple(dict.fromkeys(map(name_of, nodes)))
 
 
 def table_name(node: exp.Expr, source: Source) -> str:

@@ -147,6 +147,26 @@ def _asked_for(view: ViewDefinition, facts: Facts, partition_by: Mapping[str, Se
     return None
 
 
+def result_partitioning(program: Program, columns: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """What PARTITION BY columns of the result means for the views it is read from."""
+    if not columns:
+        return {}
+    shown = {column.name: column.var for column in program.query.columns}
+    wanted = [shown[name] for name in columns]
+    found: dict[str, tuple[str, ...]] = {}
+    for node in walk(program.result):
+        if isinstance(node, View) and set(wanted) <= set(node.args):
+            keys = program.view(node.name).keys
+            by = tuple(keys[node.args.index(var)].name for var in wanted)
+            found |= {node.name: by, f"{program.name}/{node.name}": by}
+    if not found:
+        raise SchemaError(
+            f"PARTITION BY {', '.join(columns)}: nothing that is kept for {program.name} has these columns as keys; "
+            "choose columns it groups by"
+        )
+    return found
+
+
 def _position(table: Table, column: str) -> int:
     if column not in table.column_names:
         raise SchemaError(f"PARTITION BY {column}: table {table.name} has no such column")

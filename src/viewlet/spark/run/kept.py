@@ -46,9 +46,12 @@ def kept_program(table: Table) -> Program:
 
 
 def partitioned_by(table: Table) -> dict[str, tuple[str, ...]]:
-    """Rows go by the primary key, or by all they have."""
-    columns = table.primary_key or table.column_names
-    return {rows_view(table.name): columns} | ({keys_view(table.name): columns} if table.primary_key else {})
+    """Rows go by what the table says, by the primary key, or by all they have; keys go with them where they can."""
+    columns = table.partition_by or table.primary_key or table.column_names
+    if not table.primary_key:
+        return {rows_view(table.name): columns}
+    keys = columns if set(columns) <= set(table.primary_key) else table.primary_key
+    return {rows_view(table.name): columns, keys_view(table.name): keys}
 
 
 def _total(keys: tuple[Var, ...], atom: Rel | Delta) -> Expr:
