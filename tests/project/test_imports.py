@@ -21,6 +21,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "sql": BASE | {"algebra"},
     "triggers": BASE | {"algebra", "rings"},
     "viewtree": BASE | {"algebra", "rings", "triggers"},
+    "ml": BASE | {"rings", "viewtree"},
     "codegen": BASE | {"algebra", "rings", "runtime", "triggers", "viewtree"},
     "spark": BASE | {"algebra", "codegen", "rings", "runtime", "triggers"},
 }

@@ -1,0 +1,37 @@
+"""Models that read maintained cofactors instead of data: what they cost depends on the features, not on the rows.
+
+    RidgeRegression(label="price").fit(db.view("m"))      solves from count, sums and products
+    model.refresh()                                       after any batch of inserts and deletes
+
+They follow the conventions of scikit-learn: parameters at construction, `fit`, `predict`, `score`, and what was learned
+in attributes that end with an underscore. `fit` takes a view, a cofactor table, or a tree of views.
+"""
+
+from viewlet.errors import MissingExtraError
+
+try:
+    import numpy as _numpy  # noqa: F401 - only to say how to get it
+except ImportError as error:
+    raise MissingExtraError("viewlet.ml needs NumPy: pip install viewlet[ml]") from error
+
+from viewlet.ml.estimator import NotFittedError, ParameterError
+from viewlet.ml.information import ChowLiuTree, MutualInformation
+from viewlet.ml.linear import ConvergenceWarning, LinearRegression, RidgeRegression
+from viewlet.ml.pca import PCA
+from viewlet.ml.per_group import PerGroup
+from viewlet.ml.polynomial import PolynomialRegression
+from viewlet.ml.source import Moments
+
+__all__ = [
+    "PCA",
+    "ChowLiuTree",
+    "ConvergenceWarning",
+    "LinearRegression",
+    "Moments",
+    "MutualInformation",
+    "NotFittedError",
+    "ParameterError",
+    "PerGroup",
+    "PolynomialRegression",
+    "RidgeRegression",
+]

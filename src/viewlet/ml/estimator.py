@@ -1,0 +1,121 @@
+"""What all estimators share: parameters as scikit-learn has them, a source that can be read again, clear refusals."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from viewlet.errors import DataError, SchemaError, ViewletError
+from viewlet.ml.source import Cofactors, Columns, read_one
+from viewlet.rings.cofactor_table import CofactorTable
+
+Floats = npt.NDArray[np.float64]
+Self = TypeVar("Self", bound="Estimator")
+
+
+class NotFittedError(ViewletError, ValueError, AttributeError):
+    """An estimator is asked for what it has not learned yet."""
+
+
+class ParameterError(ViewletError, ValueError):
+    """A parameter of an estimator has a value it cannot have."""
+
+
+class Estimator:
+    """Parameters are the arguments of the constructor, kept under their names and checked when fitting.
+
+    A subclass says in `_learn` what it makes of cofactors, as the attributes to set; none is set before all are known,
+    so an error leaves the model as it was.
+    """
+
+    def fit(self: Self, source: Any, y: None = None) -> Self:
+        """Learns from the cofactors of a view, a table or a tree, and remembers where to read them again."""
+        if y is not None:
+            raise ParameterError("fit takes cofactors, which have the label among their variables: name it as `label`")
+        self._take(read_one(source), source)
+        return self
+
+    def refresh(self: Self) -> Self:
+        """Reads the source again and learns anew; what it costs depends on the number of features only."""
+        source = self._source()
+        self._take(read_one(source), source)
+        return self
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        found = {name: getattr(self, name) for name in self._parameters()}
+        if deep:
+            for name, value in list(found.items()):
+                if isinstance(value, Estimator):
+                    found |= {f"{name}__{inner}": part for inner, part in value.get_params().items()}
+        return found
+
+    def set_params(self: Self, **parameters: Any) -> Self:
+        """Changes parameters; they count from the next `fit` or `refresh` on."""
+        known = self.get_params()
+        for name, value in parameters.items():
+            if name not in known:
+                raise ParameterError(f"{type(self).__name__} has no parameter {name!r}, only {self._parameters()}")
+            owner, _, inner = name.partition("__")
+            if inner:
+                getattr(self, owner).set_params(**{inner: value})
+            else:
+                setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.get_params(deep=False).items())})"
+
+    def _learn(self, cofactors: Cofactors) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def _take(self, cofactors: Cofactors, source: Any) -> None:
+        learned = self._learn(cofactors)
+        for name, value in learned.items():
+            setattr(self, name, value)
+        self._fitted_from = source
+
+    def _source(self) -> Any:
+        self._check_fitted()
+        return self._fitted_from
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "_fitted_from"):
+            raise NotFittedError(f"this {type(self).__name__} has learned nothing yet: call fit with a view first")
+
+    @classmethod
+    def _parameters(cls) -> list[str]:
+        return [name for name in inspect.signature(cls).parameters if name != "self"]
+
+
+def clone(estimator: Self) -> Self:
+    """An estimator with the same parameters that has learned nothing."""
+    parameters = estimator.get_params(deep=False)
+    return type(estimator)(
+        **{name: clone(value) if isinstance(value, Estimator) else value for name, value in parameters.items()}
+    )
+
+
+def checked_rows(table: CofactorTable, least: int, purpose: str) -> int:
+    if table.count < least:
+        rows = "no rows" if not table.count else "1 row" if table.count == 1 else f"{table.count} rows"
+        raise DataError(f"{purpose} needs at least {least} row{'s' if least > 1 else ''}, and the view has {rows}")
+    return table.count
+
+
+def chosen(columns: Columns, wanted: Sequence[str] | None, without: str | None = None) -> list[str]:
+    """The variables to learn from: those asked for, or all but the label."""
+    if wanted is None:
+        return [name for name in columns if name != without]
+    if isinstance(wanted, str):
+        raise ParameterError(f"features are a list of variables, not the string {wanted!r}")
+    if unknown := [name for name in wanted if name not in columns]:
+        raise SchemaError(f"{unknown[0]!r} is not a variable of the cofactors, which have {sorted(columns)}")
+    if without in wanted:
+        raise SchemaError(f"the label {without!r} is among the features: it would predict itself")
+    if repeated := [name for i, name in enumerate(wanted) if name in wanted[:i]]:
+        raise ParameterError(f"feature {repeated[0]!r} is given twice")
+    return list(wanted)

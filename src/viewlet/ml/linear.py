@@ -1,0 +1,241 @@
+"""Linear regression over a join, from its cofactors: any label, any features, with or without a penalty."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from viewlet.errors import DataError, SchemaError
+from viewlet.ml.design import column_of, design_matrix, numbers, variables_of
+from viewlet.ml.estimator import Estimator, Floats, ParameterError, checked_rows, chosen
+from viewlet.ml.normal_equations import EPSILON, SLACK, NormalEquations, descend, normal_equations, solve
+from viewlet.ml.source import Cofactors, Moments, column_name, columns_of, read_one, table_of
+from viewlet.rings.cofactor_table import CofactorTable, Column
+from viewlet.viewtree.ring_engine import MaintainedTree
+
+Term = tuple[Column, ...]
+"""The columns whose product has a weight; a single one but for polynomials."""
+
+
+class ConvergenceWarning(UserWarning):
+    """Gradient descent has taken all its steps and is not there yet."""
+
+
+class RidgeRegression(Estimator):
+    """Least squares with a penalty on the squares of the weights, none on the intercept.
+
+    `features` are some of the variables, all but the label by default; categorical ones have a weight per category, and
+    none is dropped. With `alpha=0` such weights are not unique: those with the smallest norm are taken, and `rank_`
+    says how many are independent. `solver` is "closed-form" or "gradient", which starts from the last weights where
+    `warm_start` is set; it stops when no derivative is larger than `tol` times what it was at zero. `handle_unknown`
+    says what a category that was never seen means for a prediction: an "error", or "ignore" it.
+    """
+
+    coef_: Floats
+    intercept_: float
+    n_features_in_: int
+    feature_names_in_: Any
+    columns_: tuple[Column, ...]
+    rank_: int | None
+    n_iter_: int | None
+    _terms: tuple[Term, ...]
+    _cofactors: Cofactors
+
+    def __init__(
+        self,
+        label: str,
+        features: Sequence[str] | None = None,
+        alpha: float = 1.0,
+        *,
+        fit_intercept: bool = True,
+        solver: str = "closed-form",
+        warm_start: bool = True,
+        tol: float = 1e-8,
+        max_iter: int = 10_000,
+        handle_unknown: str = "error",
+    ) -> None:
+        self.label = label
+        self.features = features
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.warm_start = warm_start
+        self.tol = tol
+        self.max_iter = max_iter
+        self.handle_unknown = handle_unknown
+
+    def predict(self, data: Any) -> Floats:
+        """The label of every row: of a frame, an Arrow table or a mapping by name, of a 2-D array in order."""
+        self._check_fitted()
+        base = design_matrix(data, list(self.feature_names_in_), self.columns_, self.handle_unknown == "ignore")
+        found: Floats = self._design(base) @ self.coef_ + self.intercept_
+        return found
+
+    def score(self, data: Any = None, y: Any = None) -> float:
+        """R²: of the rows the model was fitted on, without reading them; of another view; or of data given here.
+
+        The label of data is `y`, or the column that has its name.
+        """
+        self._check_fitted()
+        if data is None or _is_source(data):
+            return self._score_of(self._cofactors if data is None else read_one(data))
+        truth = column_of(data, self.label) if y is None else y
+        if truth is None:
+            raise SchemaError(f"the data has no column {self.label!r} to compare with: give it as y")
+        truth = numbers(list(truth), self.label)
+        predicted = self.predict(data)
+        if len(predicted) != len(truth):
+            raise DataError(f"{len(predicted)} predictions cannot be compared with {len(truth)} labels")
+        spread = float(((truth - truth.mean()) ** 2).sum())
+        return _r_squared(float(((truth - predicted) ** 2).sum()), spread)
+
+    def get_feature_names_out(self, input_features: Any = None) -> Any:
+        """A name for each weight, as scikit-learn's encoders would give it."""
+        self._check_fitted()
+        return np.array([term_name(term) for term in self._terms], dtype=object)
+
+    def _learn(self, cofactors: Cofactors) -> dict[str, Any]:
+        self._check_parameters()
+        table = table_of(cofactors)
+        checked_rows(table, 1, "a regression")
+        columns = columns_of(table)
+        if self.label not in columns:
+            raise SchemaError(f"label {self.label!r} is not a variable of the cofactors, which have {sorted(columns)}")
+        if isinstance(table.variables[columns[self.label][0]], tuple):
+            raise SchemaError(f"label {self.label!r} is categorical: a regression predicts numbers")
+        names = chosen(columns, self.features, self.label)
+        own = tuple(table.variables[place] for name in names for place in columns[name])
+        terms = self._expand(own)
+        equations = self._equations(cofactors, terms)
+        weights, rank, steps = self._solve(equations, terms)
+        return {
+            "coef_": weights,
+            "intercept_": equations.label_mean - float(equations.means @ weights),
+            "n_features_in_": len(names),
+            "feature_names_in_": np.array(names, dtype=object),
+            "columns_": own,
+            "rank_": rank,
+            "n_iter_": steps,
+            "_terms": terms,
+            "_cofactors": cofactors,
+        }
+
+    def _expand(self, columns: tuple[Column, ...]) -> tuple[Term, ...]:
+        return tuple((column,) for column in columns)
+
+    def _design(self, base: Floats) -> Floats:
+        return base
+
+    def _equations(self, cofactors: Cofactors, terms: Sequence[Term]) -> NormalEquations:
+        """The products of the terms and the label; a term that the cofactors have no row of is always zero."""
+        table = table_of(cofactors)
+        places = {column: place for place, column in enumerate(table.variables)}
+        if absent := [column for (column,) in terms if column not in places]:
+            table = _with_empty(table, absent)
+            places = {column: place for place, column in enumerate(table.variables)}
+        return normal_equations(table, [places[column] for (column,) in terms], places[self.label], self.fit_intercept)
+
+    def _solve(self, equations: NormalEquations, terms: Sequence[Term]) -> tuple[Floats, int | None, int | None]:
+        if self.solver == "closed-form":
+            return *solve(equations, self.alpha), None
+        known: dict[Term, float] = {}
+        if self.warm_start and hasattr(self, "coef_"):
+            known = dict(zip(self._terms, self.coef_.tolist(), strict=True))
+        start = np.array([known.get(term, 0.0) for term in terms])
+        weights, steps, arrived = descend(equations, self.alpha, start, self.tol, self.max_iter)
+        if not arrived:
+            warnings.warn(
+                f"gradient descent is not there after {steps} steps: raise max_iter or tol, "
+                f"or leave out features that nearly follow from others",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+        return weights, None, steps
+
+    def _score_of(self, cofactors: Cofactors) -> float:
+        table = table_of(cofactors)
+        checked_rows(table, 1, "a score")
+        columns = columns_of(table)
+        if missing := [name for name in (*self.feature_names_in_, self.label) if name not in columns]:
+            raise SchemaError(f"{missing[0]!r} is not a variable of the cofactors, which have {sorted(columns)}")
+        unseen = [table.variables[i] for name in variables_of(self.columns_) for i in columns[name]]
+        unseen = [column for column in unseen if column not in self.columns_]
+        if unseen and self.handle_unknown != "ignore":
+            raise DataError(
+                f"the model has never seen {column_name(unseen[0])!r}: refresh it, or ignore what is unknown"
+            )
+        equations = self._equations(cofactors, self._terms)
+        place = columns[self.label][0]
+        spread = float(table.matrix[place, place] - table.sums[place] ** 2 / table.count)
+        rounding = SLACK * EPSILON * float(table.matrix[place, place])
+        return _r_squared(equations.residual_square(self.coef_, self.intercept_), spread, rounding)
+
+    def _check_parameters(self) -> None:
+        if not np.isfinite(self.alpha) or self.alpha < 0:
+            raise ParameterError(f"alpha is a penalty, at least 0, not {self.alpha!r}")
+        if self.solver not in ("closed-form", "gradient"):
+            raise ParameterError(f"solver is 'closed-form' or 'gradient', not {self.solver!r}")
+        if self.handle_unknown not in ("error", "ignore"):
+            raise ParameterError(f"handle_unknown is 'error' or 'ignore', not {self.handle_unknown!r}")
+        if self.tol <= 0 or self.max_iter < 1:
+            raise ParameterError(f"tol is above 0 and max_iter at least 1, not {self.tol!r} and {self.max_iter!r}")
+
+
+class LinearRegression(RidgeRegression):
+    """Least squares without a penalty; where features depend on each other, the weights with the smallest norm."""
+
+    def __init__(
+        self,
+        label: str,
+        features: Sequence[str] | None = None,
+        *,
+        fit_intercept: bool = True,
+        solver: str = "closed-form",
+        warm_start: bool = True,
+        tol: float = 1e-8,
+        max_iter: int = 10_000,
+        handle_unknown: str = "error",
+    ) -> None:
+        super().__init__(
+            label,
+            features,
+            0.0,
+            fit_intercept=fit_intercept,
+            solver=solver,
+            warm_start=warm_start,
+            tol=tol,
+            max_iter=max_iter,
+            handle_unknown=handle_unknown,
+        )
+
+
+def term_name(term: Term) -> str:
+    """As scikit-learn writes products: powers with a caret, factors apart.
+
+    >>> term_name(("x",)), term_name(("x", "x", ("c", "b")))
+    ('x', 'x^2 c_b')
+    """
+    names = [column_name(column) for column in term]
+    counted = {name: names.count(name) for name in names}
+    return " ".join(name if power == 1 else f"{name}^{power}" for name, power in counted.items())
+
+
+def _with_empty(table: CofactorTable, absent: Sequence[Column]) -> CofactorTable:
+    more = len(absent)
+    return CofactorTable(
+        (*table.variables, *absent), table.count, np.pad(table.sums, (0, more)), np.pad(table.matrix, (0, more))
+    )
+
+
+def _is_source(data: Any) -> bool:
+    return isinstance(data, CofactorTable | Moments | MaintainedTree) or hasattr(data, "cofactor")
+
+
+def _r_squared(residual: float, spread: float, rounding: float = 0.0) -> float:
+    """For a label that does not vary, 1 where it is met and 0 where it is not."""
+    if spread <= rounding:
+        return 1.0 if residual <= rounding else 0.0
+    return 1 - residual / spread

@@ -1,0 +1,118 @@
+"""Least squares from sums and products: the normal equations, solved at once or by descending their gradient.
+
+    minimise  |y - X w - b|² + alpha |w|²       (C + alpha I) w = c,   b = mean(y) - mean(X) w
+
+with C = XᵀX and c = Xᵀy of centred columns, which follow from the sums and products that cofactors have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from viewlet.ml.estimator import Floats
+from viewlet.rings.cofactor_table import CofactorTable
+
+EPSILON = float(np.finfo(np.float64).eps)
+SLACK = 64.0
+"""How many roundings of the largest product a centred product may be off by before it counts as something."""
+
+
+@dataclass(frozen=True, slots=True)
+class NormalEquations:
+    """Centred products of features and label; `squares` are those of the features before centring."""
+
+    count: int
+    means: Floats
+    label_mean: float
+    gram: Floats
+    cross: Floats
+    label_square: float
+    squares: Floats
+
+    def residual_square(self, weights: Floats, intercept: float) -> float:
+        """The sum of squared errors of a prediction, without looking at a row."""
+        offset = self.label_mean - intercept - float(self.means @ weights)
+        spread = self.label_square - 2 * float(weights @ self.cross) + float(weights @ self.gram @ weights)
+        return max(0.0, self.count * offset * offset + spread)
+
+
+def normal_equations(
+    table: CofactorTable, features: Sequence[int], label: int, intercept: bool = True
+) -> NormalEquations:
+    """Of some columns of a table and another as the label; without an intercept nothing is centred."""
+    places = np.asarray(features, dtype=np.intp)
+    means = table.sums / table.count if intercept else np.zeros(len(table.sums))
+    own = means[places]
+    gram = table.matrix[np.ix_(places, places)] - table.count * np.outer(own, own)
+    cross = table.matrix[places, label] - table.count * own * means[label]
+    label_square = table.matrix[label, label] - table.count * means[label] ** 2
+    squares = np.diagonal(table.matrix)[places].copy()
+    return NormalEquations(table.count, own, float(means[label]), gram, cross, float(label_square), squares)
+
+
+def solve(equations: NormalEquations, alpha: float) -> tuple[Floats, int]:
+    """The weights and the rank of the features.
+
+    Where features depend on each other and alpha is 0, of all best weights those with the smallest norm.
+    """
+    if alpha > 0:
+        system = equations.gram + alpha * np.eye(len(equations.cross))
+        scale: Floats = 1 / np.sqrt(np.diagonal(system))
+        try:
+            lower = np.linalg.cholesky(system * np.outer(scale, scale))
+            found: Floats = scale * np.linalg.solve(lower.T, np.linalg.solve(lower, scale * equations.cross))
+            return found, len(scale)
+        except np.linalg.LinAlgError:  # an alpha too small to tell dependent features apart
+            pass
+    return _smallest(equations)
+
+
+def _smallest(equations: NormalEquations) -> tuple[Floats, int]:
+    """By the eigenvectors of the correlations: scaling first makes units of measurement irrelevant to the rank."""
+    variance = np.diagonal(equations.gram)
+    varies = variance > SLACK * EPSILON * equations.squares
+    weights = np.zeros(len(variance))
+    if not varies.any():
+        return weights, 0
+    scale = 1 / np.sqrt(variance[varies])
+    values, vectors = np.linalg.eigh(equations.gram[np.ix_(varies, varies)] * np.outer(scale, scale))
+    cancelled = float(np.max(equations.squares[varies] / variance[varies]))
+    kept = values > SLACK * EPSILON * len(scale) * max(1.0, cancelled)
+    inside = vectors[:, kept]
+    found = scale * (inside @ ((inside.T @ (scale * equations.cross[varies])) / values[kept]))
+    if not kept.all():
+        free, _ = np.linalg.qr(vectors[:, ~kept] * scale[:, None])  # directions that change no prediction
+        found = found - free @ (free.T @ found)
+    weights[varies] = found
+    return weights, int(kept.sum())
+
+
+def descend(
+    equations: NormalEquations, alpha: float, start: Floats, tolerance: float, most: int
+) -> tuple[Floats, int, bool]:
+    """Batch gradient descent from given weights: the weights, the steps it took, and whether it got there.
+
+    Columns are scaled to the same curvature, and the length of a step follows from the last one (Barzilai and Borwein).
+    """
+    system = equations.gram + alpha * np.eye(len(equations.cross))
+    curvature = np.diagonal(system)
+    flat = curvature <= SLACK * EPSILON * equations.squares
+    scale = np.where(flat, 0.0, 1 / np.sqrt(np.where(flat, 1.0, curvature)))
+    system, target = system * np.outer(scale, scale), scale * equations.cross
+    weights = np.where(flat, 0.0, start * np.sqrt(np.where(flat, 0.0, curvature)))
+    goal = tolerance * float(np.max(np.abs(target), initial=0.0))
+    gradient = system @ weights - target
+    step = 1 / max(1, len(target))
+    for steps in range(most + 1):
+        if float(np.max(np.abs(gradient), initial=0.0)) <= goal:
+            return scale * weights, steps, True
+        moved = -step * gradient
+        weights = weights + moved
+        change = system @ moved
+        gradient = gradient + change if steps % 50 else system @ weights - target
+        bend = float(moved @ change)
+        step = float(moved @ moved) / bend if bend > 0 else step
+    return scale * weights, most, False

@@ -1,0 +1,140 @@
+"""One model per group: a view with GROUP BY keeps a cofactor for each, and only those that changed are solved again."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from viewlet.errors import DataError, SchemaError, ViewletError
+from viewlet.ml.design import column_of
+from viewlet.ml.estimator import Estimator, Floats, clone
+from viewlet.ml.source import Cofactors, Groups, Moments, read
+
+Models = dict[Hashable, Any]
+
+
+class PerGroup(Estimator):
+    """A model like `estimator` for every group of a source that keeps cofactors by group.
+
+    `by` names the columns of the groups, so that `predict` finds them in the data. Groups come and go with the data;
+    those that a model refuses, for want of rows say, are in `failed_` with the reason. `refreshed_` are the groups that
+    the last refresh had to solve.
+    """
+
+    models_: Models
+    failed_: dict[Hashable, ViewletError]
+    refreshed_: tuple[Hashable, ...]
+    _known: Groups
+
+    def __init__(self, estimator: Any, by: str | Sequence[str] | None = None) -> None:
+        self.estimator = estimator
+        self.by = by
+
+    def fit(self, source: Any, y: None = None) -> PerGroup:
+        """Learns a model for every group."""
+        self._take_groups(read(source), {}, {}, source)
+        return self
+
+    def refresh(self) -> PerGroup:
+        """Learns anew for the groups whose cofactors changed."""
+        source = self._source()
+        models = dict(self.models_)
+        self._take_groups(read(source), models, self._known, source)
+        return self
+
+    def __getitem__(self, group: Hashable) -> Any:
+        """The model of a group."""
+        self._check_fitted()
+        key = self._key(group)
+        if key in self.failed_:
+            raise self.failed_[key]
+        if key not in self.models_:
+            raise SchemaError(f"there is no group {group!r}")
+        return self.models_[key]
+
+    def __len__(self) -> int:
+        self._check_fitted()
+        return len(self.models_)
+
+    def predict(self, data: Any, groups: Iterable[Hashable] | None = None) -> Floats:
+        """The label of every row by the model of its group, which `groups` gives unless the data has it as columns."""
+        self._check_fitted()
+        keys = [self._key(group) for group in (self._groups_in(data) if groups is None else groups)]
+        found = np.full(len(keys), np.nan)
+        rows: dict[Hashable, list[int]] = {}
+        for row, key in enumerate(keys):
+            rows.setdefault(key, []).append(row)
+        for key, places in rows.items():
+            model = self[key]
+            found[places] = model.predict(_rows(data, list(model.feature_names_in_), places))
+        return found
+
+    def _take_groups(self, found: Cofactors | Groups, models: Models, known: Groups, source: Any) -> None:
+        if not isinstance(found, Mapping):
+            raise SchemaError("the cofactors are not by group: give the view a GROUP BY, or fit the model itself")
+        changed = [group for group, part in found.items() if group not in known or not _same(known[group], part)]
+        failed = {group: error for group, error in getattr(self, "failed_", {}).items() if group not in changed}
+        solved = {group: models[group] for group in found if group in models and group not in changed}
+        for group in changed:
+            model = models.get(group)
+            try:
+                fresh = clone(self.estimator) if model is None else _copy(model)
+                solved[group] = fresh.fit(found[group])
+            except ViewletError as error:
+                failed[group] = error
+        self.models_ = {group: solved[group] for group in found if group in solved}
+        self.failed_ = {group: failed[group] for group in found if group in failed}
+        self.refreshed_ = tuple(changed)
+        self._known = found
+        self._fitted_from = source
+
+    def _key(self, group: Hashable) -> Hashable:
+        """Groups of one column may be asked for by the value alone."""
+        known = (*self.models_, *self.failed_)[:1]
+        if known and isinstance(known[0], tuple) and not isinstance(group, tuple):
+            return (group,)
+        return group
+
+    def _groups_in(self, data: Any) -> list[Hashable]:
+        if self.by is None:
+            raise SchemaError("which group is each row of? give `groups`, or name their columns: PerGroup(..., by=...)")
+        names = [self.by] if isinstance(self.by, str) else list(self.by)
+        columns = [column_of(data, name) for name in names]
+        if missing := [name for name, column in zip(names, columns, strict=True) if column is None]:
+            raise SchemaError(f"the data has no column {missing[0]!r} to tell its groups by")
+        listed = [column.tolist() if hasattr(column, "tolist") else list(column) for column in columns]
+        return list(zip(*listed, strict=True))
+
+
+def _rows(data: Any, names: Sequence[str], places: list[int]) -> Any:
+    """Some rows of the data, of the columns that a model wants."""
+    if column_of(data, names[0]) is None if names else True:
+        array = data if isinstance(data, np.ndarray) else np.array([list(row) for row in data], dtype=object)
+        return array[places]
+    columns = {name: column_of(data, name) for name in names}
+    if missing := [name for name, column in columns.items() if column is None]:
+        raise DataError(f"the data has no column {missing[0]!r}, which the model was fitted with")
+    listed = {name: column.tolist() if hasattr(column, "tolist") else list(column) for name, column in columns.items()}
+    return {name: [values[place] for place in places] for name, values in listed.items()}
+
+
+def _copy(model: Estimator) -> Estimator:
+    """A model that starts where another is, so that an error leaves the other as it was."""
+    fresh = clone(model)
+    fresh.__dict__.update(model.__dict__)
+    return fresh
+
+
+def _same(left: Cofactors, right: Cofactors) -> bool:
+    if left is right:
+        return True
+    if isinstance(left, Moments) or isinstance(right, Moments):
+        return isinstance(left, Moments) and isinstance(right, Moments) and left.element == right.element
+    return (
+        left.count == right.count
+        and left.variables == right.variables
+        and np.array_equal(left.sums, right.sums)
+        and np.array_equal(left.matrix, right.matrix)
+    )

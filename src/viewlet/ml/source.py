@@ -1,0 +1,117 @@
+"""Where models read their cofactors: tables, trees of views, and anything with a method `cofactor`.
+
+A source is read again at every refresh; what is read is small, whatever the number of rows it sums up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from viewlet.errors import DataError, SchemaError
+from viewlet.rings.cofactor import Cofactor, CofactorRing
+from viewlet.rings.cofactor_table import CofactorTable, cofactor_table
+from viewlet.viewtree.ring_engine import MaintainedTree
+
+Columns = dict[str, list[int]]
+"""Which columns of a table stand for each variable: one for a continuous variable, one per category otherwise."""
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """An element of a cofactor ring, with sums of products of more than two variables where the ring has them.
+
+    The element must not change any more: what a tree keeps is copied first.
+    """
+
+    ring: CofactorRing
+    element: Cofactor
+
+    @cached_property
+    def table(self) -> CofactorTable:
+        if self.ring.degree < 2:
+            raise SchemaError("a cofactor ring of degree 1 has sums only: models need products of two variables")
+        return cofactor_table(self.ring, self.element)
+
+    @property
+    def degree(self) -> int:
+        return self.ring.degree
+
+    def moment(self, factors: Iterable[str], categories: Mapping[str, Any] | None = None) -> float:
+        """SUM of a product of continuous variables over the rows of given categories."""
+        return float(self.ring.moment(self.element, factors, categories))
+
+
+Cofactors = CofactorTable | Moments
+Groups = Mapping[Hashable, Cofactors]
+
+
+def read(source: Any) -> Cofactors | Groups:
+    """The cofactors that a source has now; by group where it keeps them by group."""
+    if isinstance(source, CofactorTable | Moments):
+        return source
+    if isinstance(source, Mapping):
+        return {group: read_one(part) for group, part in source.items()}
+    if isinstance(source, MaintainedTree):
+        return _of_tree(source)
+    if callable(getattr(source, "cofactor", None)):
+        return read(source.cofactor())
+    raise SchemaError(
+        f"a model reads cofactors, and a {type(source).__name__} has none: "
+        f"give it a view of COFACTOR(...), a cofactor table, or a view tree over a CofactorRing"
+    )
+
+
+def read_one(source: Any) -> Cofactors:
+    """The cofactors of a source without groups."""
+    found = read(source)
+    if isinstance(found, Mapping):
+        raise SchemaError("the cofactors are by group: wrap the model, PerGroup(model), or give it one of the groups")
+    return found
+
+
+def table_of(cofactors: Cofactors) -> CofactorTable:
+    """Count, sums and products of two; refused where a NaN or an infinity has got into them."""
+    table = cofactors.table if isinstance(cofactors, Moments) else cofactors
+    finite = np.isfinite(table.sums) & np.isfinite(table.matrix).all(axis=0)
+    if not finite.all():
+        column = table.variables[int(np.argmin(finite))]
+        raise DataError(
+            f"the sums of {column_name(column)!r} are not finite: a NaN or an infinity is among its values, "
+            f"or their squares are too large; delete those rows and load the view anew"
+        )
+    return table
+
+
+def columns_of(table: CofactorTable) -> Columns:
+    """The columns of each variable, in the order of the table."""
+    found: Columns = {}
+    for place, column in enumerate(table.variables):
+        found.setdefault(variable_of(column), []).append(place)
+    return found
+
+
+def variable_of(column: Any) -> str:
+    return str(column[0] if isinstance(column, tuple) else column)
+
+
+def column_name(column: Any) -> str:
+    """As a one-hot encoder would name it.
+
+    >>> column_name("price"), column_name(("city", "Rome"))
+    ('price', 'city_Rome')
+    """
+    return f"{column[0]}_{column[1]}" if isinstance(column, tuple) else str(column)
+
+
+def _of_tree(tree: MaintainedTree[Any]) -> Cofactors | Groups:
+    ring = tree.ring
+    if not isinstance(ring, CofactorRing):
+        raise SchemaError(f"a model reads cofactors, and the payloads of this tree are of the ring {ring.name!r}")
+    if not tree.tree.root.keys:
+        return Moments(ring, ring.own(tree.payload))
+    return {group: Moments(ring, ring.own(payload)) for group, payload in tree.result.entries.items()}
