@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import combinations
 from typing import Any
 
-import networkx
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -115,6 +114,7 @@ def test_principal_components(wanted: Any, whiten: bool) -> None:
 
 
 def test_mutual_information_and_the_tree_of_chow_and_liu() -> None:
+    networkx = pytest.importorskip("networkx")
     kinds = ("city", "kind", "shop", "discount")
     shop = shop_of(("units",), kinds)
     for frame in stages(shop, seed=9):
