@@ -19,13 +19,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import NamedTuple
 
 Datum = bool | int | float | str | None
 Row = tuple[Datum, ...]
 
 
-class CofactorValue(NamedTuple):
+@dataclass(frozen=True, slots=True, order=True)
+class CofactorValue:
     """What a COFACTOR view shows: its variables (a categorical one with a category), rows, sums, sums of products."""
 
     variables: tuple[str | tuple[str, object], ...]

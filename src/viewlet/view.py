@@ -66,6 +66,8 @@ class Home(Protocol):
 
     def subscribe(self, name: str, callback: Callback) -> Callable[[], None]: ...
 
+    def cofactor_of(self, name: str) -> Any: ...
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Relation:
@@ -161,6 +163,13 @@ class View(Relation):
         called, then the error is raised from `apply`.
         """
         return Subscription(self._home.subscribe(self.name, callback))
+
+    def cofactor(self) -> Any:
+        """What a COFACTOR view keeps: an object with `variables`, `count`, and NumPy arrays `sums` and `matrix`.
+
+        Of a view with GROUP BY, a dictionary of these by group: by the value of its key, or by the tuple of several.
+        """
+        return self._home.cofactor_of(self.name)
 
     def explain(self, stage: str | None = None) -> str:
         """How the view is maintained: one stage of its compilation, or a summary of all."""

@@ -27,6 +27,7 @@ __all__ = [
     "arrow_type",
     "describe_row",
     "did_you_mean",
+    "match_columns",
     "rows_to_arrow",
     "to_changes",
     "to_python",
@@ -41,7 +42,7 @@ CHANGE_TYPES = {"insert": 1, "update_postimage": 1, "delete": -1, "update_preima
 def to_changes(table: Table, data: object, sign: int = 1, encoded: bool = False) -> Changes:
     """The change of `table` that `data` describes: rows times `sign`, or times what the rows say when `encoded`."""
     source = open_source(table, data)
-    matched = _match_columns(table, source.names)
+    matched = match_columns(table, source.names)
     rows = zip(*(_column(table, column, source, matched) for column in table.columns), strict=True)
     weights = _weights(table, source, matched, encoded) or [1] * source.length
     changes: Changes = {}
@@ -69,7 +70,7 @@ def did_you_mean(name: str, candidates: Iterable[str]) -> str:
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
-def _match_columns(table: Table, given: Sequence[str]) -> dict[str, str]:
+def match_columns(table: Table, given: Sequence[str]) -> dict[str, str]:
     """Which given name supplies which column: the exact name first, then the name in any case."""
     known = {*table.column_names, MULTIPLICITY, CHANGE_TYPE}
     folded = {name.lower(): name for name in known}

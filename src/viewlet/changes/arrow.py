@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from viewlet.changes.values import DAYS, MICROSECONDS, integer_range
+from viewlet.changes.values import DAYS, MICROSECONDS, integer_range, to_python
 from viewlet.types import MAX_DECIMAL_DIGITS, Column, Datum, Kind, Row, SqlType
 
 MULTIPLICITY = "_multiplicity"
@@ -80,6 +80,11 @@ def arrow_type(type: SqlType) -> Any:
             return pa.date32()
         case Kind.TIMESTAMP:
             return pa.timestamp("us")
+        case Kind.COFACTOR:
+            numbers = pa.list_(pa.float64())
+            return pa.struct(
+                {"variables": pa.list_(pa.string()), "count": pa.int64(), "sums": numbers, "matrix": pa.list_(numbers)}
+            )
         case Kind.NULL:
             return pa.null()
 
@@ -114,5 +119,7 @@ def _arrow_array(values: Sequence[Datum], type: SqlType) -> Any:
             return pa.array(values, pa.int32()).cast(target)
         case Kind.TIMESTAMP:
             return pa.array(values, pa.int64()).cast(target)
+        case Kind.COFACTOR:
+            return pa.array([to_python(type)(value) for value in values], target)
         case _:
             return pa.array(values, target)

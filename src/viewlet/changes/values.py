@@ -9,7 +9,7 @@ from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from decimal import Context, Decimal, InvalidOperation
 
-from viewlet.types import INTEGER_BITS, MAX_DECIMAL_DIGITS, Datum, Kind, SqlType
+from viewlet.types import INTEGER_BITS, MAX_DECIMAL_DIGITS, CofactorValue, Datum, Kind, SqlType
 
 _EPOCH = datetime(1970, 1, 1)
 _EPOCH_DAY = _EPOCH.toordinal()
@@ -44,7 +44,7 @@ def converter(type: SqlType) -> Callable[[object], Datum]:
             return _date
         case Kind.TIMESTAMP:
             return _timestamp
-        case Kind.NULL:
+        case Kind.NULL | Kind.COFACTOR:
             return _never
 
 
@@ -66,7 +66,7 @@ def plain(value: object) -> object:
 
 
 def _never(value: object) -> Datum:
-    raise Misfit("the column holds only NULL")
+    raise Misfit("no value can be stored in such a column")
 
 
 def _boolean(value: object) -> Datum:
@@ -187,5 +187,7 @@ def to_python(type: SqlType) -> Callable[[Datum], object]:
             return lambda value: None if value is None else date.fromordinal(int(value) + _EPOCH_DAY)
         case Kind.TIMESTAMP:
             return lambda value: None if value is None else _EPOCH + int(value) * _MICROSECOND
+        case Kind.COFACTOR:
+            return lambda value: value.to_python() if isinstance(value, CofactorValue) else None
         case _:
             return lambda value: value

@@ -64,4 +64,8 @@ def state_digest(program: Program) -> str:
 
     How triggers bring the views up to date may differ.
     """
-    return hashlib.blake2b(repr(program.views).encode(), digest_size=16).hexdigest()
+    return text_digest(repr(program.views))
+
+
+def text_digest(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

@@ -22,7 +22,8 @@ from viewlet.changes.columnar import ColumnarChanges
 from viewlet.connection.engines import EngineChooser, Sources
 from viewlet.connection.journal import InMemory, Journal
 from viewlet.connection.maintained import Declaration, MaintainedView, Running
-from viewlet.errors import DataError, SchemaError
+from viewlet.connection.tree_engine import CofactorEngine
+from viewlet.errors import DataError, SchemaError, UnsupportedError
 from viewlet.runtime.durable.batch_ids import BatchIds, BatchMark
 from viewlet.triggers.program import Program
 from viewlet.triggers.store import MapStore, UndoLog
@@ -124,6 +125,7 @@ class Database:
         self._check_name(declared)
         for source in sorted(declared.sources):
             self._check_not_started(source, declared.name)
+            self._check_readable(source, declared.name)
         view = MaintainedView(declared, self.start(declared, engine), self._log)
         self.journal.view_created(declared)
         self._put(view)
@@ -173,6 +175,9 @@ class Database:
     def _compile(declared: Declaration, sources: Mapping[str, Table], statistics: Statistics) -> Program:
         from viewlet.viewtree.plan import plan_query
 
+        if declared.ring is not None:
+            hint = "it is kept as a view tree: explain(stage='view-tree'), and not on Spark yet"
+            raise UnsupportedError("a trigger program of a COFACTOR or FACTORIZED view", hint, "engine")
         return plan_query(declared.name, declared.query, sources, declared.strategy, statistics)
 
     def _source_schemas(self, declared: Declaration) -> dict[str, Table]:
@@ -239,6 +244,11 @@ class Database:
                 f"declare view {view!r} before the first batch, or make {source!r} a TABLE"
             )
 
+    def _check_readable(self, source: str, view: str) -> None:
+        if source in self.views and self.views[source].declared.ring is not None:
+            hint = f"read {source!r} with SELECT or its handle; let view {view!r} read the tables under it"
+            raise UnsupportedError(f"a view over {source!r}, a COFACTOR or FACTORIZED view", hint, "engine")
+
     def _source_store(self, name: str) -> MapStore:
         return self.tables[name].store if name in self.tables else self.views[name].watch()
 
@@ -263,6 +273,14 @@ class Database:
         if not table.kept:
             raise unreadable_stream(name)
         return Snapshot(table.schema.columns, sorted_rows(table.store.multiplicities()))
+
+    def cofactor(self, name: str) -> Any:
+        """What a COFACTOR view keeps, by group where it has groups."""
+        view = self.find_view(name)
+        tree = view.running.tree
+        if not isinstance(tree, CofactorEngine):
+            raise SchemaError(f"{name!r} is not a COFACTOR view: it has rows() only")
+        return tree.cofactor()
 
     # -- batches ----------------------------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from viewlet.connection.maintained import Declaration, MaintainedView, Running
 from viewlet.connection.progress import ProgressLine
+from viewlet.connection.tree_engines import prepare_tree, start_tree
 from viewlet.errors import DataError, InternalError, MissingExtraError, UnsupportedError
 from viewlet.triggers.interpreter import Interpreter
 from viewlet.triggers.program import Program
@@ -81,6 +82,8 @@ class EngineChooser:
     def start(self, declared: Declaration, sources: Sources, asked: str | None = None) -> Running:
         """A new view, filled from the rows already there; `asked` is what to do instead of what the connection says."""
         asked = asked or self.asked
+        if declared.ring is not None:
+            return start_tree(declared, sources, asked, self.measure(sources.tables))
         if asked == "compiled":
             return self._compiled(declared, sources, "asked for by connect(engine='compiled')")
         if asked == "interpreter":
@@ -117,6 +120,8 @@ class EngineChooser:
         """A view on an engine that is still to be filled; the sizes are measured unless they are known."""
         if statistics is None:
             statistics = self.measure(sources.tables)
+        if declared.ring is not None:
+            return prepare_tree(declared, sources, engine, reason, statistics)
         if engine == "interpreter":
             program = self.compile(declared, sources.tables, statistics)
             return Running(program, Interpreter(program, sources.stores, self.log), reason, statistics=statistics)
@@ -138,6 +143,7 @@ class EngineChooser:
 
     @staticmethod
     def _filled(running: Running, sources: Sources) -> Running:
+        assert running.tree is None, "trees are filled by `start_tree`"
         if isinstance(running.engine, Interpreter):
             running.engine.load()
         else:

@@ -15,6 +15,7 @@ from viewlet.algebra.ring_query import RingQuery
 from viewlet.changes import Changes
 from viewlet.changes.columnar import ColumnarChanges
 from viewlet.connection.reading import EagerRows, LazyRows, net
+from viewlet.connection.tree_engine import TreeEngine
 from viewlet.errors import InternalError
 from viewlet.triggers.interpreter import Interpreter
 from viewlet.triggers.program import Program
@@ -51,7 +52,7 @@ class Running:
     """A program on an engine that is filled and ready, and why it is this engine."""
 
     program: Program
-    engine: Interpreter | CompiledView
+    engine: Interpreter | CompiledView | TreeEngine
     reason: str
     compile_seconds: float = 0.0
     may_change: bool = False  # on the interpreter only until there is enough to do
@@ -62,10 +63,17 @@ class Running:
 
     @property
     def compiled(self) -> CompiledView | None:
-        return None if isinstance(self.engine, Interpreter) else self.engine
+        return None if isinstance(self.engine, Interpreter | TreeEngine) else self.engine
+
+    @property
+    def tree(self) -> TreeEngine | None:
+        """The view tree, if the view is one over a ring."""
+        return self.engine if isinstance(self.engine, TreeEngine) else None
 
     @property
     def engine_name(self) -> str:
+        if isinstance(self.engine, TreeEngine):
+            return self.engine.engine_name
         return "interpreter" if self.compiled is None else "compiled"
 
 
@@ -134,6 +142,11 @@ class MaintainedView:
         """The visible rows in reading order."""
         return [(self._show(row), weight) for row, weight in self._rows.rows()]
 
+    def count(self) -> int:
+        """How many rows are visible."""
+        tree = self.running.tree
+        return sum(weight for _, weight in self.rows()) if tree is None else tree.count()
+
     def subscribe(self, token: object, callback: Callback) -> None:
         self._rows.watch()
         self.subscribers[token] = callback
@@ -178,19 +191,19 @@ class MaintainedView:
             return
         self.work.include(self._batch)
         self._batch = None
-        if self.running.compiled is not None:
-            self.running.compiled.commit()
+        if not isinstance(self.running.engine, Interpreter):
+            self.running.engine.commit()
 
     def rollback(self) -> None:
         """After the tables are back to what they were."""
         touched, self._batch = self._batch is not None, None
-        if touched and self.running.compiled is not None:
-            self.running.compiled.rollback()
+        if touched and not isinstance(self.running.engine, Interpreter):
+            self.running.engine.rollback()
 
     def stats(self) -> dict[str, object]:
         running, work = self.running, self.work
         known: dict[str, object] = {
-            "rows": sum(weight for _, weight in self.rows()),
+            "rows": self.count(),
             "sources": sorted(self.sources),
             "strategy": running.program.strategy,
             "engine": running.engine_name,

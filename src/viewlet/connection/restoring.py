@@ -19,10 +19,13 @@ from viewlet.connection.catalogue_json import (
     statistics_to_json,
     table_of_json,
     table_to_json,
+    text_digest,
 )
 from viewlet.connection.engines import Sources
 from viewlet.connection.maintained import Declaration, MaintainedView, Running, Work
 from viewlet.connection.statements import declaration
+from viewlet.connection.tree_engine import TreeEngine
+from viewlet.connection.tree_state import of_rows, to_rows
 from viewlet.errors import MissingExtraError, SqlError, StateError
 from viewlet.runtime.durable.rows import from_arrow, to_arrow
 from viewlet.sql import CreateView, bind_statement, split_statements
@@ -58,6 +61,8 @@ def _write_view(view: MaintainedView, writer: SnapshotWriter) -> Json:
             rows = to_arrow(store.items(), len(definition.keys), len(definition.fields))
             writer.table(f"view {name} {definition.name}", rows)
             stores[definition.name] = len(definition.keys)
+    elif isinstance(running.engine, TreeEngine):
+        stores = _write_tree(view, running.engine, writer)
     else:
         stores = running.engine.layouts()
         for part, words in running.engine.packed():
@@ -69,10 +74,25 @@ def _write_view(view: MaintainedView, writer: SnapshotWriter) -> Json:
         "reason": running.reason,
         "may_change": running.may_change,
         "statistics": statistics_to_json(running.statistics),
-        "digest": state_digest(running.program),
+        "digest": _digest(running),
         "stores": stores,
         "work": [view.work.tuples, view.work.batches, view.work.seconds],
     }
+
+
+def _write_tree(view: MaintainedView, tree: TreeEngine, writer: SnapshotWriter) -> dict[str, object]:
+    """The views of a tree over streams; one over tables is filled from them."""
+    if tree.is_kept:
+        return {}
+    stores: dict[str, object] = {}
+    for store, entries in tree.state().items():
+        stores[store] = len(tree.plan.tree.nodes[store].keys)
+        writer.table(f"view {view.name} {store}", to_arrow(to_rows(entries), int(str(stores[store])), 1))
+    return stores
+
+
+def _digest(running: Running) -> str:
+    return state_digest(running.program) if running.tree is None else text_digest(running.tree.plan.digest)
 
 
 def read_database(database: Database, reader: SnapshotReader) -> None:
@@ -121,9 +141,17 @@ def _resumed(
         if sources.streams:
             raise
         return None
-    if state_digest(running.program) != known["digest"]:
+    if _digest(running) != known["digest"]:
         return None
     name = declared.name
+    if isinstance(running.engine, TreeEngine):
+        if running.engine.is_kept:
+            return None
+        stores = known["stores"].items()
+        running.engine.restore(
+            {store: of_rows(from_arrow(reader.table(f"view {name} {store}"), arity)) for store, arity in stores}
+        )
+        return running.that_may_change(known["may_change"])
     if isinstance(running.engine, Interpreter):
         state = {
             store: dict(from_arrow(reader.table(f"view {name} {store}"), arity))

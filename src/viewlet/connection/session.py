@@ -9,7 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from viewlet.changes import Changes
 from viewlet.changes.columnar import ColumnarChanges
@@ -97,6 +97,10 @@ class Session:
     def explain(self, name: str, stage: str | None = None) -> str:
         with self.open() as database:
             return explain_view(database.find_view(name), stage, database.source_code)
+
+    def cofactor_of(self, name: str) -> Any:
+        with self.open() as database:
+            return database.cofactor(name)
 
     def subscribe(self, name: str, callback: Callback) -> Callable[[], None]:
         """Adds a subscriber and returns how to remove it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,38 @@ class CofactorTable:
     count: int
     sums: npt.NDArray[np.float64]
     matrix: npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CofactorMoments(CofactorTable):
+    """The same with what it was made of, for the sums of products of more than two variables."""
+
+    ring: CofactorRing
+    element: Cofactor
+    held: Mapping[Column, Any]
+    """How the ring holds each category that is shown."""
+
+    @property
+    def degree(self) -> int:
+        """Of how many variables products are summed."""
+        return self.ring.degree
+
+    def moment(self, factors: Iterable[str], categories: Mapping[str, Any] | None = None) -> float:
+        """SUM of a product of continuous variables, over the rows of given categories."""
+        held = {name: self.held.get((name, value), value) for name, value in (categories or {}).items()}
+        return float(self.ring.moment(self.element, tuple(factors), held))
+
+
+def cofactor_moments(
+    ring: CofactorRing, element: Cofactor, shown: Mapping[str, Callable[[Any], Any]]
+) -> CofactorMoments:
+    """The table of an element together with it; `shown` says how the categories of a variable are shown."""
+    table = cofactor_table(ring, element)
+    columns = tuple(
+        column if isinstance(column, str) else (column[0], shown[column[0]](column[1])) for column in table.variables
+    )
+    held = {new: old[1] for new, old in zip(columns, table.variables, strict=True) if not isinstance(old, str)}
+    return CofactorMoments(columns, table.count, table.sums, table.matrix, ring, element, held)
 
 
 def cofactor_table(ring: CofactorRing, element: Cofactor) -> CofactorTable:

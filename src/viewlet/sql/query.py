@@ -31,7 +31,7 @@ def translate_to_query(
     if len(names) > len(block.relation.columns):
         raise source.error(f"{len(names)} column names for {len(block.relation.columns)} columns", node)
     block = Block(block.relation.named(names), block.order)
-    _check_names(block.relation, node, context)
+    check_names(block.relation, node, context)
     limit, offset = _limits(node, context)
     query = _assemble(block, limit, offset, context)
     return replace(query, expr=prune(query.expr)), frozenset(context.tables_read)
@@ -137,7 +137,7 @@ def _row_count(node: exp.Expr, context: Context) -> int:
     raise context.source.error("LIMIT and OFFSET take a whole number", node)
 
 
-def _check_names(relation: Relation, node: exp.Expr, context: Context) -> None:
+def check_names(relation: Relation, node: exp.Expr, context: Context) -> None:
     names = [column.name for column in relation.columns]
     for name in names:
         if names.count(name) > 1:

@@ -106,7 +106,7 @@ def translate_select(select: exp.Select, scope: Scope, context: Context, order: 
     where = select.args.get("where")
     if where is not None:
         body += bind_conditions(ScalarBinder(context, inner, "in WHERE"), where.this)
-    outputs_written = _expand_stars(select, item, context)
+    outputs_written = expand_stars(select, item, context)
     aliases = {name_of(n.args["alias"]): n.this for n in outputs_written if isinstance(n, exp.Alias)}
     if _is_grouped(select, outputs_written, order):
         return _grouped_block(select, inner, body, outputs_written, aliases, order, context)
@@ -132,7 +132,7 @@ def _check_clauses(select: exp.Select, context: Context) -> None:
 # The select list
 
 
-def _expand_stars(select: exp.Select, item: Item, context: Context) -> list[exp.Expr]:
+def expand_stars(select: exp.Select, item: Item, context: Context) -> list[exp.Expr]:
     """The select list with `*` and `t.*` written out."""
     written: list[exp.Expr] = []
     for node in select.expressions:
@@ -164,13 +164,13 @@ def _star_columns(node: exp.Expr, item: Item, context: Context) -> Iterator[exp.
             yield column
 
 
-def _output_name(node: exp.Expr) -> str:
+def output_name(node: exp.Expr) -> str:
     if isinstance(node, exp.Alias):
         return name_of(node.args["alias"])
     if isinstance(node, exp.Column):
         return name_of(node.this)
     if isinstance(node, exp.Paren):
-        return _output_name(node.this)
+        return output_name(node.this)
     return node.sql("duckdb").lower()
 
 
@@ -180,7 +180,7 @@ def _bind_columns(binder: ScalarBinder, written: list[exp.Expr]) -> tuple[Output
         if isinstance(node, exp.Aliases):
             raise binder.context.source.unsupported("a list of aliases", node)
         scalar = binder.bind(node.this if isinstance(node, exp.Alias) else node)
-        columns.append(OutputField(_output_name(node), scalar))
+        columns.append(OutputField(output_name(node), scalar))
     return tuple(columns)
 
 
@@ -192,7 +192,7 @@ def _own_nodes(node: exp.Expr) -> Iterator[exp.Expr]:
     yield from node.walk(prune=lambda part: isinstance(part, exp.Query) and part is not node)
 
 
-def _has_aggregate(node: exp.Expr) -> bool:
+def has_aggregate(node: exp.Expr) -> bool:
     windowed = {id(part.this) for part in _own_nodes(node) if isinstance(part, exp.Window)}
     return any(isinstance(part, exp.AggFunc) and id(part) not in windowed for part in _own_nodes(node))
 
@@ -200,10 +200,10 @@ def _has_aggregate(node: exp.Expr) -> bool:
 def _is_grouped(select: exp.Select, written: list[exp.Expr], order: exp.Expr | None) -> bool:
     if select.args.get("group") is not None or select.args.get("having") is not None:
         return True
-    return any(_has_aggregate(node) for node in [*written, *(order.expressions if order is not None else [])])
+    return any(has_aggregate(node) for node in [*written, *(order.expressions if order is not None else [])])
 
 
-def _key_expressions(select: exp.Select, written: list[exp.Expr], scope: Scope, context: Context) -> list[exp.Expr]:
+def key_expressions(select: exp.Select, written: list[exp.Expr], scope: Scope, context: Context) -> list[exp.Expr]:
     """The expressions of GROUP BY; ordinals and aliases stand for columns of the select list."""
     group = select.args.get("group")
     if group is None:
@@ -217,7 +217,7 @@ def _key_expressions(select: exp.Select, written: list[exp.Expr], scope: Scope, 
         if group.args.get(kind):
             raise context.source.unsupported(name, group)
     if group.args.get("all"):
-        return [_unaliased(node) for node in written if not _has_aggregate(node)]
+        return [unaliased(node) for node in written if not has_aggregate(node)]
     keys = []
     for node in group.expressions:
         if isinstance(node, exp.Tuple) and not node.expressions:
@@ -228,7 +228,7 @@ def _key_expressions(select: exp.Select, written: list[exp.Expr], scope: Scope, 
     return keys
 
 
-def _unaliased(node: exp.Expr) -> exp.Expr:
+def unaliased(node: exp.Expr) -> exp.Expr:
     return node.this if isinstance(node, exp.Alias) else node
 
 
@@ -238,12 +238,12 @@ def _meaning(node: exp.Expr, written: list[exp.Expr], scope: Scope, context: Con
         position = int(str(node.this)) if str(node.this).isdigit() else 0
         if not 1 <= position <= len(written):
             raise context.source.error(f"position {node.this} is not in the select list", node)
-        return _unaliased(written[position - 1])
+        return unaliased(written[position - 1])
     if isinstance(node, exp.Column) and node.args.get("table") is None:
         name = name_of(node.this)
         named = [n for n in written if isinstance(n, exp.Alias) and name_of(n.args["alias"]) == name]
         if named and not (columns_first and Scope(scope.fields).own(node, context.source) is not None):
-            return _unaliased(named[0])
+            return unaliased(named[0])
     return node
 
 
@@ -258,8 +258,8 @@ def _grouped_block(
 ) -> Block:
     key_nodes: list[tuple[exp.Expr, Var]] = []
     keys: dict[Scalar, Var] = {}
-    for node in _key_expressions(select, written, scope, context):
-        if _has_aggregate(node):
+    for node in key_expressions(select, written, scope, context):
+        if has_aggregate(node):
             raise context.source.error("an aggregate is not allowed in GROUP BY", node)
         binder = ScalarBinder(context, scope, "in GROUP BY")
         scalar = binder.bind(node)
@@ -292,7 +292,7 @@ def _key(
         return scalar, ()
     if scalar.type.kind is Kind.NULL:
         scalar = cast_to(scalar, VARCHAR)
-    name = _output_name(node) if isinstance(node, exp.Column) else "key"
+    name = output_name(node) if isinstance(node, exp.Column) else "key"
     var, lift = context.bind(name, scalar)
     return var, (lift,)
 

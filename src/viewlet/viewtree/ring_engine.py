@@ -59,11 +59,21 @@ class MaintainedTree(Generic[T]):
             raise SchemaError(f"{unknown[0]!r} is not a relation of the join")
         self.stores: dict[str, RingRelation[T]] = {}
         self._evaluate(self.tree.root, database)
+        self._count_indicators()
+
+    def _count_indicators(self) -> None:
         self._counts: dict[str, IndicatorCounts] = {}
         for leaf in self._indicators:
             relation = self.stores[leaf.relation]
             self._counts[leaf.name] = IndicatorCounts(tuple(relation.schema.index(key) for key in leaf.keys))
             self._counts[leaf.name].move((row, 1) for row in relation.entries)
+
+    def restore(self, contents: Mapping[str, Entries[T]]) -> None:
+        """Go on from what the stored nodes, by their names, held once."""
+        self.stores = {}
+        for name in self.stored:
+            self.stores[name] = RingRelation(self.tree.nodes[name].keys, self.ring, contents[name])
+        self._count_indicators()
 
     def _evaluate(self, node: Node, database: Mapping[str, Entries[T]]) -> RingRelation[T]:
         """The contents of a node, from the relations below it; kept where the node is stored."""

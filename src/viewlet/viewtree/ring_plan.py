@@ -1,0 +1,117 @@
+"""From a query over a ring to what keeps it: a view tree, and how rows of tables become rows of its relations.
+
+The variable order is the user's, or the best that `order_search` finds for the sizes of the tables. Each occurrence of
+a table is a relation of its own: it has its own conditions, and only the variables that somebody asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from viewlet.algebra.functions import compile_scalar
+from viewlet.algebra.ring_query import CofactorPayload, FactorisedPayload, JoinedRelation, RingQuery
+from viewlet.rings.ring import Ring
+from viewlet.triggers.statistics import UNKNOWN, Statistics
+from viewlet.viewtree.indicator import with_indicators
+from viewlet.viewtree.order import VariableOrder
+from viewlet.viewtree.order_search import find_order
+from viewlet.viewtree.order_text import read_order
+from viewlet.viewtree.ring_relation import Row
+from viewlet.viewtree.ring_tree import ViewTree, build_tree, describe
+
+
+@dataclass(frozen=True)
+class Projection:
+    """How the rows of a table become those of one relation of the join."""
+
+    relation: JoinedRelation
+
+    def counted(self, rows: Iterable[tuple[Row, int]]) -> dict[Row, int]:
+        """Rows of the relation with their multiplicities, from those of the table; zeros are left out."""
+        found: dict[Row, int] = {}
+        project = self.project
+        for row, multiplicity in rows:
+            projected = project(row)
+            if projected is not None:
+                found[projected] = found.get(projected, 0) + multiplicity
+        return {row: multiplicity for row, multiplicity in found.items() if multiplicity}
+
+    @cached_property
+    def project(self) -> Callable[[Row], Row | None]:
+        """The row of the relation for a row of the table, None where a condition or a NULL leaves it out."""
+        names = [column.name for column in self.relation.columns]
+        conditions = [compile_scalar(condition) for condition in self.relation.conditions]
+        scalars = [compile_scalar(variable.scalar) for variable in self.relation.variables]
+        required = [i for i, variable in enumerate(self.relation.variables) if variable.required]
+
+        def project(row: Row) -> Row | None:
+            environment = dict(zip(names, row, strict=True))
+            for holds in conditions:
+                if holds(environment) is not True:
+                    return None
+            values = tuple(scalar(environment) for scalar in scalars)
+            return None if any(values[i] is None for i in required) else values
+
+        return project
+
+
+@dataclass(frozen=True)
+class RingPlan:
+    """A query over a ring with the view tree that keeps it."""
+
+    query: RingQuery
+    tree: ViewTree
+    chosen: str
+    """Where the variable order comes from."""
+
+    @cached_property
+    def projections(self) -> Mapping[str, tuple[Projection, ...]]:
+        """The relations that each table stands for."""
+        found: dict[str, list[Projection]] = {}
+        for relation in self.query.relations:
+            found.setdefault(relation.table, []).append(Projection(relation))
+        return {table: tuple(projections) for table, projections in found.items()}
+
+    @cached_property
+    def ring(self) -> Ring[Any]:
+        """The ring of the payloads; not that of a factorised result, which brings its own."""
+        payload = self.query.payload
+        assert isinstance(payload, CofactorPayload)
+        from viewlet.rings.cofactor import CofactorRing
+
+        categorical = tuple(category.name for category in payload.categorical)
+        return CofactorRing(payload.continuous, categorical, payload.degree, payload.exact)
+
+    def key_places(self) -> tuple[int, ...]:
+        """Where the keys of the query stand in those of the root."""
+        return tuple(self.tree.root.keys.index(key) for key in self.query.keys)
+
+    @property
+    def digest(self) -> str:
+        """Plans with the same text keep the same views."""
+        return f"{describe(self.tree)}\n{self.query!r}"
+
+
+def plan_ring(query: RingQuery, statistics: Statistics = UNKNOWN) -> RingPlan:
+    """The view tree of a query, chosen by the sizes of its tables where they are known."""
+    order, chosen = _order(query, statistics)
+    if isinstance(query.payload, FactorisedPayload):
+        return RingPlan(query, build_tree(order), chosen)
+    return RingPlan(query, with_indicators(build_tree(order, query.keys)), chosen)
+
+
+def _order(query: RingQuery, statistics: Statistics) -> tuple[VariableOrder, str]:
+    schemas = query.schemas
+    if query.order is not None:
+        return read_order(query.order, schemas), "given"
+    free = query.keys
+    if isinstance(query.payload, FactorisedPayload):
+        everything = {name for schema in schemas.values() for name in schema}
+        free = () if everything <= {*query.payload.variables} else query.payload.variables
+    sizes = {r.name: statistics.sizes[r.table].rows for r in query.relations if r.table in statistics.sizes}
+    order = find_order(schemas, free, rows=sizes, indicators=not isinstance(query.payload, FactorisedPayload))
+    known = f"for {', '.join(f'{name} of {rows:,.0f} rows' for name, rows in sizes.items())}" if sizes else ""
+    return order, f"found {known}".strip()
