@@ -126,7 +126,7 @@ def test_models_per_group_solve_only_what_changed() -> None:
     city = next(place for place in shop.tables["shops"] if place[0] == row[0])[1]
     shop.apply({"sales": [(row, -1)]})
     models.refresh()
-    assert models.refreshed_ == ((city,),)
+    assert models.refreshed_ == (city,)
     assert (models["Oslo"] is untouched) == (city != "Oslo")
     check_groups(models, shop.frame())
     for frame in frames:

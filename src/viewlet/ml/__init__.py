@@ -20,14 +20,12 @@ from viewlet.ml.linear import ConvergenceWarning, LinearRegression, RidgeRegress
 from viewlet.ml.pca import PCA
 from viewlet.ml.per_group import PerGroup
 from viewlet.ml.polynomial import PolynomialRegression
-from viewlet.ml.source import Moments
 
 __all__ = [
     "PCA",
     "ChowLiuTree",
     "ConvergenceWarning",
     "LinearRegression",
-    "Moments",
     "MutualInformation",
     "NotFittedError",
     "ParameterError",

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from viewlet.errors import DataError, SchemaError, ViewletError
-from viewlet.ml.source import Cofactors, Columns, read_one
+from viewlet.ml.source import Columns, read_one
 from viewlet.rings.cofactor_table import CofactorTable
 
 Floats = npt.NDArray[np.float64]
@@ -69,10 +69,10 @@ class Estimator:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.get_params(deep=False).items())})"
 
-    def _learn(self, cofactors: Cofactors) -> dict[str, Any]:
+    def _learn(self, cofactors: CofactorTable) -> dict[str, Any]:
         raise NotImplementedError
 
-    def _take(self, cofactors: Cofactors, source: Any) -> None:
+    def _take(self, cofactors: CofactorTable, source: Any) -> None:
         learned = self._learn(cofactors)
         for name, value in learned.items():
             setattr(self, name, value)

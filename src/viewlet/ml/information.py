@@ -12,7 +12,8 @@ import numpy as np
 
 from viewlet.errors import SchemaError
 from viewlet.ml.estimator import Estimator, Floats, checked_rows, chosen
-from viewlet.ml.source import Cofactors, columns_of, table_of
+from viewlet.ml.source import checked, columns_of
+from viewlet.rings.cofactor_table import CofactorTable
 
 Edge = tuple[str, str]
 
@@ -35,8 +36,8 @@ class MutualInformation(Estimator):
             raise SchemaError(f"{unknown[0]!r} is not among the variables {list(self.variables_)}")
         return float(self.matrix_[self.variables_.index(left), self.variables_.index(right)])
 
-    def _learn(self, cofactors: Cofactors) -> dict[str, Any]:
-        table = table_of(cofactors)
+    def _learn(self, cofactors: CofactorTable) -> dict[str, Any]:
+        table = checked(cofactors)
         count = checked_rows(table, 1, "mutual information")
         columns = columns_of(table)
         kinds = [name for name, places in columns.items() if isinstance(table.variables[places[0]], tuple)]
@@ -85,7 +86,7 @@ class ChowLiuTree(MutualInformation):
         self._check_fitted()
         return float(self.weights_.sum() - np.trace(self.matrix_))
 
-    def _learn(self, cofactors: Cofactors) -> dict[str, Any]:
+    def _learn(self, cofactors: CofactorTable) -> dict[str, Any]:
         learned = super()._learn(cofactors)
         names, matrix = learned["variables_"], learned["matrix_"]
         if self.root is not None and self.root not in names:

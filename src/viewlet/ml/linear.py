@@ -12,7 +12,7 @@ from viewlet.errors import DataError, SchemaError
 from viewlet.ml.design import column_of, design_matrix, numbers, variables_of
 from viewlet.ml.estimator import Estimator, Floats, ParameterError, checked_rows, chosen
 from viewlet.ml.normal_equations import EPSILON, SLACK, NormalEquations, descend, normal_equations, solve
-from viewlet.ml.source import Cofactors, Moments, column_name, columns_of, read_one, table_of
+from viewlet.ml.source import checked, column_name, columns_of, read_one
 from viewlet.rings.cofactor_table import CofactorTable, Column
 from viewlet.viewtree.ring_engine import MaintainedTree
 
@@ -42,7 +42,7 @@ class RidgeRegression(Estimator):
     rank_: int | None
     n_iter_: int | None
     _terms: tuple[Term, ...]
-    _cofactors: Cofactors
+    _cofactors: CofactorTable
 
     def __init__(
         self,
@@ -97,9 +97,9 @@ class RidgeRegression(Estimator):
         self._check_fitted()
         return np.array([term_name(term) for term in self._terms], dtype=object)
 
-    def _learn(self, cofactors: Cofactors) -> dict[str, Any]:
+    def _learn(self, cofactors: CofactorTable) -> dict[str, Any]:
         self._check_parameters()
-        table = table_of(cofactors)
+        table = checked(cofactors)
         checked_rows(table, 1, "a regression")
         columns = columns_of(table)
         if self.label not in columns:
@@ -129,9 +129,9 @@ class RidgeRegression(Estimator):
     def _design(self, base: Floats) -> Floats:
         return base
 
-    def _equations(self, cofactors: Cofactors, terms: Sequence[Term]) -> NormalEquations:
+    def _equations(self, cofactors: CofactorTable, terms: Sequence[Term]) -> NormalEquations:
         """The products of the terms and the label; a term that the cofactors have no row of is always zero."""
-        table = table_of(cofactors)
+        table = checked(cofactors)
         places = {column: place for place, column in enumerate(table.variables)}
         if absent := [column for (column,) in terms if column not in places]:
             table = _with_empty(table, absent)
@@ -155,8 +155,8 @@ class RidgeRegression(Estimator):
             )
         return weights, None, steps
 
-    def _score_of(self, cofactors: Cofactors) -> float:
-        table = table_of(cofactors)
+    def _score_of(self, cofactors: CofactorTable) -> float:
+        table = checked(cofactors)
         checked_rows(table, 1, "a score")
         columns = columns_of(table)
         if missing := [name for name in (*self.feature_names_in_, self.label) if name not in columns]:
@@ -231,7 +231,7 @@ def _with_empty(table: CofactorTable, absent: Sequence[Column]) -> CofactorTable
 
 
 def _is_source(data: Any) -> bool:
-    return isinstance(data, CofactorTable | Moments | MaintainedTree) or hasattr(data, "cofactor")
+    return isinstance(data, CofactorTable | MaintainedTree) or hasattr(data, "cofactor")
 
 
 def _r_squared(residual: float, spread: float, rounding: float = 0.0) -> float:

@@ -10,8 +10,8 @@ import numpy as np
 from viewlet.errors import DataError
 from viewlet.ml.design import design_matrix
 from viewlet.ml.estimator import Estimator, Floats, ParameterError, checked_rows, chosen
-from viewlet.ml.source import Cofactors, columns_of, table_of
-from viewlet.rings.cofactor_table import Column
+from viewlet.ml.source import checked, columns_of
+from viewlet.rings.cofactor_table import CofactorTable, Column
 
 
 class PCA(Estimator):
@@ -73,8 +73,8 @@ class PCA(Estimator):
         lengths: Floats = np.sqrt(np.maximum(self.explained_variance_, np.finfo(np.float64).tiny))
         return lengths
 
-    def _learn(self, cofactors: Cofactors) -> dict[str, Any]:
-        table = table_of(cofactors)
+    def _learn(self, cofactors: CofactorTable) -> dict[str, Any]:
+        table = checked(cofactors)
         count = checked_rows(table, 2, "PCA")
         columns = columns_of(table)
         names = chosen(columns, self.features)

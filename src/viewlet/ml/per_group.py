@@ -10,7 +10,8 @@ import numpy as np
 from viewlet.errors import DataError, SchemaError, ViewletError
 from viewlet.ml.design import column_of
 from viewlet.ml.estimator import Estimator, Floats, clone
-from viewlet.ml.source import Cofactors, Groups, Moments, read
+from viewlet.ml.source import Groups, read
+from viewlet.rings.cofactor_table import CofactorMoments, CofactorTable
 
 Models = dict[Hashable, Any]
 
@@ -47,12 +48,11 @@ class PerGroup(Estimator):
     def __getitem__(self, group: Hashable) -> Any:
         """The model of a group."""
         self._check_fitted()
-        key = self._key(group)
-        if key in self.failed_:
-            raise self.failed_[key]
-        if key not in self.models_:
+        if group in self.failed_:
+            raise self.failed_[group]
+        if group not in self.models_:
             raise SchemaError(f"there is no group {group!r}")
-        return self.models_[key]
+        return self.models_[group]
 
     def __len__(self) -> int:
         self._check_fitted()
@@ -61,7 +61,7 @@ class PerGroup(Estimator):
     def predict(self, data: Any, groups: Iterable[Hashable] | None = None) -> Floats:
         """The label of every row by the model of its group, which `groups` gives unless the data has it as columns."""
         self._check_fitted()
-        keys = [self._key(group) for group in (self._groups_in(data) if groups is None else groups)]
+        keys = self._groups_in(data) if groups is None else list(groups)
         found = np.full(len(keys), np.nan)
         rows: dict[Hashable, list[int]] = {}
         for row, key in enumerate(keys):
@@ -71,7 +71,7 @@ class PerGroup(Estimator):
             found[places] = model.predict(_rows(data, list(model.feature_names_in_), places))
         return found
 
-    def _take_groups(self, found: Cofactors | Groups, models: Models, known: Groups, source: Any) -> None:
+    def _take_groups(self, found: CofactorTable | Groups, models: Models, known: Groups, source: Any) -> None:
         if not isinstance(found, Mapping):
             raise SchemaError("the cofactors are not by group: give the view a GROUP BY, or fit the model itself")
         changed = [group for group, part in found.items() if group not in known or not _same(known[group], part)]
@@ -90,13 +90,6 @@ class PerGroup(Estimator):
         self._known = found
         self._fitted_from = source
 
-    def _key(self, group: Hashable) -> Hashable:
-        """Groups of one column may be asked for by the value alone."""
-        known = (*self.models_, *self.failed_)[:1]
-        if known and isinstance(known[0], tuple) and not isinstance(group, tuple):
-            return (group,)
-        return group
-
     def _groups_in(self, data: Any) -> list[Hashable]:
         if self.by is None:
             raise SchemaError("which group is each row of? give `groups`, or name their columns: PerGroup(..., by=...)")
@@ -105,7 +98,7 @@ class PerGroup(Estimator):
         if missing := [name for name, column in zip(names, columns, strict=True) if column is None]:
             raise SchemaError(f"the data has no column {missing[0]!r} to tell its groups by")
         listed = [column.tolist() if hasattr(column, "tolist") else list(column) for column in columns]
-        return list(zip(*listed, strict=True))
+        return list(zip(*listed, strict=True)) if len(names) > 1 else listed[0]
 
 
 def _rows(data: Any, names: Sequence[str], places: list[int]) -> Any:
@@ -127,11 +120,11 @@ def _copy(model: Estimator) -> Estimator:
     return fresh
 
 
-def _same(left: Cofactors, right: Cofactors) -> bool:
+def _same(left: CofactorTable, right: CofactorTable) -> bool:
     if left is right:
         return True
-    if isinstance(left, Moments) or isinstance(right, Moments):
-        return isinstance(left, Moments) and isinstance(right, Moments) and left.element == right.element
+    if isinstance(left, CofactorMoments) and isinstance(right, CofactorMoments):
+        return left.element == right.element
     return (
         left.count == right.count
         and left.variables == right.variables

@@ -15,9 +15,8 @@ from viewlet.errors import DataError, SchemaError
 from viewlet.ml.estimator import Floats, ParameterError
 from viewlet.ml.linear import RidgeRegression, Term, term_name
 from viewlet.ml.normal_equations import NormalEquations, normal_equations
-from viewlet.ml.source import Cofactors, Moments
 from viewlet.rings.cofactor import HIGHEST_DEGREE
-from viewlet.rings.cofactor_table import CofactorTable, Column
+from viewlet.rings.cofactor_table import CofactorMoments, CofactorTable, Column
 
 
 class PolynomialRegression(RidgeRegression):
@@ -74,8 +73,8 @@ class PolynomialRegression(RidgeRegression):
                 found[:, at] *= base[:, places[column]]
         return found
 
-    def _equations(self, cofactors: Cofactors, terms: Sequence[Term]) -> NormalEquations:
-        if not isinstance(cofactors, Moments) or cofactors.degree < 2 * self.degree:
+    def _equations(self, cofactors: CofactorTable, terms: Sequence[Term]) -> NormalEquations:
+        if not isinstance(cofactors, CofactorMoments) or cofactors.degree < 2 * self.degree:
             raise SchemaError(
                 f"a polynomial of degree {self.degree} needs sums of products of {2 * self.degree} variables: "
                 f"keep the cofactors with degree {2 * self.degree}"
@@ -84,7 +83,7 @@ class PolynomialRegression(RidgeRegression):
         return normal_equations(table, range(len(terms)), len(terms), self.fit_intercept)
 
 
-def product_table(moments: Moments, terms: Sequence[Term]) -> CofactorTable:
+def product_table(moments: CofactorMoments, terms: Sequence[Term]) -> CofactorTable:
     """The cofactor table whose columns are products of columns."""
     known: dict[tuple[Any, ...], float] = {}
 
@@ -104,7 +103,7 @@ def product_table(moments: Moments, terms: Sequence[Term]) -> CofactorTable:
             matrix[i, j] = matrix[j, i] = total((*left, *terms[j]))
     if not np.isfinite(matrix).all():
         raise DataError("sums of products of four variables are too large for doubles: scale the variables down")
-    count = moments.table.count
+    count = moments.count
     return CofactorTable(tuple(map(term_name, terms)), count, np.array([total(term) for term in terms]), matrix)
 
 

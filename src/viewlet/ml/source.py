@@ -5,54 +5,26 @@ A source is read again at every refresh; what is read is small, whatever the num
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import numpy as np
 
 from viewlet.errors import DataError, SchemaError
-from viewlet.rings.cofactor import Cofactor, CofactorRing
-from viewlet.rings.cofactor_table import CofactorTable, cofactor_table
+from viewlet.rings.cofactor import CofactorRing
+from viewlet.rings.cofactor_table import CofactorTable, cofactor_moments
 from viewlet.viewtree.ring_engine import MaintainedTree
 
 Columns = dict[str, list[int]]
 """Which columns of a table stand for each variable: one for a continuous variable, one per category otherwise."""
 
 
-@dataclass(frozen=True, eq=False)
-class Moments:
-    """An element of a cofactor ring, with sums of products of more than two variables where the ring has them.
-
-    The element must not change any more: what a tree keeps is copied first.
-    """
-
-    ring: CofactorRing
-    element: Cofactor
-
-    @cached_property
-    def table(self) -> CofactorTable:
-        if self.ring.degree < 2:
-            raise SchemaError("a cofactor ring of degree 1 has sums only: models need products of two variables")
-        return cofactor_table(self.ring, self.element)
-
-    @property
-    def degree(self) -> int:
-        return self.ring.degree
-
-    def moment(self, factors: Iterable[str], categories: Mapping[str, Any] | None = None) -> float:
-        """SUM of a product of continuous variables over the rows of given categories."""
-        return float(self.ring.moment(self.element, factors, categories))
+Groups = Mapping[Hashable, CofactorTable]
 
 
-Cofactors = CofactorTable | Moments
-Groups = Mapping[Hashable, Cofactors]
-
-
-def read(source: Any) -> Cofactors | Groups:
+def read(source: Any) -> CofactorTable | Groups:
     """The cofactors that a source has now; by group where it keeps them by group."""
-    if isinstance(source, CofactorTable | Moments):
+    if isinstance(source, CofactorTable):
         return source
     if isinstance(source, Mapping):
         return {group: read_one(part) for group, part in source.items()}
@@ -66,7 +38,7 @@ def read(source: Any) -> Cofactors | Groups:
     )
 
 
-def read_one(source: Any) -> Cofactors:
+def read_one(source: Any) -> CofactorTable:
     """The cofactors of a source without groups."""
     found = read(source)
     if isinstance(found, Mapping):
@@ -74,9 +46,8 @@ def read_one(source: Any) -> Cofactors:
     return found
 
 
-def table_of(cofactors: Cofactors) -> CofactorTable:
-    """Count, sums and products of two; refused where a NaN or an infinity has got into them."""
-    table = cofactors.table if isinstance(cofactors, Moments) else cofactors
+def checked(table: CofactorTable) -> CofactorTable:
+    """The table, refused where a NaN or an infinity has got into it."""
     finite = np.isfinite(table.sums) & np.isfinite(table.matrix).all(axis=0)
     if not finite.all():
         column = table.variables[int(np.argmin(finite))]
@@ -108,10 +79,18 @@ def column_name(column: Any) -> str:
     return f"{column[0]}_{column[1]}" if isinstance(column, tuple) else str(column)
 
 
-def _of_tree(tree: MaintainedTree[Any]) -> Cofactors | Groups:
+def _of_tree(tree: MaintainedTree[Any]) -> CofactorTable | Groups:
     ring = tree.ring
     if not isinstance(ring, CofactorRing):
         raise SchemaError(f"a model reads cofactors, and the payloads of this tree are of the ring {ring.name!r}")
+    if ring.degree < 2:
+        raise SchemaError("a cofactor ring of degree 1 has sums only: models need products of two variables")
+    shown = dict.fromkeys(ring.categorical, _as_it_is)
     if not tree.tree.root.keys:
-        return Moments(ring, ring.own(tree.payload))
-    return {group: Moments(ring, ring.own(payload)) for group, payload in tree.result.entries.items()}
+        return cofactor_moments(ring, tree.payload, shown)
+    entries = tree.result.entries
+    return {at if len(at) > 1 else at[0]: cofactor_moments(ring, payload, shown) for at, payload in entries.items()}
+
+
+def _as_it_is(value: Any) -> Any:
+    return value

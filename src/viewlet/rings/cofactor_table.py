@@ -49,13 +49,13 @@ class CofactorMoments(CofactorTable):
 def cofactor_moments(
     ring: CofactorRing, element: Cofactor, shown: Mapping[str, Callable[[Any], Any]]
 ) -> CofactorMoments:
-    """The table of an element together with it; `shown` says how the categories of a variable are shown."""
+    """The table of an element together with a copy of it; `shown` says how the categories of a variable are shown."""
     table = cofactor_table(ring, element)
     columns = tuple(
         column if isinstance(column, str) else (column[0], shown[column[0]](column[1])) for column in table.variables
     )
     held = {new: old[1] for new, old in zip(columns, table.variables, strict=True) if not isinstance(old, str)}
-    return CofactorMoments(columns, table.count, table.sums, table.matrix, ring, element, held)
+    return CofactorMoments(columns, table.count, table.sums, table.matrix, ring, ring.own(element), held)
 
 
 def cofactor_table(ring: CofactorRing, element: Cofactor) -> CofactorTable:
