@@ -24,11 +24,15 @@ _DERIVED = "declare it as a view of its own and join that, or write it as a plai
 
 @dataclass(slots=True)
 class _Column:
-    """A variable of the join: the scalars it stands for, by relation; the first one's name is its own."""
+    """A variable of the join: the scalars it stands for, by relation; the first one's name is its own.
+
+    A shown one is named in the result, so it has the first right to its name.
+    """
 
     scalars: dict[int, Scalar]
     required: bool
     name: str = ""
+    shown: bool = False
 
 
 @dataclass(slots=True)
@@ -120,16 +124,18 @@ class JoinGraph:
         self._columns.append(_Column({self.owner_or_first(scalar): scalar}, required, name))
         return len(self._columns) - 1
 
-    def require(self, variable: int) -> None:
-        self._columns[variable].required = True
+    def show(self, variable: int) -> None:
+        """The variable is part of the result by its name, and rows where it is NULL are left out."""
+        self._columns[variable].required = self._columns[variable].shown = True
 
     # -- the result -------------------------------------------------------------------------------------------------
 
     def names(self) -> list[str]:
         """A name for every variable: that of its column, with the table's where several have it."""
         plain = [column.name or self._column_name(column)[1] for column in self._columns]
+        shown = [name for name, column in zip(plain, self._columns, strict=True) if column.shown]
         full = [
-            name if plain.count(name) == 1 else ".".join((self._column_name(column)[0], name))
+            name if (shown if column.shown else plain).count(name) == 1 else f"{self._column_name(column)[0]}.{name}"
             for name, column in zip(plain, self._columns, strict=True)
         ]
         return [name if full.count(name) == 1 else f"{name}#{full[:i].count(name) + 1}" for i, name in enumerate(full)]

@@ -227,8 +227,7 @@ class _Cofactor(_Binder):
             own_column = known is None and not scaled and isinstance(node, exp.Column)
             value = cast_to(scalar, DOUBLE) if scaled else scalar
             known = self.graph.new(value, "" if own_column else output_name(node), required=True)
-        else:
-            self.graph.require(known)
+        self.graph.show(known)
         lifted.meanings |= {meaning, known}
         (lifted.categorical if categorical else lifted.continuous).append((known, scalar.type))
 

@@ -1,0 +1,337 @@
+"""COFACTOR views: equal to NumPy over DuckDB's join after every batch, and refused with a reason where that is due."""
+
+from __future__ import annotations
+
+from datetime import date
+from decimal import Decimal
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import viewlet
+from tests.api.ring_oracle import Twin, assert_cofactor
+
+SHOP = """
+CREATE TABLE sales (shop BIGINT, item BIGINT, day DATE, units INTEGER, discount DOUBLE);
+CREATE TABLE shops (shop BIGINT, city VARCHAR, size DECIMAL(9,2));
+CREATE TABLE items (item BIGINT, price DOUBLE, colour VARCHAR);
+"""
+JOIN = "sales NATURAL JOIN shops NATURAL JOIN items"
+CITIES = ("Rome", "Oslo", "Bern", None)
+ROWS = {
+    "sales": lambda r: (
+        r.choice([None, 1, 2, 3, 4]), r.randrange(5), date(2026, 1, r.randrange(1, 4)), r.randrange(-3, 9), r.random(),
+    ),
+    "shops": lambda r: (r.randrange(5), r.choice(CITIES), Decimal(r.randrange(1000)) / 100),
+    "items": lambda r: (r.randrange(5), r.choice([None, 1.5, 2.25, 1e3]), r.choice("abc")),
+}  # fmt: skip
+
+
+def churned(select: str, seed: int, batches: int = 8, size: int = 12) -> Any:
+    twin = Twin(SHOP)
+    twin.db.execute(f"CREATE MATERIALIZED VIEW m AS {select}")
+    for _ in twin.churn(Random(seed), ROWS, batches, size):
+        yield twin
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sums_of_numbers_and_categories_stay_those_of_the_join(seed: int) -> None:
+    for twin in churned(f"SELECT COFACTOR(units, price, CATEGORICAL(city), size, CATEGORICAL(day)) FROM {JOIN}", seed):
+        rows = twin.ask(
+            f"SELECT units, price, size, city, day FROM {JOIN} WHERE price IS NOT NULL AND city IS NOT NULL "
+            "AND units IS NOT NULL AND size IS NOT NULL"
+        )
+        assert_cofactor(twin.db.view("m").cofactor(), rows, ["units", "price", "size"], ["city", "day"])
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_groups_come_and_go_and_null_is_one_of_them(seed: int) -> None:
+    for twin in churned(f"SELECT city, COFACTOR(units, price) AS c, colour FROM {JOIN} GROUP BY city, colour", seed):
+        found = twin.db.view("m").cofactor()
+        rows = twin.ask(f"SELECT city, colour, units, price FROM {JOIN} WHERE price IS NOT NULL")
+        assert set(found) == {row[:2] for row in rows}
+        for group, table in found.items():
+            assert_cofactor(table, [row[2:] for row in rows if row[:2] == group], ["units", "price"])
+        shown = twin.db.view("m").rows()
+        assert {(city, colour): c["count"] for city, c, colour in shown} == {g: t.count for g, t in found.items()}
+
+
+@pytest.mark.parametrize(
+    ("select", "join", "columns"),
+    [
+        ("COFACTOR(units * 2, discount)", JOIN, "units * 2, discount"),
+        ("COFACTOR(units, price)", f"{JOIN} WHERE units > 0 AND colour <> 'a' AND city = 'Rome'", "units, price"),
+        ("COFACTOR(s.units, i.price)", "sales s, items i WHERE s.item = i.item", "s.units, i.price"),
+        ("COFACTOR(s.units, i.item)", "sales s JOIN items i ON i.item = s.item + 1", "s.units, i.item"),
+        ("COFACTOR(units, item)", "sales JOIN items USING (item)", "units, item"),
+        ("COFACTOR(a.units, b.units)", "sales a JOIN sales b USING (shop, item)", "a.units, b.units"),
+        ("COFACTOR(units, price)", "sales, items", "units, price"),
+        ("COFACTOR(units)", "sales, items", "units"),
+        ("COFACTOR(units, price)",
+         "(SELECT item, units FROM sales WHERE units > 2) s NATURAL JOIN items", "units, price"),
+        ("COFACTOR(s.units, s.shop)", "sales s JOIN shops h ON s.shop = h.shop AND s.item = h.shop", "s.units, s.shop"),
+    ],
+)  # fmt: skip
+def test_joins_filters_and_expressions(select: str, join: str, columns: str) -> None:
+    names = [name.strip().split(".")[-1] for name in columns.split(",")]
+    for twin in churned(f"SELECT {select} FROM {join}", seed=7, batches=4, size=8):
+        found = twin.db.view("m").cofactor()
+        rows = [row for row in twin.ask(f"SELECT {columns} FROM {join}") if None not in row]
+        if len(set(names)) < len(names):
+            names = ["a.units", "b.units"]
+        assert_cofactor(found, rows, names)
+
+
+def test_a_triangle_joins_three_times_the_same_stream() -> None:
+    twin = Twin("CREATE STREAM edges (a BIGINT, b BIGINT, w DOUBLE)")
+    triangle = "edges r JOIN edges s ON r.b = s.a JOIN edges t ON s.b = t.a AND t.b = r.a"
+    twin.db.execute(f"CREATE MATERIALIZED VIEW m AS SELECT COFACTOR(r.w, s.w, t.w) FROM {triangle}")
+    for _ in twin.churn(Random(3), {"edges": lambda r: (r.randrange(6), r.randrange(6), r.random())}, 6, 15):
+        rows = twin.ask(f"SELECT r.w, s.w, t.w FROM {triangle}")
+        assert_cofactor(twin.db.view("m").cofactor(), rows, ["r.w", "s.w", "t.w"])
+
+
+def test_a_variable_that_is_also_a_key_is_summed_within_its_group() -> None:
+    for twin in churned("SELECT units, COFACTOR(units, discount) FROM sales GROUP BY units", seed=4, batches=3):
+        rows = twin.ask("SELECT units, units, discount FROM sales")
+        found = twin.db.view("m").cofactor()
+        assert set(found) == {row[0] for row in rows}
+        for group, table in found.items():
+            assert_cofactor(table, [row[1:] for row in rows if row[0] == group], ["units", "discount"])
+
+
+def test_higher_degrees_have_moments() -> None:
+    for twin in churned(f"SELECT COFACTOR(units, price, CATEGORICAL(day), degree => 4) FROM {JOIN}", seed=5, batches=3):
+        found = twin.db.view("m").cofactor()
+        assert found.degree == 4
+        (want, dated) = twin.ask(
+            "SELECT coalesce(sum(units * units * units * price), 0), "
+            f"coalesce(sum(units * price) FILTER (day = '2026-01-02'), 0) FROM {JOIN} WHERE price IS NOT NULL"
+        )[0]
+        assert found.moment(("units", "units", "price", "units")) == pytest.approx(want, rel=1e-9)
+        assert found.moment(("units", "price"), {"day": date(2026, 1, 2)}) == pytest.approx(dated, rel=1e-9)
+
+
+def test_exact_sums_leave_nothing_of_what_is_deleted() -> None:
+    db = viewlet.connect()
+    db.execute("CREATE TABLE t (x DOUBLE)")
+    db.execute("CREATE MATERIALIZED VIEW m AS SELECT COFACTOR(x, exact => true) FROM t")
+    db.insert("t", [(1e17,), (1.0,)])
+    db.delete("t", [(1e17,)])
+    assert db.view("m").cofactor().matrix.tolist() == [[1.0]]
+
+
+def test_nothing_is_a_count_of_zero_and_no_groups() -> None:
+    db = viewlet.connect()
+    db.execute(SHOP)
+    db.execute(f"CREATE MATERIALIZED VIEW m AS SELECT COFACTOR(units, CATEGORICAL(city), price) FROM {JOIN}")
+    db.execute(f"CREATE MATERIALIZED VIEW g AS SELECT city, COFACTOR(units) AS c FROM {JOIN} GROUP BY city")
+    found = db.view("m").cofactor()
+    assert (found.variables, found.count, found.sums.tolist()) == (("units", "price"), 0, [0.0, 0.0])
+    assert db.view("g").cofactor() == {}
+    assert db.view("g").rows() == []
+    assert len(db.view("m")) == 1
+
+
+def test_rows_arrow_and_sql_show_a_struct() -> None:
+    db = viewlet.connect()
+    db.execute("CREATE TABLE t (g VARCHAR, x DOUBLE, c BOOLEAN)")
+    db.execute("CREATE MATERIALIZED VIEW m AS SELECT g, COFACTOR(x, CATEGORICAL(c)) AS sums FROM t GROUP BY g")
+    db.insert("t", [("a", 2.0, True), ("a", 3.0, False)])
+    struct = {"variables": ["x", "c=False", "c=True"], "count": 2, "sums": [5.0, 1.0, 1.0]}
+    struct["matrix"] = [[13.0, 3.0, 2.0], [3.0, 1.0, 0.0], [2.0, 0.0, 1.0]]
+    assert db.view("m").rows() == [("a", struct)]
+    assert db.view("m").to_arrow().to_pylist() == [{"g": "a", "sums": struct}]
+    answer = db.execute("SELECT sums.count AS n, sums.matrix[1][2] AS xc FROM m")
+    assert answer.to_pylist() == [{"n": 2, "xc": 3.0}]
+    assert [str(column.type) for column in db.view("m").schema] == ["VARCHAR", "COFACTOR"]
+    assert "count" in repr(db.view("m"))
+
+
+def test_rows_already_there_count_and_a_failed_batch_does_not() -> None:
+    db = viewlet.connect()
+    db.execute("CREATE TABLE t (k BIGINT PRIMARY KEY, x DOUBLE); CREATE TABLE u (k BIGINT, y DOUBLE)")
+    db.apply({"t": [(1, 2.0)], "u": [(1, 3.0)]})
+    db.execute("CREATE MATERIALIZED VIEW m AS SELECT COFACTOR(x, y) FROM t NATURAL JOIN u")
+    db.execute("CREATE MATERIALIZED VIEW n AS SELECT SUM(k * 9000000000000000000) AS big FROM t")
+    before = db.view("m").rows()
+    assert before[0][0]["matrix"] == [[4.0, 6.0], [6.0, 9.0]]
+    with pytest.raises(viewlet.DataError):
+        db.apply({"t": [(2, 5.0)], "u": [{"k": 7, "y": 1.0, "_multiplicity": -1}]})
+    assert db.view("m").rows() == before
+    assert db.epoch == 1
+
+
+def test_changes_are_told_by_group() -> None:
+    db = viewlet.connect()
+    db.execute("CREATE TABLE t (g BIGINT, x DOUBLE)")
+    db.execute("CREATE MATERIALIZED VIEW m AS SELECT g, COFACTOR(x) AS c FROM t GROUP BY g")
+    db.insert("t", [(1, 2.0), (2, 5.0)])
+    heard: list[Any] = []
+    db.view("m").subscribe(lambda epoch, changes: heard.append((epoch, changes.to_pylist())))
+    db.apply({"t": [{"g": 2, "x": 5.0, "_multiplicity": -1}, {"g": 3, "x": 1.0, "_multiplicity": 1}]})
+    ((epoch, rows),) = heard
+    assert epoch == 2
+    assert [(row["g"], row["c"]["count"], row["_multiplicity"]) for row in rows] == [
+        (2, 1, -1),
+        (3, 1, 1),
+    ]
+    db.insert("t", [(1, 1.0)])
+    assert [(row["c"]["sums"], row["_multiplicity"]) for row in heard[1][1]] == [([2.0], -1), ([3.0], 1)]
+
+
+def test_a_batch_that_fails_late_tells_nobody_and_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    for kind in ("TABLE", "STREAM"):
+        db = viewlet.connect()
+        db.execute(f"CREATE {kind} t (g BIGINT, x DOUBLE)")
+        db.execute("CREATE MATERIALIZED VIEW m AS SELECT g, COFACTOR(x) AS c FROM t GROUP BY g")
+        heard: list[Any] = []
+        db.view("m").subscribe(lambda epoch, changes, heard=heard: heard.append(changes.num_rows))
+        db.insert("t", [(1, 2.0)])
+        before = db.view("m").rows()
+        with db._session.open() as database:
+            monkeypatch.setattr(database.journal, "batch", _full_disk, raising=False)
+            with pytest.raises(viewlet.StateError):
+                db.insert("t", [(1, 0.1), (2, 1.0)])
+            monkeypatch.undo()
+        assert db.view("m").rows() == before
+        assert heard == [1]
+        db.insert("t", [(1, 3.0)])
+        assert db.view("m").cofactor()[1].sums.tolist() == [5.0]
+        assert heard == [1, 2]
+
+
+def _full_disk(*args: object) -> None:
+    raise viewlet.StateError("no space left")
+
+
+def test_views_are_dropped_replaced_and_not_read_by_others() -> None:
+    db = viewlet.connect()
+    db.execute("CREATE TABLE t (g BIGINT, x DOUBLE)")
+    db.execute("CREATE MATERIALIZED VIEW m AS SELECT COFACTOR(x) FROM t")
+    with pytest.raises(viewlet.UnsupportedError, match="a view over 'm'"):
+        db.execute("CREATE MATERIALIZED VIEW n AS SELECT * FROM m")
+    db.execute("CREATE OR REPLACE MATERIALIZED VIEW m AS SELECT g, COFACTOR(x) AS c FROM t GROUP BY g")
+    with pytest.raises(viewlet.SchemaError, match="reads it"):
+        db.execute("DROP TABLE t")
+    db.execute("DROP VIEW m; DROP TABLE t")
+    assert db.views == ()
+
+
+def test_a_view_may_be_joined_under_a_cofactor() -> None:
+    db = viewlet.connect()
+    db.execute("CREATE TABLE t (g BIGINT, x DOUBLE); CREATE TABLE u (g BIGINT, y DOUBLE)")
+    db.execute("CREATE MATERIALIZED VIEW s AS SELECT g, SUM(y) AS total FROM u GROUP BY g")
+    db.execute("CREATE MATERIALIZED VIEW m AS SELECT COFACTOR(x, total) FROM t NATURAL JOIN s")
+    db.apply({"t": [(1, 2.0)], "u": [(1, 3.0), (1, 4.0)]})
+    assert db.view("m").cofactor().sums.tolist() == [2.0, 7.0]
+    db.delete("u", [(1, 3.0)])
+    assert db.view("m").cofactor().sums.tolist() == [2.0, 4.0]
+
+
+@pytest.mark.parametrize(
+    ("select", "error", "message", "fragment"),
+    [
+        ("COFACTOR(unit) FROM sales", viewlet.SqlError, "column 'unit' does not exist; did you mean 'units'", "unit"),
+        ("COFACTOR(units) FROM sale", viewlet.SqlError, "table 'sale' does not exist", "sale"),
+        ("COFACTOR(city) FROM shops", viewlet.SqlError, "'city' is a VARCHAR.*write CATEGORICAL", "city"),
+        ("COFACTOR(day) FROM sales", viewlet.SqlError, "'day' is a DATE, not a number", "day"),
+        ("COFACTOR(CATEGORICAL(price)) FROM items", viewlet.SqlError, "a DOUBLE is no category", "price"),
+        ("COFACTOR(CATEGORICAL(city, size)) FROM shops", viewlet.SqlError, "takes 1 argument", None),
+        ("COFACTOR(units, units) FROM sales", viewlet.SqlError, "'units' is a variable of COFACTOR twice", "units"),
+        ("COFACTOR(size, size) FROM shops", viewlet.SqlError, "'size' is a variable of COFACTOR twice", "size"),
+        ("COFACTOR(s.item, i.item) FROM sales s JOIN items i USING (item)", viewlet.SqlError, "twice", "i.item"),
+        ("COFACTOR(item, CATEGORICAL(item)) FROM sales", viewlet.SqlError, "twice", "item"),
+        ("COFACTOR() FROM sales", viewlet.SqlError, "needs at least one variable", None),
+        ("COFACTOR(1) FROM sales", viewlet.SqlError, "is a constant", None),
+        ("COFACTOR(units, degree => 9) FROM sales", viewlet.SqlError, "degree is a number from 2 to 4, not 9", None),
+        ("COFACTOR(units, grade => 2) FROM sales", viewlet.SqlError, "no option 'grade'", None),
+        ("COFACTOR(units, exact => 2) FROM sales", viewlet.SqlError, "exact is true or false", None),
+        ("COFACTOR(units), COUNT(*) FROM sales", viewlet.UnsupportedError, "beside COFACTOR.*second view", None),
+        ("COFACTOR(units), COFACTOR(item) FROM sales", viewlet.UnsupportedError, "beside COFACTOR", None),
+        ("COFACTOR(units).count FROM sales", viewlet.UnsupportedError, "COFACTOR inside an expression", None),
+        ("item, COFACTOR(units) FROM sales", viewlet.SqlError, "'item' must appear in GROUP BY", "item"),
+        ("COFACTOR(SUM(units)) FROM sales", viewlet.SqlError, "an aggregate is not allowed", None),
+        ("COFACTOR(units * price) FROM sales NATURAL JOIN items", viewlet.UnsupportedError, "several tables", None),
+        ("COFACTOR(units) FROM sales NATURAL LEFT JOIN items", viewlet.UnsupportedError, "outer join", None),
+        ("COFACTOR(units) FROM sales s JOIN items i ON s.item < i.item", viewlet.UnsupportedError, "condition", None),
+        ("COFACTOR(units) FROM sales ORDER BY 1", viewlet.UnsupportedError, "ORDER BY with COFACTOR", None),
+        ("COFACTOR(units) FROM sales LIMIT 1", viewlet.UnsupportedError, "LIMIT with COFACTOR", None),
+        ("COFACTOR(units) FROM sales GROUP BY item HAVING item > 1", viewlet.UnsupportedError, "HAVING with", None),
+        ("COFACTOR(item) FROM sales UNION ALL SELECT COFACTOR(item) FROM sales", viewlet.UnsupportedError, "set", None),
+        ("COFACTOR(1)", viewlet.SqlError, "needs a FROM clause", None),
+    ],
+)  # fmt: skip
+def test_what_makes_no_sense_is_refused(
+    select: str, error: type[Exception], message: str, fragment: str | None
+) -> None:
+    db = viewlet.connect()
+    db.execute(SHOP)
+    with pytest.raises(error, match=message) as refusal:
+        db.execute(f"CREATE MATERIALIZED VIEW m AS SELECT {select}")
+    if fragment is not None:
+        assert refusal.value.fragment == fragment  # type: ignore[attr-defined]
+    assert db.views == ()
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ("strategy = 'first-order'", viewlet.UnsupportedError, "strategy 'first-order'.*are view trees"),
+        ("variable_order = 'item('", viewlet.SchemaError, "a variable is expected before its end"),
+        ("variable_order = 'item(shop'", viewlet.SchemaError, "the parenthesis after 'item' is not closed"),
+        ("variable_order = 'item)'", viewlet.SchemaError, r"'\)' is not expected"),
+        ("variable_order = 'item;'", viewlet.SchemaError, "';' cannot be read"),
+        ("variable_order = ''", viewlet.SchemaError, "a variable is expected"),
+        ("variable_order = 'itm(units, price)'", viewlet.SchemaError, "no relation.* has 'itm'; did you mean"),
+        ("variable_order = 'item(units)'", viewlet.SchemaError, "the variable order lacks 'price'"),
+        ("variable_order = 'item(units, price, units)'", viewlet.SchemaError, "'units' more than once"),
+        ("variable_order = 'item, units, price'", viewlet.SchemaError, "must lie on one path"),
+        ("ordering = 'item'", viewlet.SqlError, "unknown option 'ordering'"),
+    ],
+)  # fmt: skip
+def test_wrong_options_are_refused(options: str, error: type[Exception], message: str) -> None:
+    db = viewlet.connect()
+    db.execute(SHOP)
+    with pytest.raises(error, match=message):
+        db.execute(
+            f"CREATE MATERIALIZED VIEW m WITH ({options}) AS "
+            "SELECT COFACTOR(units, price) FROM sales JOIN items USING (item)"
+        )
+    assert db.views == ()
+
+
+@pytest.mark.parametrize("order", ["item(units, price)", "units(item(price))", 'PRICE("item"(units))'])
+def test_any_valid_order_gives_the_same_sums(order: str) -> None:
+    twin = Twin(SHOP)
+    twin.db.execute(
+        f"CREATE MATERIALIZED VIEW m WITH (strategy = 'view-tree', variable_order = '{order}') AS "
+        "SELECT COFACTOR(units, price) FROM sales JOIN items USING (item)"
+    )
+    for _ in twin.churn(Random(1), {name: ROWS[name] for name in ("sales", "items")}, 4, 10):
+        rows = twin.ask("SELECT units, price FROM sales JOIN items USING (item) WHERE price IS NOT NULL")
+        assert_cofactor(twin.db.view("m").cofactor(), rows, ["units", "price"])
+
+
+def test_other_views_have_no_cofactor_and_no_variable_order() -> None:
+    db = viewlet.connect()
+    db.execute(SHOP)
+    db.execute("CREATE MATERIALIZED VIEW n AS SELECT COUNT(*) AS n FROM sales")
+    with pytest.raises(viewlet.SchemaError, match="'n' is not a COFACTOR view"):
+        db.view("n").cofactor()
+    with pytest.raises(viewlet.UnsupportedError, match="variable_order for this view"):
+        db.execute("CREATE MATERIALIZED VIEW o WITH (variable_order = 'a') AS SELECT COUNT(*) AS n FROM sales")
+    with pytest.raises(viewlet.UnsupportedError, match="COFACTOR outside a view"):
+        db.execute("SELECT COFACTOR(units) FROM sales")
+
+
+def test_large_tables_decide_the_order() -> None:
+    db = viewlet.connect()
+    db.execute("CREATE TABLE big (a BIGINT, b BIGINT); CREATE TABLE small (b BIGINT, c BIGINT)")
+    db.insert("big", [(i, i % 7) for i in range(3000)])
+    db.insert("small", [(i, i) for i in range(7)])
+    db.execute("CREATE MATERIALIZED VIEW m AS SELECT COFACTOR(a, c) FROM big NATURAL JOIN small")
+    assert db.view("m").cofactor().count == 3000
+    np.testing.assert_allclose(db.view("m").cofactor().sums, [sum(range(3000)), sum(i % 7 for i in range(3000))])
