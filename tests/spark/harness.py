@@ -17,8 +17,9 @@ from viewlet.spark.plan.compile import compile_distributed
 from viewlet.spark.run.batch import BatchStats
 from viewlet.spark.run.checkpoint import Checkpoint
 from viewlet.spark.run.cluster import InlineCluster
-from viewlet.spark.run.engine import Engine, FrameChange, Unit, has_code
+from viewlet.spark.run.engine import Engine, FrameChange
 from viewlet.spark.run.reading import reading_of
+from viewlet.spark.run.unit import Unit
 from viewlet.sql import CreateView, bind_statement, split_statements
 from viewlet.types import Table, TableKind
 from viewlet.viewtree.plan import plan_query
@@ -52,7 +53,7 @@ def unit_of(query: NamedQuery) -> tuple[Unit, dict[str, Table]]:
     sources = {name: replace(tables[name], kind=TableKind.STREAM) for name in sorted(view.sources)}
     program = plan_query(query.name, view.query, sources, "higher-order")
     distributed = compile_distributed(program, sources, {} if query in finance.QUERIES else MEASURED)
-    return Unit(query.name, distributed, reading_of(distributed), sources, has_code(distributed)), sources
+    return Unit(query.name, distributed, reading_of(distributed), sources), sources
 
 
 class Run:

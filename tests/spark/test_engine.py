@@ -34,6 +34,25 @@ def test_warehouse(query: NamedQuery, partitions: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("spread", [False, True])
+@pytest.mark.parametrize("query", MORE, ids=lambda query: query.name)
+def test_generated_code_on_files(query: NamedQuery, spread: bool, tmp_path: Path) -> None:
+    tables, batches = warehouse()
+    run = Run(tmp_path, [query], tables, 2, generated=True)
+    assert run.units[0][0].module is not None
+    assert disagreement(run, batches, spread) is None
+
+
+@pytest.mark.parametrize("generated", [False, True])
+@pytest.mark.parametrize("query", MORE, ids=lambda query: query.name)
+def test_one_table_at_a_time(query: NamedQuery, generated: bool, tmp_path: Path) -> None:
+    """Most of a plan for all tables has nothing to do then."""
+    tables, batches = warehouse()
+    apart = [{name: changes} for batch in batches for name, changes in batch.items()]
+    run = Run(tmp_path, [query], tables, 2, generated=generated)
+    assert disagreement(run, apart, spread=generated) is None
+
+
+@pytest.mark.parametrize("spread", [False, True])
 def test_order_book_all_queries_in_one_plan(spread: bool, tmp_path: Path) -> None:
     tables, batches = order_book()
     assert disagreement(Run(tmp_path, finance.QUERIES, tables, 3), batches, spread) is None
@@ -182,7 +201,7 @@ def test_a_batch_that_never_began_takes_nothing_back(tmp_path: Path, monkeypatch
     def broken(*_: object) -> None:
         raise Interruption
 
-    monkeypatch.setattr(run.engine, "code", broken)
+    monkeypatch.setattr(run.engine, "_run", broken)
     with pytest.raises(Interruption):
         run.apply(batches[1])
     monkeypatch.undo()

@@ -10,13 +10,16 @@ from tests.spark_plan.distributing import Reference, program_of
 from tests.spark_plan.test_workloads import MEASURED, order_book, warehouse
 from viewlet.changes import Changes
 from viewlet.spark.plan.compile import DistributedProgram, compile_distributed
-from viewlet.spark.plan.locations import LOCAL, RANDOM, REPLICATED
-from viewlet.spark.run.code import DriverBlock, NotMappable, PlanCode, Receipt, plan_code
+from viewlet.spark.plan.locations import LOCAL, REPLICATED
+from viewlet.spark.run.code import DriverBlock, PlanCode, Receipt
 from viewlet.spark.run.generated import GeneratedNode
 from viewlet.spark.run.kernel import Node, ReferenceNode
-from viewlet.spark.run.tasks import DRIVER, EVERYWHERE, leaving
+from viewlet.spark.run.reading import reading_of
+from viewlet.spark.run.steps import DRIVER, EVERYWHERE, Piece
+from viewlet.spark.run.tasks import leaving
+from viewlet.spark.run.unit import AT_DRIVER, SPREAD, Unit
 from viewlet.spark.run.wire import decode
-from viewlet.triggers.program import Statement
+from viewlet.triggers.program import Statement, ViewDefinition
 from viewlet.types import Row, Table
 from workloads import finance, tpch
 from workloads.query import NamedQuery
@@ -30,29 +33,26 @@ class Pipeline:
 
     def __init__(self, program: DistributedProgram, tables: Mapping[str, Table], generated: bool) -> None:
         self.program = program
-        views = {view.name: view for view in program.program.views}
-        homes = program.homes
-        here = {name: view for name, view in views.items() if homes[name] == LOCAL}
-        there = {name: view for name, view in views.items() if homes[name] != LOCAL}
-        self._make = (lambda v: GeneratedNode(v, views, tables)) if generated else ReferenceNode
-        self.driver: Node = self._make(here)
-        self.workers: list[Node] = [self._make(there) for _ in range(PARTITIONS)]
-        changed = [trigger.table for trigger in program.program.triggers]
-        try:
-            self.code: PlanCode = plan_code(program.plan(dict.fromkeys(changed, RANDOM)))
-        except NotMappable:
-            self.code = plan_code(program.plan(dict.fromkeys(changed, LOCAL)))
+        unit = Unit(program.program.name, program, reading_of(program), tables)
+        self.unit = unit.code(generated)
+        assert not generated or self.unit.module is not None
+        self.driver = self._made(self.unit.local)
+        self.workers = [self._made(self.unit.views) for _ in range(PARTITIONS)]
+        self.code: PlanCode = self.unit.plans.get(SPREAD, self.unit.plans[AT_DRIVER])
+
+    def _made(self, views: Mapping[str, ViewDefinition]) -> Node:
+        return ReferenceNode(views) if self.unit.module is None else GeneratedNode(self.unit, views)
 
     def apply(self, batch: Mapping[str, Changes]) -> None:
-        pieces: list[tuple[str, int, bytes]] = []
+        pieces: list[Piece] = []
         for table, block in self.code.mappers.items():
-            mapper = self._make({name: self.program.view(name) for name in block.beside})
+            mapper = self._made({name: self.program.view(name) for name in block.beside})
             for name in block.beside:
                 mapper.restore(name, self.workers[0].contents(name))
             mapper.begin(self.code)
             mapper.change(table, batch.get(table, {}))
             mapper.run(block.statements)
-            pieces += leaving(mapper, block.departures, PARTITIONS, 0)
+            pieces += leaving("", mapper, block.departures, PARTITIONS, 0)
         for node in (self.driver, *self.workers):
             node.begin(self.code)
         for table in self.code.tables:
@@ -62,23 +62,23 @@ class Pipeline:
             if isinstance(block, DriverBlock):
                 self._at_driver(block, pieces)
                 continue
-            sent = [piece for piece in pieces if piece[1] != DRIVER]
-            pieces = [piece for piece in pieces if piece[1] == DRIVER]
+            sent = [piece for piece in pieces if piece[2] != DRIVER]
+            pieces = [piece for piece in pieces if piece[2] == DRIVER]
             for number, worker in enumerate(self.workers):
-                for target, partition, blob in sent:
+                for _, target, partition, blob in sent:
                     if partition in (number, EVERYWHERE):
                         worker.put(target, [blob])
                 worker.run(block.statements)
-                pieces += leaving(worker, block.departures, PARTITIONS, number)
+                pieces += leaving("", worker, block.departures, PARTITIONS, number)
 
-    def _at_driver(self, block: DriverBlock, pieces: list[tuple[str, int, bytes]]) -> None:
+    def _at_driver(self, block: DriverBlock, pieces: list[Piece]) -> None:
         for step in block.steps:
             if isinstance(step, Statement):
                 self.driver.run([step])
             elif isinstance(step, Receipt):
-                self.driver.put(step.target, [b for t, p, b in pieces if t == step.target and p == DRIVER])
+                self.driver.put(step.target, [b for _, t, p, b in pieces if t == step.target and p == DRIVER])
             else:
-                pieces += leaving(self.driver, [step], PARTITIONS, 0)
+                pieces += leaving("", self.driver, [step], PARTITIONS, 0)
 
     def contents(self) -> dict[str, dict[Row, tuple[object, ...]]]:
         found: dict[str, dict[Row, tuple[object, ...]]] = {}

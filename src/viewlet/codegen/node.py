@@ -14,6 +14,7 @@ from viewlet.codegen.blocks import BlockModule, Computation, change_of, temporar
 from viewlet.codegen.process import Column, Process
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FlatStore, Layout
+from viewlet.runtime.probe import numbers_at
 from viewlet.types import SqlType
 
 
@@ -37,6 +38,9 @@ class Contents:
         return Contents(tuple(column[chosen] for column in self.keys), numbers)
 
 
+Undo = list[tuple[str, Contents, bool]]
+
+
 class CompiledNode:
     """The driver, or one partition."""
 
@@ -51,7 +55,7 @@ class CompiledNode:
         self._process = Process(module, known, make_store)
         self.dictionary = self._process.dictionary
         self.stores = self._process.stores
-        self._done: list[tuple[str, Contents, bool]] = []
+        self.undo: Undo = []
         """What this batch did to views: what was added, or what there was before it was replaced."""
 
     def key_types(self, store: str) -> tuple[SqlType, ...]:
@@ -108,7 +112,7 @@ class CompiledNode:
     def _carry_out(self, computation: Computation) -> None:
         into = self.stores[computation.into]
         if computation.replaces and computation.lasts:
-            self._done.append((computation.target, self.contents(computation.target), True))
+            self.undo.append((computation.target, self.contents(computation.target), True))
         while True:
             into.clear()
             self._process.control[1] = 0
@@ -119,24 +123,36 @@ class CompiledNode:
             into.reserve(2 * into.pool.shape[0])
         if not computation.replaces:
             if computation.lasts:
-                self._done.append((computation.target, self.contents(computation.into), False))
+                self.undo.append((computation.target, self.contents(computation.into), False))
             self.stores[computation.target].reserve(len(into))
             self._process.call(self.module.additions[computation.target])
 
     def take_back(self) -> None:
         """Undoes what was done to views since `end_batch`; sums of doubles may keep an error below their last digit."""
-        for store, contents, replaced in reversed(self._done):
+        for store, contents, replaced in reversed(self.undo):
             if replaced:
                 self.replace(store, contents)
             else:
                 self.add(store, contents.negated())
-        self._done.clear()
+        self.undo.clear()
 
-    def end_batch(self, plan: str, temporaries: Iterable[str], tables: Iterable[str]) -> None:
+    def touched(self, store: str) -> list[tuple[Column, ...]]:
+        """The keys of a view that this batch has added something to."""
+        return [contents.keys for name, contents, replaced in self.undo if name == store and not replaced]
+
+    def counts(self, store: str, keys: tuple[Column, ...]) -> Column:
+        """The first number of some keys, which is a count; 0 where there is no row."""
+        kept = self.stores[store]
+        found = np.zeros(len(keys[0]), np.int64)
+        numbers_at(kept.pool, kept.index, np.ascontiguousarray(np.column_stack(keys)), kept.layout.arity, found)
+        return found
+
+    def end_batch(self, temporaries: Iterable[tuple[str, Iterable[str]]], tables: Iterable[str]) -> None:
         """Forgets what lives for one batch; it can no longer be taken back."""
-        self._done.clear()
-        for store in (*(temporary(plan, name) for name in temporaries), *map(change_of, tables)):
-            if store in self.stores:
+        self.undo.clear()
+        passing = [temporary(plan, name) for plan, names in temporaries for name in names]
+        for store in (*passing, *map(change_of, tables)):
+            if store in self.stores and not self.stores[store].is_empty:
                 self.stores[store].clear()
 
 

@@ -27,8 +27,9 @@ from viewlet.runtime.durable.batch_ids import BatchIds, BatchMark
 from viewlet.runtime.durable.log import Record
 from viewlet.spark.plan.partitioning import result_partitioning
 from viewlet.spark.run.checkpoint import DRIVER
-from viewlet.spark.run.engine import Engine, FrameChange, Unit
+from viewlet.spark.run.engine import Engine, FrameChange
 from viewlet.spark.run.kept import unit_name
+from viewlet.spark.run.unit import Unit
 from viewlet.sql.inline import inline
 from viewlet.triggers.program import Program
 from viewlet.triggers.statistics import Statistics

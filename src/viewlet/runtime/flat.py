@@ -162,6 +162,18 @@ class FlatStore:
     def __len__(self) -> int:
         return int(self.meta[ALIVE])
 
+    @property
+    def is_empty(self) -> bool:
+        """Nothing has been put into it since it was cleared."""
+        if self.layout.arity:
+            return not self.meta[SIZE]
+        return not self.pool.any()
+
+    @property
+    def is_shared(self) -> bool:
+        """Other processes may see its arrays."""
+        return self._memory is not HEAP
+
     def array(self, part: str) -> Any:
         """One array by the name generated code gives it."""
         match part.rstrip("0123456789"):

@@ -1,4 +1,4 @@
-"""One batch, block by block: stages at the workers, and what the driver does between them."""
+"""One batch: every unit goes through its plan block by block, and what workers run next is one stage for all units."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from viewlet.changes import Changes
+from viewlet.changes.columnar import ColumnarChanges
 from viewlet.spark.run.checkpoint import Checkpoint
 from viewlet.spark.run.cluster import Cluster
-from viewlet.spark.run.code import Departure, DriverBlock, PlanCode, Receipt, WorkerBlock
-from viewlet.spark.run.kept import Check
+from viewlet.spark.run.code import DriverBlock, PlanCode, Receipt, WorkerBlock
 from viewlet.spark.run.kernel import Node
 from viewlet.spark.run.partition import Context
-from viewlet.spark.run.steps import Delivery, Freight, StepHead, write_step
-from viewlet.spark.run.tasks import DRIVER, MapChanges, Piece, Reply, RunBlock, leaving
+from viewlet.spark.run.steps import DRIVER, EVERYWHERE, Blob, Delivery, Freight, Piece, StepHead, UnitStage, write_step
+from viewlet.spark.run.tasks import MapChanges, Reply, RunStage, leaving
 from viewlet.triggers.program import Statement
 
 
@@ -31,6 +31,7 @@ class BatchStats:
     moved_bytes: int = 0
     log_bytes: int = 0
     state_rows: int = 0
+    state_bytes: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, object]:
@@ -44,56 +45,50 @@ class BatchStats:
 
 
 @dataclass(slots=True)
-class Batch:
-    """A batch under way."""
+class UnitRun:
+    """A unit on its way through its plan."""
 
-    cluster: Cluster
-    checkpoint: Checkpoint
+    unit: str
+    plan: PlanCode
     node: Node
-    code: PlanCode
-    context: Callable[[], Context]
-    stats: BatchStats
-    report: tuple[str, ...] = ()
-    checks: tuple[Check, ...] = ()
-    token: str = field(default_factory=lambda: uuid.uuid4().hex)
-    changes: dict[str, Changes] = field(default_factory=dict)
+    """The driver's own."""
+    keeps: bool
+    """The driver has views of it."""
     received: Delivery = field(default_factory=dict)
-    begun: bool = False
-    """There is something at the driver to take back."""
-    _freight: Freight = field(default_factory=Freight)
+    changes: dict[str, bytes] = field(default_factory=dict)
+    """What was at the driver, if that has to be logged."""
     _waiting: Delivery = field(default_factory=dict)
-    _stages: int = 0
+    _at: int = 0
+    _begun: bool = False
 
-    def run(
-        self,
-        local: Mapping[str, Changes],
-        frames: Mapping[str, tuple[MapChanges, Any]],
-        kept: Callable[[], Iterable[Piece]] | None = None,
-    ) -> None:
-        """Applies changes that are at the driver, in data frames, or in tables; nothing is committed yet."""
-        self.node.begin(self.code)
-        self.begun = True
-        for table, changes in local.items():
-            self.node.change(table, changes)
-        started = time.perf_counter()
-        if frames:
-            self._route(self.cluster.map_frames(frames, f"{', '.join(frames)}: changes"))
-            self._count_stage()
-            started = self.stats.spent("changes", started)
-        if kept is not None:
-            self._route(kept())
-            self._count_stage()
-        last = max((i for i, block in enumerate(self.code.blocks) if isinstance(block, WorkerBlock)), default=-1)
-        for number, block in enumerate(self.code.blocks):
-            if isinstance(block, DriverBlock):
-                self._run_here(block.steps)
-                started = self.stats.spent("driver", started)
-            else:
-                self._run_stage(number, number == last)
-                started = self.stats.spent("workers", started)
+    def begin(self, local: Mapping[str, Changes | ColumnarChanges]) -> None:
+        self.node.begin(self.plan)
+        for table in self.plan.tables:
+            if table in local:
+                self.node.change(table, local[table])
+                if self.keeps:
+                    self.changes[table] = self.node.change_bytes(table)
 
-    def _run_here(self, steps: Iterable[Statement | Departure | Receipt]) -> None:
-        for step in steps:
+    def wait_for(self, target: str, blob: Blob) -> None:
+        self._waiting.setdefault(target, []).append(blob)
+
+    def advance(self, route: Callable[[Iterable[Piece]], None], partitions: int) -> UnitStage | None:
+        """Runs what is due at the driver; returns the block that workers run next, if there is one."""
+        while self._at < len(self.plan.blocks):
+            block = self.plan.blocks[self._at]
+            self._at += 1
+            if isinstance(block, WorkerBlock):
+                return self._stage()
+            self._run_here(block, route, partitions)
+        return None
+
+    def _stage(self) -> UnitStage:
+        first, self._begun = not self._begun, True
+        last = not any(isinstance(block, WorkerBlock) for block in self.plan.blocks[self._at :])
+        return UnitStage(self.unit, self.plan.key, self.plan.tables, self._at - 1, first, last)
+
+    def _run_here(self, block: DriverBlock, route: Callable[[Iterable[Piece]], None], partitions: int) -> None:
+        for step in block.steps:
             if isinstance(step, Statement):
                 self.node.run([step])
             elif isinstance(step, Receipt):
@@ -101,17 +96,90 @@ class Batch:
                 self.received[step.target] = blobs
                 self.node.put(step.target, blobs)
             else:
-                self._route(leaving(self.node, [step], self.context().partitions, 0))
+                route(leaving(self.unit, self.node, [step], partitions, 0))
 
-    def _run_stage(self, number: int, last: bool) -> None:
+    def record(self) -> tuple[UnitStage, dict[tuple[str, str, int], list[Blob]]]:
+        """All that it takes to run the driver's part again."""
+        pieces: dict[tuple[str, str, int], list[Blob]] = {
+            (self.unit, target, EVERYWHERE): blobs for target, blobs in self.received.items()
+        }
+        for table, blob in self.changes.items():
+            pieces[self.unit, f"Δ{table}", EVERYWHERE] = [blob]
+        return UnitStage(self.unit, self.plan.key, self.plan.tables, -1, True, True), pieces
+
+
+def run_again(node: Node, plan: PlanCode, received: Delivery) -> None:
+    """The driver's part of a batch, from its record."""
+    node.begin(plan)
+    for table in plan.tables:
+        for blob in received.get(f"Δ{table}", []):
+            if len(blob):
+                node.put_change(table, blob)
+    for block in plan.blocks:
+        if isinstance(block, DriverBlock):
+            for step in block.steps:
+                if isinstance(step, Statement):
+                    node.run([step])
+                elif isinstance(step, Receipt):
+                    node.put(step.target, received.get(step.target, []))
+
+
+@dataclass(slots=True)
+class Batch:
+    """A batch under way."""
+
+    cluster: Cluster
+    checkpoint: Checkpoint
+    runs: Mapping[str, UnitRun]
+    context: Callable[[], Context]
+    stats: BatchStats
+    token: str = field(default_factory=lambda: uuid.uuid4().hex)
+    changes: dict[str, Changes] = field(default_factory=dict)
+    begun: list[UnitRun] = field(default_factory=list)
+    """Those with something at the driver to take back."""
+    _freight: Freight = field(default_factory=Freight)
+    _stages: int = 0
+
+    def run(
+        self,
+        local: Mapping[str, Changes | ColumnarChanges],
+        frames: Mapping[str, tuple[MapChanges, Any]],
+        kept: Callable[[], Iterable[Piece]] | None = None,
+    ) -> None:
+        """Applies changes that are at the driver, in data frames, or in tables; nothing is committed yet."""
+        started = time.perf_counter()
+        for run in self.runs.values():
+            self.begun.append(run)
+            run.begin(local)
+        started = self.stats.spent("driver", started)
+        if frames:
+            self._route(self.cluster.map_frames(frames, f"{', '.join(frames)}: changes"))
+            self._count_stage()
+            started = self.stats.spent("changes", started)
+        if kept is not None:
+            self._route(kept())
+            self._count_stage()
+            started = self.stats.spent("changes", started)
+        partitions = self.context().partitions
+        while True:
+            found = [run.advance(self._route, partitions) for run in self.runs.values()]
+            stages = tuple(stage for stage in found if stage is not None)
+            started = self.stats.spent("driver", started)
+            if not stages:
+                return
+            self._run_stage(stages)
+            started = self.stats.spent("workers", started)
+
+    def _run_stage(self, stages: tuple[UnitStage, ...]) -> None:
         context = self.context()
         freight, self._freight = self._freight, Freight()
-        head = StepHead(f"{self.token}.{number}", self.code.key, number, self._stages == 0)
+        head = StepHead(f"{self.token}.{self._stages}", stages)
         started = time.perf_counter()
         step = self.checkpoint.append(self.stats.epoch, head, write_step(head, freight.parts))
         self.stats.spent("log", started)
-        task = RunBlock(context, head, self.report if last else (), self.checks if last else ())
-        replies = self.cluster.run(task, freight.deliveries(context.partitions), f"{self.code.key}: block {number + 1}")
+        what = f"{', '.join(stage.unit for stage in stages)}: stage {self._stages + 1}"
+        task = RunStage(context, head.token, stages)
+        replies = self.cluster.run(task, freight.deliveries(context.partitions), what)
         self.checkpoint.add(step)
         self._stages += 1
         self._count_stage()
@@ -121,36 +189,32 @@ class Batch:
         for reply in replies:
             if reply.error is not None:
                 raise reply.error
-        self.stats.state_rows = sum(reply.rows for reply in replies)
         for reply in replies:
             self._route(reply.pieces)
             for name, changes in reply.changes.items():
                 total = self.changes.setdefault(name, {})
                 for row, weight in changes.items():
                     total[row] = total.get(row, 0) + weight
+        for name in {name for reply in replies for name in reply.rows}:
+            self.sizes[name] = sum(reply.rows[name] for reply in replies), sum(reply.bytes[name] for reply in replies)
+
+    sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Rows and bytes of the units that the batch concerned, at the workers."""
 
     def _route(self, pieces: Iterable[Piece]) -> None:
-        for target, partition, blob in pieces:
+        for unit, target, partition, blob in pieces:
             self.stats.moved_bytes += len(blob)
             if partition == DRIVER:
-                self._waiting.setdefault(target, []).append(blob)
+                self.runs[unit].wait_for(target, blob)
             else:
-                self._freight.add(target, partition, blob)
+                self._freight.add(unit, target, partition, blob)
 
     def _count_stage(self) -> None:
         self.stats.jobs += 1
         self.stats.stages += 1
 
-
-def replay_driver(node: Node, code: PlanCode, received: Delivery, local: Mapping[str, Changes]) -> None:
-    """Runs the driver's part of a batch again."""
-    node.begin(code)
-    for table, changes in local.items():
-        node.change(table, changes)
-    for block in code.blocks:
-        if isinstance(block, DriverBlock):
-            for step in block.steps:
-                if isinstance(step, Statement):
-                    node.run([step])
-                elif isinstance(step, Receipt):
-                    node.put(step.target, received.get(step.target, []))
+    def record(self) -> bytes:
+        """What the driver was given, for the log."""
+        records = [run.record() for run in self.runs.values() if run.keeps]
+        pieces = {place: blobs for _, each in records for place, blobs in each.items()}
+        return write_step(StepHead(self.token, tuple(stage for stage, _ in records)), pieces)

@@ -33,6 +33,8 @@ class Checkpoint:
         self.history = History()
         self._committed = self.history
         self._appended = 0
+        self.generated: frozenset[str] = frozenset()
+        """Units that ran generated code at the last snapshot."""
         self.started = frozenset(self._store.manifest.offsets.get(STARTED, ()))
         """Tables that have received rows, to be noted by the next commit."""
 
@@ -64,7 +66,8 @@ class Checkpoint:
             return None
         known = reader.facts
         folder = self._store.manifest.snapshot
-        self.history = self._committed = History(known["token"], folder, tuple(known["partitions"]))
+        self.history = self._committed = History(known["bases"], folder, tuple(known["partitions"]))
+        self.generated = frozenset(known["generated"])
         self._store.snapshot_bytes += known["bytes"]
         return known["facts"], {name: reader.table(name) for name in known["driver"]}
 
@@ -118,26 +121,28 @@ class Checkpoint:
         self,
         write: Callable[[SnapshotWriter], tuple[Any, list[str]]],
         partitions: Callable[[str], list[tuple[int, int]]],
+        units: Mapping[str, bool],
     ) -> None:
         """Replaces the log by a snapshot.
 
         `write` puts the driver's views into it and returns the facts to go with them and the views' names;
         `partitions` has every partition written to the folder of the snapshot and returns checksums and bytes.
         """
-        token = self.history.token
+        bases = {unit: self.history.token(unit) for unit in units}
         written: list[tuple[int, int]] = []
 
         def fill(writer: SnapshotWriter) -> dict[str, Any]:
             facts, driver = write(writer)
             written.extend(partitions(writer.folder))
             checksums, sizes = zip(*written, strict=True)
-            known = {"token": token, "partitions": checksums, "bytes": sum(sizes)}
+            generated = [unit for unit, is_generated in units.items() if is_generated]
+            known = {"bases": bases, "generated": generated, "partitions": checksums, "bytes": sum(sizes)}
             return {"facts": facts, "driver": driver, **known}
 
         self._store.checkpoint(fill)
         self._store.snapshot_bytes += sum(size for _, size in written)
         checksums = tuple(checksum for checksum, _ in written)
-        self.history = self._committed = History(token, self._store.manifest.snapshot, checksums)
+        self.history = self._committed = History(bases, self._store.manifest.snapshot, checksums)
 
     def stats(self) -> dict[str, object]:
         return self._store.stats() | {"stages_since_snapshot": len(self.history.steps)}

@@ -12,7 +12,8 @@ from typing import Any, Protocol, TypeVar
 
 from viewlet.errors import ViewletError
 from viewlet.spark.run.partition import Shared
-from viewlet.spark.run.tasks import MapChanges, Piece
+from viewlet.spark.run.steps import Piece
+from viewlet.spark.run.tasks import MapChanges
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -21,7 +22,7 @@ T = TypeVar("T")
 ATTEMPTS = 3
 """How often a stage is tried when the cluster fails; Spark has its own attempts within each."""
 ERROR = "error"
-PIECES = "target string, part int, contents binary"
+PIECES = "unit string, target string, part int, contents binary"
 
 logger = logging.getLogger("viewlet")
 
@@ -89,9 +90,9 @@ class SparkCluster:
                 together = together.union(each)
             rows = together.collect()
             for row in rows:
-                if row.target == ERROR:
+                if row.unit == ERROR:
                     raise pickle.loads(row.contents)
-            return [(row.target, row.part, bytes(row.contents)) for row in rows]
+            return [(row.unit, row.target, row.part, bytes(row.contents)) for row in rows]
 
         return self._tried(job, what)
 
@@ -129,9 +130,10 @@ class _OnFrame:
         try:
             pieces = list(self.mapper(batches))
         except ViewletError as error:
-            pieces = [(ERROR, 0, pickle.dumps(error))]
-        schema = pa.schema([("target", pa.string()), ("part", pa.int32()), ("contents", pa.binary())])
-        columns = [list(column) for column in zip(*pieces, strict=True)] or [[], [], []]
+            pieces = [(ERROR, "", 0, pickle.dumps(error))]
+        text = [("unit", pa.string()), ("target", pa.string())]
+        schema = pa.schema([*text, ("part", pa.int32()), ("contents", pa.binary())])
+        columns = [list(column) for column in zip(*pieces, strict=True)] or [[], [], [], []]
         yield pa.RecordBatch.from_arrays(
             [pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema
         )

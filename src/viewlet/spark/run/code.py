@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from viewlet.spark.plan.locations import RANDOM, REPLICATED, Arrival, Dist
+from viewlet.spark.plan.locations import RANDOM, REPLICATED, Dist
 from viewlet.spark.plan.program import BatchPlan, Block, Compute, Mode, Move, Movement, Step, Temporary
 from viewlet.triggers.program import Statement, ViewDefinition
 
@@ -57,7 +57,7 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True)
 class PlanCode:
-    """`key` names the plan among those of a program: the tables that change, and how their changes arrive."""
+    """`key` names the plan among those of a unit: it says how changes arrive."""
 
     key: str
     tables: tuple[str, ...]
@@ -70,20 +70,12 @@ class NotMappable(Exception):  # noqa: N818 - a finding, not a failure
     """The changes cannot stay where they are: later blocks look at them again, or need the state beside them."""
 
 
-def plan_key(arrivals: Mapping[str, Arrival]) -> str:
-    """
-    >>> plan_key({"orders": RANDOM})
-    'orders random'
-    """
-    return ", ".join(f"{table} {arrival}" for table, arrival in sorted(arrivals.items()))
-
-
-def plan_code(plan: BatchPlan) -> PlanCode:
+def plan_code(plan: BatchPlan, key: str) -> PlanCode:
     spread = [table for table, arrival in plan.arrivals.items() if arrival == RANDOM]
     mappers, blocks = _mapped(plan, spread) if spread else ({}, list(plan.blocks))
     moves = [step for block in blocks for step in block.steps if isinstance(step, Move)]
     return PlanCode(
-        plan_key(plan.arrivals),
+        key,
         tuple(plan.arrivals),
         {name: each.view for name, each in plan.temporaries.items()},
         {table: _mapper(steps, moves, plan) for table, steps in mappers.items()},

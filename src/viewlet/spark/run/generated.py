@@ -1,12 +1,12 @@
 """A kernel of generated code: views in flat arrays, statements as compiled functions. See `kernel` for what it must do.
 
-The code of a plan is written when the plan is first needed. It is one module with that of all plans before it, because
-a view has the indexes that any of them asks for; the rows are moved to the new stores then.
+The arrays may be files that other processes use as well, one at a time (`attach_again`); a batch that one of them has
+begun another can finish, or take back with what `undo` gave.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,98 +15,112 @@ from viewlet.algebra.evaluate import State, evaluate
 from viewlet.algebra.nodes import View
 from viewlet.algebra.traverse import walk
 from viewlet.changes import Changes
-from viewlet.codegen.blocks import BlockModule, BlockPlan, temporary, write_blocks
-from viewlet.codegen.node import CompiledNode
+from viewlet.changes.columnar import ColumnarChanges
+from viewlet.codegen.blocks import BlockPlan, change_of, temporary
+from viewlet.codegen.node import CompiledNode, Undo
 from viewlet.errors import InternalError
 from viewlet.rings import Dyadic
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FlatStore, Layout
-from viewlet.spark.run.code import DriverBlock, PlanCode, WorkerBlock
+from viewlet.spark.run.code import Departure, DriverBlock, PlanCode, WorkerBlock
+from viewlet.spark.run.unit import UnitCode
 from viewlet.spark.run.words import decode_contents, encode_contents, partitions_of
-from viewlet.triggers.program import Program, Statement, ViewDefinition
+from viewlet.triggers.program import Program, Statement
 from viewlet.triggers.store import MapStore
-from viewlet.types import Row, Table
+from viewlet.types import Row
 
 Blob = bytes | memoryview
+Done = tuple[Undo, Changes]
 
 
 def block_plan(code: PlanCode) -> BlockPlan:
     """The statements of a plan, wherever they run, in the order they run in."""
-    statements: list[Statement] = []
     moves: list[tuple[str, str]] = []
     for block in (*code.mappers.values(), *code.blocks):
         if isinstance(block, WorkerBlock):
-            statements += block.statements
             moves += [(departure.target, departure.source) for departure in block.departures]
-        elif isinstance(block, DriverBlock):
-            for step in block.steps:
-                if isinstance(step, Statement):
-                    statements.append(step)
-                elif hasattr(step, "source"):
-                    moves.append((step.target, step.source))
-    return BlockPlan(code.key, tuple(statements), code.temporaries, tuple(moves))
+        else:
+            moves += [(step.target, step.source) for step in block.steps if isinstance(step, Departure)]
+    return BlockPlan(code.key, tuple(statements_of(code)), code.temporaries, tuple(moves))
+
+
+def statements_of(code: PlanCode) -> list[Statement]:
+    found: list[Statement] = []
+    for block in (*code.mappers.values(), *code.blocks):
+        steps = block.steps if isinstance(block, DriverBlock) else block.statements
+        found += [step for step in steps if isinstance(step, Statement)]
+    return found
 
 
 class GeneratedNode:
-    """Views in flat arrays, statements by generated code; `everywhere` are the views of all places, not only of this.
-
-    What a number is (a count of rows, a sum, a double) is found by looking at all statements of a plan, wherever they
-    run, so that what one place sends another understands.
-    """
+    """The views of a unit that are in one place, in flat arrays."""
 
     def __init__(
         self,
-        views: Mapping[str, ViewDefinition],
-        everywhere: Mapping[str, ViewDefinition],
-        tables: Mapping[str, Table],
+        code: UnitCode,
+        views: Iterable[str],
+        dictionary: StringDictionary | None = None,
         make_store: Callable[[Layout], FlatStore] = FlatStore,
     ) -> None:
-        self._views = dict(views)
-        self._everywhere = dict(everywhere)
-        self._tables = dict(tables)
-        self._make_store = make_store
-        self._plans: dict[str, BlockPlan] = {}
-        self._positions: dict[tuple[str, Statement], int] = {}
+        if code.module is None:
+            raise InternalError(f"{code.name} has no generated code")
+        self._code = code
+        here = set(views)
+        self._views = {name: view for name, view in (*code.views.items(), *code.local.items()) if name in here}
+        self._node = CompiledNode(code.module, dictionary, make_store)
+        self._positions = {
+            id(statement): i for plan in code.plans.values() for i, statement in enumerate(statements_of(plan))
+        }
         self._plan = ""
-        self._node = self._made()
-        self._watched: dict[str, tuple[Program, Changes]] = {}
-        self._untold = False  # something was done to the views that no `result_change` has told
+        self._watched: Program | None = None
+        self._before: Changes = {}
 
-    def _made(self, dictionary: StringDictionary | None = None) -> CompiledNode:
-        return CompiledNode(self._module(), dictionary, self._make_store)
-
-    def _module(self) -> BlockModule:
-        return write_blocks("a partition", list(self._everywhere.values()), list(self._plans.values()))
-
-    def prepare(self, code: PlanCode) -> None:
-        """Makes sure that there is code for a plan."""
-        if code.key in self._plans:
-            return
-        plan = self._plans[code.key] = block_plan(code)
-        self._positions |= {(code.key, statement): i for i, statement in enumerate(plan.statements)}
-        before, self._node = self._node, self._made(self._node.dictionary)
-        for name in self._views:
-            self._node.add(name, before.contents(name))
+    @property
+    def compiled(self) -> CompiledNode:
+        return self._node
 
     def begin(self, code: PlanCode) -> None:
-        self.prepare(code)
-        if self._plan:
-            self._node.end_batch(self._plan, self._plans[self._plan].temporaries, self._tables)
+        temporaries = [(plan.key, plan.temporaries) for plan in self._code.plans.values()]
+        self._node.end_batch(temporaries, self._code.tables)
         self._plan = code.key
-        if self._untold:
-            self._watched = {name: (program, self.result(program)) for name, (program, _) in self._watched.items()}
-            self._untold = False
+        self._before = self.result(self._watched) if self._watched is not None else {}
+
+    def go_on(self, code: PlanCode) -> None:
+        self._plan = code.key
 
     def rollback(self) -> None:
         self._node.take_back()
-        self._untold = True
 
-    def change(self, table: str, changes: Changes) -> None:
-        types = [column.type for column in self._tables[table].columns]
+    @property
+    def done(self) -> Done:
+        """What the batch has done so far, for the process that goes on with it."""
+        return self._node.undo, self._before
+
+    def take_over(self, done: Done) -> None:
+        """Another process has changed the arrays; `done` is what it told of the batch that it began."""
+        for store in self._node.stores.values():
+            if store.is_shared:
+                store.attach_again()
+        self._node.undo[:], self._before = done
+
+    def change(self, table: str, changes: Changes | ColumnarChanges) -> None:
+        node = self._node
+        if isinstance(changes, ColumnarChanges):
+            columns = changes.columns
+            node.add_change(table, lambda i: _bits(columns[i]), changes.multiplicity)
+            return
+        types = [column.type for column in self._code.tables[table].columns]
         rows = list(changes)
         multiplicity = np.fromiter(changes.values(), np.int64, len(rows))
-        node = self._node
         node.add_change(table, lambda i: node.encode(types[i], [row[i] for row in rows]), multiplicity)
+
+    def change_bytes(self, table: str) -> bytes:
+        store = change_of(table)
+        return encode_contents(self._node, store, self._node.contents(store)) if store in self._node.stores else b""
+
+    def put_change(self, table: str, blob: Blob) -> None:
+        store = change_of(table)
+        self._node.add(store, decode_contents(self._node, store, blob))
 
     def put(self, name: str, blobs: Sequence[Blob]) -> None:
         store = self._store(name)
@@ -115,8 +129,7 @@ class GeneratedNode:
                 self._node.add(store, decode_contents(self._node, store, blob))
 
     def run(self, statements: Iterable[Statement]) -> None:
-        self._untold = True
-        self._node.run(self._plan, [self._positions[self._plan, statement] for statement in statements])
+        self._node.run(self._plan, [self._positions[id(statement)] for statement in statements])
 
     def contents(self, name: str) -> bytes:
         store = self._store(name)
@@ -134,7 +147,6 @@ class GeneratedNode:
         }
 
     def restore(self, name: str, blob: Blob) -> None:
-        self._untold = True
         self._node.stores[name].clear()
         if len(blob):
             self._node.add(name, decode_contents(self._node, name, blob))
@@ -156,32 +168,43 @@ class GeneratedNode:
         return copy
 
     def watch(self, program: Program) -> None:
-        if program.name not in self._watched:
-            self._watched[program.name] = program, self.result(program)
+        self._watched = program
 
     def result_change(self, name: str) -> Changes:
-        program, before = self._watched[name]
-        after = self.result(program)
-        self._watched[name] = program, after
-        self._untold = len(self._watched) > 1
+        if self._watched is None:
+            raise InternalError(f"nobody watches {name}")
+        before, after = self._before, self.result(self._watched)
         return {row: n for row in before.keys() | after.keys() if (n := after.get(row, 0) - before.get(row, 0))}
 
     def misfit(self, name: str, at_most: int | None) -> tuple[Row, int] | None:
-        contents, types = self._node.contents(name), self._node.key_types(name)
-        (counts,) = contents.numbers[0]
-        wrong = counts < 0 if at_most is None else (counts < 0) | (counts > at_most)
-        if not wrong.any():
-            return None
-        first = contents.where(np.flatnonzero(wrong)[:1])
-        keys: list[Any] = [self._node.decode(words, type) for words, type in zip(first.keys, types, strict=True)]
-        return tuple(key[0] for key in keys), int(first.numbers[0][0][0])
+        """Looks at the keys that the batch has touched, and at no others."""
+        for keys in self._node.touched(name):
+            counts = self._node.counts(name, keys)
+            wrong = counts < 0 if at_most is None else (counts < 0) | (counts > at_most)
+            if wrong.any():
+                first = int(np.flatnonzero(wrong)[0])
+                types = self._node.key_types(name)
+                found: list[Any] = [
+                    self._node.decode(column[first : first + 1], type)[0]
+                    for column, type in zip(keys, types, strict=True)
+                ]
+                return tuple(found), int(counts[first])
+        return None
 
     def size(self) -> int:
         return sum(len(self._node.stores[name]) for name in self._views)
 
+    def bytes(self) -> int:
+        return sum(self._node.stores[name].nbytes() for name in self._views)
+
     def _store(self, name: str) -> str:
         if name in self._views:
             return name
-        if name not in self._plans[self._plan].temporaries:
+        if name not in self._code.plans[self._plan].temporaries:
             raise InternalError(f"{name} is neither a view nor a temporary of the plan for {self._plan}")
         return temporary(self._plan, name)
+
+
+def _bits(column: Any) -> Any:
+    """Keys are words; doubles among them are their bits."""
+    return column.view(np.int64) if column.dtype == np.float64 else column

@@ -13,9 +13,12 @@ from typing import Protocol
 
 from viewlet.algebra.evaluate import State, evaluate
 from viewlet.changes import Changes
+from viewlet.changes.columnar import ColumnarChanges
+from viewlet.errors import InternalError
+from viewlet.runtime.durable.rows import from_arrow, to_arrow
 from viewlet.spark.plan.hashing import partition_of
 from viewlet.spark.run.code import PlanCode
-from viewlet.spark.run.wire import decode, encode
+from viewlet.spark.run.wire import bytes_table, decode, encode, table_bytes
 from viewlet.triggers.program import Program, Statement, ViewDefinition
 from viewlet.triggers.result import ResultKeeper
 from viewlet.triggers.step import Step
@@ -32,11 +35,19 @@ class Node(Protocol):
     def begin(self, code: PlanCode) -> None:
         """A batch begins; what the one before it did can no longer be taken back."""
 
+    def go_on(self, code: PlanCode) -> None:
+        """A batch that this or another node has begun goes on."""
+
     def rollback(self) -> None:
         """Takes back what has been done since `begin`."""
 
-    def change(self, table: str, changes: Changes) -> None:
+    def change(self, table: str, changes: Changes | ColumnarChanges) -> None:
         """The change of a table that statements may read, until the next `begin`."""
+
+    def change_bytes(self, table: str) -> bytes:
+        """The change of a table, for `put_change`."""
+
+    def put_change(self, table: str, blob: Blob) -> None: ...
 
     def put(self, name: str, blobs: Sequence[Blob]) -> None:
         """Fills a temporary with the sum of what was sent."""
@@ -67,6 +78,9 @@ class Node(Protocol):
     def size(self) -> int:
         """How many rows there are in the views."""
 
+    def bytes(self) -> int:
+        """What the views take, as far as that is known."""
+
 
 class ReferenceNode:
     """Views as dictionaries, statements by the evaluator."""
@@ -91,15 +105,28 @@ class ReferenceNode:
         self._steps.clear()  # another plan may give the name of a temporary to another one
         self._definitions = {name: self._definitions[name] for name in self._views} | dict(temporaries)
         self._stores = self._views | {name: _store(view, None, UndoLog()) for name, view in temporaries.items()}
-        self._deltas = {}
+        self._deltas = {table: MapStore() for table in code.tables}
+
+    def go_on(self, code: PlanCode) -> None:
+        pass
 
     def rollback(self) -> None:
         self._log.rollback()
 
-    def change(self, table: str, changes: Changes) -> None:
+    def change(self, table: str, changes: Changes | ColumnarChanges) -> None:
+        if isinstance(changes, ColumnarChanges):
+            raise InternalError(f"the evaluator was given columns of {table}")
         delta = self._deltas[table] = MapStore()
         for row, multiplicity in changes.items():
             delta.add(row, (multiplicity,))
+
+    def change_bytes(self, table: str) -> bytes:
+        rows = list(self._deltas[table].items())
+        return table_bytes(to_arrow(rows, len(rows[0][0]), 1)) if rows else b""
+
+    def put_change(self, table: str, blob: Blob) -> None:
+        found = bytes_table(blob)
+        self.change(table, {row: weight for row, (weight,) in from_arrow(found, found.num_columns - 1)})
 
     def put(self, name: str, blobs: Sequence[Blob]) -> None:
         store = self._stores[name]
@@ -148,6 +175,9 @@ class ReferenceNode:
 
     def size(self) -> int:
         return sum(map(len, self._views.values()))
+
+    def bytes(self) -> int:
+        return sum(len(store) * 8 * (len(store.fields) + 4) for store in self._views.values())
 
 
 def _store(view: ViewDefinition, presence: str | None, log: UndoLog) -> MapStore:

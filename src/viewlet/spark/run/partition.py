@@ -1,35 +1,56 @@
-"""The state of a partition in the version that a task needs.
+"""The state of a unit in a partition, in the version that a task needs.
 
-A Python process that has worked on a partition keeps what it has, but it is not the state's home: processes come and
-go, and the next task of the partition may run anywhere. What counts is the history, which the driver sends with every
-task: a snapshot in the checkpoint directory, and the records of the log since. A process that has some version of it
-runs the stages it has missed; one that has none reads the snapshot first.
+The next task of a partition may run in any process of any machine. What counts is the history, which the driver sends
+with every task: a snapshot in the checkpoint directory, and the records of the log since. Whoever has some version of it
+runs the stages that are missing; who has none reads the snapshot first.
+
+State on generated code lives in mapped files of the machine: a process attaches to what another one left. State that is
+evaluated lives in the process, which keeps it for the next task; another process has to catch up.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
-from collections.abc import Iterable, Mapping
+import pickle
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from viewlet.errors import StateError
 from viewlet.runtime.durable.files import Files, LocalFiles
 from viewlet.runtime.durable.log import read_record
 from viewlet.runtime.durable.snapshot import SnapshotReader
-from viewlet.spark.run.code import PlanCode, WorkerBlock
+from viewlet.spark.run.code import WorkerBlock
 from viewlet.spark.run.kernel import Node, ReferenceNode
-from viewlet.spark.run.steps import Delivery, StepHead, read_step
+from viewlet.spark.run.steps import Delivery, StepHead, UnitStage, read_step
+from viewlet.spark.run.unit import UnitCode
 from viewlet.spark.run.wire import table_bytes
-from viewlet.triggers.program import Program, ViewDefinition
-from viewlet.types import Table
+
+if TYPE_CHECKING:
+    from viewlet.runtime.durable.mapped import MappedState
+    from viewlet.spark.run.generated import GeneratedNode
 
 T_co = TypeVar("T_co", covariant=True)
 NOTHING = "nothing"
 """The token of the empty state."""
+WAIT_SECONDS = 120.0
+"""How long a task waits for another one that works on the same state, such as one that Spark has given up."""
+UNUSED_DAYS = 3
+"""State of a checkpoint that nobody has used for so long is removed from the machine."""
+
+
+def state_root() -> str:
+    """Where machines keep state at hand: VIEWLET_STATE, or a folder among the temporary files."""
+    chosen = os.environ.get("VIEWLET_STATE")
+    return chosen or str(Path(tempfile.gettempdir()) / f"viewlet-state-{os.getuid() if hasattr(os, 'getuid') else 0}")
 
 
 @cache
@@ -46,29 +67,6 @@ class Shared(Protocol[T_co]):
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
-    """What is kept at every worker; two layouts with the same digest are the same.
-
-    `everywhere` are the views of all places, the driver's among them.
-    """
-
-    digest: str
-    views: Mapping[str, ViewDefinition]
-    watched: tuple[Program, ...] = ()
-    generated: bool = False
-    everywhere: Mapping[str, ViewDefinition] = field(default_factory=dict)
-    tables: Mapping[str, Table] = field(default_factory=dict)
-
-    def node(self, views: Mapping[str, ViewDefinition]) -> Node:
-        """An empty state of some views, on generated code if all programs have it and Numba is here."""
-        if not self.generated or not can_run_generated():
-            return ReferenceNode(views)
-        from viewlet.spark.run.generated import GeneratedNode
-
-        return GeneratedNode(views, self.everywhere, self.tables)
-
-
-@dataclass(frozen=True, slots=True)
 class LoggedStep:
     """A stage whose inputs are in a log."""
 
@@ -79,20 +77,29 @@ class LoggedStep:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """How to get to a version: from a snapshot (of every partition), or from nothing, through some stages."""
+    """How to get to a version: from a snapshot (of every partition), or from nothing, through some stages.
 
-    base: str = NOTHING
+    `bases` has the version of each unit in the snapshot.
+    """
+
+    bases: Mapping[str, str] = field(default_factory=dict)
     snapshot: str | None = None
     checksums: tuple[int, ...] = ()
     steps: tuple[LoggedStep, ...] = ()
 
-    @property
-    def token(self) -> str:
+    def base(self, unit: str) -> str:
+        return self.bases.get(unit, NOTHING)
+
+    def steps_of(self, unit: str) -> list[LoggedStep]:
+        return [step for step in self.steps if step.head.concerns(unit)]
+
+    def token(self, unit: str) -> str:
         """The version it leads to."""
-        return self.steps[-1].head.token if self.steps else self.base
+        last = (step.head.token for step in reversed(self.steps) if step.head.concerns(unit))
+        return next(last, self.base(unit))
 
     def followed_by(self, step: LoggedStep) -> History:
-        return History(self.base, self.snapshot, self.checksums, (*self.steps, step))
+        return History(self.bases, self.snapshot, self.checksums, (*self.steps, step))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,102 +107,272 @@ class Context:
     """What every task needs to know."""
 
     checkpoint: str
+    state: str
     partitions: int
-    layout: Shared[Layout]
-    plans: Mapping[str, Shared[PlanCode]]
+    units: Mapping[str, Shared[UnitCode]]
     history: History
+    watched: frozenset[str] = frozenset()
+
+    def code(self, unit: str) -> UnitCode:
+        return self.units[unit].value
 
 
 @dataclass(slots=True)
-class Resident:
-    """A partition's state in one version; `before` is the version that taking back its last batch leads to."""
+class UnitState:
+    """A unit in one partition: a node and its version; `before` is the one that taking back its last batch leads to."""
 
     node: Node
-    layout: str
-    token: str
+    digest: str
+    token: str | None
     before: str | None = None
 
-    def perform(self, code: PlanCode, head: StepHead, delivery: Delivery, watched: Iterable[Program]) -> WorkerBlock:
-        """Runs a stage; from its first stage on, a batch is watched for what it does to some queries."""
-        if head.first:
-            for program in watched:
-                self.node.watch(program)
-            self.node.begin(code)
-            self.before = self.token
-        block = code.blocks[head.block]
+    def acquire(self) -> None:
+        """Nobody else can have it."""
+
+    def release(self) -> None: ...
+
+    def give_up(self) -> None:
+        """Nobody will use this object again."""
+
+    def perform(self, code: UnitCode, stage: UnitStage, token: str, delivery: Delivery, watched: bool) -> WorkerBlock:
+        """Runs one stage, of which this is the version before."""
+        plan = code.plan(stage.plan, stage.tables)
+        block = plan.blocks[stage.block]
         if not isinstance(block, WorkerBlock):
-            raise StateError(f"block {head.block} of a batch of {head.plan} does not run at workers")
+            raise StateError(f"block {stage.block} of a batch of {stage.unit} does not run at workers")
+        if stage.first:
+            if watched:
+                self.node.watch(code.program)
+            self.node.begin(plan)
+            self.before = self.token
+        else:
+            self.node.go_on(plan)
         for target, blobs in delivery.items():
             self.node.put(target, blobs)
         self.node.run(block.statements)
-        self.token = head.token
+        self.token = token
         return block
+
+    def load(self, contents: Mapping[str, Any], token: str) -> None:
+        """Puts contents in place of those of all views."""
+        for name, blob in contents.items():
+            self.node.restore(name, blob)
+        self.token, self.before = token, None
 
     def take_back(self) -> None:
         self.node.rollback()
         self.token, self.before = self.before or self.token, None
 
-
-_residents: dict[tuple[str, int], Resident] = {}
-"""What this process has; good for nothing but saving time."""
-
-
-class borrowed:  # noqa: N801 - reads as a verb where it is used
-    """The state of a partition in the version of a context; kept for the next task if the block ends well."""
-
-    def __init__(self, context: Context, partition: int) -> None:
-        self._context = context
-        self._partition = partition
-        self._resident: Resident | None = None
-
-    def __enter__(self) -> Resident:
-        key = (self._context.checkpoint, self._partition)
-        self._resident = brought_up_to_date(self._context, self._partition, _residents.pop(key, None))
-        return self._resident
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        if error is None and self._resident is not None:
-            _residents[self._context.checkpoint, self._partition] = self._resident
+    def start_over(self) -> None:
+        """To be filled from a snapshot."""
+        raise NotImplementedError
 
 
-def nearest(context: Context) -> int:
+class ResidentState(UnitState):
+    """Evaluated: what this process knows is all there is."""
+
+    @staticmethod
+    def of(code: UnitCode) -> ResidentState:
+        return ResidentState(ReferenceNode(code.views), code.digest, NOTHING)
+
+    def start_over(self) -> None:
+        raise AssertionError("a resident state is dropped instead")
+
+
+class FileState(UnitState):
+    """On generated code, in files that processes of the machine share."""
+
+    __slots__ = ("_code", "_count", "_files", "_generated", "_strings")
+
+    def __init__(self, code: UnitCode, files: MappedState) -> None:
+        self._files, self._code, self.digest = files, code, code.digest
+        self._make()
+
+    def _make(self) -> None:
+        from viewlet.runtime.dictionary import FileDictionary
+        from viewlet.runtime.flat import FlatStore, Layout
+        from viewlet.spark.run.generated import GeneratedNode
+
+        code, files = self._code, self._files
+        if files.version is None:
+            files.reset()
+        here = {*code.views, *(f"{plan.key}/{name}" for plan in code.plans.values() for name in plan.temporaries)}
+
+        def make_store(layout: Layout) -> FlatStore:
+            return FlatStore(layout, files.memory(layout.name)) if layout.name in here else FlatStore(layout)
+
+        self._strings = FileDictionary(files.file("strings"))
+        self._strings.catch_up()
+        self._generated: GeneratedNode = GeneratedNode(code, code.views, self._strings, make_store)
+        self._count = files.count
+        self.node, self.token, self.before = self._generated, files.version, None
+        if self.token is None:
+            self.token = NOTHING
+            files.finish(NOTHING)
+        else:
+            self._read_done()
+
+    def acquire(self) -> None:
+        self._files.acquire(WAIT_SECONDS)
+        version = self._files.version
+        if version is None or not self._strings.catch_up():
+            self._make()
+        elif self._files.count != self._count:
+            self._count, self.token = self._files.count, version
+            self._read_done()
+
+    def _read_done(self) -> None:
+        """What the process did that had the state last."""
+        path = self._files.file("done")
+        self.before, version, done = None, None, None
+        if path.exists():
+            before, version, done = pickle.loads(path.read_bytes())
+            self.before = before if version == self.token else None
+        self._generated.take_over(done if version == self.token and done is not None else ([], {}))
+
+    def release(self) -> None:
+        self._strings.save()
+        self._files.release()
+
+    def give_up(self) -> None:
+        self._files.close()
+
+    def perform(self, code: UnitCode, stage: UnitStage, token: str, delivery: Delivery, watched: bool) -> WorkerBlock:
+        if watched:
+            self.node.watch(code.program)
+        self._files.begin()
+        block = super().perform(code, stage, token, delivery, watched)
+        self._strings.save()
+        self._files.file("done").write_bytes(pickle.dumps((self.before, token, self._generated.done)))
+        self._finish(token)
+        return block
+
+    def load(self, contents: Mapping[str, Any], token: str) -> None:
+        self._files.begin()
+        super().load(contents, token)
+        self._strings.save()
+        self._finish(token)
+
+    def take_back(self) -> None:
+        self._files.begin()
+        super().take_back()
+        assert self.token is not None
+        self._finish(self.token)
+
+    def _finish(self, token: str) -> None:
+        self._files.finish(token)
+        self._count = self._files.count
+
+    def start_over(self) -> None:
+        self._files.begin()
+        self._make()
+
+
+_kept: dict[tuple[str, str, int], UnitState] = {}
+"""What this process has, by checkpoint, unit and partition; good for nothing but saving time."""
+
+
+@contextlib.contextmanager
+def held(context: Context, unit: str, partition: int) -> Iterator[UnitState]:
+    """A unit in a partition in the version of a context, for this task alone."""
+    key = (context.checkpoint, unit, partition)
+    state = _kept.pop(key, None)
+    code = context.code(unit)
+    if state is not None and state.digest == code.digest:
+        state.acquire()
+    else:
+        state = _opened(context, code, partition)
+    try:
+        state = brought_up_to_date(context, code, partition, state)
+        yield state
+    except BaseException:
+        state.give_up()
+        raise
+    state.release()
+    _kept[key] = state
+
+
+def _opened(context: Context, code: UnitCode, partition: int) -> UnitState:
+    if code.module is None or not can_run_generated():
+        return ResidentState.of(code)
+    from viewlet.codegen.loading import runtime_digest
+    from viewlet.runtime.durable.mapped import MappedState
+
+    checkpoint = hashlib.blake2b(context.checkpoint.encode(), digest_size=8).hexdigest()
+    home = Path(context.state) / checkpoint
+    if not home.exists():
+        _tidy(Path(context.state))
+    folder = home / code.digest / str(partition)
+    return FileState(code, MappedState.open(folder, code.digest + runtime_digest().hex(), WAIT_SECONDS))
+
+
+def _tidy(root: Path) -> None:
+    """Removes what belongs to checkpoints that have not been used for days."""
+    oldest = time.time() - UNUSED_DAYS * 86_400
+    for home in root.glob("*"):
+        with contextlib.suppress(OSError):
+            if max(stamp.stat().st_mtime for stamp in [home, *home.glob("*/*/stamp")]) < oldest:
+                shutil.rmtree(home)
+
+
+def nearest(context: Context, unit: str) -> int:
     """A partition that this process has worked on, if there is one."""
-    here = (partition for checkpoint, partition in _residents if checkpoint == context.checkpoint)
+    here = (number for checkpoint, name, number in _kept if (checkpoint, name) == (context.checkpoint, unit))
     return next(here, 0)
 
 
 def forget() -> None:
     """Gives up what this process has."""
-    _residents.clear()
+    _kept.clear()
 
 
-def brought_up_to_date(context: Context, partition: int, resident: Resident | None) -> Resident:
-    layout, history = context.layout.value, context.history
-    tokens = [history.base, *(step.head.token for step in history.steps)]
-    if resident is not None and resident.token not in tokens and resident.before in tokens:
-        resident.take_back()
-    if resident is None or resident.layout != layout.digest or resident.token not in tokens:
-        resident = _restored(context, partition)
-    for step in history.steps[tokens.index(resident.token) :]:
-        delivery = read_delivery(context.checkpoint, step, partition)
-        resident.perform(context.plans[step.head.plan].value, step.head, delivery, layout.watched)
-    return resident
+def brought_up_to_date(context: Context, code: UnitCode, partition: int, state: UnitState) -> UnitState:
+    history, unit = context.history, code.name
+    steps = history.steps_of(unit)
+    tokens = [history.base(unit), *(step.head.token for step in steps)]
+    if state.token not in tokens and state.before in tokens:
+        state.take_back()
+    if state.token not in tokens:
+        state = _restored(context, code, partition, state)
+    for step in steps[tokens.index(state.token or "") :]:
+        _run_again(context, code, partition, state, step)
+    return state
 
 
-def _restored(context: Context, partition: int) -> Resident:
+def _run_again(context: Context, code: UnitCode, partition: int, state: UnitState, step: LoggedStep) -> None:
+    if code.name in step.head.loads:
+        state.load(loaded_contents(context.checkpoint, code, step.head.loads[code.name], partition), step.head.token)
+        return
+    stage = step.head.stage(code.name)
+    assert stage is not None
+    delivery = read_delivery(context.checkpoint, step, code.name, partition)
+    state.perform(code, stage, step.head.token, delivery, code.name in context.watched)
+
+
+def loaded_contents(checkpoint: str, code: UnitCode, known: Any, partition: int) -> dict[str, bytes]:
+    """What was loaded into the views of a partition."""
+    from viewlet.spark.run.loaded import LoadedViews
+
+    loaded = LoadedViews.of_json(checkpoint, known)
+    return {name: loaded.read(name, partition) for name in code.views}
+
+
+def _restored(context: Context, code: UnitCode, partition: int, state: UnitState) -> UnitState:
     """The state as the snapshot has it."""
-    layout, history = context.layout.value, context.history
-    node = layout.node(layout.views)
-    if history.snapshot is not None:
+    if isinstance(state, ResidentState):
+        state = ResidentState.of(code)
+    else:
+        state.start_over()
+    history = context.history
+    if history.snapshot is not None and code.name in history.bases:
         folder = partition_folder(history.snapshot, partition)
         reader = SnapshotReader(files_of(context.checkpoint), folder, history.checksums[partition])
-        for name in layout.views:
-            if name in reader:
-                node.restore(name, table_bytes(reader.table(name)))
-    return Resident(node, layout.digest, history.base)
+        contents = {name: table_bytes(reader.table(name)) for name in code.views if name in reader}
+        state.load(contents, history.base(code.name))
+    return state
 
 
-def read_delivery(checkpoint: str, step: LoggedStep, partition: int) -> Delivery:
+def read_delivery(checkpoint: str, step: LoggedStep, unit: str, partition: int) -> Delivery:
     files = files_of(checkpoint)
     where = files.path(step.log)
     try:
@@ -204,7 +381,7 @@ def read_delivery(checkpoint: str, step: LoggedStep, partition: int) -> Delivery
         raise StateError(f"{where} is missing; restore it from a copy") from error
     except OSError as error:
         raise StateError(f"cannot read {where}: {error.strerror}") from error
-    return read_step(record.payload, partition, where)
+    return read_step(record.payload, unit, partition, where)
 
 
 def files_of(checkpoint: str) -> Files:

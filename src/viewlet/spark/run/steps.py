@@ -1,7 +1,8 @@
 """What one stage was given, as a record of the log: whoever has the state before the stage can run it again.
 
     record ::= length of the head (4 bytes), head (JSON), contents ...
-    head   ::= token, plan, block, and for every piece: target, partition (-1 for all of them), length, checksum
+    head   ::= token, what each unit runs, what it loads, and for every piece: unit, target, partition (-1 for all of
+               them), length, checksum
 
 The token names the version of the state that the stage leads to. It is made up anew for every attempt at a batch, so
 that what an attempt that failed has left somewhere is never taken for the real thing.
@@ -11,77 +12,105 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from viewlet.errors import StateError
 
 EVERYWHERE = -1
+DRIVER = -2
 _LENGTH = 4
 
 Blob = bytes | memoryview
+Piece = tuple[str, str, int, bytes]
+"""A unit, a temporary of it, a partition (or `EVERYWHERE`, or `DRIVER`), and contents for it."""
 Delivery = dict[str, list[Blob]]
-"""What one place gets: by temporary, contents to be added up."""
+"""What a unit gets in one place: by temporary, contents to be added up."""
+Deliveries = dict[str, Delivery]
+"""The same for several units."""
 
 
 @dataclass(slots=True)
 class Freight:
-    """What is on its way to the workers: by temporary and partition."""
+    """What is on its way to the workers: by unit, temporary and partition."""
 
-    parts: dict[tuple[str, int], list[Blob]] = field(default_factory=dict)
+    parts: dict[tuple[str, str, int], list[Blob]] = field(default_factory=dict)
 
-    def add(self, target: str, partition: int, blob: Blob) -> None:
+    def add(self, unit: str, target: str, partition: int, blob: Blob) -> None:
         if len(blob):
-            self.parts.setdefault((target, partition), []).append(blob)
+            self.parts.setdefault((unit, target, partition), []).append(blob)
 
-    def deliveries(self, partitions: int) -> list[Delivery]:
-        found: list[Delivery] = [{} for _ in range(partitions)]
-        for (target, partition), blobs in self.parts.items():
+    def deliveries(self, partitions: int) -> list[Deliveries]:
+        found: list[Deliveries] = [{} for _ in range(partitions)]
+        for (unit, target, partition), blobs in self.parts.items():
             for number in range(partitions) if partition == EVERYWHERE else (partition,):
-                found[number].setdefault(target, []).extend(blobs)
+                found[number].setdefault(unit, {}).setdefault(target, []).extend(blobs)
         return found
 
-    @property
-    def bytes(self) -> int:
-        return sum(len(blob) for blobs in self.parts.values() for blob in blobs)
+
+@dataclass(frozen=True, slots=True)
+class UnitStage:
+    """What a unit runs in a stage: a block of a plan for the tables that change.
+
+    A batch begins at the first block. At the last one it is checked, and tells what it did.
+    """
+
+    unit: str
+    plan: str
+    tables: tuple[str, ...]
+    block: int
+    first: bool
+    last: bool
+
+    def to_json(self) -> list[Any]:
+        return [self.unit, self.plan, list(self.tables), self.block, self.first, self.last]
+
+    @staticmethod
+    def of_json(known: Sequence[Any]) -> UnitStage:
+        unit, plan, tables, block, first, last = known
+        return UnitStage(unit, plan, tuple(tables), block, first, last)
 
 
 @dataclass(frozen=True, slots=True)
 class StepHead:
-    """Which stage it was: a block of a plan; a batch begins at the first one."""
+    """A stage; `loads` tells, by unit, in which files the contents of its views are that take the place of all before."""
 
     token: str
-    plan: str
-    block: int
-    first: bool
+    stages: tuple[UnitStage, ...] = ()
+    loads: Mapping[str, Any] = field(default_factory=dict)
+
+    def stage(self, unit: str) -> UnitStage | None:
+        return next((stage for stage in self.stages if stage.unit == unit), None)
+
+    def concerns(self, unit: str) -> bool:
+        return unit in self.loads or self.stage(unit) is not None
 
 
-def write_step(head: StepHead, pieces: Mapping[tuple[str, int], Sequence[Blob]]) -> bytes:
-    flat = [(target, part, blob) for (target, part), blobs in pieces.items() for blob in blobs]
+def write_step(head: StepHead, pieces: Mapping[tuple[str, str, int], Sequence[Blob]]) -> bytes:
+    flat = [(*place, blob) for place, blobs in pieces.items() for blob in blobs]
     known = {
         "token": head.token,
-        "plan": head.plan,
-        "block": head.block,
-        "first": head.first,
-        "pieces": [[target, part, len(blob), zlib.crc32(blob)] for target, part, blob in flat],
+        "stages": [stage.to_json() for stage in head.stages],
+        "loads": head.loads,
+        "pieces": [[unit, target, part, len(blob), zlib.crc32(blob)] for unit, target, part, blob in flat],
     }
     text = json.dumps(known).encode()
-    return b"".join((len(text).to_bytes(_LENGTH, "little"), text, *(blob for _, _, blob in flat)))
+    return b"".join((len(text).to_bytes(_LENGTH, "little"), text, *(blob for *_, blob in flat)))
 
 
 def read_head(payload: Blob) -> StepHead:
     known = _known(payload)
-    return StepHead(known["token"], known["plan"], known["block"], known["first"])
+    return StepHead(known["token"], tuple(map(UnitStage.of_json, known["stages"])), known["loads"])
 
 
-def read_step(payload: Blob, partition: int, where: str) -> Delivery:
-    """What one partition was given."""
+def read_step(payload: Blob, unit: str, partition: int, where: str) -> Delivery:
+    """What a unit was given in one partition."""
     data = memoryview(payload)
     at = _LENGTH + int.from_bytes(data[:_LENGTH], "little")
     found: Delivery = {}
-    for target, part, length, checksum in _known(payload)["pieces"]:
-        if part in (partition, EVERYWHERE):
+    for owner, target, part, length, checksum in _known(payload)["pieces"]:
+        if owner == unit and part in (partition, EVERYWHERE):
             blob = bytes(data[at : at + length])
             if zlib.crc32(blob) != checksum:
                 raise StateError(f"{where} is damaged: the contents of {target} do not fit their checksum")
@@ -95,7 +124,3 @@ def _known(payload: Blob) -> dict[str, Any]:
     length = int.from_bytes(data[:_LENGTH], "little")
     known: dict[str, Any] = json.loads(bytes(data[_LENGTH : _LENGTH + length]))
     return known
-
-
-def total_bytes(deliveries: Iterable[Delivery]) -> int:
-    return sum(len(blob) for delivery in deliveries for blobs in delivery.values() for blob in blobs)

@@ -8,120 +8,162 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from viewlet.changes import Changes, to_changes
+from viewlet.changes.columnar import ColumnarChanges
 from viewlet.errors import ViewletError
 from viewlet.runtime.durable.snapshot import SnapshotWriter
-from viewlet.spark.run.code import Departure, Place, PlanCode
-from viewlet.spark.run.kept import Check, rows_view
-from viewlet.spark.run.kernel import Node
-from viewlet.spark.run.partition import Context, Layout, Shared, borrowed, files_of, nearest, partition_folder
-from viewlet.spark.run.steps import EVERYWHERE, Delivery, StepHead
+from viewlet.spark.run.code import Departure, Place, WorkerBlock
+from viewlet.spark.run.kept import rows_view, unit_name
+from viewlet.spark.run.kernel import Node, ReferenceNode
+from viewlet.spark.run.partition import Context, can_run_generated, files_of, held, nearest, partition_folder
+from viewlet.spark.run.steps import DRIVER, EVERYWHERE, Deliveries, Piece, UnitStage
+from viewlet.spark.run.unit import SPREAD, UnitCode
 from viewlet.spark.run.wire import bytes_table, decode
-from viewlet.triggers.program import Program
 from viewlet.types import Table
-
-DRIVER = -2
-Piece = tuple[str, int, bytes]
-"""A temporary, a partition (or `EVERYWHERE`, or `DRIVER`), and contents for it."""
 
 
 @dataclass(slots=True)
 class Reply:
+    """What became of a stage in a partition."""
+
     pieces: list[Piece] = field(default_factory=list)
     changes: dict[str, Changes] = field(default_factory=dict)
-    rows: int = 0
+    rows: dict[str, int] = field(default_factory=dict)
+    bytes: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
     error: ViewletError | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class RunBlock:
-    """Brings a partition to the version before a stage, and runs the stage; tells the changes of some queries."""
+class RunStage:
+    """Brings units in a partition to the version before a stage, and runs it; tells the changes of watched ones."""
 
     context: Context
-    head: StepHead
-    report: tuple[str, ...] = ()
-    checks: tuple[Check, ...] = ()
+    token: str
+    stages: tuple[UnitStage, ...]
 
-    def __call__(self, partition: int, delivery: Delivery) -> Reply:
+    def __call__(self, partition: int, deliveries: Deliveries) -> Reply:
         started = time.perf_counter()
+        reply = Reply()
         try:
-            with borrowed(self.context, partition) as resident:
-                node = resident.node
-                code = self.context.plans[self.head.plan].value
-                block = resident.perform(code, self.head, delivery, self.context.layout.value.watched)
-                for check in self.checks:
-                    misfit = node.misfit(check.view, check.at_most)
-                    if misfit is not None:
-                        raise check.refusal(*misfit)
-                pieces = list(leaving(node, block.departures, self.context.partitions, partition))
-                changes = {name: node.result_change(name) for name in self.report}
-                return Reply(pieces, changes, node.size(), time.perf_counter() - started)
+            for stage in self.stages:
+                self._run(stage, partition, deliveries, reply)
         except ViewletError as error:
             return Reply(error=error)
+        reply.seconds = time.perf_counter() - started
+        return reply
+
+    def _run(self, stage: UnitStage, partition: int, deliveries: Deliveries, reply: Reply) -> None:
+        context, unit = self.context, stage.unit
+        code = context.code(unit)
+        watched = unit in context.watched
+        with held(context, unit, partition) as state:
+            block = state.perform(code, stage, self.token, deliveries.get(unit, {}), watched)
+            if stage.last:
+                _check(code, state.node)
+                if watched:
+                    reply.changes[unit] = state.node.result_change(unit)
+            reply.pieces += leaving(unit, state.node, block.departures, context.partitions, partition)
+            reply.rows[unit], reply.bytes[unit] = state.node.size(), state.node.bytes()
 
 
-def leaving(node: Node, departures: Sequence[Departure], partitions: int, partition: int) -> Iterator[Piece]:
+def _check(code: UnitCode, node: Node) -> None:
+    for check in code.checks:
+        misfit = node.misfit(check.view, check.at_most)
+        if misfit is not None:
+            raise check.refusal(*misfit)
+
+
+def leaving(unit: str, node: Node, departures: Sequence[Departure], partitions: int, partition: int) -> Iterator[Piece]:
     for each in departures:
         if each.copied and partition != 0:
             continue
         if isinstance(each.to, Place):
             contents = node.contents(each.source)
             if contents:
-                yield each.target, DRIVER if each.to is Place.DRIVER else EVERYWHERE, contents
+                yield unit, each.target, DRIVER if each.to is Place.DRIVER else EVERYWHERE, contents
         else:
             for number, contents in node.split(each.source, each.to, partitions).items():
-                yield each.target, number, contents
+                yield unit, each.target, number, contents
 
 
 @dataclass(frozen=True, slots=True)
 class MapChanges:
-    """Runs the first block of a plan on a part of a table's change, wherever that is."""
+    """Runs what units do first with the change of a table on a part of it, wherever that is.
+
+    `columns` are those that the rows come with, if not all of the table's.
+    """
 
     context: Context
-    code: Shared[PlanCode]
+    units: tuple[str, ...]
+    tables: tuple[str, ...]
+    """All that the batch changes."""
     table: Table
     sign: int
     encoded: bool
-    partitions: int
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Piece]:
         """`batches` are Arrow record batches of one task."""
         import pyarrow as pa
 
-        held = list(batches)
-        if held:
-            yield from self.pieces(to_changes(self.table, pa.Table.from_batches(held), self.sign, self.encoded))
+        held_back = list(batches)
+        if not held_back:
+            return
+        rows = pa.Table.from_batches(held_back)
+        for unit in self.units:
+            yield from self.pieces(unit, rows)
 
-    def pieces(self, changes: Changes) -> Iterator[Piece]:
-        code = self.code.value
-        block = code.mappers[self.table.name]
-        node = _mapper(self.context.layout.value, block.beside)
-        for name, contents in self._beside(block.beside).items():
-            node.restore(name, contents)
-        node.begin(code)
+    def pieces(self, unit: str, rows: Any) -> Iterator[Piece]:
+        """`rows` are an Arrow table, or changes."""
+        code = self.context.code(unit)
+        plan = code.plan(SPREAD, [table for table in self.tables if table in code.tables])
+        block = plan.mappers.get(self.table.name)
+        if block is None:
+            return
+        node = _mapper(self.context, code, block)
+        node.begin(plan)
+        changes = rows if isinstance(rows, dict) else self._changes(code, node, rows)
         node.change(self.table.name, changes)
         node.run(block.statements)
-        yield from leaving(node, block.departures, self.partitions, 0)
+        yield from leaving(unit, node, block.departures, self.context.partitions, 0)
 
-    def _beside(self, names: Sequence[str]) -> dict[str, bytes]:
-        """Views that are the same in all partitions, from one that is at hand."""
-        if not names:
-            return {}
-        with borrowed(self.context, nearest(self.context)) as resident:
-            return {name: resident.node.contents(name) for name in names}
+    def _changes(self, code: UnitCode, node: Node, rows: Any) -> Changes | ColumnarChanges:
+        if code.module is not None and not isinstance(node, ReferenceNode):
+            from viewlet.runtime.columns import to_columns
+
+            wanted = frozenset(code.module.delta_columns.get(self.table.name, ()))
+            dictionary = node.compiled.dictionary  # type: ignore[attr-defined]
+            found = to_columns(self.table, rows, wanted, dictionary, self.sign, self.encoded)
+            if found is not None:
+                return found
+        return to_changes(self.table, rows, self.sign, self.encoded)
 
 
-_mappers: dict[tuple[str, tuple[str, ...]], Node] = {}
-"""A node per layout and the views a mapper needs, for the code it has loaded."""
+_mappers: dict[tuple[str, str], tuple[str, Node, dict[str, str]]] = {}
+"""By checkpoint and unit: the digest of its code, a node, and in which version it has the views beside it."""
 
 
-def _mapper(layout: Layout, beside: tuple[str, ...]) -> Node:
-    if any(digest != layout.digest for digest, _ in _mappers):
-        _mappers.clear()
-    key = (layout.digest, beside)
-    if key not in _mappers:
-        _mappers[key] = layout.node({name: layout.views[name] for name in beside})
-    return _mappers[key]
+def _mapper(context: Context, code: UnitCode, block: WorkerBlock) -> Node:
+    """A node for mappers, with the views beside it that are the same in all partitions."""
+    key = (context.checkpoint, code.name)
+    if key not in _mappers or _mappers[key][0] != code.digest:
+        _mappers[key] = code.digest, _empty_node(code), {}
+    _, node, versions = _mappers[key]
+    token = context.history.token(code.name)
+    missing = [name for name in block.beside if versions.get(name) != token]
+    if missing:
+        with held(context, code.name, nearest(context, code.name)) as state:
+            for name in missing:
+                node.restore(name, state.node.contents(name))
+                versions[name] = token
+    return node
+
+
+def _empty_node(code: UnitCode) -> Node:
+    if code.module is None or not can_run_generated():
+        return ReferenceNode(code.views)
+    from viewlet.spark.run.generated import GeneratedNode
+
+    return GeneratedNode(code, code.views)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +175,15 @@ class MapKept:
 
     def __call__(self, partition: int, _: object) -> list[Piece] | ViewletError:
         try:
-            with borrowed(self.context, partition) as resident:
-                found: list[Piece] = []
-                for mapper in self.mappers:
-                    view = self.context.layout.value.views[rows_view(mapper.table.name)]
-                    rows = decode(view, resident.node.contents(view.name))
-                    found += mapper.pieces({row: count for row, (count,) in rows})
-                return found
+            found: list[Piece] = []
+            for mapper in self.mappers:
+                name = mapper.table.name
+                with held(self.context, unit_name(name), partition) as state:
+                    view = self.context.code(unit_name(name)).views[rows_view(name)]
+                    rows = decode(view, state.node.contents(view.name))
+                for unit in mapper.units:
+                    found += mapper.pieces(unit, {row: count for row, (count,) in rows})
+            return found
         except ViewletError as error:
             return error
 
@@ -153,28 +197,30 @@ class WriteSnapshot:
 
     def __call__(self, partition: int, _: object) -> tuple[int, int] | ViewletError:
         try:
-            with borrowed(self.context, partition) as resident:
-                writer = SnapshotWriter(files_of(self.context.checkpoint), partition_folder(self.folder, partition))
-                for name in self.context.layout.value.views:
-                    contents = resident.node.contents(name)
-                    if contents:
-                        writer.table(name, bytes_table(contents))
-                return writer.finish({}), writer.bytes
+            writer = SnapshotWriter(files_of(self.context.checkpoint), partition_folder(self.folder, partition))
+            for unit in self.context.units:
+                with held(self.context, unit, partition) as state:
+                    for name in self.context.code(unit).views:
+                        contents = state.node.contents(name)
+                        if contents:
+                            writer.table(name, bytes_table(contents))
+            return writer.finish({}), writer.bytes
         except ViewletError as error:
             return error
 
 
 @dataclass(frozen=True, slots=True)
 class ReadViews:
-    """The contents of some views."""
+    """The contents of some views of a unit."""
 
     context: Context
+    unit: str
     names: tuple[str, ...]
 
     def __call__(self, partition: int, _: object) -> list[bytes] | ViewletError:
         try:
-            with borrowed(self.context, partition) as resident:
-                return [resident.node.contents(name) for name in self.names]
+            with held(self.context, self.unit, partition) as state:
+                return [state.node.contents(name) for name in self.names]
         except ViewletError as error:
             return error
 
@@ -184,11 +230,11 @@ class ReadResult:
     """The rows of a query that every partition can tell its own share of."""
 
     context: Context
-    program: Shared[Program]
+    unit: str
 
     def __call__(self, partition: int, _: object) -> Changes | ViewletError:
         try:
-            with borrowed(self.context, partition) as resident:
-                return resident.node.result(self.program.value)
+            with held(self.context, self.unit, partition) as state:
+                return state.node.result(self.context.code(self.unit).program)
         except ViewletError as error:
             return error

@@ -1,0 +1,114 @@
+"""A unit: the program of one view, planned when it is declared. Where its state lives never changes after that.
+
+Units share nothing but the changes of tables. Each has a plan for changes that are at the driver, and one for changes
+that are spread over the cluster, if there is such a plan; what a batch changes decides how much of it is run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from viewlet.spark.plan.compile import DistributedProgram
+from viewlet.spark.plan.locations import LOCAL, RANDOM
+from viewlet.spark.run.active import for_tables
+from viewlet.spark.run.code import NotMappable, PlanCode, plan_code
+from viewlet.spark.run.kept import Check
+from viewlet.spark.run.reading import Reading
+from viewlet.triggers.program import Program, ViewDefinition
+from viewlet.types import Table
+
+if TYPE_CHECKING:
+    from viewlet.codegen.blocks import BlockModule
+
+AT_DRIVER, SPREAD = "local", "spread"
+
+
+@dataclass(frozen=True)
+class UnitCode:
+    """All that a process has to know of a unit to run its part of it; two with the same digest are the same."""
+
+    name: str
+    digest: str
+    program: Program
+    views: Mapping[str, ViewDefinition]
+    """What lives at the workers."""
+    local: Mapping[str, ViewDefinition]
+    """What lives at the driver."""
+    tables: Mapping[str, Table]
+    plans: Mapping[str, PlanCode]
+    checks: tuple[Check, ...]
+    module: BlockModule | None
+    """The statements as generated code; without it they are evaluated."""
+    _restricted: dict[tuple[str, frozenset[str]], PlanCode] = field(default_factory=dict, compare=False, repr=False)
+
+    def plan(self, key: str, tables: Collection[str]) -> PlanCode:
+        """One of the plans, for a batch that changes some tables."""
+        known = (key, frozenset(tables))
+        if known not in self._restricted:
+            self._restricted[known] = for_tables(self.plans[key], tables)
+        return self._restricted[known]
+
+    def __getstate__(self) -> dict[str, object]:
+        return self.__dict__ | {"_restricted": {}}
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A program and how it is distributed."""
+
+    name: str
+    distributed: DistributedProgram
+    reading: Reading
+    sources: Mapping[str, Table]
+    checks: tuple[Check, ...] = ()
+
+    @property
+    def program(self) -> Program:
+        return self.distributed.program
+
+    @cached_property
+    def tables(self) -> frozenset[str]:
+        return frozenset(trigger.table for trigger in self.program.triggers)
+
+    @cached_property
+    def digest(self) -> str:
+        """Units with the same digest have the same state in the same places."""
+        return _digest((self.program.views, sorted(self.distributed.homes.items())))
+
+    @cached_property
+    def plans(self) -> dict[str, PlanCode]:
+        found = {AT_DRIVER: plan_code(self.distributed.plan(dict.fromkeys(self.tables, LOCAL)), AT_DRIVER)}
+        with suppress(NotMappable):
+            found[SPREAD] = plan_code(self.distributed.plan(dict.fromkeys(self.tables, RANDOM)), SPREAD)
+        return found
+
+    @cached_property
+    def module(self) -> BlockModule | None:
+        """Generated code for all plans; None if some statement has no compiled form."""
+        from viewlet.codegen.blocks import write_blocks
+        from viewlet.codegen.scalars import NotCompilable
+        from viewlet.spark.run.generated import block_plan
+
+        try:
+            return write_blocks(self.name, self.program.views, [block_plan(plan) for plan in self.plans.values()])
+        except NotCompilable:
+            return None
+
+    def views_at(self, driver: bool) -> dict[str, ViewDefinition]:
+        homes = self.distributed.homes
+        return {view.name: view for view in self.program.views if (homes[view.name] == LOCAL) is driver}
+
+    def code(self, generated: bool) -> UnitCode:
+        module = self.module if generated else None
+        digest = _digest((self.digest, self.name, module.source if module else None))
+        views, local = self.views_at(driver=False), self.views_at(driver=True)
+        return UnitCode(self.name, digest, self.program, views, local, self.sources, self.plans, self.checks, module)
+
+
+def _digest(known: object) -> str:
+    return hashlib.blake2b(repr(known).encode(), digest_size=16).hexdigest()
