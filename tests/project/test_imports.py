@@ -32,6 +32,7 @@ OWNERS_OF_LIBRARIES = {
     "typer": {"cli"},
     "rich": {"cli", "demo"},
     "pyspark": {"spark"},
+    "fsspec": {"runtime"},
     "numba": {"runtime"},
 }
 """Third-party library -> the only units that may name it in an import."""

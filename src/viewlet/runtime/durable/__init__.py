@@ -5,6 +5,6 @@
     snapshot-000000000040/      named arrays, Arrow tables and a little JSON
     log-000000000041.bin        what was put in since the snapshot, one record per commit
 
-A commit appends to the log and syncs it, then renames a new manifest into place. Whatever a crash leaves behind that no
+A commit appends to the log and syncs it, then puts a new manifest into place. Whatever a crash leaves behind that no
 manifest mentions does not count, and is removed when the directory is opened next.
 """

@@ -1,16 +1,24 @@
 """The few operations on files that durability rests on, so that tests can interrupt each of them.
 
-Names are relative to one directory and use slashes.
+Names are relative to one directory and use slashes. The directory is one of this machine, or a URL that fsspec knows.
 """
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Protocol
+from urllib.parse import unquote, urlsplit
 
 Data = bytes | memoryview
+
+
+URL = re.compile(r"[a-zA-Z][\w+.-]+(::[\w+.-]+)*://")
+LOCAL_SCHEMES = ("file", "local")
+TEMPORARY = "manifest.tmp"
 
 
 class Output(Protocol):
@@ -27,11 +35,15 @@ class Output(Protocol):
 class Files(Protocol):
     """A directory that somebody else may read, but only we write."""
 
+    @property
+    def appends(self) -> bool:
+        """More can be written to a file after it has been synced."""
+
     def path(self, name: str) -> str:
         """The full name, for messages."""
 
-    def list(self) -> list[str]:
-        """The names of the files and folders directly in the directory."""
+    def list(self, folder: str = "") -> list[str]:
+        """The names of the files and folders directly in the directory, or in a folder of it, which need not exist."""
 
     def read(self, name: str) -> bytes: ...
 
@@ -40,6 +52,9 @@ class Files(Protocol):
 
     def create(self, name: str) -> Output:
         """Opens a file for writing; what it held before is gone."""
+
+    def put(self, name: str, data: Data, new: bool = False) -> None:
+        """Writes a small file that is seen as a whole or not at all; a `new` one must not be there yet."""
 
     def rename(self, old: str, new: str) -> None:
         """Gives a file another name at once; nobody sees a part of it under the new name."""
@@ -56,6 +71,8 @@ class Files(Protocol):
 class LocalFiles:
     """A directory of the local file system; without `sync` a power failure may cost the last commits."""
 
+    appends = True
+
     def __init__(self, root: Path, sync: bool = True) -> None:
         self.root = root
         self.sync = sync
@@ -63,8 +80,13 @@ class LocalFiles:
     def path(self, name: str) -> str:
         return str(self.root / name)
 
-    def list(self) -> list[str]:
-        return sorted(entry.name for entry in os.scandir(self.root))
+    def list(self, folder: str = "") -> list[str]:
+        try:
+            return sorted(entry.name for entry in os.scandir(self.root / folder))
+        except FileNotFoundError:
+            if folder:
+                return []
+            raise
 
     def read(self, name: str) -> bytes:
         return (self.root / name).read_bytes()
@@ -76,6 +98,22 @@ class LocalFiles:
 
     def create(self, name: str) -> Output:
         return _LocalOutput(self.root / name, self.sync)
+
+    def put(self, name: str, data: Data, new: bool = False) -> None:
+        if new and (self.root / name).exists():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.path(name))
+        folder = name.rpartition("/")[0]
+        if folder:
+            self.make_folder(folder)
+        draft = f"{folder}/{TEMPORARY}" if folder else TEMPORARY
+        output = self.create(draft)
+        try:
+            output.write(data)
+            output.sync()
+        finally:
+            output.close()
+        self.rename(draft, name)
+        self.sync_folder(folder)
 
     def rename(self, old: str, new: str) -> None:
         os.replace(self.root / old, self.root / new)
@@ -117,3 +155,34 @@ class _LocalOutput:
 
     def close(self) -> None:
         self._file.close()
+
+
+def is_url(location: str) -> bool:
+    """It names files of another kind of file system.
+
+    >>> is_url("s3://bucket/state"), is_url("file:///tmp/state"), is_url("/tmp/state")
+    (True, False, False)
+    """
+    found = URL.match(location)
+    return found is not None and found[0].removesuffix("://").lower() not in LOCAL_SCHEMES
+
+
+def local_path(location: str | os.PathLike[str]) -> Path:
+    """
+    >>> local_path("file:///tmp/state")
+    PosixPath('/tmp/state')
+    """
+    text = os.fspath(location)
+    if URL.match(text):
+        parts = urlsplit(text)
+        return Path(unquote(parts.netloc + parts.path))
+    return Path(text)
+
+
+def files_at(location: str, sync: bool = True) -> Files:
+    """The files at a path or a URL, on whichever machine."""
+    if is_url(location):
+        from viewlet.runtime.durable.remote import RemoteFiles
+
+        return RemoteFiles(location)
+    return LocalFiles(local_path(location), sync)

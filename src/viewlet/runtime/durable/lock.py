@@ -22,6 +22,8 @@ LOCK = "LOCK"
 class DirectoryLock:
     """Held from the moment it is made until `release` or the end of the process."""
 
+    sign = ""
+
     def __init__(self, directory: Path) -> None:
         self._path = directory / LOCK
         try:
@@ -35,6 +37,9 @@ class DirectoryLock:
             raise StateError(f"{directory} is open already: {_holder(self._path)}; close it there first") from error
         self._held = True
         self._sign()
+
+    def check(self) -> None:
+        """The kernel keeps it until it is released."""
 
     def release(self) -> None:
         """Lets others in; releasing twice is harmless."""

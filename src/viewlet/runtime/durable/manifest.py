@@ -20,7 +20,6 @@ FORMAT = 1
 """Grows when older versions could no longer read what this one writes."""
 
 NAME = re.compile(r"manifest-(\d{12})\.json")
-TEMPORARY = "manifest.tmp"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +56,9 @@ class Manifest:
         return {self.name, *(log.name for log in self.logs), *([self.snapshot] if self.snapshot else [])}
 
 
-def write_draft(files: Files, manifest: Manifest) -> None:
-    """Writes a manifest under a name that does not count yet."""
-    output = files.create(TEMPORARY)
-    try:
-        output.write(_to_bytes(manifest))
-        output.sync()
-    finally:
-        output.close()
+def write_manifest(files: Files, manifest: Manifest) -> None:
+    """The moment it has its name, it counts."""
+    files.put(manifest.name, _to_bytes(manifest), new=True)
 
 
 def numbers(files: Files) -> list[int]:

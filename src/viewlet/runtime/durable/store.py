@@ -1,10 +1,11 @@
 """The state store: a directory that moves from one committed state to the next.
 
-    commit      the records are appended to a log and synced; a manifest that counts them is renamed into place
-    checkpoint  a snapshot is written and synced; a manifest that names it and no logs is renamed into place
+    commit      the records are appended to a log and synced; a manifest that counts them is put into place
+    checkpoint  a snapshot is written and synced; a manifest that names it and no logs is put into place
 
-Until the renaming nothing has happened: an error before it leaves the last commit in force and the store usable. An
-error after it leaves open whether the commit survives, so the store refuses to go on until it is opened again.
+Where files cannot be added to, every append is a log of its own. Until the manifest is there nothing has happened: an
+error before it leaves the last commit in force and the store usable. An error after it leaves open whether the commit
+survives, so the store refuses to go on until it is opened again.
 """
 
 from __future__ import annotations
@@ -15,21 +16,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from viewlet.errors import StateError
 from viewlet.runtime.durable.batch_ids import Ranges
-from viewlet.runtime.durable.files import Files, LocalFiles
+from viewlet.runtime.durable.files import TEMPORARY, Files, LocalFiles, files_at, is_url, local_path
 from viewlet.runtime.durable.lock import LOCK, DirectoryLock
 from viewlet.runtime.durable.log import LogWriter, Record, read_log
 from viewlet.runtime.durable.manifest import (
     NAME,
-    TEMPORARY,
     LogExtent,
     Manifest,
     numbers,
     read_manifest,
-    write_draft,
+    write_manifest,
 )
 
 if TYPE_CHECKING:
@@ -38,19 +38,40 @@ if TYPE_CHECKING:
 SHORTEST_LOG = 4 << 20
 """Bytes of log below which a snapshot is not worth writing."""
 MANY_LOGS = 64
-_OURS = re.compile(rf"{LOCK}|{re.escape(TEMPORARY)}|{NAME.pattern}|(log|snapshot)-\d{{12}}(\.bin)?")
+MANY_SMALL_LOGS = 1_000
+"""The same where every append is a log."""
+_OURS = re.compile(rf"{LOCK}|{re.escape(TEMPORARY)}|{NAME.pattern}|(log|snapshot)-\d{{12}}(-\w{{8}})?(\.bin)?")
+
+
+class Lock(Protocol):
+    """What keeps other processes out.
+
+    Where it may fail to, names of files end in its `sign`, so that no holder writes over what another one has written.
+    """
+
+    @property
+    def sign(self) -> str: ...
+
+    def check(self) -> None:
+        """Raises an error if it is not sure any more."""
+
+    def release(self) -> None: ...
 
 
 class StateStore:
-    """The files of one state, open for writing; `open_directory` makes one with a lock."""
+    """The files of one state, open for writing; `open_location` makes one with a lock."""
 
-    def __init__(self, files: Files, lock: DirectoryLock | None = None) -> None:
+    def __init__(self, files: Files, lock: Lock | None = None) -> None:
         self._files = files
         self._lock = lock
+        self._sign = lock.sign if lock is not None else ""
         self._log: LogWriter | None = None
+        self._uncommitted: dict[str, int] = {}
+        """Logs that have grown since the last commit, and how long they are."""
         self._in_doubt: str | None = None
         self._patience = 1
         self.manifest = self._newest()
+        self._last_log = max((_number(log.name) for log in self.manifest.logs), default=0)
         self.snapshot_bytes = 0
         self._remove_what_does_not_count()
 
@@ -119,7 +140,8 @@ class StateStore:
     def checkpoint_is_due(self) -> bool:
         """Replaying the logs would take longer than reading a new snapshot."""
         longest = max(SHORTEST_LOG, self.snapshot_bytes) * self._patience
-        return self._in_doubt is None and (self.log_bytes > longest or len(self.manifest.logs) > MANY_LOGS)
+        many = MANY_LOGS if self._files.appends else MANY_SMALL_LOGS
+        return self._in_doubt is None and (self.log_bytes > longest or len(self.manifest.logs) > many)
 
     def commit(
         self,
@@ -131,8 +153,9 @@ class StateStore:
         """Makes records part of the state, all or none; returns when they would survive a power failure."""
         self._check()
         try:
-            log = self._append(records)
-            extents = {each.name: each for each in self.manifest.logs} | {log.name: LogExtent(log.name, log.length)}
+            self.append(records)
+            extents = {each.name: each for each in self.manifest.logs}
+            extents |= {name: LogExtent(name, length) for name, length in self._uncommitted.items()}
             manifest = replace(
                 self.manifest,
                 number=self.manifest.number + 1,
@@ -145,16 +168,20 @@ class StateStore:
         except BaseException:
             self._abandon_log()
             raise
+        self._uncommitted.clear()
         self._remove_quietly(before.name)
 
     def append(self, records: Sequence[Record]) -> tuple[str, list[int]]:
         """Writes records that the next commit counts, unless they are abandoned before; tells where they are."""
         self._check()
         try:
-            if self._log is None:
-                self._log = LogWriter(self._files, f"log-{self.manifest.number + 1:012}.bin")
+            if self._log is None or not self._files.appends:
+                self._last_log = max(self._last_log, self.manifest.number) + 1
+                self._log = LogWriter(self._files, f"log-{self._last_log:012}{self._sign}.bin")
                 self._files.sync_folder()
-            return self._log.name, self._log.append(records)
+            begins = self._log.append(records)
+            self._uncommitted[self._log.name] = self._log.length
+            return self._log.name, begins
         except BaseException as error:
             self.abandon()
             if isinstance(error, OSError):
@@ -165,18 +192,14 @@ class StateStore:
         """Forgets what was appended since the last commit."""
         self._abandon_log()
 
-    def _append(self, records: Sequence[Record]) -> LogWriter:
-        self.append(records)
-        assert self._log is not None
-        return self._log
-
     def checkpoint(self, write: Callable[[SnapshotWriter], object]) -> None:
         """Replaces snapshot and logs by a new snapshot; `write` fills it and returns the facts to go with it."""
         from viewlet.runtime.durable.snapshot import SnapshotWriter
 
         self._check()
+        self._check_newest()
         number = self.manifest.number + 1
-        folder = f"snapshot-{number:012}"
+        folder = f"snapshot-{number:012}{self._sign}"
         try:
             writer = SnapshotWriter(self._files, folder)
             checksum = writer.finish(write(writer))
@@ -201,23 +224,29 @@ class StateStore:
 
     def _publish(self, manifest: Manifest) -> Manifest:
         """The moment of the commit."""
+        if self._lock is not None:
+            self._lock.check()
         try:
-            write_draft(self._files, manifest)
-        except OSError as error:
-            raise self._failure(error) from error
-        try:
-            self._files.rename(TEMPORARY, manifest.name)
-            self._files.sync_folder()
+            write_manifest(self._files, manifest)
         except BaseException as error:
-            if manifest.name not in self._files.list():
+            if not self._may_be_there(manifest.name):
                 if isinstance(error, OSError):
                     raise self._failure(error) from error
                 raise
-            self._in_doubt = f"after an error ({error}) it is not known whether the last commit survives"
+            if isinstance(error, FileExistsError):
+                self._in_doubt = "another process has committed something"
+            else:
+                self._in_doubt = f"after an error ({error}) it is not known whether the last commit survives"
             if isinstance(error, OSError):
                 raise StateError(f"{self._in_doubt}: open {self._files.path('')} again") from error
             raise
         return manifest
+
+    def _may_be_there(self, name: str) -> bool:
+        try:
+            return name in self._files.list()
+        except OSError:
+            return True
 
     def _failure(self, error: OSError) -> StateError:
         return StateError(f"cannot write to {self._files.path('')}: {error.strerror or error}; nothing was committed")
@@ -226,8 +255,21 @@ class StateStore:
         if self._in_doubt is not None:
             raise StateError(f"{self._in_doubt}: open {self._files.path('')} again")
 
+    def _check_newest(self) -> None:
+        """What we go on from is still the last commit."""
+        if self._lock is not None:
+            self._lock.check()
+        try:
+            newest = numbers(self._files)[-1:]
+        except OSError as error:
+            raise self._failure(error) from error
+        if newest != [self.manifest.number]:
+            self._in_doubt = "another process has committed something"
+            self._check()
+
     def _abandon_log(self) -> None:
         """The next commit begins another log; what this one holds beyond the manifest's word does not count."""
+        self._uncommitted.clear()
         if self._log is not None:
             log, self._log = self._log, None
             with contextlib.suppress(OSError):
@@ -253,6 +295,29 @@ class StateStore:
             self._lock.release()
 
 
+def open_location(location: str, sync: bool = True) -> StateStore:
+    """The state at a path or URL, which is made if it is not there."""
+    return _open_remote(location) if is_url(location) else open_directory(local_path(location), sync)
+
+
+def _open_remote(url: str) -> StateStore:
+    from viewlet.runtime.durable.lease import Lease
+
+    files = files_at(url)
+    lock: Lease | None = None
+    try:
+        _check_ours(files)
+        files.make_folder("")
+        lock = Lease(files)
+        return StateStore(files, lock)
+    except BaseException as error:
+        if lock is not None:
+            lock.release()
+        if isinstance(error, OSError):
+            raise StateError(f"cannot open {url}: {error.strerror}") from error
+        raise
+
+
 def open_directory(path: Path, sync: bool = True) -> StateStore:
     """The state in a directory, which is made if it is not there."""
     try:
@@ -261,7 +326,10 @@ def open_directory(path: Path, sync: bool = True) -> StateStore:
         raise StateError(f"{path} is a file; a database lives in a directory") from error
     except OSError as error:
         raise StateError(f"cannot make the directory {path}: {error.strerror}") from error
-    _check_ours(path)
+    try:
+        _check_ours(LocalFiles(path))
+    except OSError as error:
+        raise StateError(f"cannot read the directory {path}: {error.strerror}") from error
     lock = DirectoryLock(path)
     try:
         return StateStore(LocalFiles(path, sync), lock)
@@ -273,12 +341,13 @@ def open_directory(path: Path, sync: bool = True) -> StateStore:
         raise
 
 
-def _check_ours(path: Path) -> None:
+def _number(log: str) -> int:
+    return int(log.removeprefix("log-")[:12])
+
+
+def _check_ours(files: Files) -> None:
     """A directory without a manifest must be empty, but for what an interrupted beginning may have left."""
-    try:
-        names = LocalFiles(path).list()
-    except OSError as error:
-        raise StateError(f"cannot read the directory {path}: {error.strerror}") from error
+    names = files.list()
     strangers = [name for name in names if not _OURS.fullmatch(name)]
     if strangers and not any(NAME.fullmatch(name) for name in names):
-        raise StateError(f"{path} holds other files, such as {strangers[0]}; choose an empty directory")
+        raise StateError(f"{files.path('')} holds other files, such as {strangers[0]}; choose an empty directory")
