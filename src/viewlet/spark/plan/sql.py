@@ -21,7 +21,7 @@ days, microseconds, doubles, booleans and strings. Fields f0, f1, ... are 64-bit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from typing import assert_never
 
 from viewlet.algebra.nodes import (
@@ -67,14 +67,18 @@ def definition_sql(
     dialect: str = "spark",
     source: Callable[[str], str] | None = None,
     multiplicity: str | None = None,
+    weighted: Collection[str] | None = None,
 ) -> str:
     """A SELECT of the contents of a view: a row per key with a field that is not zero.
 
     `source` says how a base table is named in a FROM clause; its rows are a bag, or each has its number in the column
-    `multiplicity`. A construct the dialect cannot express raises `UnsupportedError`.
+    `multiplicity`, in all tables or those that are `weighted`. A construct the dialect cannot express raises
+    `UnsupportedError`.
     """
     written = DIALECTS[dialect]
-    translation = _Translation(tables, written, source or written.quoted, multiplicity)
+    having = tables.keys() if weighted is None else weighted
+    numbers = dict.fromkeys(having, written.quoted(multiplicity)) if multiplicity is not None else {}
+    translation = _Translation(tables, written, source or written.quoted, numbers)
     totals = [translation.summed(field.definition, view.keys, Given()) for field in view.fields]
     measures = [
         Measure.DOUBLE if field.is_float else total.measure for field, total in zip(view.fields, totals, strict=True)
@@ -105,12 +109,16 @@ def _select(totals: Sequence[Total], measures: Sequence[Measure], common: Common
 
 class _Translation:
     def __init__(
-        self, tables: Mapping[str, Table], dialect: Dialect, source: Callable[[str], str], multiplicity: str | None
+        self,
+        tables: Mapping[str, Table],
+        dialect: Dialect,
+        source: Callable[[str], str],
+        multiplicities: Mapping[str, str],
     ) -> None:
         self._tables = tables
         self._dialect = dialect
         self._source = source
-        self._multiplicity = multiplicity
+        self._multiplicities = multiplicities
         self.common = CommonTables(dialect)
 
     def summed(self, expr: Expr, keys: Sequence[Var], given: Given) -> Total:
@@ -191,8 +199,8 @@ class _Translation:
                 bound[arg.name] = term
         block.join(self._source(atom.name), lambda _: on)
         block.bound = bound
-        if self._multiplicity is not None:
-            block.numbers.append(Number(f"{alias}.{self._dialect.quoted(self._multiplicity)}"))
+        if atom.name in self._multiplicities:
+            block.numbers.append(Number(f"{alias}.{self._multiplicities[atom.name]}"))
 
     def _column(self, alias: str, column: Column) -> Term:
         text = self._dialect.column(f"{alias}.{self._dialect.quoted(column.name)}", column.type)

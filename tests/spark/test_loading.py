@@ -1,0 +1,365 @@
+"""Views filled by Spark SQL are what the evaluator makes of their definitions, in the partitions they belong to."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from functools import partial
+from math import isclose
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tests.conformance.engines import schemas
+from tests.spark_plan import sql_functions
+from tests.spark_plan.asking_sql import Database
+from tests.spark_plan.test_sql import order_book_batches, warehouse_batches
+from tests.spark_plan.test_workloads import MEASURED
+from viewlet.algebra.evaluate import evaluate
+from viewlet.changes import to_changes
+from viewlet.errors import DataError, StateError
+from viewlet.runtime.durable.rows import from_arrow
+from viewlet.spark.plan.compile import compile_distributed
+from viewlet.spark.plan.hashing import partition_of
+from viewlet.spark.plan.locations import LOCAL, REPLICATED, Dist, Home
+from viewlet.spark.plan.sql_columns import columns_read
+from viewlet.spark.run import segments
+from viewlet.spark.run.kept import checks_of, kept_program, keys_view, partitioned_by, rows_view
+from viewlet.spark.run.loaded import LoadedView, Segment
+from viewlet.spark.run.loading import LoadedViews, NotLoadable, load_views, rows_frame
+from viewlet.spark.run.sources import spark_type
+from viewlet.spark.run.wire import bytes_table, decode
+from viewlet.triggers.program import Program, ViewDefinition
+from viewlet.triggers.step import payloads
+from viewlet.types import Row, Table
+from workloads import finance, tpch
+from workloads.query import NamedQuery
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+Contents = dict[Row, tuple[Any, ...]]
+FEW = ("q01", "q03", "q13", "q18", "q22", "vwap", "mst")
+QUERIES = [
+    pytest.param(query, id=query.name, marks=() if query.name in FEW else pytest.mark.slow)
+    for query in (*tpch.QUERIES, *finance.QUERIES)
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def this_python(spark: Any) -> None:
+    spark.sparkContext.pythonExec = sys.executable
+
+
+@dataclass
+class Loader:
+    """A database in the evaluator and as data frames."""
+
+    spark: Any
+    database: Database
+    folder: Path
+
+    def frames(self) -> dict[str, Any]:
+        return {name: self.frame(name) for name in self.database.tables}
+
+    def frame(self, name: str) -> Any:
+        columns = self.database.tables[name].columns
+        schema = ", ".join(f"`{column.name}` {spark_type(column.type)}" for column in columns)
+        rows = [tuple(row.values()) for row in self.database.rows(name).to_pylist()]
+        return self.spark.createDataFrame(rows, schema).repartition(2)
+
+    def load(
+        self,
+        views: Sequence[ViewDefinition],
+        homes: Mapping[str, Home],
+        partitions: int = 2,
+        frames: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> LoadedViews:
+        given = self.frames() if frames is None else frames
+        tables = self.database.tables
+        return load_views(
+            self.spark, views, homes, tables, given, partitions, str(self.folder), f"load{partitions}", **options
+        )
+
+    def expected(self, view: ViewDefinition) -> Contents:
+        sums = [evaluate(field.definition, view.keys, self.database.state) for field in view.fields]
+        return payloads(view, sums)
+
+    def disagreement(
+        self, loaded: LoadedViews, view: ViewDefinition, home: Home, partitions: int, expected: Contents | None = None
+    ) -> str | None:
+        whole = self.expected(view) if expected is None else expected
+        for partition in range(partitions):
+            mine = whole
+            if isinstance(home, Dist):
+                positions = [view.keys.index(var) for var in home.by]
+                mine = {
+                    k: v for k, v in whole.items() if partition_of((k[i] for i in positions), partitions) == partition
+                }
+            rows = decode(view, loaded.read(view.name, partition))
+            found = dict(rows)
+            if len(found) != len(rows) or not same(found, mine):
+                return f"{view.name}, partition {partition} of {partitions}: {found} instead of {mine}"
+        return None
+
+
+def same(found: Contents, expected: Contents) -> bool:
+    """Equal, with keys of the same types; sums of doubles are rounded by Spark."""
+    types = {key: tuple(map(type, key)) for key in expected}
+    return found.keys() == expected.keys() and all(
+        tuple(map(type, key)) == types[key]
+        and all(
+            a == b if isinstance(b, int) else isclose(float(a), float(b), rel_tol=1e-12)
+            for a, b in zip(found[key], numbers, strict=True)
+        )
+        for key, numbers in expected.items()
+    )
+
+
+@pytest.fixture
+def warehouse(spark: Any, tmp_path: Path) -> Loader:
+    return Loader(spark, Database.of(tpch.TABLES, warehouse_batches()), tmp_path)
+
+
+@pytest.fixture
+def order_book(spark: Any, tmp_path: Path) -> Loader:
+    return Loader(spark, Database.of(finance.TABLES, order_book_batches()), tmp_path)
+
+
+@pytest.fixture
+def typed(spark: Any, tmp_path: Path) -> Loader:
+    return Loader(spark, Database.of(sql_functions.TABLES, [sql_functions.BATCH]), tmp_path)
+
+
+def homes_of(program: Program, tables: Mapping[str, Table], sizes: Mapping[str, float]) -> Mapping[str, Home]:
+    return compile_distributed(program, tables, sizes).homes
+
+
+def kept(table: Table) -> tuple[Program, Mapping[str, Home]]:
+    program = kept_program(table)
+    places = partitioned_by(table)
+    return program, compile_distributed(program, {table.name: table}, {}, places).homes
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_benchmark_queries(warehouse: Loader, order_book: Loader, query: NamedQuery) -> None:
+    loader, sizes = (order_book, {}) if query in finance.QUERIES else (warehouse, MEASURED)
+    program = loader.database.program(query, "higher-order")
+    homes = homes_of(program, loader.database.tables, sizes)
+    expected = {view.name: loader.expected(view) for view in program.views}
+    assert any(expected.values())
+    for partitions in (1, 2, 7) if query.name in FEW else (7,):
+        loaded = loader.load(program.views, homes, partitions)
+        for view in program.views:
+            found = loader.disagreement(loaded, view, homes[view.name], partitions, expected[view.name])
+            assert found is None
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 7])
+def test_rows_of_all_types_and_a_view_filled_from_them(typed: Loader, spark: Any, partitions: int) -> None:
+    """Every type as a key, with NULLs, wide decimals and odd strings; then as the source of another load."""
+    table = typed.database.tables["v"]
+    program, homes = kept(table)
+    (view,) = program.views
+    loaded = typed.load(program.views, homes, partitions)
+    assert typed.disagreement(loaded, view, homes[view.name], partitions) is None
+    again = rows_frame(spark, table, partitions, partial(loaded.read, view.name))
+    query = NamedQuery("result", "SELECT s, i, SUM(w), SUM(d), SUM(x), COUNT(*) FROM v GROUP BY s, i")
+    views = typed.database.program(query, "higher-order").views
+    everywhere = dict.fromkeys([each.name for each in views], REPLICATED)
+    filled = load_views(spark, views, everywhere, {"v": table}, {"v": again}, partitions, str(typed.folder), "again")
+    for each in views:
+        assert typed.disagreement(filled, each, REPLICATED, 1) is None
+
+
+def test_sums_beyond_64_bits(spark: Any, tmp_path: Path) -> None:
+    """One group needs more than 64 bits, another does not, and they may come in different segments."""
+    declared = {"t": "CREATE TABLE t (g VARCHAR, n DECIMAL(38,0))"}
+    rows = [(("a", Decimal(10**36)), 1), (("a", Decimal(7)), 2), (("b", Decimal(-5)), 1), ((None, None), 1)]
+    loader = Loader(spark, Database.of(declared, [{"t": rows}]), tmp_path)
+    (view,) = loader.database.program(NamedQuery("r", "SELECT g, SUM(n) FROM t GROUP BY g"), "higher-order").views
+    for home in (LOCAL, Dist(view.keys)):
+        loaded = loader.load([view], {view.name: home}, 3)
+        assert loader.disagreement(loaded, view, home, 3) is None
+
+
+def test_what_overflows_38_digits_is_left_to_triggers(spark: Any, tmp_path: Path) -> None:
+    declared = {"t": "CREATE TABLE t (n DECIMAL(38,0))"}
+    rows = [((Decimal(9 * 10**37),), 1), ((Decimal(9 * 10**37 + 1),), 1)]
+    loader = Loader(spark, Database.of(declared, [{"t": rows}]), tmp_path)
+    (view,) = loader.database.program(NamedQuery("r", "SELECT SUM(n) FROM t"), "higher-order").views
+    with pytest.raises(NotLoadable, match=view.name):
+        loader.load([view], {view.name: LOCAL})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_segments_of_several_batches_of_a_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task that cannot gather all its rows writes more than one segment; only some need more than 64 bits."""
+    monkeypatch.setattr(segments, "ENOUGH", 1)
+    rows = [{"k": key, "n": Decimal(2) ** 70 if key == 5 else Decimal(key or 0)} for key in (*range(9), None)]
+    schema = pa.schema([("k", pa.int64()), ("n", pa.decimal128(38, 0))])
+    task = segments.WriteSegments(str(tmp_path), ".", 1, (0,), 3)
+    (told,) = task(pa.RecordBatch.from_pylist(rows[i : i + 5], schema) for i in (0, 5))
+    parts: dict[int, list[Segment]] = {}
+    for each in told.to_pylist():
+        part, _ = each.pop("part"), each.pop("error")
+        parts.setdefault(part, []).append(Segment(**each))
+    assert len({segment.file for part in parts.values() for segment in part}) == 1
+    assert any(len(part) == 2 for part in parts.values())
+    view = LoadedView(True, {part: tuple(found) for part, found in parts.items()})
+    loaded = LoadedViews(str(tmp_path), ".", {"v": view})
+    found = [(number, row) for number in range(3) for row in from_arrow(bytes_table(loaded.read("v", number)), 1)]
+    expected = [(partition_of((row["k"],), 3), ((row["k"],), (int(row["n"]),))) for row in rows]
+    assert sorted(found, key=str) == sorted(expected, key=str)
+    assert view.rows == len(rows)
+
+
+def test_empty_tables(warehouse: Loader, spark: Any) -> None:
+    query = next(query for query in tpch.QUERIES if query.name == "q03")
+    program = warehouse.database.program(query, "higher-order")
+    homes = homes_of(program, warehouse.database.tables, MEASURED)
+    customers = {"customer": warehouse.frame("customer")}
+    loaded = warehouse.load(program.views, homes, 2, customers)
+    alone = [
+        view.name for view in program.views if columns_read([view], warehouse.database.tables).keys() == {"customer"}
+    ]
+    assert {name for name, view in loaded.views.items() if view.rows} == set(alone) != set()
+    nothing = warehouse.load(program.views, homes, 1, {"customer": customers["customer"].where("false")})
+    assert nothing.rows == nothing.bytes == 0
+    assert nothing.read(program.views[0].name, 0) == b""
+
+
+def test_a_table_of_which_nothing_but_the_number_of_rows_is_read(warehouse: Loader) -> None:
+    (view,) = warehouse.database.program(NamedQuery("n", "SELECT COUNT(*) FROM nation"), "higher-order").views
+    loaded = warehouse.load([view], {view.name: LOCAL})
+    assert warehouse.disagreement(loaded, view, LOCAL, 1) is None
+
+
+DECLARED = {
+    "t": """CREATE TABLE t (k BIGINT PRIMARY KEY, i INTEGER, s SMALLINT, d DECIMAL(6,2), x DOUBLE, q REAL,
+            v VARCHAR NOT NULL, e DATE, m TIMESTAMP, n INTEGER CHECK (n >= 0))"""
+}
+NAMES = "k bigint, i bigint, s int, d decimal(12,4), x double, q double, v string, e date, m timestamp_ntz, n int"
+GOOD = (1, 2, 3, Decimal("1.5000"), -0.0, 0.1, "", date(2020, 2, 29), datetime(2020, 1, 2, 3), 0)
+
+
+def one_row(**changed: object) -> tuple[object, ...]:
+    columns = [column.split()[0] for column in NAMES.split(", ")]
+    return tuple(dict(zip(columns, GOOD, strict=True), **changed).values())
+
+
+BAD: dict[str, dict[str, object]] = {
+    "null in a key": {"k": None},
+    "null where it is declared not to be": {"v": None},
+    "integer out of range": {"i": 2**31},
+    "small integer out of range": {"s": -32_769},
+    "too many digits before the point": {"d": Decimal(12345)},
+    "too many digits after the point": {"d": Decimal("0.001")},
+    "infinity": {"x": float("-inf")},
+    "not a number": {"x": float("nan")},
+    "too large for single precision": {"q": 1e39},
+    "negative": {"n": -1},
+}
+
+
+def test_conversions_are_those_of_changes(spark: Any, tmp_path: Path) -> None:
+    """Wider types that hold values of the table's, names in another case, a column that is not there."""
+    loader = Loader(spark, Database.of(DECLARED, []), tmp_path)
+    table = schemas(DECLARED)["t"]
+    rows = [GOOD, one_row(k=2, i=None, d=None, x=None, q=None, e=None, m=None, n=None)]
+    frame = spark.createDataFrame(rows, NAMES).withColumnRenamed("d", "D").drop("i")
+    program, homes = kept(table)
+    loaded = loader.load(program.views, homes, 2, {"t": frame})
+    expected = {row: (count,) for row, count in to_changes(table, frame.toArrow()).items()}
+    assert loader.disagreement(loaded, program.views[0], homes[rows_view("t")], 2, expected) is None
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_rows_that_do_not_fit(spark: Any, tmp_path: Path, bad: str) -> None:
+    """They are refused as they are everywhere, and nothing is left behind."""
+    table = schemas(DECLARED)["t"]
+    program, homes = kept(table)
+    frame = spark.createDataFrame([GOOD, one_row(**BAD[bad])], NAMES)
+    with pytest.raises(DataError) as expected:
+        to_changes(table, spark.createDataFrame([one_row(**BAD[bad])], NAMES).toArrow())
+    with pytest.raises(DataError) as found:
+        load_views(spark, program.views, homes, {"t": table}, {"t": frame}, 2, str(tmp_path), "load")
+    assert str(found.value) == str(expected.value)
+    assert list(tmp_path.iterdir()) == []
+    assert [name.name for name in spark.catalog.listTables("global_temp") if name.name.startswith("viewlet_")] == []
+
+
+def test_what_was_loaded_is_found_again(warehouse: Loader) -> None:
+    table = warehouse.database.tables["orders"]
+    program, homes = kept(table)
+    told: list[tuple[str, int, int]] = []
+    loaded = warehouse.load(program.views, homes, 2, checks=checks_of(table), progress=lambda *each: told.append(each))
+    assert told == [(rows_view("orders"), 1, 2), (keys_view("orders"), 2, 2)]
+    written = json.loads(json.dumps(loaded.to_json()))
+    assert LoadedViews.of_json(str(warehouse.folder), written) == pickle.loads(pickle.dumps(loaded)) == loaded
+    on_disk = {f"load2/{path.name}" for path in (warehouse.folder / "load2").iterdir()}
+    assert on_disk == loaded.files
+    assert loaded.bytes == sum((warehouse.folder / file).stat().st_size for file in on_disk)
+
+
+def test_damaged_files(warehouse: Loader) -> None:
+    program, homes = kept(warehouse.database.tables["nation"])
+    (rows, _) = (view.name for view in program.views)
+    loaded = warehouse.load(program.views, homes, 1)
+    (segment, *_) = loaded.views[rows].segments(0)
+    path = warehouse.folder / segment.file
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(StateError, match="damaged"):
+        loaded.read(rows, 0)
+    path.write_bytes(data[:10])
+    with pytest.raises(StateError, match="damaged"):
+        loaded.read(rows, 0)
+    path.unlink()
+    with pytest.raises(StateError, match="missing"):
+        loaded.read(rows, 0)
+
+
+def test_checks_refuse_keys_that_come_twice(warehouse: Loader, spark: Any) -> None:
+    table = warehouse.database.tables["region"]
+    program, homes = kept(table)
+    frame = warehouse.frame("region")
+    twice = frame.union(frame.where("r_regionkey = 3"))
+    with pytest.raises(DataError, match=r"duplicate key \(r_regionkey\) in region: \(3\)"):
+        warehouse.load(program.views, homes, 2, {"region": twice}, checks=checks_of(table))
+    assert list(warehouse.folder.iterdir()) == []
+
+
+def test_what_has_no_sql_is_not_loadable(typed: Loader) -> None:
+    query = NamedQuery("r", "SELECT CAST(x AS VARCHAR), COUNT(*) FROM v GROUP BY CAST(x AS VARCHAR)")
+    views = typed.database.program(query, "higher-order").views
+    with pytest.raises(NotLoadable, match="text of a DOUBLE"):
+        typed.load(views, dict.fromkeys([view.name for view in views], LOCAL))
+    assert list(typed.folder.iterdir()) == []
+
+
+def test_types_that_spark_would_convert_otherwise_are_not_loadable(spark: Any, tmp_path: Path) -> None:
+    program, homes = kept(schemas(DECLARED)["t"])
+    frame = spark.createDataFrame([one_row(e="2020-02-29")], NAMES.replace("e date", "e string"))
+    with pytest.raises(NotLoadable, match=r"t\.e is string, not DATE"):
+        load_views(spark, program.views, homes, schemas(DECLARED), {"t": frame}, 2, str(tmp_path), "load")
+
+
+def test_frames_that_differ_every_time_are_read_once(spark: Any, tmp_path: Path) -> None:
+    declared = {"t": "CREATE TABLE t (k BIGINT PRIMARY KEY, x DOUBLE)"}
+    table = schemas(declared)["t"]
+    program, _ = kept(table)
+    frame = spark.range(50).selectExpr("CAST(rand() * 1e15 AS BIGINT) AS k", "rand() AS x")
+    homes = dict.fromkeys((rows_view("t"), keys_view("t")), LOCAL)
+    loaded = load_views(spark, program.views, homes, {"t": table}, {"t": frame}, 1, str(tmp_path), "load")
+    rows, keys = (dict(decode(view, loaded.read(view.name))) for view in program.views)
+    assert {key for key, _ in rows} == {key for (key,) in keys}
+    assert len(keys) == 50
