@@ -62,7 +62,7 @@ class Home(Protocol):
 
     def stats_of(self, name: str) -> dict[str, object]: ...
 
-    def explain(self, name: str, stage: str | None = None) -> str: ...
+    def explain(self, name: str, stage: str | None = None, format: str = "text") -> str: ...
 
     def subscribe(self, name: str, callback: Callback) -> Callable[[], None]: ...
 
@@ -171,9 +171,12 @@ class View(Relation):
         """
         return self._home.cofactor_of(self.name)
 
-    def explain(self, stage: str | None = None) -> str:
-        """How the view is maintained: one stage of its compilation, or a summary of all."""
-        return self._home.explain(self.name, stage)
+    def explain(self, stage: str | None = None, format: str = "text") -> str:
+        """How the view is maintained: one stage of its compilation, or a summary of all.
+
+        The stage `"view-tree"` is also drawn, with `format="svg"`.
+        """
+        return self._home.explain(self.name, stage, format)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from viewlet.connection.engines import EngineChooser, Sources
 from viewlet.connection.journal import InMemory, Journal
 from viewlet.connection.maintained import Declaration, MaintainedView, Running
 from viewlet.connection.tree_engine import CofactorEngine
+from viewlet.connection.tree_engines import plan_tree
 from viewlet.errors import DataError, SchemaError, UnsupportedError
 from viewlet.runtime.durable.batch_ids import BatchIds, BatchMark
 from viewlet.triggers.program import Program
@@ -33,6 +34,7 @@ from viewlet.view import Callback, Snapshot, sorted_rows
 if TYPE_CHECKING:
     from viewlet.runtime.dictionary import StringDictionary
     from viewlet.triggers.statistics import Statistics
+    from viewlet.viewtree.ring_plan import RingPlan
 
 MAX_MULTIPLICITY = 2**63 - 1
 FEW_ROWS = 1_000
@@ -159,6 +161,11 @@ class Database:
         """The trigger program of a view that need not be declared."""
         sources = self._source_schemas(declared)
         return self._compile(declared, sources, self._statistics(sources))
+
+    def plan_tree(self, declared: Declaration) -> RingPlan:
+        """The view tree of a view over a ring that need not be declared."""
+        sources = self._source_schemas(declared)
+        return plan_tree(declared, sources, self._statistics(sources))
 
     def source_code(self, declared: Declaration) -> str:
         """The triggers of a view as the compiled engine would run them."""

@@ -2,52 +2,89 @@
 
 sql -> algebra -> passes -> views -> triggers -> rows -> code
 
-`cost` tells why the strategy was chosen, `engine` what runs the triggers.
+`cost` tells why the strategy was chosen, `engine` what runs the triggers, `view-tree` how the views hang together. A
+view over a ring has no triggers: its stages are sql -> algebra -> view-tree.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from viewlet.algebra.nodes import Expr, Var
 from viewlet.changes import did_you_mean
+from viewlet.connection.explain_tree import STAGE as TREE_STAGE
+from viewlet.connection.explain_tree import check_format, explain_program_tree, tree_stages
 from viewlet.errors import SqlError
 from viewlet.triggers.program import Program, Statement
 
 if TYPE_CHECKING:
     from viewlet.connection.maintained import Declaration, MaintainedView
     from viewlet.triggers.cost import ProgramCost
+    from viewlet.viewtree.ring_plan import RingPlan
 
 Code = Callable[["Declaration"], str]
 
 WIDTH = 100
 SUMMARY = ("sql", "algebra", "views", "triggers", "engine")
+RING_SUMMARY = ("sql", "view-tree", "engine")
 NOT_RUNNING = "none: the query is not declared as a view"
+NOT_GENERATED = "no code is generated for it: it runs on the interpreter"
 
 
-def explain_view(view: MaintainedView, stage: str | None, code: Code) -> str:
+def explain_view(view: MaintainedView, stage: str | None, code: Code, format: str = "text") -> str:
     """One stage of a view, or without `stage` the ones that say what it is and how it is maintained."""
     running = view.running
-    return explain_query(view.declared, view.program, stage, code, f"{running.engine_name}: {running.reason}")
+    engine = f"{running.engine_name}: {running.reason}"
+    if running.tree is not None:
+        return explain_ring(view.declared, running.tree.plan, stage, engine, format, running.tree.source)
+    return explain_query(view.declared, view.program, stage, code, engine, format)
+
+
+def explain_ring(
+    declared: Declaration,
+    plan: RingPlan,
+    stage: str | None,
+    engine: str = NOT_RUNNING,
+    format: str = "text",
+    code: str = NOT_GENERATED,
+) -> str:
+    """The same for a view over a ring, or a query that could be one."""
+    check_format(format, stage)
+    stages = tree_stages(declared, plan, format, code)
+    stages["engine"] = lambda: engine
+    if stage is None:
+        return "\n\n".join([f"view {declared.name} (view-tree)", *(f"-- {n}\n{stages[n]()}" for n in RING_SUMMARY)])
+    return stages[_known(stage, stages)]()
 
 
 def explain_query(
-    declared: Declaration, program: Program, stage: str | None, code: Code, engine: str = NOT_RUNNING
+    declared: Declaration,
+    program: Program,
+    stage: str | None,
+    code: Code,
+    engine: str = NOT_RUNNING,
+    format: str = "text",
 ) -> str:
     """The same for a query that is compiled but not maintained; `code` writes its triggers as source."""
+    check_format(format, stage)
     stages: dict[str, Stage] = {
         **STAGES,
         "code": lambda declared, program: code(declared),
         "engine": lambda declared, program: engine,
+        TREE_STAGE: lambda declared, program: explain_program_tree(program, format),
     }
     if stage is None:
         head = f"view {declared.name} ({program.strategy})"
         return "\n\n".join([head, *(f"-- {name}\n{stages[name](declared, program)}" for name in SUMMARY)])
+    return stages[_known(stage, stages)](declared, program)
+
+
+def _known(stage: str, stages: Collection[str]) -> str:
     if stage.lower() not in stages:
         hint = did_you_mean(stage, stages)
         raise SqlError(f"there is no stage {stage!r} to explain; the stages are {', '.join(stages)}{hint}")
-    return stages[stage.lower()](declared, program)
+    return stage.lower()
 
 
 def _sql(declared: Declaration, program: Program) -> str:

@@ -117,14 +117,14 @@ class Connection:
                 schema = database.find_table(name).schema
                 if schema.name in changes:
                     raise DataError(f"table {schema.name!r} is given twice in one batch")
-                changes[schema.name] = _changes(database, schema, data, 1, encoded=True)
+                changes[schema.name] = changes_in(database, schema, data, 1, encoded=True)
             return self._session.commit(changes, mark)
 
     def _change(self, table: str, signed: list[tuple[object, int]]) -> int:
         with self._session.open() as database:
             schema = database.find_table(table).schema
             if len(signed) == 1:
-                return self._session.commit({schema.name: _changes(database, schema, *signed[0], encoded=False)})
+                return self._session.commit({schema.name: changes_in(database, schema, *signed[0], encoded=False)})
             parts = [to_changes(schema, rows, sign) for rows, sign in signed]
             return self._session.commit({schema.name: net(item for part in parts for item in part.items())})
 
@@ -179,9 +179,12 @@ class Connection:
             if self._session.durability is not None:
                 self._session.durability.checkpoint()
 
-    def explain(self, name: str, stage: str | None = None) -> str:
-        """How a view is maintained: one stage of its compilation, or all of them."""
-        return self._session.explain(name, stage)
+    def explain(self, name: str, stage: str | None = None, format: str = "text") -> str:
+        """How a view is maintained: one stage of its compilation, or all of them.
+
+        The stage `"view-tree"` is also drawn, with `format="svg"`.
+        """
+        return self._session.explain(name, stage, format)
 
     # -- SQL --------------------------------------------------------------------------------------------------------
 
@@ -205,7 +208,7 @@ def batch_mark(batch_id: int | None, source: str) -> BatchMark | None:
     return BatchMark(source, batch_id)
 
 
-def _changes(database: Database, table: Table, data: object, sign: int, encoded: bool) -> Changes | ColumnarChanges:
+def changes_in(database: Database, table: Table, data: object, sign: int, encoded: bool) -> Changes | ColumnarChanges:
     """As columns where everyone can take them and their types allow it, else as rows."""
     wanted = database.columns_wanted(table.name)
     if wanted is not None:

@@ -94,9 +94,9 @@ class Session:
         with self.open() as database:
             return database.stats(name)
 
-    def explain(self, name: str, stage: str | None = None) -> str:
+    def explain(self, name: str, stage: str | None = None, format: str = "text") -> str:
         with self.open() as database:
-            return explain_view(database.find_view(name), stage, database.source_code)
+            return explain_view(database.find_view(name), stage, database.source_code, format)
 
     def cofactor_of(self, name: str) -> Any:
         with self.open() as database:

@@ -6,19 +6,17 @@ import os
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, cast
 
-from viewlet.changes import Changes, did_you_mean, to_changes
-from viewlet.connection.facade import Connection, batch_mark
+from viewlet.changes import did_you_mean, to_changes
+from viewlet.connection.database import Database
+from viewlet.connection.facade import Connection, batch_mark, changes_in
 from viewlet.connection.on_spark import SETUP, Hints, SparkDatabase, frame_change, is_spark_frame
 from viewlet.connection.reading import net
 from viewlet.connection.session import Session
-from viewlet.connection.spark_feeds import change_files, read_changes, remove_changes
+from viewlet.connection.spark_feeds import read_changes, remove_changes
 from viewlet.errors import DataError, SchemaError, StateError
-from viewlet.runtime.durable.files import LocalFiles
 from viewlet.runtime.durable.log import Record
-from viewlet.runtime.durable.manifest import numbers, read_manifest
 from viewlet.spark.plan import draw_plan, show_plan
 from viewlet.spark.run.checkpoint import Checkpoint
 from viewlet.spark.run.cluster import Cluster, InlineCluster, SparkCluster
@@ -29,6 +27,7 @@ from viewlet.types import Table
 from viewlet.view import View
 
 PARTITIONS_PER_CORE = 2
+ONE_PROCESS = "memory://"
 _GENERATED = {"interpreter": False, "compiled": True, "auto": None}
 """Whether partitions run generated code, by the engine asked for; None lets them once there is enough state."""
 
@@ -40,9 +39,11 @@ def connect_on_spark(
     require_spark()
     session = session_of(spark)
     scratch = tempfile.TemporaryDirectory(prefix="viewlet-") if checkpoint is None else None
-    directory = Path(scratch.name if scratch is not None else os.fspath(cast(str, checkpoint)))
+    location = scratch.name if scratch is not None else os.fspath(cast(str, checkpoint))
+    if location.startswith(ONE_PROCESS):
+        raise StateError(f"{location} is memory of this process, which Spark's workers do not see")
     usual = PARTITIONS_PER_CORE * session.sparkContext.defaultParallelism
-    database = _open(SparkCluster(session), Checkpoint(directory, sync), partitions, usual, engine)
+    database = _open(SparkCluster(session), Checkpoint(location, sync), partitions, usual, engine)
     return SparkConnection(Session(database), database, session, scratch)
 
 
@@ -50,7 +51,7 @@ def connect_inline(
     checkpoint: str | os.PathLike[str], partitions: int, sync: bool = True, engine: str = "interpreter"
 ) -> SparkConnection:
     """The same without Spark: tasks run in this process, one after another. For tests and debuggers."""
-    database = _open(InlineCluster(), Checkpoint(Path(checkpoint), sync), partitions, partitions, engine)
+    database = _open(InlineCluster(), Checkpoint(checkpoint, sync), partitions, partitions, engine)
     return SparkConnection(Session(database), database, None)
 
 
@@ -111,14 +112,14 @@ class SparkConnection(Connection):
                 schema = database.find_table(name).schema
                 if schema.name in changes:
                     raise DataError(f"table {schema.name!r} is given twice in one batch")
-                changes[schema.name] = _change(schema, data, 1, encoded=True)
+                changes[schema.name] = _change(database, schema, data, 1, encoded=True)
             return self._session.commit(changes, mark)
 
     def _change(self, table: str, signed: list[tuple[object, int]]) -> int:
         with self._session.open() as database:
             schema = database.find_table(table).schema
             if len(signed) == 1:
-                return self._session.commit({schema.name: _change(schema, *signed[0], encoded=False)})
+                return self._session.commit({schema.name: _change(database, schema, *signed[0], encoded=False)})
             parts = [to_changes(schema, _collected(rows), sign) for rows, sign in signed]
             return self._session.commit({schema.name: net(item for part in parts for item in part.items())})
 
@@ -154,41 +155,45 @@ class SparkConnection(Connection):
             hints = self._on_spark.hints
             self._on_spark.hints = Hints(hints.rows, {**hints.partition_by, name: columns})
 
-    def explain(self, name: str, stage: str | None = None) -> str:
+    def explain(self, name: str, stage: str | None = None, format: str = "text") -> str:
         """How a view is maintained: one stage of its compilation (`"spark"`: the distributed program), or a summary."""
-        return self.view(name).explain(stage)
+        return self.view(name).explain(stage, format)
 
     def changes(self, view: str, since: int | None = None) -> Any:
         """The changes of a view as a data frame: its columns, `_multiplicity` and `_epoch`.
 
         They are kept from the first time they are asked for, as files in the checkpoint directory, which other jobs
-        may read with `viewlet.connection.spark_facade.changes_of`. `since` leaves out epochs up to that one.
+        may read with `viewlet.changes_of`. `since` leaves out epochs up to that one.
         """
         with self._session.open() as database:
             name = database.find_view(view).name
             self._on_spark.feed(name)
             begin = self._on_spark.feeds[name] if since is None else since
-            files = change_files(self._on_spark.cluster.checkpoint.directory, name, begin, database.epoch)
-            return read_changes(self._spark, files, database.columns(name))
+            return read_changes(self._spark, self._on_spark.cluster.checkpoint.files, name, begin, database.epoch)
 
     def forget_changes(self, view: str, until: int) -> None:
         """Removes the files of a view's changes up to an epoch."""
         with self._session.open() as database:
-            remove_changes(self._on_spark.cluster.checkpoint.directory, database.find_view(view).name, until)
+            remove_changes(self._on_spark.cluster.checkpoint.files, database.find_view(view).name, until=until)
 
     def debezium(self, table: str, events: Any) -> Any:
         """Events of Debezium about a table as changes for `apply` or `stream`; see `debezium_changes`."""
         with self._session.open() as database:
             return debezium_changes(database.find_table(table).schema, events)
 
-    def stream(self, sources: Mapping[str, Any], name: str = "stream") -> SparkStream:
-        """Streams to be applied to tables batch by batch, each exactly once; `start` starts them."""
+    def stream(self, sources: Mapping[str, Any], name: str = "stream", progress: str | None = None) -> SparkStream:
+        """Streams to be applied to tables batch by batch, each exactly once; `start` starts them.
+
+        Spark notes how far it has read at `progress`, which has to be a place that Hadoop reaches: a folder of the
+        checkpoint directory, if nothing is said.
+        """
         with self._session.open() as database:
             frames = {database.find_table(table).schema.name: frame for table, frame in sources.items()}
         for table, frame in frames.items():
             if not getattr(frame, "isStreaming", False):
                 raise DataError(f"{table}: this is not a stream; hand it to insert() or apply()")
-        return SparkStream(self, frames, name, self._on_spark.cluster.checkpoint.directory)
+        place = progress or f"{self._on_spark.cluster.checkpoint.directory}/streams/{name}"
+        return SparkStream(self, frames, name, place)
 
     def checkpoint(self) -> None:
         """Writes a snapshot to the checkpoint directory, so that opening it needs no log."""
@@ -221,10 +226,10 @@ class SparkView(View):
         """What a batch of all tables does, block by block, as a picture (SVG)."""
         return draw_plan(self._database.cluster.units[self.name].distributed.plan())
 
-    def explain(self, stage: str | None = None) -> str:
+    def explain(self, stage: str | None = None, format: str = "text") -> str:
         if stage is not None and stage.lower() == "spark":
-            return show_plan(self._database.cluster.units[self.name].distributed.plan())
-        return self._home.explain(self.name, stage)
+            return self.draw() if format == "svg" else show_plan(self._database.cluster.units[self.name].distributed.plan())
+        return self._home.explain(self.name, stage, format)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,16 +239,16 @@ class SparkStream:
     _connection: SparkConnection
     _frames: Mapping[str, Any]
     _name: str
-    _directory: str
+    _progress: str
 
     def start(self, **trigger: Any) -> Any:
         """Starts a streaming query and returns it; `trigger` is what Spark's `trigger` takes.
 
-        Where the sources are read up to is kept in the checkpoint directory. Spark hands a batch in again if it cannot
-        tell whether it got through: its number, which goes with the batch, says so.
+        Spark hands a batch in again if it cannot tell whether it got through: its number, which goes with the batch,
+        says so.
         """
         writer = together(self._frames).writeStream.queryName(self._name).foreachBatch(self._apply)
-        writer = writer.option("checkpointLocation", os.path.join(self._directory, "streams", self._name))
+        writer = writer.option("checkpointLocation", self._progress)
         return (writer.trigger(**trigger) if trigger else writer).start()
 
     def _apply(self, batch: Any, number: int) -> None:
@@ -254,21 +259,10 @@ class SparkStream:
             held.unpersist()
 
 
-def changes_of(spark: Any, checkpoint: str | os.PathLike[str], view: str, since: int = -1) -> Any:
-    """The committed changes of a view, read by a job that has not opened the database."""
-    directory = Path(checkpoint)
-    newest = read_manifest(LocalFiles(directory), numbers(LocalFiles(directory))[-1])
-    files = change_files(directory, view, since, newest.epoch)
-    if not files:
-        raise StateError(f"{checkpoint} has no changes of {view!r} after epoch {since}; changes({view!r}) keeps them")
-    return read_changes(spark, files, ())
-
-
-def _change(schema: Table, data: object, sign: int, encoded: bool) -> Any:
+def _change(database: Database, schema: Table, data: object, sign: int, encoded: bool) -> Any:
     if is_spark_frame(data):
         return frame_change(schema, data, sign, encoded)
-    changes: Changes = to_changes(schema, data, sign, encoded)
-    return changes
+    return changes_in(database, schema, data, sign, encoded)
 
 
 def _collected(data: Any) -> object:

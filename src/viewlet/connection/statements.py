@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 from viewlet.adhoc import AdHoc
 from viewlet.changes import did_you_mean, to_changes
 from viewlet.connection.database import Database, unreadable_stream
-from viewlet.connection.explain import explain_query, explain_view
+from viewlet.connection.explain import explain_query, explain_ring, explain_view
 from viewlet.connection.maintained import Declaration
 from viewlet.connection.reading import net
 from viewlet.connection.session import Session
@@ -156,5 +156,8 @@ def _explain(statement: Explain, database: Database) -> Any:
         text = explain_view(database.find_view(statement.target), statement.stage, database.source_code)
     else:
         declared = declaration(statement.target)
+        if declared.ring is not None:
+            text = explain_ring(declared, database.plan_tree(declared), statement.stage)
+            return pa.table({"explain": pa.array(text.splitlines(), pa.string())})
         text = explain_query(declared, database.compile(declared), statement.stage, database.source_code)
     return pa.table({"explain": pa.array(text.splitlines(), pa.string())})

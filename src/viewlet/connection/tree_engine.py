@@ -35,6 +35,11 @@ class TreeEngine(ABC):
         self._batch: list[tuple[str, Changes]] = []
 
     @property
+    def source(self) -> str:
+        """The generated code that runs it."""
+        return "no code is generated for it: it runs on the interpreter"
+
+    @property
     def is_kept(self) -> bool:
         """The tables hold all that it takes to fill the tree again."""
         return self._kept is not None
@@ -115,7 +120,7 @@ class TreeEngine(ABC):
 class CofactorEngine(TreeEngine):
     def __init__(self, plan: RingPlan, kept: Mapping[str, MapStore] | None) -> None:
         super().__init__(plan, kept)
-        self._tree: MaintainedTree[Any] = MaintainedTree(plan.tree, plan.ring)
+        self._tree: MaintainedTree[Any] = MaintainedTree(plan.tree, plan.ring, updatable=plan.updatable)
         self._places = plan.key_places()
         self._touched: set[Row] = set()
         self._shown: dict[Row, Row] | None = None
@@ -225,7 +230,7 @@ class FactorisedEngine(TreeEngine):
         super().__init__(plan, kept)
         payload = plan.query.payload
         assert isinstance(payload, FactorisedPayload)
-        self.factorised = FactorisedResult(plan.tree, payload.variables)
+        self.factorised = FactorisedResult(plan.tree, payload.variables, plan.updatable)
 
     @property
     def maintained(self) -> MaintainedTree[Any]:

@@ -33,6 +33,7 @@ class _Column:
     required: bool
     name: str = ""
     shown: bool = False
+    asked: Scalar | None = None
 
 
 @dataclass(slots=True)
@@ -128,6 +129,10 @@ class JoinGraph:
         """The variable is part of the result by its name, and rows where it is NULL are left out."""
         self._columns[variable].required = self._columns[variable].shown = True
 
+    def ask(self, variable: int, scalar: Scalar) -> None:
+        """The variable is to be called by the column that a user has written for it, the first time."""
+        self._columns[variable].asked = self._columns[variable].asked or scalar
+
     # -- the result -------------------------------------------------------------------------------------------------
 
     def names(self) -> list[str]:
@@ -141,7 +146,7 @@ class JoinGraph:
         return [name if full.count(name) == 1 else f"{name}#{full[:i].count(name) + 1}" for i, name in enumerate(full)]
 
     def _column_name(self, column: _Column) -> tuple[str, str]:
-        for scalar in column.scalars.values():
+        for scalar in (column.asked, *column.scalars.values()):
             for known in self.fields:
                 if known.scalar == scalar:
                     return known.table or "", known.name

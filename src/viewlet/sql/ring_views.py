@@ -132,7 +132,10 @@ class _Binder:
     def key(self, scalar: Scalar) -> int:
         """The variable of a column that is kept: the one it is joined by, or one of its own."""
         known = self.graph.shared(scalar)
-        return self.graph.new(scalar, "", required=False) if known is None else known
+        if known is None:
+            known = self.graph.new(scalar, "", required=False)
+        self.graph.ask(known, scalar)
+        return known
 
 
 class _Cofactor(_Binder):
@@ -228,6 +231,7 @@ class _Cofactor(_Binder):
             value = cast_to(scalar, DOUBLE) if scaled else scalar
             known = self.graph.new(value, "" if own_column else output_name(node), required=True)
         self.graph.show(known)
+        self.graph.ask(known, scalar)
         lifted.meanings |= {meaning, known}
         (lifted.categorical if categorical else lifted.continuous).append((known, scalar.type))
 

@@ -6,7 +6,7 @@ a table is a relation of its own: it has its own conditions, and only the variab
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -64,6 +64,8 @@ class RingPlan:
 
     query: RingQuery
     tree: ViewTree
+    updatable: frozenset[str]
+    """The relations that may change."""
     chosen: str
     """Where the variable order comes from."""
 
@@ -92,18 +94,19 @@ class RingPlan:
     @property
     def digest(self) -> str:
         """Plans with the same text keep the same views."""
-        return f"{describe(self.tree)}\n{self.query!r}"
+        return f"{describe(self.tree)}\n{sorted(self.updatable)}\n{self.query!r}"
 
 
-def plan_ring(query: RingQuery, statistics: Statistics = UNKNOWN) -> RingPlan:
-    """The view tree of a query, chosen by the sizes of its tables where they are known."""
-    order, chosen = _order(query, statistics)
+def plan_ring(query: RingQuery, statistics: Statistics = UNKNOWN, static: Collection[str] = ()) -> RingPlan:
+    """The view tree of a query, chosen by the sizes of its tables where they are known; `static` ones never change."""
+    updatable = frozenset(relation.name for relation in query.relations if relation.table not in static)
+    order, chosen = _order(query, statistics, updatable)
     if isinstance(query.payload, FactorisedPayload):
-        return RingPlan(query, build_tree(order), chosen)
-    return RingPlan(query, with_indicators(build_tree(order, query.keys)), chosen)
+        return RingPlan(query, build_tree(order), updatable, chosen)
+    return RingPlan(query, with_indicators(build_tree(order, query.keys)), updatable, chosen)
 
 
-def _order(query: RingQuery, statistics: Statistics) -> tuple[VariableOrder, str]:
+def _order(query: RingQuery, statistics: Statistics, updatable: frozenset[str]) -> tuple[VariableOrder, str]:
     schemas = query.schemas
     if query.order is not None:
         return read_order(query.order, schemas), "given"
@@ -112,6 +115,7 @@ def _order(query: RingQuery, statistics: Statistics) -> tuple[VariableOrder, str
         everything = {name for schema in schemas.values() for name in schema}
         free = () if everything <= {*query.payload.variables} else query.payload.variables
     sizes = {r.name: statistics.sizes[r.table].rows for r in query.relations if r.table in statistics.sizes}
-    order = find_order(schemas, free, rows=sizes, indicators=not isinstance(query.payload, FactorisedPayload))
+    indicators = not isinstance(query.payload, FactorisedPayload)
+    order = find_order(schemas, free, updatable=updatable, rows=sizes, indicators=indicators)
     known = f"for {', '.join(f'{name} of {rows:,.0f} rows' for name, rows in sizes.items())}" if sizes else ""
     return order, f"found {known}".strip()

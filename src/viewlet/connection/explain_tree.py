@@ -1,0 +1,76 @@
+"""The stage `view-tree` of `explain`: views over views, as text or as a picture, for any view.
+
+A view over a ring is one tree by itself. Of a trigger program, views are below those that are made of more tables:
+under the strategy `view-tree` they form the one tree that all changes share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from viewlet.algebra.traverse import relations
+from viewlet.errors import SqlError
+from viewlet.triggers.program import Program, ViewDefinition
+from viewlet.viewtree.pictures import Box, draw_boxes, write_boxes
+
+if TYPE_CHECKING:
+    from viewlet.connection.maintained import Declaration
+    from viewlet.viewtree.ring_plan import RingPlan
+
+FORMATS = ("text", "svg")
+STAGE = "view-tree"
+
+
+def check_format(format: str, stage: str | None) -> None:
+    if format not in FORMATS:
+        raise SqlError(f"explain() writes {' or '.join(FORMATS)}, not {format!r}")
+    if format == "svg" and (stage is None or stage.lower() != STAGE):
+        raise SqlError(f"only the stage {STAGE!r} has a picture: explain(name, stage={STAGE!r}, format='svg')")
+
+
+def tree_stages(declared: Declaration, plan: RingPlan, format: str, code: str) -> dict[str, Callable[[], str]]:
+    """The stages of a view over a ring."""
+    from viewlet.algebra.printer import show_block
+    from viewlet.viewtree.ring_tree import materialised
+    from viewlet.viewtree.show_plan import draw_plan, show_plan
+
+    stored = materialised(plan.tree, plan.updatable)
+    show = draw_plan if format == "svg" else show_plan
+    return {
+        "sql": lambda: declared.sql,
+        "algebra": lambda: f"{show_block(declared.query.expr)}\n{plan.query.payload}",
+        STAGE: lambda: show(plan, stored),
+        "code": lambda: code,
+    }
+
+
+def explain_program_tree(program: Program, format: str = "text") -> str:
+    """The views of a trigger program as a tree, and which of them each change passes."""
+    roots = [_box(program, view) for view in program.views if _parent(program, view) is None]
+    if format == "svg":
+        return draw_boxes(roots, f"{program.name} ({program.strategy})")
+    paths = [
+        f"on {trigger.table}: {', '.join(dict.fromkeys(statement.view for statement in reversed(trigger.statements)))}"
+        for trigger in program.triggers
+    ]
+    return "\n".join([write_boxes(roots), "", *paths])
+
+
+def _box(program: Program, view: ViewDefinition) -> Box:
+    keys = ", ".join(key.name for key in view.keys)
+    fields = f"keeps {', '.join(field.name for field in view.fields)}"
+    over = f"over {', '.join(_tables(view))}"
+    below = tuple(_box(program, child) for child in program.views if _parent(program, child) == view.name)
+    return Box(f"{view.name}[{keys}]", (fields, over), True, "view", _tables(view), below)
+
+
+def _tables(view: ViewDefinition) -> tuple[str, ...]:
+    return tuple(sorted({table for field in view.fields for table in relations(field.definition)}))
+
+
+def _parent(program: Program, view: ViewDefinition) -> str | None:
+    """The smallest view made of all the tables of a view and more, the first of equals."""
+    own = set(_tables(view))
+    larger = [(len(_tables(other)), i) for i, other in enumerate(program.views) if own < set(_tables(other))]
+    return program.views[min(larger)[1]].name if larger else None
