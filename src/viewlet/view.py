@@ -6,8 +6,9 @@ A handle holds only the name. It reads the state the last batch left, and says s
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from types import TracebackType
 from typing import Any, Protocol
 
@@ -67,6 +68,12 @@ class Home(Protocol):
     def subscribe(self, name: str, callback: Callback) -> Callable[[], None]: ...
 
     def cofactor_of(self, name: str) -> Any: ...
+
+    def stream_of(self, name: str) -> Iterator[tuple[Row, int]]: ...
+
+    def count_of(self, name: str) -> int: ...
+
+    def aggregate_of(self, name: str, function: str, columns: Sequence[str]) -> object: ...
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -177,6 +184,38 @@ class View(Relation):
         The stage `"view-tree"` is also drawn, with `format="svg"`.
         """
         return self._home.explain(self.name, stage, format)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class FactorisedView(View):
+    """A FACTORIZED view: a join kept in pieces, whose rows are put together while they are read."""
+
+    def rows(self) -> Iterator[tuple[object, ...]]:  # type: ignore[override]
+        """The rows one after another, in no particular order; nothing is written out.
+
+        A batch that changes the view ends the reading with an error, because rows before and after it would mix.
+        """
+        converters = [to_python(column.type) for column in self.schema]
+        for row, weight in self._home.stream_of(self.name):
+            values = tuple(convert(value) for convert, value in zip(converters, row, strict=True))
+            for _ in range(weight):
+                yield values
+
+    def count(self) -> int:
+        """How many rows there are, without reading them."""
+        return self._home.count_of(self.name)
+
+    def aggregate(self, function: str, *columns: str) -> object:
+        """`"count"`, `"sum"` or `"avg"` over all rows, of a column or the product of several, without reading them."""
+        return self._home.aggregate_of(self.name, function, columns)
+
+    def __len__(self) -> int:
+        return self.count()
+
+    def _preview(self) -> tuple[list[str], list[list[str]], int]:
+        rows = islice(self.rows(), PREVIEW_ROWS)
+        body = [["NULL" if value is None else str(value) for value in row] for row in rows]
+        return list(self.columns), body, self.count()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ move to the compiled engine.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from viewlet.changes.columnar import ColumnarChanges
 from viewlet.connection.engines import EngineChooser, Sources
 from viewlet.connection.journal import InMemory, Journal
 from viewlet.connection.maintained import Declaration, MaintainedView, Running
-from viewlet.connection.tree_engine import CofactorEngine
+from viewlet.connection.tree_engine import CofactorEngine, FactorisedEngine
 from viewlet.connection.tree_engines import plan_tree
 from viewlet.errors import DataError, SchemaError, UnsupportedError
 from viewlet.runtime.durable.batch_ids import BatchIds, BatchMark
@@ -288,6 +288,20 @@ class Database:
         if not isinstance(tree, CofactorEngine):
             raise SchemaError(f"{name!r} is not a COFACTOR view: it has rows() only")
         return tree.cofactor()
+
+    def stream(self, name: str) -> Iterator[tuple[Row, int]]:
+        """The rows of a factorised view, in no particular order."""
+        return self._factorised(name).rows()
+
+    def aggregate(self, name: str, function: str, columns: Sequence[str]) -> object:
+        """A sum over the rows of a factorised view."""
+        return self._factorised(name).aggregate(self.columns(name), function, columns)
+
+    def _factorised(self, name: str) -> FactorisedEngine:
+        tree = self.find_view(name).running.tree
+        if not isinstance(tree, FactorisedEngine):
+            raise SchemaError(f"{name!r} is not a FACTORIZED view")
+        return tree
 
     # -- batches ----------------------------------------------------------------------------------------------------
 

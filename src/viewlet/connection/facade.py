@@ -15,10 +15,11 @@ from viewlet.connection.engines import check_engine
 from viewlet.connection.reading import net
 from viewlet.connection.session import Session
 from viewlet.connection.statements import StatementRunner
+from viewlet.connection.tree_engine import FactorisedEngine
 from viewlet.errors import DataError, SqlError, StateError
 from viewlet.runtime.durable.batch_ids import BatchMark
 from viewlet.types import Table
-from viewlet.view import StoredTable, View
+from viewlet.view import FactorisedView, StoredTable, View
 
 
 def connect(
@@ -154,9 +155,11 @@ class Connection:
             return StoredTable(self._session, database.find_table(name).schema.name)
 
     def view(self, name: str) -> View:
-        """A handle to read a view and to subscribe to its changes."""
+        """A handle to read a view and to subscribe to its changes; a `FactorisedView` of a FACTORIZED one."""
         with self._session.open() as database:
-            return View(self._session, database.find_view(name).name)
+            view = database.find_view(name)
+            handle = FactorisedView if isinstance(view.running.tree, FactorisedEngine) else View
+            return handle(self._session, view.name)
 
     def stats(self) -> dict[str, object]:
         """The epoch, what is known about every table and view, and what a directory holds."""

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from viewlet.changes import Changes
@@ -17,11 +18,15 @@ from viewlet.connection.database import Announcement, Database
 from viewlet.connection.explain import explain_view
 from viewlet.errors import ViewletError
 from viewlet.runtime.durable.batch_ids import BatchMark
-from viewlet.types import Column
+from viewlet.types import Column, Row
 from viewlet.view import Callback, Snapshot
 
 if TYPE_CHECKING:
     from viewlet.connection.durability import Durability
+
+
+ROWS_AT_A_TIME = 256
+"""Rows of a factorised view that are read while others wait."""
 
 
 class Session:
@@ -101,6 +106,28 @@ class Session:
     def cofactor_of(self, name: str) -> Any:
         with self.open() as database:
             return database.cofactor(name)
+
+    def stream_of(self, name: str) -> Iterator[tuple[Row, int]]:
+        """The rows of a factorised view, a few at a time: the lock is free in between."""
+        with self.open() as database:
+            view, rows = database.find_view(name), database.stream(name)
+            before = view.work.batches
+        while True:
+            with self.open() as database:
+                if database.views.get(name) is not view or view.work.batches != before:
+                    raise ViewletError(f"view {name!r} has changed while its rows were read: read them again")
+                part = list(islice(rows, ROWS_AT_A_TIME))
+            if not part:
+                return
+            yield from part
+
+    def count_of(self, name: str) -> int:
+        with self.open() as database:
+            return database.find_view(name).count()
+
+    def aggregate_of(self, name: str, function: str, columns: Sequence[str]) -> object:
+        with self.open() as database:
+            return database.aggregate(name, function, columns)
 
     def subscribe(self, name: str, callback: Callback) -> Callable[[], None]:
         """Adds a subscriber and returns how to remove it."""

@@ -8,14 +8,15 @@ rounding error far below the last digit.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from viewlet.algebra.ring_query import CofactorPayload, FactorisedPayload
 from viewlet.changes import Changes, to_python
+from viewlet.connection.factorised_sums import aggregate_rows
 from viewlet.errors import UnsupportedError
 from viewlet.triggers.store import MapStore
-from viewlet.types import CofactorValue, Row
+from viewlet.types import CofactorValue, Column, Row
 from viewlet.viewtree.factorised import FactorisedResult
 from viewlet.viewtree.ring_engine import MaintainedTree
 from viewlet.viewtree.ring_plan import RingPlan
@@ -248,6 +249,11 @@ class FactorisedEngine(TreeEngine):
         for values, multiplicity in self.factorised.rows():
             yield tuple(values[place] for place in shown), multiplicity
 
+    def aggregate(self, columns: Sequence[Column], function: str, of: Sequence[str]) -> object:
+        """A sum over all rows, in one pass over the pieces."""
+        variables = [self.factorised.variables[place] for place in self.plan.query.shown if place is not None]
+        return aggregate_rows(self.factorised, variables, columns, function, of)
+
     def result(self) -> Mapping[Row, int]:
         found: dict[Row, int] = {}
         for row, multiplicity in self.rows():
@@ -269,15 +275,3 @@ def make_engine(plan: RingPlan, kept: Mapping[str, MapStore] | None) -> TreeEngi
     """The reference engine of a plan, still empty."""
     factorised = isinstance(plan.query.payload, FactorisedPayload)
     return FactorisedEngine(plan, kept) if factorised else CofactorEngine(plan, kept)
-
-
-def chunks(rows: Iterable[tuple[Row, int]], size: int) -> Iterator[list[tuple[Row, int]]]:
-    """Rows in lists of `size`."""
-    held: list[tuple[Row, int]] = []
-    for pair in rows:
-        held.append(pair)
-        if len(held) == size:
-            yield held
-            held = []
-    if held:
-        yield held
