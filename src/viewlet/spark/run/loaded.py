@@ -11,14 +11,13 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from viewlet.errors import StateError
-from viewlet.runtime.durable.files import Files, LocalFiles, Output
+from viewlet.runtime.durable.files import Files, Output, files_at
 from viewlet.runtime.durable.rows import as_text, is_text, values_of
 from viewlet.spark.run.placing import decimal_words
 from viewlet.spark.run.wire import bytes_table, table_bytes
@@ -79,7 +78,7 @@ class LoadedViews:
 
     def read(self, view: str, partition: int = WHOLE) -> bytes:
         """The contents of a view in a partition, in the format of `wire`; nothing for no rows."""
-        files = LocalFiles(Path(self.checkpoint))
+        files = files_at(self.checkpoint)
         return joined([segment.read(files) for segment in self.views[view].segments(partition)])
 
     @property

@@ -13,12 +13,11 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import Any
 
 from viewlet.changes import MULTIPLICITY
 from viewlet.errors import UnsupportedError
-from viewlet.runtime.durable.files import LocalFiles
+from viewlet.runtime.durable.files import Files, files_at
 from viewlet.spark.plan.locations import Dist, Location
 from viewlet.spark.plan.sql import definition_sql
 from viewlet.spark.plan.sql_columns import columns_read
@@ -66,7 +65,7 @@ def load_views(
     catalogue = spark.conf.get("spark.sql.globalTempDatabase", "global_temp")
     sources = {name: f"{catalogue}.{registered}" for name, registered in names.items()}
     queries = [_query(view, tables, sources, weighted) for view in views]
-    files = LocalFiles(Path(checkpoint))
+    files = files_at(checkpoint)
     with ExitStack() as undo:
         files.make_folder(folder)
         undo.callback(files.remove, folder)
@@ -78,7 +77,7 @@ def load_views(
                 if progress is not None:
                     progress(view.name, number, len(views))
         result = LoadedViews(checkpoint, folder, loaded)
-        _remove_others(result)
+        _remove_others(files, result)
         files.sync_folder(folder)
         undo.pop_all()
     return result
@@ -170,10 +169,8 @@ def _registered(
         yield
 
 
-def _remove_others(loaded: LoadedViews) -> None:
+def _remove_others(files: Files, loaded: LoadedViews) -> None:
     """Removes what attempts of tasks have left that failed."""
-    files = LocalFiles(Path(loaded.checkpoint) / loaded.folder)
-    known = {name.rpartition("/")[2] for name in loaded.files}
-    for name in files.list():
-        if name not in known:
-            files.remove(name)
+    for name in files.list(loaded.folder):
+        if f"{loaded.folder}/{name}" not in loaded.files:
+            files.remove(f"{loaded.folder}/{name}")

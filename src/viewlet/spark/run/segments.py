@@ -6,7 +6,6 @@ import pickle
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from viewlet.errors import StateError, ViewletError
-from viewlet.runtime.durable.files import LocalFiles
+from viewlet.runtime.durable.files import files_at
 from viewlet.spark.run.kept import Check
 from viewlet.spark.run.loaded import WHOLE, Segment, SegmentWriter, wire_table
 from viewlet.spark.run.placing import partitions_of_arrow
@@ -68,7 +67,7 @@ class WriteSegments:
             for gathered in _gathered(batches):
                 if writer is None:
                     file = f"{self.folder}/{uuid.uuid4().hex}.rows"
-                    writer = SegmentWriter(LocalFiles(Path(self.checkpoint)), file)
+                    writer = SegmentWriter(files_at(self.checkpoint), file)
                 self._check(gathered)
                 found += [(part, writer.write(wire_table(rows, self.arity))) for part, rows in self._split(gathered)]
             kept = True
