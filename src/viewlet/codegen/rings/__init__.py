@@ -28,6 +28,6 @@ The rows of a join kept in pieces (`viewtree.factorised.FactorisedResult`) have 
     result = CompiledResult(tree, column_types, variables=None, updatable=None, dictionary=None)
     result.apply(...), result.apply_columns(...), result.apply_arrow(...), result.count, result.size, result.rows()
 
-Chapters: `plan` (which views keep what, and what a change of a leaf passes), `forms` and its rings (how a payload lies in
-a row, and the code that multiplies and adds it), `writing` (the module), `maintained` (its life in a process).
+Chapters: `plan` (which views keep what, and what a change of a leaf passes), `forms` and its rings (how a payload lies
+in a row, and the code that multiplies and adds it), `writing` (the module), `maintained` (its life in a process).
 """

@@ -1,0 +1,354 @@
+"""A compiled view tree in a process: its stores, and changes that are applied whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from viewlet.codegen.loading import load_source
+from viewlet.codegen.rings.columns import Column, check_column, decode, encode, encode_arrow
+from viewlet.codegen.rings.forms import LIMIT, Form
+from viewlet.codegen.rings.plan import TreePlan, Trigger, Variant
+from viewlet.codegen.rings.writing import CONTROL, NO_ROOM, NOT_FINITE, Source, count_name, delta_name
+from viewlet.errors import DataError, SchemaError
+from viewlet.runtime.dictionary import StringDictionary
+from viewlet.runtime.flat import FlatStore
+from viewlet.runtime.jit import ENABLED
+from viewlet.runtime.merging import INTEGERS, JOURNAL, LOGGED, count_moved, empty_store, merge, take_back
+from viewlet.runtime.probe import ALIVE, ROOM
+from viewlet.runtime.state import bundle, put
+from viewlet.types import SqlType
+from viewlet.viewtree.ring_relation import Row
+
+Changes = Mapping[str, Iterable[tuple[Row, int]]]
+
+
+class CompiledTree:
+    """A view tree whose triggers are generated code; `codegen.rings` tells what it can be asked."""
+
+    def __init__(
+        self, plan: TreePlan, form: Form, source: Source, types: Mapping[str, SqlType], dictionary: StringDictionary
+    ) -> None:
+        self.plan, self.tree, self.types, self.dictionary = plan, plan.tree, types, dictionary
+        self.source = source.text
+        self.stores = {layout.name: FlatStore(layout) for layout in source.layouts}
+        self._form, self._generated = form, source
+        self._code = load_source(source.text)
+        self._control = np.zeros(CONTROL, np.int64)
+        self._log = np.zeros(1, np.int64)
+        self._peaks = np.zeros((max(len(trigger.deltas) for trigger in source.triggers.values()), 1))
+        self._bounds = dict.fromkeys(self.stores, 0.0)
+        self._state: Any = None
+        self._bundled: list[int] = []
+        self._open = False
+        self._numbers = {name: number for number, name in enumerate(self.stores)}
+        self._places = self._tell_stores()
+        self._units = {
+            relation: [
+                self._unit(leaf) for instance in self.tree.instances(relation) for leaf in self._leaves(instance)
+            ]
+            for relation in sorted(self.tree.relations)
+            if any(instance in plan.triggers for instance in self.tree.instances(relation))
+        }
+
+    def _tell_stores(self) -> Any:
+        """What `runtime.merging` wants to know of each store."""
+        places = {place: i for i, place in enumerate(self._generated.arrays)}
+        rows = [
+            (places[name, "pool"], places[name, "floats"], store.layout.width, store.layout.arity, integers)
+            for (name, store), integers in zip(self.stores.items(), self._generated.integers, strict=True)
+        ]
+        return np.array(rows, np.int64)
+
+    def _leaves(self, instance: str) -> list[str]:
+        """A relation and the indicators that move after it."""
+        return [instance, *(leaf.name for leaf in self.plan.triggers[instance].indicators)]
+
+    def _unit(self, leaf: str) -> _Unit:
+        written, trigger = self._generated.triggers[leaf], self.plan.triggers[leaf]
+        pairs = [(delta, -1 if goal is None else self._numbers[goal]) for delta, goal in written.deltas]
+        return _Unit(
+            trigger,
+            getattr(self._code, written.function),
+            [self.stores[delta] for delta, _ in written.deltas],
+            [(i, self.stores[goal]) for i, (_, goal) in enumerate(written.deltas) if goal is not None],
+            np.array([(self._numbers[delta], goal) for delta, goal in pairs], np.int64),
+            [self.stores[name] for moved in trigger.indicators for name in (count_name(moved), delta_name(moved.name))],
+        )
+
+    @property
+    def changing(self) -> tuple[str, ...]:
+        """The relations that may change."""
+        return tuple(self._units)
+
+    def take(self, other: CompiledTree) -> None:
+        """Takes over the contents of a tree that stores more than this one."""
+        for name, store in self.stores.items():
+            if not name.startswith("δ"):
+                store.fill(other.stores[name].packed())
+                self._bounds[name] = other._bounds[name]
+
+    # Reading
+
+    def entries(self) -> dict[Row, Any]:
+        """The result: payloads of the ring by row."""
+        return self.view(self.tree.root.name)
+
+    @property
+    def payload(self) -> Any:
+        """The payload of a result without keys; None where there are no rows."""
+        return self.entries().get(())
+
+    def view(self, node: str) -> dict[Row, Any]:
+        """The rows of a stored view, with their payloads."""
+        variants = [variant for variant in self.plan.stored if variant.node == node]
+        if not variants:
+            raise SchemaError(f"{node!r} is not a stored view of the tree")
+        return self._form.payloads(
+            {variant: self.rows(variant) for variant in variants}, len(self.tree.nodes[node].keys)
+        )
+
+    def rows(self, variant: Variant) -> tuple[Any, list[Row]]:
+        """The words of the rows of a store, and their keys."""
+        words = self.stores[variant.name].packed()
+        if not variant.keys:
+            there = words.any(axis=1)
+            return words[there], [()] * int(there.sum())
+        columns = [decode(self.types[name], words[:, i], self.dictionary) for i, name in enumerate(variant.keys)]
+        return words, list(zip(*columns, strict=True))
+
+    def sizes(self) -> dict[str, int]:
+        """How many rows each stored view has."""
+        return {variant.name: self._size(variant) for variant in self.plan.stored}
+
+    def _size(self, variant: Variant) -> int:
+        store = self.stores[variant.name]
+        return len(store) if variant.keys else int(store.pool.any())
+
+    def bytes(self) -> int:
+        """The memory of all stored views."""
+        return sum(store.nbytes() for store in self.stores.values())
+
+    # Changing
+
+    def apply(self, changes: Changes) -> None:
+        """Inserts and deletes rows, given with multiplicities: all of them, or on an error none."""
+        coded = {relation: self._coded(relation, list(rows)) for relation, rows in changes.items()}
+        with self._whole(len(coded) > 1):
+            for relation, (columns, times) in coded.items():
+                self.apply_columns(relation, columns, times)
+
+    def apply_arrow(self, relation: str, table: Any, multiplicity: Any = None) -> None:
+        """The rows of an Arrow table, whose columns are found by name or, failing that, by place."""
+        names = self._schema(relation)
+        if table.num_columns != len(names):
+            raise DataError(
+                f"relation {relation!r} has columns {', '.join(names)}, not {', '.join(table.column_names)}"
+            )
+        by_name = set(names) == set(table.column_names)
+        columns = [
+            encode_arrow(name, self.types[name], table.column(name if by_name else i), self.dictionary)
+            for i, name in enumerate(names)
+        ]
+        times = np.ones(table.num_rows, np.int64) if multiplicity is None else np.asarray(multiplicity, np.int64)
+        self.apply_columns(relation, columns, times)
+
+    def apply_columns(self, relation: str, columns: Sequence[Column], multiplicity: Column) -> None:
+        """Rows of one relation as columns of words, in the order of its schema: all of them, or on an error none."""
+        names, types, rows = self._schema(relation), self.types, len(multiplicity)
+        if len(columns) != len(names):
+            raise DataError(f"relation {relation!r} has {len(names)} columns, not {len(columns)}")
+        checked = [check_column(name, types[name], column, rows) for name, column in zip(names, columns, strict=True)]
+        if not isinstance(multiplicity, np.ndarray) or multiplicity.dtype != np.int64:
+            raise DataError("multiplicities are an array of int64")
+        if not rows:
+            return
+        units = self._units[relation]
+        with self._whole(len(units) > 1):
+            for unit in units:
+                self._run(unit, () if unit.trigger.is_indicator else (multiplicity, *checked), rows)
+
+    def begin(self) -> None:
+        """From here to `commit` or `rollback`, changes can be taken back."""
+        if self._open:
+            raise SchemaError("a change has begun already")
+        self._open = True
+        self._control[JOURNAL], self._control[LOGGED] = 1, 0
+
+    def commit(self) -> None:
+        self._open = False
+        self._control[JOURNAL] = self._control[LOGGED] = 0
+
+    def rollback(self) -> None:
+        """Makes everything what it was at `begin`."""
+        self._undo(0)
+        self.commit()
+
+    # One change at a time
+
+    def _schema(self, relation: str) -> Sequence[str]:
+        if relation not in self._units:
+            raise SchemaError(f"relation {relation!r} is not among those that may change: {sorted(self._units)}")
+        return self.tree.order.relations[self.tree.instances(relation)[0]]
+
+    def _coded(self, relation: str, rows: list[tuple[Row, int]]) -> tuple[list[Column], Column]:
+        names = self._schema(relation)
+        if wrong := [row for row, _ in rows if len(row) != len(names)]:
+            raise DataError(f"relation {relation!r} has columns {', '.join(names)}: {wrong[0]} is not a row of it")
+        columns = zip(*(row for row, _ in rows), strict=True) if rows else ((),) * len(names)
+        coded = [encode(name, self.types[name], x, self.dictionary) for name, x in zip(names, columns, strict=True)]
+        return coded, np.array([times for _, times in rows], np.int64)
+
+    @contextmanager
+    def _whole(self, logged: bool) -> Iterator[None]:
+        """What is inside happens whole or not at all; where it has parts, they are logged."""
+        begun = logged and not self._open
+        if begun:
+            self.begin()
+        mark = int(self._control[LOGGED])
+        try:
+            yield
+        except BaseException:
+            self._undo(mark)
+            for store in self.stores.values():
+                if store.layout.name.startswith("δ"):
+                    store.clear()
+            raise
+        finally:
+            if begun:
+                self.commit()
+
+    def _run(self, unit: _Unit, given: Sequence[Any], rows: int) -> None:
+        """Works out what a change does, and if nothing is wrong with it adds it to the stores."""
+        control = self._control
+        for delta in unit.deltas:
+            if delta.meta[ROOM] < rows and delta.layout.arity and not unit.trigger.is_indicator:
+                delta.reserve(rows)
+        self._call(unit.change, *given)
+        while full := int(control[NO_ROOM]):
+            control[NO_ROOM] = 0
+            self._widen(unit, unit.deltas[full - 1])
+            self._call(unit.change, *given)
+        if control[NOT_FINITE]:
+            control[NOT_FINITE] = 0
+            raise DataError("a value is not a finite number")
+        self._check_bounds(unit)
+        self._make_room(unit)
+        self._merge(unit)
+
+    def _widen(self, unit: _Unit, full: FlatStore) -> None:
+        """More scratch space; what there was is worked out again. An indicator's change is where it started from."""
+        for delta in unit.deltas[1 if unit.trigger.is_indicator else 0 :]:
+            delta.clear()
+        full.reserve(2 * full.pool.shape[0])
+
+    def _check_bounds(self, unit: _Unit) -> None:
+        """Keeps account of how large integers may be; where they might be too large, looks at how large they are."""
+        peaks = self._peaks[:, 0].tolist()
+        if max(peaks[: len(unit.deltas)]) > LIMIT:
+            raise DataError("a sum or a count overflows 64 bits")
+        for i, store in unit.goals:
+            name = store.layout.name
+            bound = self._bounds[name] + peaks[i]
+            if bound > LIMIT and (bound := self._largest(store) + peaks[i]) > LIMIT:
+                raise DataError(f"a sum or a count of {name} may overflow 64 bits")
+            self._bounds[name] = bound
+
+    def _make_room(self, unit: _Unit) -> None:
+        words = 0
+        for i, store in unit.goals:
+            size = int(unit.deltas[i].meta[ALIVE])
+            store.reserve(size)
+            words += size * (store.layout.width + 1)
+        for store in unit.moved:
+            rows = len(unit.deltas[0])
+            store.reserve(rows)
+            words += rows * (store.layout.width + 1)
+        if self._control[JOURNAL] and (needed := int(self._control[LOGGED]) + words) > len(self._log):
+            larger = np.zeros(2 * needed, np.int64)
+            larger[: self._control[LOGGED]] = self._log[: self._control[LOGGED]]
+            self._log = larger
+
+    def _merge(self, unit: _Unit) -> None:
+        """Adds the change to the stores; where a relation has indicators, its rows that came and went move them."""
+        moved = np.zeros(len(unit.deltas[0]) if unit.moved else 0, np.int64)
+        movements = self._call(merge, unit.pairs, self._places, moved, self._log)
+        if not unit.moved:
+            return
+        origin, keys = unit.pairs[0, 0], unit.trigger.keys
+        for leaf in unit.trigger.indicators:
+            count, change = self._numbers[count_name(leaf)], self._numbers[delta_name(leaf.name)]
+            positions = np.array([keys.index(name) for name in leaf.keys], np.int64)
+            key = np.zeros((1, len(positions)), np.int64)
+            given = (origin, count, change, positions, moved[:movements], key, self._places, self._log)
+            self._call(count_moved, *given)
+        empty_store(origin, self._places, self._state)
+
+    def _largest(self, store: FlatStore) -> float:
+        """The largest integer of a store."""
+        arity, integers = store.layout.arity, self._places[self._numbers[store.layout.name], INTEGERS]
+        words = store.packed()[:, arity : arity + integers]
+        return float(np.abs(words.astype(np.float64)).max(initial=0.0))
+
+    def _undo(self, mark: int) -> None:
+        """Takes back what was logged after a mark."""
+        layouts, at, places = list(self.stores.values()), mark, list[int]()
+        while at < self._control[LOGGED]:
+            places.append(at)
+            at += layouts[self._log[at]].layout.width + 1
+        for store in self.stores.values():
+            if store.layout.arity and not store.layout.name.startswith("δ"):
+                store.reserve(len(places))
+        if places:
+            self._refresh()
+            take_back(np.array(places, np.int64), self._places, self._log, self._state)
+        self._control[LOGGED] = mark
+
+    def _call(self, function: Any, *given: Any) -> Any:
+        """Calls compiled code on the state as it is now."""
+        self._refresh()
+        if ENABLED:
+            return function(*given, self._state, self._control)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return function(*given, self._state, self._control)
+
+    def _refresh(self) -> None:
+        versions = [store.version for store in self.stores.values()]
+        if versions != self._bundled:
+            self._bundle(versions)
+
+    def _bundle(self, versions: list[int]) -> None:
+        """Tells the state where the arrays are."""
+        named = {"peaks": self._peaks, **self._form.tables}
+        if self._state is None:
+            self._state = bundle([self._array(named, *place) for place in self._generated.arrays])
+        else:
+            moved = dict(zip(self.stores, self._bundled or [-1] * len(versions), strict=True))
+            for i, (store, part) in enumerate(self._generated.arrays):
+                if not store or moved[store] != self.stores[store].version:
+                    put(self._state, i, self._array(named, store, part))
+        self._bundled = versions
+
+    def _array(self, named: Mapping[str, Any], store: str, part: str) -> Any:
+        return self.stores[store].array(part) if store else named[part]
+
+
+class _Unit:
+    """The function and the stores of one leaf's trigger; the order of `goals` is that of the deltas they are for."""
+
+    __slots__ = ("change", "deltas", "goals", "moved", "pairs", "trigger")
+
+    def __init__(
+        self,
+        trigger: Trigger,
+        change: Any,
+        deltas: list[FlatStore],
+        goals: list[tuple[int, FlatStore]],
+        pairs: Any,
+        moved: list[FlatStore],
+    ) -> None:
+        self.trigger, self.change, self.deltas = trigger, change, deltas
+        self.goals, self.pairs, self.moved = goals, pairs, moved

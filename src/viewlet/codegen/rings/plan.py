@@ -1,0 +1,168 @@
+"""What a view tree looks like to the code that maintains it: which rows there are, and what a change of a leaf passes.
+
+    V@D[C] = ⊕D T(C, D)       as it is:           C    -> payload
+                              that keeps D:       C, D -> payload
+
+Besides its rows by key, a view may have others that keep some of the variables it sums over: the sums of a categorical
+variable by its categories, the values of a factorised result. These *variants* are the views of the same tree with more
+free variables; where what they keep is not below a view they share it, and each is one store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Set
+from dataclasses import dataclass
+from functools import cached_property
+
+from viewlet.viewtree.delta_tree import delta_tree
+from viewlet.viewtree.ring_join import JoinPlan, plan_join
+from viewlet.viewtree.ring_tree import IndicatorLeaf, Keys, Node, View, ViewTree, changing_leaves, materialised, walk
+
+KeptBy = Callable[[View], Iterable[Keys]]
+"""The variables that a view keeps in each of its variants; () is the view as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """The rows of a node that keep some variables beyond its keys; the others bound below it are in the payload."""
+
+    node: str
+    keys: Keys
+    kept: Keys
+    summed: Keys
+
+    @property
+    def name(self) -> str:
+        return self.node + (f" by {','.join(self.kept)}" if self.kept else "")
+
+    def __str__(self) -> str:
+        return f"{self.node}[{', '.join(self.keys)}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """How the change of one child becomes the change of a view: δ target = ⊕ lifted  δ driver ⊗ the other factors."""
+
+    target: Variant
+    factors: tuple[Variant, ...]
+    driver: int
+    lifted: Keys
+    plan: JoinPlan
+
+    def __str__(self) -> str:
+        factors = " ⊗ ".join(f"{'δ' if i == self.driver else ''}{factor}" for i, factor in enumerate(self.factors))
+        summed = f"⊕{','.join(self.lifted)} " if self.lifted else ""
+        return f"δ{self.target} = {summed}{factors}"
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """What a change of one leaf does: it passes views, lowest first; `indicators` move after it."""
+
+    leaf: str
+    keys: Keys
+    is_indicator: bool
+    passages: tuple[Passage, ...]
+    indicators: tuple[IndicatorLeaf, ...]
+
+
+@dataclass(frozen=True)
+class TreePlan:
+    """All variants of a tree that are needed, those that are stored, and the triggers of the leaves that change."""
+
+    tree: ViewTree
+    stored: tuple[Variant, ...]
+    triggers: Mapping[str, Trigger]
+
+    @cached_property
+    def results(self) -> tuple[Variant, ...]:
+        return tuple(variant for variant in self.stored if variant.node == self.tree.root.name)
+
+    @cached_property
+    def slices(self) -> Mapping[str, tuple[tuple[int, ...], ...]]:
+        """The parts of the keys of each stored variant by which some passage looks for rows."""
+        found: dict[str, dict[tuple[int, ...], None]] = {variant.name: {} for variant in self.stored}
+        for passage in self.passages:
+            for step in passage.plan.steps:
+                if step.at and not step.complete:
+                    found[passage.factors[step.relation].name][step.at] = None
+        return {name: tuple(positions) for name, positions in found.items()}
+
+    @property
+    def passages(self) -> list[Passage]:
+        return [passage for trigger in self.triggers.values() for passage in trigger.passages]
+
+
+def plan_tree(
+    tree: ViewTree,
+    kept_by: KeptBy = lambda view: ((),),
+    updatable: Set[str] | None = None,
+    also: Callable[[Variant], bool] = lambda variant: False,
+) -> TreePlan:
+    """The plan of a tree whose views have the given variants; `also` names those to store that no change asks for."""
+    updatable = tree.relations if updatable is None else updatable
+    changing = changing_leaves(tree, updatable)
+    indicators = [leaf for leaf in tree.indicators if leaf.name in changing]
+    wanted = {*materialised(tree, updatable), *(leaf.relation for leaf in indicators)}
+    variants = _Variants(tree, kept_by)
+    triggers = {leaf: _trigger(variants, leaf, indicators) for leaf in tree.nodes if leaf in changing}
+    stored = tuple(
+        variant
+        for node in tree.nodes.values()
+        for variant in variants.of(node)
+        if (node.name in wanted and _is_met(variant, triggers, tree)) or also(variant)
+    )
+    return TreePlan(tree, stored, triggers)
+
+
+def _is_met(variant: Variant, triggers: Mapping[str, Trigger], tree: ViewTree) -> bool:
+    """Whether a stored node is read in this variant: as it is always, and otherwise by a passage or as the result."""
+    return (
+        not variant.kept
+        or variant.node == tree.root.name
+        or any(
+            variant == factor and i != passage.driver
+            for trigger in triggers.values()
+            for passage in trigger.passages
+            for i, factor in enumerate(passage.factors)
+        )
+    )
+
+
+@dataclass(frozen=True)
+class _Variants:
+    tree: ViewTree
+    kept_by: KeptBy
+
+    def of(self, node: Node) -> list[Variant]:
+        return [self.keeping(node, kept) for kept in (self.kept_by(node) if isinstance(node, View) else ((),))]
+
+    def keeping(self, node: Node, kept: Iterable[str]) -> Variant:
+        """The variant of a node that keeps those of the variables that are bound at it or below."""
+        bound = bound_below(node)
+        own = tuple(name for name in self.tree.order.variables if name in bound and name in kept)
+        return Variant(node.name, node.keys + own, own, tuple(name for name in bound if name not in own))
+
+    def passage(self, view: View, driver: int, kept: Keys) -> Passage:
+        target = self.keeping(view, kept)
+        factors = tuple(self.keeping(child, kept) for child in view.children)
+        lifted = tuple(name for name in view.bound if name not in kept)
+        plan = plan_join([factor.keys for factor in factors], driver, lifted, target.keys)
+        return Passage(target, factors, driver, lifted, plan)
+
+
+def _trigger(variants: _Variants, leaf: str, indicators: list[IndicatorLeaf]) -> Trigger:
+    tree = variants.tree
+    node = tree.nodes[leaf]
+    passages = tuple(
+        variants.passage(delta.view, delta.changed, kept)
+        for delta in delta_tree(tree, leaf)
+        for kept in variants.kept_by(delta.view)
+    )
+    moved = tuple(found for found in indicators if found.relation == leaf)
+    return Trigger(leaf, node.keys, isinstance(node, IndicatorLeaf), passages, moved)
+
+
+def bound_below(node: Node) -> Keys:
+    """The variables summed at a node and below it: its own first, then those of its children in order."""
+    return tuple(name for found in walk(node) if isinstance(found, View) for name in found.bound)

@@ -1,0 +1,330 @@
+"""The module of a planned view tree: for each leaf that changes, a function that works out what the change does.
+
+    rows of T  ->  δV@D  ->  δV@C  ->  δV@A       reads stored views, writes scratch stores only
+
+The scratch stores are then added to the stored views, which is the same code for all trees (`runtime.merging`). Nothing
+that a generated function meets can spoil the state: it runs again with more room where scratch space is short, and an
+overflow is seen before anything is added.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from viewlet.codegen.lines import Lines
+from viewlet.codegen.names import Identifiers
+from viewlet.codegen.rings.forms import Form, RowPlace, Term, is_empty
+from viewlet.codegen.rings.plan import Passage, TreePlan, Trigger, Variant
+from viewlet.runtime.flat import Layout
+from viewlet.types import SqlType
+from viewlet.viewtree.ring_tree import IndicatorLeaf
+
+HEADER = '''"""Triggers of a view tree. Generated; set VIEWLET_JIT=0 to step through them."""
+import numpy as np
+
+from viewlet.runtime.jit import entry
+from viewlet.runtime.payloads import add_factor, add_values, multiply, raise_values
+from viewlet.runtime.probe import enter, find, find_head
+from viewlet.runtime.state import chains, flags, floats, hashes, numbers, words
+from viewlet.runtime.vectors import add_scaled, set_scaled
+from viewlet.runtime.wide import bits_of, double_of
+
+'''
+
+NOT_FINITE, NO_ROOM = 0, 1
+"""Words of `control`: whether a value is not finite; the number of the scratch store without room, plus 1."""
+CONTROL = 4
+READERS = {"pool": "words", "index": "hashes", "meta": "numbers", "live": "flags", "heads": "hashes", "links": "chains"}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A generated module and the stores it works on, in the order of its state."""
+
+    text: str
+    layouts: tuple[Layout, ...]
+    arrays: tuple[tuple[str, str], ...]
+    integers: tuple[int, ...]
+    """For each layout, how many words of a payload are integers."""
+    triggers: Mapping[str, WrittenTrigger]
+    """By leaf."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenTrigger:
+    """The name of a function, and the scratch stores it fills, in the order of `peaks`, with the stores they go to."""
+
+    function: str
+    deltas: tuple[tuple[str, str | None], ...]
+
+
+def delta_name(variant: str) -> str:
+    return f"δ{variant}"
+
+
+def count_name(leaf: IndicatorLeaf) -> str:
+    """The store of how many rows of a relation project to each key of its indicator."""
+    return f"#{leaf.name}"
+
+
+def write_module(plan: TreePlan, form: Form, types: Mapping[str, SqlType]) -> Source:
+    return _Writer(plan, form, types).write()
+
+
+@dataclass
+class _Writer:
+    plan: TreePlan
+    form: Form
+    types: Mapping[str, SqlType]
+    layouts: dict[str, Layout] = field(default_factory=dict)
+    variants: dict[str, Variant] = field(default_factory=dict)
+    names: Identifiers = field(default_factory=Identifiers)
+
+    def write(self) -> Source:
+        self._lay_out()
+        text, triggers = HEADER, {}
+        self._number_arrays()
+        for name, layout in self.layouts.items():
+            for j, positions in enumerate(layout.slices):
+                text += f"{self.identifier(name)}_slice{j} = {positions!r}\n"
+        for leaf, trigger in self.plan.triggers.items():
+            writer = _TriggerWriter(self, trigger)
+            text += "\n\n" + writer.write()
+            goals = (name.removeprefix("δ") for name in writer.deltas)
+            pairs = (
+                (delta, goal if goal in self.layouts else None)
+                for delta, goal in zip(writer.deltas, goals, strict=True)
+            )
+            triggers[leaf] = WrittenTrigger(writer.function, tuple(pairs))
+        integers = tuple(self.form.integers(variant) for variant in self.variants.values())
+        return Source(text, tuple(self.layouts.values()), self.arrays, integers, triggers)
+
+    def _lay_out(self) -> None:
+        for variant in self.plan.stored:
+            self._add_store(variant.name, variant, self.plan.slices[variant.name])
+        for trigger in self.plan.triggers.values():
+            leaf = self.leaf_variant(trigger)
+            if trigger.is_indicator or leaf.name in self.layouts:
+                self._add_store(delta_name(leaf.name), leaf)
+            for passage in trigger.passages:
+                self._add_store(delta_name(passage.target.name), passage.target)
+            for indicator in trigger.indicators:
+                variant = Variant(indicator.name, indicator.keys, (), ())
+                self.variants[count_name(indicator)] = variant
+                self.layouts[count_name(indicator)] = _layout(count_name(indicator), variant, 1)
+
+    def leaf_variant(self, trigger: Trigger) -> Variant:
+        return Variant(trigger.leaf, trigger.keys, (), ())
+
+    def _add_store(self, name: str, variant: Variant, slices: tuple[tuple[int, ...], ...] = ()) -> None:
+        if name not in self.layouts:
+            self.variants[name] = variant
+            self.layouts[name] = _layout(name, variant, self.form.width(variant), slices)
+
+    def _number_arrays(self) -> None:
+        arrays = [(name, part) for name, layout in self.layouts.items() for part in (*layout.parts, "floats")]
+        arrays += [("", name) for name in ("peaks", *self.form.tables)]
+        self.arrays = tuple(arrays)
+        self.places = {pair: i for i, pair in enumerate(arrays)}
+
+    def open(self, names: Iterable[str]) -> Lines:
+        """The lines at the head of a function that make arrays of the state."""
+        lines = Lines()
+        for name in names:
+            layout, prefix = self.layouts[name], self.identifier(name)
+            for part in (*layout.parts, "floats"):
+                at, kind = self.places[name, part], part.rstrip("0123456789")
+                width = f", {layout.width}" if kind in ("pool", "floats") else ""
+                lines.add(f"{prefix}_{part} = {READERS.get(kind, 'floats')}(state, {at}{width})")
+        for name, table in self.form.tables.items():
+            reader = "floats" if table.dtype.kind == "f" else "words"
+            lines.add(f"{name} = {reader}(state, {self.places['', name]}, {table.shape[1]})")
+        lines.add(f"peaks = floats(state, {self.places['', 'peaks']}, 1)")
+        return lines
+
+    def identifier(self, store: str) -> str:
+        return self.names.store(store.replace("δ", "delta ").replace("∃", "some ").replace("#", "count "))
+
+    def row(self, store: str, slot: str) -> RowPlace:
+        prefix = self.identifier(store)
+        return RowPlace(self.variants[store], f"{prefix}_pool", f"{prefix}_floats", slot)
+
+    def enter(self, store: str, key: Sequence[str]) -> str:
+        layout = self.layouts[store]
+        if not layout.arity:
+            return "0"
+        return f"enter(state, {self.places[store, 'pool']}, {layout.width}, ({', '.join(key)},))"
+
+
+def _layout(name: str, variant: Variant, width: int, slices: tuple[tuple[int, ...], ...] = ()) -> Layout:
+    fields = tuple(f"w{i}" for i in range(width))
+    return Layout(name, len(variant.keys), fields, ("count",) * width, slices)
+
+
+def _function(name: str, document: str, given: Sequence[str], head: Lines, body: Lines) -> str:
+    """A function that opens only the arrays it uses."""
+    arguments, code = ", ".join((*given, "state", "control")), body.text(1)
+    used = set(re.findall(r"\w+", code))
+    opened = "".join(line + "\n" for line in head.text(1).splitlines() if line.split(" = ")[0].strip() in used)
+    return f'@entry\ndef {name}({arguments}):\n    """{document}"""\n{opened}{code}'
+
+
+class _TriggerWriter:
+    """The function of one leaf."""
+
+    def __init__(self, writer: _Writer, trigger: Trigger) -> None:
+        self.writer, self.trigger = writer, trigger
+        self.leaf = writer.leaf_variant(trigger)
+        self.stored = {variant.name for variant in writer.plan.stored}
+        own = trigger.is_indicator or self.leaf.name in self.stored
+        names = [self.leaf.name] if own else []
+        names += [passage.target.name for passage in trigger.passages]
+        self.deltas = [delta_name(name) for name in names]
+        self.function = writer.identifier(f"on {trigger.leaf}").removeprefix("v_")
+
+    def write(self) -> str:
+        lines = Lines()
+        columns = [] if self.trigger.is_indicator else ["times", *(f"column{i}" for i in range(len(self.leaf.keys)))]
+        for i in range(len(self.deltas)):
+            lines.add(f"peak{i} = 0.0")
+        if not self.trigger.is_indicator:
+            self._from_batch(lines)
+        for passage in self.trigger.passages:
+            if not self._is_first(passage) or delta_name(self.leaf.name) in self.deltas:
+                self._from_delta(lines, passage)
+        for i in range(len(self.deltas)):
+            lines.add(f"peaks[{i}, 0] = peak{i}")
+        lines.add("return 0")
+        read = [factor.name for passage in self.trigger.passages for factor in passage.factors]
+        opened = dict.fromkeys([*self.deltas, *(name for name in read if name in self.stored)])
+        document = f"Works out what a change of {self.leaf} does."
+        return _function(self.function, document, columns, self.writer.open(opened), lines)
+
+    def _is_first(self, passage: Passage) -> bool:
+        return passage.factors[passage.driver].node == self.trigger.leaf
+
+    def _from_batch(self, lines: Lines) -> None:
+        """One loop over the rows that were given: into the leaf's own δ where it is stored, and else on to its view."""
+        with lines.block("for row in range(len(times))"):
+            keys, values = {}, {}
+            for i, name in enumerate(self.leaf.keys):
+                x = self._variable(name)
+                lines.add(f"{x} = column{i}[row]")
+                is_float = self.writer.types[name].is_float
+                if is_float:
+                    with lines.block(f"if {x} - {x} != 0.0"):
+                        lines.add(f"control[{NOT_FINITE}] = 1")
+                keys[name] = f"bits_of({x} + 0.0)" if is_float else x
+                values[name] = self.writer.form.value(self.writer.types[name], x, is_word=False)
+            lines.add("n = times[row]")
+            if delta_name(self.leaf.name) in self.deltas:
+                self._add(lines, self.leaf, [keys[name] for name in self.leaf.keys], (), "n", {})
+                return
+            first = [passage for passage in self.trigger.passages if self._is_first(passage)]
+            for passage in first:
+                depth = lines.depth
+                if len(first) > 1 and passage.plan.steps:
+                    lines.open("for _ in range(1)")  # what finds no partner here may find one for the next
+                lines.add(f"# {passage}")
+                self._join(lines, passage, keys, values, {}, "n")
+                lines.close_to(depth)
+
+    def _from_delta(self, lines: Lines, passage: Passage) -> None:
+        driver = passage.factors[passage.driver]
+        store = delta_name(driver.name)
+        prefix, layout = self.writer.identifier(store), self.writer.layouts[store]
+        slot = lines.fresh("d")
+        lines.add(f"# {passage}")
+        depth = lines.depth
+        lines.open(f"for {slot} in range({f'{prefix}_meta[0]' if layout.arity else '1'})")
+        keys: dict[str, str] = {}
+        values: dict[str, str] = {}
+        self._read(lines, driver.keys, range(len(driver.keys)), f"{prefix}_pool[{slot}", keys, values)
+        self._join(lines, passage, keys, values, {passage.driver: self.writer.row(store, slot)}, None)
+        lines.close_to(depth)
+
+    def _read(
+        self,
+        lines: Lines,
+        names: Sequence[str],
+        at: Iterable[int],
+        row: str,
+        keys: dict[str, str],
+        values: dict[str, str],
+    ) -> None:
+        """Words of a row as variables."""
+        for i in at:
+            name, x = names[i], self._variable(names[i])
+            lines.add(f"{x} = {row}, {i}]")
+            keys[name] = x
+            values[name] = self.writer.form.value(self.writer.types[name], x, is_word=True)
+
+    def _variable(self, name: str) -> str:
+        return self.writer.identifier(f"x {name}").removeprefix("v_")
+
+    def _join(
+        self,
+        lines: Lines,
+        passage: Passage,
+        keys: dict[str, str],
+        values: dict[str, str],
+        rows: dict[int, RowPlace],
+        times: str | None,
+    ) -> None:
+        """Visits the other factors and adds the product; leaves the loops it opens to be closed."""
+        keys, values = dict(keys), dict(values)
+        for step in passage.plan.steps:
+            factor = passage.factors[step.relation]
+            prefix, slot = self.writer.identifier(factor.name), lines.fresh("s")
+            part = [keys[factor.keys[i]] for i in step.at]
+            rows[step.relation] = row = self.writer.row(factor.name, slot)
+            if step.complete:
+                self._look_up(lines, row, prefix, slot, part)
+                continue
+            if part:
+                j = self.writer.plan.slices[factor.name].index(step.at)
+                follower = lines.fresh("t")
+                heads = f"{prefix}_pool, {prefix}_heads{j}, {prefix}_slice{j}, ({', '.join(part)},)"
+                lines.add(f"{follower} = find_head({heads})")
+                lines.open(f"while {follower} >= 0")
+                lines.add(f"{slot} = {follower}")
+                lines.add(f"{follower} = np.int64({prefix}_links{j}[{slot}, 0])")
+            else:
+                lines.open(f"for {slot} in range({prefix}_meta[0])")
+                with lines.block(f"if not {prefix}_live[{slot}]"):
+                    lines.add("continue")
+            self._read(lines, factor.keys, step.new, f"{prefix}_pool[{slot}", keys, values)
+        lifted = {name: values[name] for name in passage.lifted if self.writer.form.lifts(name)}
+        factors = tuple(rows[i] for i in sorted(rows))
+        self._add(lines, passage.target, [keys[name] for name in passage.target.keys], factors, times, lifted)
+
+    def _look_up(self, lines: Lines, row: RowPlace, prefix: str, slot: str, key: Sequence[str]) -> None:
+        if key:
+            lines.add(f"{slot} = find({prefix}_pool, {prefix}_index, ({', '.join(key)},))")
+            missing = f"{slot} < 0"
+        else:
+            lines.add(f"{slot} = 0")
+            missing = is_empty(row, self.writer.form.integers(row.variant))
+        with lines.block(f"if {missing}"):
+            lines.add("continue")
+
+    def _add(
+        self,
+        lines: Lines,
+        target: Variant,
+        key: Sequence[str],
+        factors: tuple[RowPlace, ...],
+        times: str | None,
+        values: Mapping[str, str],
+    ) -> None:
+        store = delta_name(target.name)
+        number, slot = self.deltas.index(store), lines.fresh("r")
+        lines.add(f"{slot} = {self.writer.enter(store, key)}")
+        if key:
+            with lines.block(f"if {slot} < 0"):
+                lines.add(f"control[{NO_ROOM}] = {number + 1}")
+                lines.add("return 0")
+        term = Term(self.writer.row(store, slot), factors, times, values, f"peak{number}")
+        self.writer.form.add_term(lines, term)

@@ -1,0 +1,198 @@
+"""Adding scratch stores to stores, row by row, and taking it back: the same code for all payloads.
+
+A payload has integers first, then doubles; a row whose integers are all zero is gone. Stores are told by numbers, one
+row of `STORE` words for each: where its arrays begin in the state and where its doubles are, the width of a row, words
+of its key, integers of its payload.
+
+The log has, for each row that was changed, the number of its store and its words before.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from viewlet.runtime.jit import compiled, entry
+from viewlet.runtime.probe import clear, enter_indexes, hash_row, leave, take_slot
+from viewlet.runtime.state import flags, floats, hashes, numbers, words
+from viewlet.runtime.vectors import add_scaled
+
+STORE = 5
+FIRST, DOUBLES, WIDTH, ARITY, INTEGERS = range(STORE)
+JOURNAL, LOGGED = 2, 3
+"""Words of `control`: whether changes are logged, and how many words the log has."""
+
+_SHIFT = np.uint64(32)
+_LOW = np.uint64(0xFFFFFFFF)
+_ONE = np.uint64(1)
+_ZERO = np.uint64(0)
+
+
+@compiled
+def find_row(pool: Any, index: Any, other: Any, row: Any, arity: Any) -> Any:
+    """The slot of the key of a row of another pool, or -1."""
+    h = hash_row(other, row, arity)
+    mask = np.uint64(index.shape[0] - 1)
+    i = h & mask
+    while True:
+        entry = index[i]
+        if entry == _ZERO:
+            return -1
+        if entry >> _SHIFT == h:
+            slot = np.int64(entry & _LOW) - 1
+            same = True
+            for j in range(arity):
+                same = same and pool[slot, j] == other[row, j]
+            if same:
+                return slot
+        i = (i + _ONE) & mask
+
+
+@compiled
+def enter_row(state: Any, first: Any, width: Any, arity: Any, other: Any, row: Any) -> Any:
+    """The slot of the key of a row of another pool, made if it is new; there must be room."""
+    if arity == 0:
+        return 0
+    pool = words(state, first, width)
+    slot = find_row(pool, hashes(state, first + 1), other, row, arity)
+    if slot < 0:
+        slot = take_slot(pool, numbers(state, first + 2), flags(state, first + 3))
+        for j in range(arity):
+            pool[slot, j] = other[row, j]
+        enter_indexes(state, first, width, arity, slot)
+    return slot
+
+
+@compiled
+def is_gone(pool: Any, slot: Any, arity: Any, integers: Any) -> Any:
+    """All integers of a payload are zero."""
+    sizes = np.int64(0)
+    for j in range(arity, arity + integers):
+        sizes |= pool[slot, j]
+    return sizes == 0
+
+
+@compiled
+def note(pool: Any, slot: Any, width: Any, number: Any, log: Any, control: Any) -> None:
+    """Logs a row as it is."""
+    at = control[3]
+    log[at] = number
+    for j in range(width):
+        log[at + 1 + j] = pool[slot, j]
+    control[3] = at + 1 + width
+
+
+@compiled
+def remove(state: Any, pool: Any, first: Any, width: Any, arity: Any, slot: Any) -> None:
+    """Takes a row out; the only row of a store without keys is made zero."""
+    if arity:
+        leave(state, first, width, arity, slot)
+    else:
+        for j in range(width):
+            pool[0, j] = 0
+
+
+@entry
+def merge(pairs: Any, stores: Any, moved: Any, log: Any, state: Any, control: Any) -> Any:
+    """For each pair of numbers adds one store to the other and empties it; with -1 it only empties it.
+
+    `moved` gets the rows of the first pair that came (slot + 1) or went (minus that), where it has room; returns how
+    many.
+    """
+    movements = 0
+    for k in range(pairs.shape[0]):
+        origin, number = pairs[k, 0], pairs[k, 1]
+        width, arity, integers = stores[origin, 2], stores[origin, 3], stores[origin, 4]
+        source, first = words(state, stores[origin, 0], width), stores[origin, 0]
+        rows = 1 if arity == 0 else numbers(state, first + 2)[0]
+        if number >= 0:
+            goal = stores[number, 0]
+            pool = words(state, goal, width)
+            ours, theirs = floats(state, stores[number, 1], width), floats(state, stores[origin, 1], width)
+            start = arity + integers
+            for d in range(rows):
+                s = enter_row(state, goal, width, arity, source, d)
+                if control[2]:
+                    note(pool, s, width, number, log, control)
+                was = k == 0 and moved.shape[0] > 0 and not is_gone(pool, s, arity, integers)
+                for j in range(arity, start):
+                    pool[s, j] += source[d, j]
+                add_scaled(ours, s, start, theirs, d, start, width - start, 1.0)
+                gone = is_gone(pool, s, arity, integers)
+                if k == 0 and moved.shape[0] > 0 and was == gone:
+                    moved[movements] = -d - 1 if gone else d + 1
+                    movements += 1
+                if gone:
+                    remove(state, pool, goal, width, arity, s)
+        if k == 0 and moved.shape[0] > 0:
+            continue  # who follows the movements still reads its rows
+        empty(state, first, width, arity)
+    return movements
+
+
+@compiled
+def empty(state: Any, first: Any, width: Any, arity: Any) -> None:
+    """Empties a store without slices."""
+    pool = words(state, first, width)
+    if arity:
+        clear(pool, hashes(state, first + 1), numbers(state, first + 2), flags(state, first + 3), arity)
+    else:
+        for j in range(width):
+            pool[0, j] = 0
+
+
+@entry
+def empty_store(number: Any, stores: Any, state: Any) -> None:
+    """Empties a store without slices."""
+    empty(state, stores[number, 0], stores[number, 2], stores[number, 3])
+
+
+@entry
+def count_moved(
+    origin: Any,
+    count: Any,
+    change: Any,
+    positions: Any,
+    moved: Any,
+    key: Any,
+    stores: Any,
+    log: Any,
+    state: Any,
+    control: Any,
+) -> None:
+    """Counts rows that came and went by a part of their keys; where a count reaches or leaves 0, `change` is told."""
+    arity, width = stores[count, 3], stores[count, 2]
+    source = words(state, stores[origin, 0], stores[origin, 2])
+    pool, changed = words(state, stores[count, 0], width), words(state, stores[change, 0], width)
+    for i in range(moved.shape[0]):
+        sign = 1 if moved[i] > 0 else -1
+        row = abs(moved[i]) - 1
+        for j in range(arity):
+            key[0, j] = source[row, positions[j]]
+        s = enter_row(state, stores[count, 0], width, arity, key, 0)
+        if control[2]:
+            note(pool, s, width, count, log, control)
+        before = pool[s, arity]
+        pool[s, arity] = before + sign
+        if before == 0 or before + sign == 0:
+            r = enter_row(state, stores[change, 0], width, arity, key, 0)
+            changed[r, arity] += sign
+        if before + sign == 0:
+            remove(state, pool, stores[count, 0], width, arity, s)
+
+
+@entry
+def take_back(places: Any, stores: Any, log: Any, state: Any) -> None:
+    """Makes logged rows what they were, the last first."""
+    for i in range(len(places) - 1, -1, -1):
+        at = places[i]
+        number = log[at]
+        first, width, arity = stores[number, 0], stores[number, 2], stores[number, 3]
+        pool = words(state, first, width)
+        before = log[at + 1 : at + 1 + width].reshape(1, width)
+        s = enter_row(state, first, width, arity, before, 0)
+        for j in range(width):
+            pool[s, j] = before[0, j]
+        if is_gone(pool, s, arity, stores[number, 4]):
+            remove(state, pool, first, width, arity, s)

@@ -1,0 +1,312 @@
+"""Compiled view trees against the reference engine after every batch, and what becomes of changes that fail."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.viewtree.test_ring_random import JOINS, Row, apply_net, streams, trees
+from viewlet.codegen.rings.compiler import compile_tree
+from viewlet.codegen.rings.forms import NotCompilable
+from viewlet.codegen.rings.maintained import CompiledTree
+from viewlet.errors import DataError, SchemaError
+from viewlet.rings import INTEGER_RING, DecimalRing, FloatRing, IntegerRing, ProductRing
+from viewlet.rings.cofactor import Cofactor, CofactorRing
+from viewlet.rings.relational import RelationalRing
+from viewlet.rings.ring import times
+from viewlet.rings.vector import VectorRing
+from viewlet.types import BIGINT, DATE, DOUBLE, VARCHAR, SqlType, decimal
+from viewlet.viewtree.order import Branch, VariableOrder, chain
+from viewlet.viewtree.ring_engine import MaintainedTree
+from viewlet.viewtree.ring_tree import ViewTree, build_tree
+
+SOME = settings(max_examples=settings.default.max_examples // 4)
+RINGS: dict[str, Any] = {
+    "count": INTEGER_RING,
+    "integers": IntegerRing(frozenset("BC")),
+    "decimals": DecimalRing(frozenset("AB")),
+    "doubles": FloatRing(frozenset("BC")),
+    "a vector": VectorRing(((), ("A",), ("B", "C"))),
+    "a record": ProductRing((IntegerRing(frozenset("A")), FloatRing(frozenset("AB")), INTEGER_RING)),
+    "sums": CofactorRing(("A", "B"), degree=1),
+    "cofactors": CofactorRing(("C", "A", "B")),
+    "cofactors by category": CofactorRing(("A", "B"), ("C",)),
+    "categories only": CofactorRing((), ("A", "B", "C")),
+    "sums by category": CofactorRing(("B",), ("A",), degree=1),
+}
+
+
+def integers(tree: ViewTree) -> dict[str, SqlType]:
+    return dict.fromkeys(tree.order.variables, BIGINT)
+
+
+def close(found: Any, expected: Any) -> bool:
+    if not isinstance(expected, Cofactor):
+        return bool(np.allclose(np.array(found, float), np.array(expected, float), rtol=1e-9, atol=1e-12))
+    own, other = found.entries(), expected.entries()
+    return found.variables == expected.variables and all(
+        abs(own.get(at, 0.0) - other.get(at, 0.0)) <= 1e-9 * max(1.0, abs(other.get(at, 0.0))) for at in {*own, *other}
+    )
+
+
+def agree(compiled: CompiledTree, reference: MaintainedTree[Any]) -> None:
+    for node, store in reference.stores.items():
+        found = compiled.view(node)
+        assert found.keys() == store.entries.keys(), node
+        assert all(close(found[row], payload) for row, payload in store.entries.items()), node
+
+
+@pytest.mark.parametrize("ring", RINGS)
+@SOME
+@given(data=st.data())
+def test_compiled_trees_hold_what_reference_trees_hold(ring: str, data: st.DataObject) -> None:
+    """Every join as several trees, with free variables, indicators, repeated and static relations."""
+    join, payloads = data.draw(st.sampled_from(list(JOINS.values()))), RINGS[ring]
+    free = data.draw(st.sampled_from(["", "A", "AB", join.variables]))
+    tree = data.draw(st.sampled_from(trees(join, free)))
+    first, *batches = data.draw(streams(join))
+    tables: dict[str, Counter[Row]] = {table: Counter() for table in join.tables}
+    apply_net(tables, first)
+    updatable = data.draw(st.sampled_from([None, {min(join.tables)}]))
+    start = {table: dict(rows) for table, rows in tables.items()}
+    payload = {table: {row: times(payloads, n) for row, n in rows.items()} for table, rows in start.items()}
+    reference = MaintainedTree(tree, payloads, None, updatable, payload)
+    compiled = compile_tree(tree, payloads, integers(tree), updatable, start)
+    agree(compiled, reference)
+    for batch in batches:
+        allowed = {table: changes for table, changes in batch.items() if updatable is None or table in updatable}
+        apply_net(tables, allowed)
+        reference.apply(allowed)
+        compiled.apply(allowed)
+        agree(compiled, reference)
+    if updatable is None:
+        compiled.apply({table: [(row, -n) for row, n in rows.items()] for table, rows in tables.items()})
+        assert not compiled.entries()
+        assert not any(compiled.sizes().values())
+
+
+STAR = VariableOrder(
+    (Branch("k", (chain("x"), chain("y"), chain("c"))),), {"R": ("k", "x"), "S": ("k", "y"), "T": ("k", "c")}
+)
+TYPES = {"k": VARCHAR, "x": DOUBLE, "y": decimal(9, 2), "c": VARCHAR}
+
+
+def star(ring: Any, free: str = "", types: dict[str, SqlType] = TYPES) -> CompiledTree:
+    return compile_tree(build_tree(STAR, free), ring, types)
+
+
+def test_strings_decimals_and_doubles() -> None:
+    """A cofactor sees a DECIMAL as the number it stands for, a sum of decimals is exact."""
+    rows = {
+        "R": [(("a", 0.5), 1), (("b", 2.0), 1)],
+        "S": [(("a", 125), 2)],
+        "T": [(("a", "red"), 1), (("a", "blue"), 1)],
+    }
+    ring = CofactorRing(("x", "y"), ("c",))
+    compiled = star(ring)
+    compiled.apply(rows)
+    payload = compiled.payload
+    assert payload.count == 4
+    assert ring.moment(payload, ("x", "y")) == 4 * 0.5 * 1.25
+    assert ring.moment(payload, ("y",), {"c": "red"}) == 2 * 1.25
+    exact = star(DecimalRing(frozenset("y")), "kc")
+    exact.apply(rows)
+    assert exact.entries() == {("a", "red"): Decimal("2.50"), ("a", "blue"): Decimal("2.50")}
+    doubles = star(FloatRing(frozenset("xy")), "xk")
+    doubles.apply(rows)
+    assert doubles.entries() == {("a", 0.5): 4 * 1.25}
+
+
+def test_arrow_tables() -> None:
+    compiled = star(ProductRing((INTEGER_RING, FloatRing(frozenset("xy")))), "c")
+    amounts = pa.array([Decimal("1.25"), Decimal("-3.50")], pa.decimal128(12, 2))
+    compiled.apply_arrow("S", pa.table({"y": amounts, "k": ["a", "a"]}))
+    compiled.apply_arrow("R", pa.table({"k": ["a", "b"], "x": [2, 3]}))
+    compiled.apply_arrow("T", pa.table({"k": ["a", "a"], "c": ["red", "blue"]}), [1, 2])
+    assert compiled.entries() == {("red",): (2, -4.5), ("blue",): (4, -9.0)}
+    with pytest.raises(DataError, match="NULL"):
+        compiled.apply_arrow("R", pa.table({"k": ["a", None], "x": [2, 3]}))
+    with pytest.raises(DataError, match="'x'"):
+        compiled.apply_arrow("R", pa.table({"k": ["a"], "x": ["many"]}))
+    with pytest.raises(DataError, match="columns"):
+        compiled.apply_arrow("R", pa.table({"k": ["a"]}))
+
+
+def test_dates_of_arrow_tables_are_days() -> None:
+    tree = build_tree(VariableOrder((chain("d", "x"),), {"R": ("d", "x")}), "d")
+    compiled = compile_tree(tree, IntegerRing(frozenset("x")), {"d": DATE, "x": BIGINT})
+    compiled.apply_arrow("R", pa.table({"d": pa.array([19_000, 19_001], pa.date32()), "x": [5, 7]}))
+    assert compiled.entries() == {(19_000,): 5, (19_001,): 7}
+
+
+def wrong_type(compiled: CompiledTree) -> None:
+    compiled.apply({"R": [(("a", 1.0), 1)], "S": [(("a", "much"), 1)]})
+
+
+def wrong_width(compiled: CompiledTree) -> None:
+    compiled.apply({"R": [(("a", 1.0), 1)], "S": [(("a",), 1)]})
+
+
+def not_a_number(compiled: CompiledTree) -> None:
+    compiled.apply({"S": [(("a", 100), 1)], "R": [(("a", 1.0), 1), (("a", float("nan")), 1)]})
+
+
+def infinite(compiled: CompiledTree) -> None:
+    code = compiled.dictionary.encode(["a"])
+    compiled.apply_columns("R", [code, np.array([np.inf])], np.ones(1, np.int64))
+
+
+def too_many(compiled: CompiledTree) -> None:
+    compiled.apply({"R": [(("a", 1.0), 1)], "S": [(("a", 100), 2**40)], "T": [(("a", "red"), 2**40)]})
+
+
+def too_many_in_all(compiled: CompiledTree) -> None:
+    compiled.apply({"S": [(("b", 100), 1)], "R": [(("b", 1.0), 2**60)], "T": [(("b", "red"), 2**60)]})
+
+
+def integers_for_doubles(compiled: CompiledTree) -> None:
+    code = compiled.dictionary.encode(["a"])
+    compiled.apply_columns("R", [code, np.ones(1, np.int64)], np.ones(1, np.int64))
+
+
+def columns_of_different_lengths(compiled: CompiledTree) -> None:
+    compiled.apply_columns("R", [compiled.dictionary.encode(["a"]), np.ones(2)], np.ones(1, np.int64))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        wrong_type, wrong_width, not_a_number, infinite, too_many, too_many_in_all, integers_for_doubles,
+        columns_of_different_lengths,
+    ],
+)  # fmt: skip
+def test_a_change_that_fails_changes_nothing(change: Callable[[CompiledTree], None]) -> None:
+    compiled = star(CofactorRing(("x", "y"), ("c",)), "k")
+    compiled.apply({"R": [(("a", 0.1), 1), (("b", 0.7), 1)], "S": [(("a", 25), 1)], "T": [(("a", "blue"), 1)]})
+    before, sizes = contents(compiled), compiled.sizes()
+    with pytest.raises(DataError):
+        change(compiled)
+    assert contents(compiled) == before
+    assert compiled.sizes() == sizes
+    compiled.apply({"R": [(("a", 0.1), -1)]})
+    assert not compiled.entries()
+
+
+def contents(compiled: CompiledTree) -> dict[str, set[bytes]]:
+    """All rows of all stores, to the last bit."""
+    return {
+        variant.name: {row.tobytes() for row in compiled.stores[variant.name].packed()}
+        for variant in compiled.plan.stored
+    }
+
+
+def test_counts_may_be_large_but_not_too_large() -> None:
+    compiled = star(INTEGER_RING)
+    compiled.apply({"R": [(("a", 1.0), 2**60)]})
+    with pytest.raises(DataError, match="overflow"):
+        compiled.apply({"R": [(("a", 1.0), 2**60), (("a", 2.0), 2**60)]})
+    compiled.apply({"R": [(("a", 1.0), -(2**60))]})
+    compiled.apply({"R": [(("a", 1.0), 2**60)]})  # as large as before, and counted anew
+    compiled.apply({"S": [(("a", 1), 1)], "T": [(("a", "c"), 1)]})
+    assert compiled.payload == 2**60
+
+
+def test_several_changes_can_be_taken_back() -> None:
+    compiled = star(CofactorRing(("x", "y"), ("c",)), "k")
+    compiled.apply({"R": [(("a", 0.1), 1)], "S": [(("a", 25), 1)], "T": [(("a", "blue"), 1)]})
+    before = contents(compiled)
+    compiled.begin()
+    compiled.apply({"R": [(("a", 0.1), -1), (("b", 0.3), 1)]})
+    compiled.apply({"S": [(("b", 5), 1)], "T": [(("b", "red"), 1)]})
+    with pytest.raises(DataError):
+        compiled.apply({"T": [(("c", "red"), 1)], "R": [(("c", float("inf")), 1)]})
+    assert set(compiled.entries()) == {("b",)}
+    compiled.rollback()
+    assert contents(compiled) == before
+    compiled.begin()
+    with pytest.raises(SchemaError, match="begun"):
+        compiled.begin()
+    compiled.apply({"R": [(("a", 0.1), -1)]})
+    compiled.commit()
+    assert not compiled.entries()
+
+
+def test_what_cannot_be_compiled_says_so() -> None:
+    for ring in (
+        RelationalRing(frozenset("x")),
+        CofactorRing(("x",), exact=True),
+        ProductRing((RelationalRing(frozenset()),)),
+    ):
+        with pytest.raises(NotCompilable):
+            star(ring)
+    with pytest.raises(NotCompilable, match="exact"):
+        star(IntegerRing(frozenset("x")))
+    with pytest.raises(NotCompilable, match="categorical"):
+        star(CofactorRing(("c",)))
+    with pytest.raises(SchemaError, match="type"):
+        star(INTEGER_RING, types={"k": BIGINT})
+    compiled = compile_tree(build_tree(STAR), INTEGER_RING, TYPES, {"R"})
+    with pytest.raises(SchemaError, match="may change"):
+        compiled.apply({"S": [(("a", 1), 1)]})
+    with pytest.raises(SchemaError, match="stored"):
+        compiled.view("V@x")
+
+
+SCRIPT = """
+from tests.conformance.test_ring_trees import RINGS, agree, integers
+from tests.viewtree.test_ring_random import JOINS, trees
+from viewlet.codegen.rings.compiler import compile_tree
+from viewlet.runtime.jit import ENABLED
+from viewlet.viewtree.ring_engine import MaintainedTree
+from random import Random
+assert ENABLED
+for name, ring, which in (("figure 2", "cofactors by category", 0), ("triangle", "a record", 2)):
+    join, random = JOINS[name], Random(5)
+    tree = trees(join)[which]
+    compiled, reference = compile_tree(tree, RINGS[ring], integers(tree)), MaintainedTree(tree, RINGS[ring])
+    present = []
+    for _ in range(30):
+        new = [(t, tuple(random.randrange(9) for _ in range(n))) for t, n in join.tables.items() for _ in range(20)]
+        old = random.sample(present, len(present) // 3)
+        for pair in old:
+            present.remove(pair)
+        present += new
+        batch = {t: [] for t in join.tables}
+        for pairs, sign in ((old, -1), (new, 1)):
+            for table, row in pairs:
+                batch[table].append((row, sign))
+        compiled.apply(batch)
+        reference.apply(batch)
+        agree(compiled, reference)
+    try:
+        compiled.apply({t: [((1,) * n, 2**45)] for t, n in join.tables.items()})
+    except Exception as error:
+        assert "overflow" in str(error), error
+        agree(compiled, reference)
+    else:
+        raise AssertionError("an overflow goes unnoticed")
+print("agreed")
+"""
+
+
+def test_machine_code_agrees_too(tmp_path: Path) -> None:
+    pytest.importorskip("numba")
+    environment = {**os.environ, "VIEWLET_JIT": "1", "VIEWLET_CACHE": str(tmp_path)}
+    environment["PYTHONPATH"] = os.pathsep.join(entry for entry in sys.path if entry)
+    ran = subprocess.run(
+        [sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, timeout=240, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.strip() == "agreed"
