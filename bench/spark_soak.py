@@ -90,10 +90,10 @@ def _connect(directory: str, master: str) -> tuple[Any, Any]:
         from viewlet.connection.spark_facade import connect_inline
 
         return connect_inline(directory, 3), lambda table, rows: rows
-    from viewlet.spark.run.java import start_session
+    from viewlet import spark_session
 
     paths = os.pathsep.join(path for path in sys.path if path)
-    spark = start_session(master, **{"spark.executorEnv.PYTHONPATH": paths, "spark.executor.memory": "512m"})
+    spark = spark_session(master, **{"spark.executorEnv.PYTHONPATH": paths, "spark.executor.memory": "512m"})
     other = {"orders": "id bigint, customer string", "items": "id bigint, price decimal(9,2)"}
 
     def frame(table: str, rows: list[dict[str, Any]]) -> Any:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from viewlet.connection import Connection, connect
+    from viewlet.connection.spark_feeds import changes_of
     from viewlet.errors import (
         DataError,
         InternalError,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
         UnsupportedError,
         ViewletError,
     )
+    from viewlet.spark.run.java import spark_session
     from viewlet.view import View
 
 __version__ = "0.1.0"
@@ -42,10 +44,18 @@ __all__ = [
     "View",
     "ViewletError",
     "__version__",
+    "changes_of",
     "connect",
+    "spark_session",
 ]
 
-_HOMES = {"connect": "viewlet.connection", "Connection": "viewlet.connection", "View": "viewlet.view"}
+_HOMES = {
+    "connect": "viewlet.connection",
+    "Connection": "viewlet.connection",
+    "View": "viewlet.view",
+    "changes_of": "viewlet.connection.spark_feeds",
+    "spark_session": "viewlet.spark.run.java",
+}
 
 
 def __getattr__(name: str) -> Any:

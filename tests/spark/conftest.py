@@ -16,8 +16,8 @@ os.environ.setdefault("VIEWLET_JIT", "0")  # before anything imports the runtime
 def spark() -> Iterator[Any]:
     if importlib.util.find_spec("pyspark") is None:
         pytest.skip("PySpark is not installed")
-    from viewlet.spark.run.java import start_session
+    from viewlet import spark_session
 
-    session = start_session("local[2]", **{"spark.sql.shuffle.partitions": "2"})
+    session = spark_session("local[2]", **{"spark.sql.shuffle.partitions": "2"})
     yield session
     session.stop()

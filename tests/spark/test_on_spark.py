@@ -11,7 +11,7 @@ import pytest
 
 import viewlet
 from viewlet import DataError, StateError
-from viewlet.connection.spark_facade import SparkConnection, changes_of
+from viewlet.connection.spark_facade import SparkConnection
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -158,7 +158,7 @@ def test_changes_by_epoch(db: SparkConnection, spark: Any, tmp_path: Path) -> No
             ("ada", Decimal("5.00"), 1, 1, 1),
             ("ada", Decimal("7.00"), 2, 1, 2),
         ]
-        assert changes_of(spark, tmp_path / "state", "revenue", since=1).count() == 2
+        assert viewlet.changes_of(str(tmp_path / "state"), "revenue", since=1, spark=spark).count() == 2
         again.forget_changes("revenue", 1)
         assert again.changes("revenue").count() == 2
 

@@ -21,7 +21,7 @@ from viewlet.connection.database import Announcement, BaseTable, Database, unrea
 from viewlet.connection.maintained import Declaration, MaintainedView, Running
 from viewlet.connection.reading import is_limited
 from viewlet.connection.restoring import bind_view, explaining
-from viewlet.connection.spark_feeds import FOLDER, write_changes
+from viewlet.connection.spark_feeds import FOLDER, begin_changes, forget_changes, remove_changes, write_changes
 from viewlet.errors import DataError, InternalError, SchemaError, StateError
 from viewlet.runtime.durable.batch_ids import BatchIds, BatchMark
 from viewlet.runtime.durable.log import Record
@@ -106,6 +106,7 @@ class SparkDatabase(Database):
     _views_on_spark: dict[str, DistributedView] = field(default_factory=dict, init=False)
     feeds: dict[str, int] = field(default_factory=dict, init=False)
     """Views whose changes are written to files, and the epoch after which that began."""
+    _fed_epoch: int = field(default=-1, init=False)
     hints: Hints = field(default_factory=lambda: Hints(), init=False)
     _planned_with: dict[str, Hints] = field(default_factory=dict, init=False)
     _replaying: bool = field(default=False, init=False)
@@ -218,7 +219,8 @@ class SparkDatabase(Database):
     def _forget_view(self, name: str) -> None:
         self.cluster.remove(name)
         del self.views[name], self._views_on_spark[name]
-        self.feeds.pop(name, None)
+        if self.feeds.pop(name, None) is not None and not self._replaying:
+            forget_changes(self.cluster.checkpoint.files, name)
 
     def _settle_log(self) -> None:
         """What is in the log belongs to the views there are: before they change, it becomes part of a snapshot."""
@@ -308,6 +310,7 @@ class SparkDatabase(Database):
     def feed(self, name: str) -> None:
         """From now on the changes of a view are written to files."""
         if name not in self.feeds:
+            begin_changes(self.cluster.checkpoint.files, name, self.views[name].columns)
             self._declare(FEED, {"name": name, "since": self.epoch})
             self._begin_feed(name, self.epoch)
 
@@ -316,9 +319,17 @@ class SparkDatabase(Database):
         self.views[name].subscribe(FOLDER, lambda epoch, changes: None)
 
     def _write_feeds(self, visible: Mapping[str, Changes], epoch: int) -> None:
+        files = self.cluster.checkpoint.files
+        if self._fed_epoch == epoch:  # the batch that had this number has failed
+            self._remove_feeds_after(epoch - 1)
+        self._fed_epoch = epoch
         for name in self.feeds:
             if visible.get(name):
-                write_changes(self.cluster.checkpoint.directory, name, self.views[name].columns, epoch, visible[name])
+                write_changes(files, name, self.views[name].columns, epoch, visible[name])
+
+    def _remove_feeds_after(self, epoch: int) -> None:
+        for name in self.feeds:
+            remove_changes(self.cluster.checkpoint.files, name, since=epoch)
 
     # -- the directory ----------------------------------------------------------------------------------------------
 
@@ -359,6 +370,7 @@ class SparkDatabase(Database):
         for name in store.started & self.tables.keys():
             self.tables[name].started = True
         self.epoch = store.epoch
+        self._remove_feeds_after(self.epoch)
         self.batches = BatchIds(store.batches)
         self._replaying = False
 

@@ -228,7 +228,11 @@ class SparkView(View):
 
     def explain(self, stage: str | None = None, format: str = "text") -> str:
         if stage is not None and stage.lower() == "spark":
-            return self.draw() if format == "svg" else show_plan(self._database.cluster.units[self.name].distributed.plan())
+            return (
+                self.draw()
+                if format == "svg"
+                else show_plan(self._database.cluster.units[self.name].distributed.plan())
+            )
         return self._home.explain(self.name, stage, format)
 
 

@@ -1,60 +1,106 @@
 """The changes of a view as files: one per epoch in the checkpoint directory, written before the epoch is committed.
 
-A file whose epoch is not committed does not count; when the batch is tried again, the file is written again.
+    changes/revenue/columns.parquet              no rows: which columns there are
+    changes/revenue/epoch-000000000007.parquet   changed rows with `_multiplicity` and `_epoch`
+
+A file whose epoch is not committed does not count, and is removed before another batch takes that number.
 """
 
 from __future__ import annotations
 
+import io
 import os
-from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from viewlet.changes import Changes, rows_to_arrow
+from viewlet.errors import StateError
+from viewlet.runtime.durable.files import Files, LocalFiles, files_at
+from viewlet.runtime.durable.manifest import numbers, read_manifest
 from viewlet.types import Column
 from viewlet.view import sorted_rows
 
 EPOCH = "_epoch"
 FOLDER = "changes"
+_COLUMNS = "columns.parquet"
 
 
-def write_changes(directory: str, view: str, columns: tuple[Column, ...], epoch: int, changes: Changes) -> None:
+def begin_changes(files: Files, view: str, columns: tuple[Column, ...]) -> None:
+    """Notes what the changes of a view look like."""
+    files.put(f"{_folder(view)}/{_COLUMNS}", _parquet(columns, {}, 0))
+
+
+def write_changes(files: Files, view: str, columns: tuple[Column, ...], epoch: int, changes: Changes) -> None:
+    files.put(f"{_folder(view)}/epoch-{epoch:012}.parquet", _parquet(columns, changes, epoch))
+
+
+def change_files(files: Files, view: str, since: int, until: int | None = None) -> list[str]:
+    """The files of the epochs after `since` up to `until`, in order."""
+    found = [name for name in files.list(_folder(view)) if name.startswith("epoch-")]
+    within = [name for name in found if since < _epoch(name) and (until is None or _epoch(name) <= until)]
+    return [f"{_folder(view)}/{name}" for name in within]
+
+
+def remove_changes(files: Files, view: str, since: int = -1, until: int | None = None) -> None:
+    for name in change_files(files, view, since, until):
+        files.remove(name)
+
+
+def forget_changes(files: Files, view: str) -> None:
+    """Removes all there is about the changes of a view."""
+    for name in files.list(_folder(view)):
+        files.remove(f"{_folder(view)}/{name}")
+
+
+def read_changes(spark: Any, files: Files, view: str, since: int, until: int) -> Any:
+    """Changed rows with their epoch and multiplicity: an Arrow table, or with a Spark session a data frame."""
+    names = [f"{_folder(view)}/{_COLUMNS}", *change_files(files, view, since, until)]
+    if spark is not None and isinstance(files, LocalFiles):
+        return spark.read.parquet(*map(files.path, names))
+    table = _read(files, names)
+    return table if spark is None else spark.createDataFrame(table)
+
+
+def changes_of(checkpoint: str | os.PathLike[str], view: str, since: int = -1, spark: Any = None) -> Any:
+    """The committed changes of a view after an epoch, read by a process that has not opened the database.
+
+    They are an Arrow table, or with a Spark session a data frame. The database keeps the changes of a view from the
+    first time its `changes` are asked for.
+    """
+    files = files_at(os.fspath(checkpoint))
+    try:
+        found = numbers(files)
+        if not found:
+            raise StateError(f"{checkpoint} holds no database")
+        until = read_manifest(files, found[-1]).epoch
+        if _COLUMNS not in files.list(_folder(view)):
+            raise StateError(f"{checkpoint} keeps no changes of {view!r}; calling changes({view!r}) there begins it")
+        return read_changes(spark, files, view, since, until)
+    except OSError as error:
+        raise StateError(f"cannot read {checkpoint}: {error.strerror}") from error
+
+
+def _folder(view: str) -> str:
+    return f"{FOLDER}/{quote(view, safe='')}"
+
+
+def _epoch(name: str) -> int:
+    return int(name.removeprefix("epoch-").removesuffix(".parquet"))
+
+
+def _parquet(columns: tuple[Column, ...], changes: Changes, epoch: int) -> bytes:
     import pyarrow as pa
     from pyarrow import parquet
 
     table = rows_to_arrow(columns, sorted_rows(changes), with_multiplicity=True)
     table = table.append_column(EPOCH, pa.array([epoch] * table.num_rows, pa.int64()))
-    folder = Path(directory) / FOLDER / view
-    folder.mkdir(parents=True, exist_ok=True)
-    draft = folder / f".epoch-{epoch:012}.draft"
-    parquet.write_table(table, draft)
-    os.replace(draft, folder / _name(epoch))
+    buffer = io.BytesIO()
+    parquet.write_table(table, buffer)
+    return buffer.getvalue()
 
 
-def change_files(directory: str | os.PathLike[str], view: str, since: int, until: int) -> list[str]:
-    """The files of the epochs after `since` up to `until`, in order."""
-    folder = Path(directory) / FOLDER / view
-    found = sorted(folder.glob("epoch-*.parquet")) if folder.is_dir() else []
-    return [str(path) for path in found if since < _epoch(path) <= until]
-
-
-def remove_changes(directory: str, view: str, until: int) -> None:
-    for name in change_files(directory, view, -1, until):
-        os.unlink(name)
-
-
-def read_changes(spark: Any, files: list[str], columns: tuple[Column, ...]) -> Any:
-    """A data frame of the changed rows, with their epoch and multiplicity."""
-    if files:
-        return spark.read.parquet(*files)
+def _read(files: Files, names: list[str]) -> Any:
     import pyarrow as pa
+    from pyarrow import parquet
 
-    empty = rows_to_arrow(columns, [], with_multiplicity=True)
-    return spark.createDataFrame(empty.append_column(EPOCH, pa.array([], pa.int64())))
-
-
-def _name(epoch: int) -> str:
-    return f"epoch-{epoch:012}.parquet"
-
-
-def _epoch(path: Path) -> int:
-    return int(path.stem.removeprefix("epoch-"))
+    return pa.concat_tables([parquet.read_table(io.BytesIO(files.read(name))) for name in names])

@@ -176,7 +176,7 @@ class StateStore:
         self._check()
         try:
             if self._log is None or not self._files.appends:
-                self._last_log = max(self._last_log, self.manifest.number) + 1
+                self._last_log = self.manifest.number + 1 if self._files.appends else self._unused_number()
                 self._log = LogWriter(self._files, f"log-{self._last_log:012}{self._sign}.bin")
                 self._files.sync_folder()
             begins = self._log.append(records)
@@ -187,6 +187,9 @@ class StateStore:
             if isinstance(error, OSError):
                 raise self._failure(error) from error
             raise
+
+    def _unused_number(self) -> int:
+        return max(self._last_log, self.manifest.number) + 1
 
     def abandon(self) -> None:
         """Forgets what was appended since the last commit."""

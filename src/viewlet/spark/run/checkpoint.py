@@ -9,14 +9,15 @@ A snapshot has a folder per partition, written by tasks, and the driver's own vi
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from viewlet.runtime.durable.batch_ids import Ranges
+from viewlet.runtime.durable.files import files_at, is_url, local_path
 from viewlet.runtime.durable.log import Record
 from viewlet.runtime.durable.snapshot import SnapshotWriter
-from viewlet.runtime.durable.store import StateStore, open_directory
+from viewlet.runtime.durable.store import StateStore, open_location
 from viewlet.spark.run.partition import History, LoggedStep
 from viewlet.spark.run.steps import StepHead, read_head
 
@@ -27,9 +28,13 @@ MANY_STEPS = 500
 
 
 class Checkpoint:
-    def __init__(self, directory: Path, sync: bool = True) -> None:
-        self._store: StateStore = open_directory(directory, sync)
-        self.directory = str(directory.resolve())
+    """`location` is a path, or a URL that fsspec knows; `directory` is how tasks are told of it."""
+
+    def __init__(self, location: str | os.PathLike[str], sync: bool = True) -> None:
+        where = os.fspath(location)
+        self._store: StateStore = open_location(where, sync)
+        self.directory = where.rstrip("/") if is_url(where) else str(local_path(where).resolve())
+        self.files = files_at(self.directory, sync)
         self.history = History()
         self._committed = self.history
         self._appended = 0

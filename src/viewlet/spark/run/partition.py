@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from viewlet.errors import StateError
-from viewlet.runtime.durable.files import Files, LocalFiles
+from viewlet.runtime.durable.files import Files, files_at
 from viewlet.runtime.durable.log import read_record
 from viewlet.runtime.durable.snapshot import SnapshotReader
 from viewlet.spark.run.code import WorkerBlock
@@ -385,7 +385,7 @@ def read_delivery(checkpoint: str, step: LoggedStep, unit: str, partition: int) 
 
 
 def files_of(checkpoint: str) -> Files:
-    return LocalFiles(Path(checkpoint))
+    return files_at(checkpoint)
 
 
 def partition_folder(snapshot: str, partition: int) -> str:

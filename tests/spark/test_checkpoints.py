@@ -1,0 +1,168 @@
+"""Checkpoints on other file systems, the changes of views as files, and bounded growth; without Spark."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import viewlet
+from viewlet import StateError
+from viewlet.connection.spark_facade import SparkConnection, connect_inline
+from viewlet.spark.run import checkpoint
+from viewlet.spark.run.partition import forget
+
+URL = "memory://bucket/state"
+DECLARED = """
+    CREATE TABLE orders (id BIGINT NOT NULL, customer VARCHAR, PRIMARY KEY (id));
+    CREATE STREAM items (id BIGINT NOT NULL, price BIGINT);
+    CREATE MATERIALIZED VIEW revenue AS
+    SELECT customer, SUM(price) AS total FROM orders JOIN items USING (id) GROUP BY customer
+"""
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left() -> Iterator[None]:
+    yield
+    forget()
+    fsspec = pytest.importorskip("fsspec")
+    system = fsspec.filesystem("memory")
+    if system.exists("/bucket"):
+        system.rm("/bucket", recursive=True)
+
+
+@pytest.fixture(params=["memory", "file", "dir", "path"])
+def location(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    pytest.importorskip("fsspec")
+    (tmp_path / "state").mkdir()
+    known = {"memory": URL, "file": f"file://{tmp_path}/state", "dir": f"dir::file://{tmp_path}/state"}
+    return known.get(request.param, str(tmp_path / "state"))
+
+
+def test_a_database_anywhere(location: str) -> None:
+    """Declarations, batches, a snapshot and openings in between; nothing but the files is left each time."""
+    expected: dict[str, int] = {}
+    for number in range(6):
+        with connect_inline(location, 2) as db:
+            if number == 0:
+                db.execute(DECLARED)
+            assert dict(db.view("revenue").rows()) == expected
+            db.apply({"orders": [(number, f"c{number % 3}")], "items": [(number, 5), (number, 7)]}, batch_id=number)
+            expected[f"c{number % 3}"] = expected.get(f"c{number % 3}", 0) + 12
+            db.apply({"items": [(number, 100)]}, batch_id=number)
+            if number == 2:
+                db.checkpoint()
+            if number == 3:
+                db.changes("revenue")
+            with pytest.raises(StateError, match="open already"):
+                connect_inline(location, 2)
+        forget()
+    told = viewlet.changes_of(location, "revenue", since=5)
+    assert told.to_pylist() == [
+        {"customer": "c2", "total": 12, "_multiplicity": -1, "_epoch": 6},
+        {"customer": "c2", "total": 24, "_multiplicity": 1, "_epoch": 6},
+    ]
+
+
+@pytest.mark.parametrize("damage", ["missing", "changed"])
+def test_damage_is_named_and_nothing_changes(damage: str) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    with connect_inline(URL, 2) as db:
+        db.execute(DECLARED)
+        db.apply({"orders": [(1, "ada")], "items": [(1, 5)]})
+    forget()
+    system = fsspec.filesystem("memory")
+    logs = [name for name in system.find("/bucket/state") if "/log-" in name]
+    whole = system.cat_file(logs[-1])
+    if damage == "missing":
+        system.rm(logs[-1])
+    else:
+        system.pipe_file(logs[-1], whole[:-1] + b"?")
+    with pytest.raises(StateError, match=r"memory://bucket/state/log-.* is (missing|damaged)"):
+        connect_inline(URL, 2)
+    system.pipe_file(logs[-1], whole)
+    with connect_inline(URL, 2) as db:
+        assert db.view("revenue").rows() == [("ada", 5)]
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[SparkConnection]:
+    with connect_inline(tmp_path / "state", 2, sync=False) as db:
+        db.execute(DECLARED)
+        yield db
+
+
+def test_changes_are_read_by_another_process(db: SparkConnection, tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    with pytest.raises(
+        StateError, match=r"keeps no changes of 'revenue'; calling changes\('revenue'\) there begins it"
+    ):
+        viewlet.changes_of(state, "revenue")
+    db.changes("revenue")
+    db.apply({"orders": [(1, "ada")], "items": [(1, 5)]})
+    db.insert("items", [(1, 2)])
+    code = f"import viewlet; print(viewlet.changes_of({str(state)!r}, 'revenue', since=1).to_pylist())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == str(
+        [
+            {"customer": "ada", "total": 5, "_multiplicity": -1, "_epoch": 2},
+            {"customer": "ada", "total": 7, "_multiplicity": 1, "_epoch": 2},
+        ]
+    ), done.stderr
+    empty = viewlet.changes_of(state, "revenue", since=2)
+    assert (empty.num_rows, empty.column_names) == (0, ["customer", "total", "_multiplicity", "_epoch"])
+    db.forget_changes("revenue", until=1)
+    assert viewlet.changes_of(state, "revenue").column("_epoch").to_pylist() == [2, 2]
+    db.execute("DROP VIEW revenue")
+    with pytest.raises(StateError, match="keeps no changes"):
+        viewlet.changes_of(state, "revenue")
+    with pytest.raises(StateError, match="holds no database"):
+        viewlet.changes_of(tmp_path, "revenue")
+
+
+def test_changes_of_a_batch_that_failed_do_not_count(
+    db: SparkConnection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its number goes to another batch, which changes nothing in the view: in this process, or in the next one."""
+    db.apply({"orders": [(1, "ada"), (2, "bob")]})
+    db.changes("revenue")
+
+    def fail(*_: object, **__: object) -> int:
+        raise StateError("the disk is full")
+
+    for again in (False, True):
+        with monkeypatch.context() as patch:
+            patch.setattr(checkpoint.Checkpoint, "commit", fail)
+            with pytest.raises(StateError, match="the disk is full"):
+                db.insert("items", [(1, 5)])
+        assert viewlet.changes_of(tmp_path / "state", "revenue").num_rows == 0
+        if again:
+            db.close()
+            forget()
+            db = connect_inline(tmp_path / "state", 2, sync=False)
+        db.insert("orders", [(7 + again, "cyd")])
+        assert viewlet.changes_of(tmp_path / "state", "revenue").num_rows == 0
+    db.close()
+
+
+def size_of(directory: Path) -> int:
+    return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
+
+
+def test_growth_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows come and go; however many batches there have been, the directory stays as small as a log and a snapshot."""
+    monkeypatch.setattr(checkpoint, "MANY_STEPS", 20)
+    state = tmp_path / "state"
+    sizes = []
+    with connect_inline(state, 2, sync=False) as db:
+        db.execute(DECLARED)
+        for number in range(120):
+            db.apply({"orders": [(number, "ada")], "items": [(number, 5)]})
+            db.apply({"orders": [{"id": number, "customer": "ada", "_multiplicity": -1}]})
+            sizes.append(size_of(state))
+        assert db.stats()["checkpoint"]["stages_since_snapshot"] <= 40  # type: ignore[index]
+    early, late = max(sizes[20:60]), max(sizes[80:])
+    assert late < 1.5 * early
