@@ -21,7 +21,7 @@ days, microseconds, doubles, booleans and strings. Fields f0, f1, ... are 64-bit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import assert_never
 
 from viewlet.algebra.nodes import (
@@ -46,11 +46,12 @@ from viewlet.algebra.nodes import (
     is_constant,
     neg,
 )
-from viewlet.algebra.scope import NONE, Vars, inputs, outputs
+from viewlet.algebra.scope import NONE, Vars, outputs
 from viewlet.algebra.traverse import all_variables
 from viewlet.errors import InternalError
 from viewlet.spark.plan.sql_dialects import DIALECTS, Dialect, unsupported
 from viewlet.spark.plan.sql_numbers import Measure, Number, computed, is_computed, value_number
+from viewlet.spark.plan.sql_order import arranged
 from viewlet.spark.plan.sql_relations import Block, CommonTable, CommonTables, Given, Total
 from viewlet.spark.plan.sql_scalars import term_of
 from viewlet.spark.plan.sql_terms import Term, constant_term, equality, word
@@ -135,7 +136,7 @@ class _Translation:
 
     def _product(self, factors: Factors, keys: Sequence[Var], given: Given) -> Total:
         block = given.block()
-        ordered = _arranged(factors, block.bound)
+        ordered = arranged(factors, block.bound, self._tables)
         if ordered is None:
             raise InternalError(f"no order binds every variable of {factors}")
         for i, factor in enumerate(ordered):
@@ -274,12 +275,15 @@ class _Translation:
         shared = tuple(var for var in present if var.name not in constants)
         products = _products(body)
         binds_all = all(_names(shared) <= _names(NONE.union(*map(outputs, factors))) for factors in products)
-        if not shared or (binds_all and all(_arranged(factors, constants) is not None for factors in products)):
+        if not shared or (binds_all and self._orderable(products, constants)):
             return block, Given(constants), shared
         if (domain := self._domain(block, shared)) is None:
             block = self._as_table(block, needed | _names(mentioned))
             domain = self._domain(block, shared)
         return block, Given(constants, domain, shared), shared
+
+    def _orderable(self, products: Iterable[Factors], given: Mapping[str, Term]) -> bool:
+        return all(arranged(factors, given, self._tables) is not None for factors in products)
 
     def _domain(self, block: Block, shared: Sequence[Var]) -> CommonTable | None:
         """The bindings of some variables, and maybe more, if all are columns of one common table in the block."""
@@ -330,28 +334,3 @@ def _flat(factors: Factors, negative: bool) -> Factors:
             factor, negative = factor.body, not negative
         flat += _flat(factor.factors, False) if isinstance(factor, Mul) else (factor,)
     return (*flat, MINUS) if negative else tuple(flat)
-
-
-def _arranged(factors: Factors, bound: Mapping[str, Term]) -> list[Expr] | None:
-    """The factors in their own order, except that some wait: for what they need, and for what they can be joined on.
-
-    None where no order binds what each of them needs.
-    """
-    waiting, placed, known = list(factors), list[Expr](), set(bound)
-    rows = {name for name, term in bound.items() if term.constant is None}
-    while waiting:
-        ready = [factor for factor in waiting if _names(inputs(factor)) <= known]
-        if not ready:
-            return None
-        chosen = next((factor for factor in ready if not _is_isolated(factor, rows)), ready[0])
-        waiting.remove(chosen)
-        placed.append(chosen)
-        known |= _names(outputs(chosen))
-        if not isinstance(chosen, Lift):
-            rows |= _names(outputs(chosen))
-    return placed
-
-
-def _is_isolated(factor: Expr, rows: Set[str]) -> bool:
-    """It shares no variable with the rows before it, if there are any; constants join nothing."""
-    return bool(rows) and isinstance(factor, Rel | Sum | Add | Exists) and rows.isdisjoint(_names(outputs(factor)))
