@@ -194,3 +194,15 @@ def test_a_file_system_with_folders_and_renaming(tmp_path: Path) -> None:
     assert payloads(again) == [b"two"]
     assert not list(tmp_path.rglob("*.draft"))
     again.close()
+
+
+def test_a_database_in_process() -> None:
+    import viewlet
+
+    for number in range(3):
+        with viewlet.connect(URL) as db:
+            if number == 0:
+                db.execute("CREATE TABLE t (a BIGINT); CREATE MATERIALIZED VIEW v AS SELECT SUM(a) AS s FROM t")
+            db.insert("t", [(number,), (10,)])
+    with viewlet.connect(URL) as db:
+        assert db.view("v").rows() == [(33,)]

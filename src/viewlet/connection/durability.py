@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-from pathlib import Path
 from typing import Any
 
 from viewlet import __version__
@@ -22,7 +21,7 @@ from viewlet.connection.restoring import bind_view, explaining, read_database, w
 from viewlet.errors import DataError, StateError
 from viewlet.runtime.durable.batch_ids import BatchIds, BatchMark
 from viewlet.runtime.durable.log import Record
-from viewlet.runtime.durable.store import StateStore, open_directory
+from viewlet.runtime.durable.store import StateStore, open_location
 from viewlet.types import Table
 
 BATCH, TABLE, VIEW, DROP = 1, 2, 3, 4
@@ -125,9 +124,9 @@ class Durability:
             database.drop_table(known["name"])
 
 
-def open_database(path: Path, engine: str, sync: bool) -> tuple[Database, Durability]:
-    """The database in a directory, and what keeps it there."""
-    store = open_directory(path, sync)
+def open_database(location: str, engine: str, sync: bool) -> tuple[Database, Durability]:
+    """The database in a directory, or at a URL that fsspec knows, and what keeps it there."""
+    store = open_location(location, sync)
     database = Database(engine=engine)
     durability = Durability(store, database)
     try:

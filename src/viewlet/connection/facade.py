@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from viewlet.changes import Changes, to_changes
 from viewlet.changes.columnar import ColumnarChanges
+from viewlet.changes.factored import Decomposed, FactorChanges, FactoredChanges, products_in, to_factored
 from viewlet.connection.database import Database
 from viewlet.connection.engines import check_engine
 from viewlet.connection.reading import net
@@ -32,6 +32,7 @@ def connect(
     partitions: int | None = None,
 ) -> Connection:
     """Opens a database: the one in the directory `path`, which is made if it is not there, or an empty one in memory.
+    `path` may be a URL that fsspec knows, such as `"s3://bucket/folder"`.
 
     `engine` says what runs the views declared from now on: `"interpreter"`, `"compiled"` (generated code, with Numba),
     or `"auto"`, which compiles a view over tables once it has seen many rows. Without `fsync` a batch is committed when
@@ -52,7 +53,7 @@ def connect(
         raise StateError(f"connect() takes the path of a directory, not {path!r}")
     from viewlet.connection.durability import open_database
 
-    return Connection(Session(*open_database(Path(path), engine, fsync)))
+    return Connection(Session(*open_database(os.fspath(path), engine, fsync)))
 
 
 class Connection:
@@ -102,7 +103,8 @@ class Connection:
 
         Changes are rows or frames with a `_multiplicity` column (an integer) or a `_change_type` column ('insert',
         'delete', 'update_preimage', 'update_postimage'); without one they are inserts. The epoch counts batches that
-        change something: an empty batch, and one whose changes cancel out, leave it alone.
+        change something: an empty batch, and one whose changes cancel out, leave it alone. A change may also be a
+        product of factors (`viewlet.product`), or a list of products.
 
         A batch with a `batch_id` is applied once: handed in again with the id and `source` of a committed one, it does
         nothing. A source that cannot tell whether its last batch got through may so repeat it.
@@ -113,19 +115,19 @@ class Connection:
         with self._session.open() as database:
             if mark is not None and mark in database.batches:
                 return database.epoch
-            changes: dict[str, Changes | ColumnarChanges] = {}
+            changes: dict[str, Changes | ColumnarChanges | FactoredChanges] = {}
             for name, data in batch.items():
                 schema = database.find_table(name).schema
                 if schema.name in changes:
                     raise DataError(f"table {schema.name!r} is given twice in one batch")
-                changes[schema.name] = changes_in(database, schema, data, 1, encoded=True)
+                changes[schema.name] = any_changes(database, schema, data, 1, encoded=True)
             return self._session.commit(changes, mark)
 
     def _change(self, table: str, signed: list[tuple[object, int]]) -> int:
         with self._session.open() as database:
             schema = database.find_table(table).schema
             if len(signed) == 1:
-                return self._session.commit({schema.name: changes_in(database, schema, *signed[0], encoded=False)})
+                return self._session.commit({schema.name: any_changes(database, schema, *signed[0], encoded=False)})
             parts = [to_changes(schema, rows, sign) for rows, sign in signed]
             return self._session.commit({schema.name: net(item for part in parts for item in part.items())})
 
@@ -209,6 +211,35 @@ def batch_mark(batch_id: int | None, source: str) -> BatchMark | None:
     if not isinstance(batch_id, int) or isinstance(batch_id, bool) or not isinstance(source, str):
         raise DataError(f"batch_id is an integer and source a string, not {batch_id!r} and {source!r}")
     return BatchMark(source, batch_id)
+
+
+def any_changes(
+    database: Database, table: Table, data: object, sign: int, encoded: bool
+) -> Changes | ColumnarChanges | FactoredChanges:
+    """As products where they are given or looked for, else as columns or rows."""
+    products = products_in(data)
+    if products is not None:
+        return to_factored(table, products, sign, encoded)
+    if isinstance(data, Decomposed):
+        return _decomposed(table, to_changes(table, data.rows, sign, encoded))
+    return changes_in(database, table, data, sign, encoded)
+
+
+def _decomposed(table: Table, changes: Changes) -> FactoredChanges:
+    """Rows as the products that splitting off one column at a time finds in them."""
+    from viewlet.rings import INTEGER_RING
+    from viewlet.viewtree.factored_update import decompose
+
+    place = {name: i for i, name in enumerate(table.column_names)}
+    found = decompose(table.column_names, changes, INTEGER_RING) if changes else []
+    return FactoredChanges(
+        tuple(
+            tuple(
+                FactorChanges(tuple(place[n] for n in factor.schema), dict(factor.entries)) for factor in each.factors
+            )
+            for each in found
+        )
+    )
 
 
 def changes_in(database: Database, table: Table, data: object, sign: int, encoded: bool) -> Changes | ColumnarChanges:
