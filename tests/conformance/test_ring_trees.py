@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from tests.viewtree.test_ring_random import JOINS, Row, apply_net, streams, trees
 from viewlet.codegen.rings.compiler import compile_tree
+from viewlet.codegen.rings.factorised import CompiledResult
 from viewlet.codegen.rings.forms import NotCompilable
 from viewlet.codegen.rings.maintained import CompiledTree
 from viewlet.errors import DataError, SchemaError
@@ -28,7 +29,10 @@ from viewlet.rings.relational import RelationalRing
 from viewlet.rings.ring import times
 from viewlet.rings.vector import VectorRing
 from viewlet.types import BIGINT, DATE, DOUBLE, VARCHAR, SqlType, decimal
+from viewlet.viewtree.factorised import FactorisedResult
+from viewlet.viewtree.indicator import with_indicators
 from viewlet.viewtree.order import Branch, VariableOrder, chain
+from viewlet.viewtree.order_search import find_order
 from viewlet.viewtree.ring_engine import MaintainedTree
 from viewlet.viewtree.ring_tree import ViewTree, build_tree
 
@@ -269,6 +273,7 @@ from tests.conformance.test_ring_trees import RINGS, agree, integers
 from tests.viewtree.test_ring_random import JOINS, trees
 from viewlet.codegen.rings.compiler import compile_tree
 from viewlet.runtime.jit import ENABLED
+from viewlet.viewtree.order_search import find_order
 from viewlet.viewtree.ring_engine import MaintainedTree
 from random import Random
 assert ENABLED
@@ -310,3 +315,47 @@ def test_machine_code_agrees_too(tmp_path: Path) -> None:
     )
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.strip() == "agreed"
+
+
+@SOME
+@given(data=st.data())
+def test_compiled_results_list_the_rows_of_reference_results(data: st.DataObject) -> None:
+    join = data.draw(st.sampled_from(list(JOINS.values())))
+    order = find_order(join.schemas)
+    tree = build_tree(order, sources=join.sources, compose=data.draw(st.booleans()))
+    tree = with_indicators(tree) if data.draw(st.booleans()) else tree
+    listed = order.variables[: data.draw(st.integers(0, len(order.variables)))]
+    try:
+        reference = FactorisedResult(tree, listed)
+    except SchemaError:  # something that is not listed is above something that is
+        with pytest.raises(SchemaError, match="is not listed"):
+            CompiledResult(tree, integers(tree), listed)
+        return
+    compiled = CompiledResult(tree, integers(tree), listed)
+    for batch in data.draw(streams(join)):
+        reference.apply(batch)
+        compiled.apply(batch)
+        rows = list(compiled.rows())
+        assert len(rows) == len(dict(rows))
+        assert dict(rows) == dict(reference.rows())
+        assert compiled.count == reference.count
+        assert compiled.size == reference.size
+        lifts = {"A": lambda x: x + 1, "B": lambda x: x + 2}
+        assert compiled.aggregate(INTEGER_RING, lifts) == reference.aggregate(INTEGER_RING, lifts)
+
+
+def test_rows_come_a_few_at_a_time() -> None:
+    compiled = CompiledResult(build_tree(STAR), TYPES, ("k", "c", "x"))
+    compiled.apply({"S": [(("a", 1), 2)], "T": [(("a", f"c{i}"), 1) for i in range(20)]})
+    assert list(compiled.rows()) == []
+    compiled.apply({"R": [(("a", i / 4), 1) for i in range(30)]})
+    assert compiled.count == 1200
+    expected = {("a", f"c{i}", j / 4): 2 for i in range(20) for j in range(30)}
+    assert dict(compiled.rows()) == expected
+    assert [len(times) for _, times in compiled.words(100)] == [16, 100, 100, 100, 100, 100, 84]
+    reading = compiled.rows()
+    assert next(reading)[0] in expected
+    compiled.apply({"S": [(("a", 1), -1)]})
+    with pytest.raises(DataError, match="changed"):
+        list(reading)
+    assert compiled.maintained.payload == 600

@@ -57,9 +57,9 @@ class FactorisedResult:
             raise SchemaError(f"variable {unknown[0]!r} is in no relation of the join")
         levels = {name: level for level, name in enumerate(tree.order.variables) if name in self.variables}
         self._ring = FactorisedRing(levels)
-        self._root = _piece(tree.root, levels)
+        self._root = piece_of(tree.root, levels)
         needed = {
-            name for piece in _pieces(self._root) for name in (piece.name, *(node.name for node in piece.counted))
+            name for piece in pieces_of(self._root) for name in (piece.name, *(node.name for node in piece.counted))
         }
         self.maintained = MaintainedTree(tree, self._ring, None, updatable, None, also=needed)
         if database:
@@ -85,7 +85,7 @@ class FactorisedResult:
         stores = self.maintained.stores
         return sum(
             len(piece.values) * payload.size
-            for piece in _pieces(self._root)
+            for piece in pieces_of(self._root)
             for payload in stores[piece.name].entries.values()
         )
 
@@ -144,10 +144,11 @@ class FactorisedResult:
         return value(self._root, {})
 
 
-def _piece(view: View, levels: Mapping[str, int]) -> Piece:
+def piece_of(view: View, levels: Mapping[str, int]) -> Piece:
+    """The pieces of a view and what is below it; `levels` has the listed variables."""
     values = tuple(name for name in view.variables if name in levels)
     has_values = _having(lambda below: isinstance(below, View) and any(name in levels for name in below.variables))
-    below = tuple(_piece(child, levels) for child in view.children if isinstance(child, View) and has_values(child))
+    below = tuple(piece_of(child, levels) for child in view.children if isinstance(child, View) and has_values(child))
     hidden = [name for name in view.variables if name not in levels]
     if below and hidden:
         deeper = below[0].values[0]
@@ -164,7 +165,8 @@ def _having(wanted: Callable[[Node], bool]) -> Callable[[Node], bool]:
     return lambda node: any(wanted(found) for found in walk(node))
 
 
-def _pieces(piece: Piece) -> Iterator[Piece]:
+def pieces_of(piece: Piece) -> Iterator[Piece]:
+    """A piece and all below it, parents first."""
     yield piece
     for below in piece.below:
-        yield from _pieces(below)
+        yield from pieces_of(below)

@@ -17,7 +17,7 @@ from viewlet.errors import DataError, SchemaError
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FlatStore
 from viewlet.runtime.jit import ENABLED
-from viewlet.runtime.merging import INTEGERS, JOURNAL, LOGGED, count_moved, empty_store, merge, take_back
+from viewlet.runtime.merging import FIRST, INTEGERS, JOURNAL, LOGGED, count_moved, empty_store, merge, take_back
 from viewlet.runtime.probe import ALIVE, ROOM
 from viewlet.runtime.state import bundle, put
 from viewlet.types import SqlType
@@ -44,6 +44,8 @@ class CompiledTree:
         self._state: Any = None
         self._bundled: list[int] = []
         self._open = False
+        self.epoch = 0
+        """Grows whenever a change is applied."""
         self._numbers = {name: number for number, name in enumerate(self.stores)}
         self._places = self._tell_stores()
         self._units = {
@@ -90,6 +92,15 @@ class CompiledTree:
             if not name.startswith("δ"):
                 store.fill(other.stores[name].packed())
                 self._bounds[name] = other._bounds[name]
+
+    def place(self, store: str) -> int:
+        """Where the arrays of a store begin in the state."""
+        return int(self._places[self._numbers[store], FIRST])
+
+    def state(self) -> Any:
+        """The state as compiled functions take it, valid until something changes."""
+        self._refresh()
+        return self._state
 
     # Reading
 
@@ -274,6 +285,7 @@ class CompiledTree:
 
     def _merge(self, unit: _Unit) -> None:
         """Adds the change to the stores; where a relation has indicators, its rows that came and went move them."""
+        self.epoch += 1
         moved = np.zeros(len(unit.deltas[0]) if unit.moved else 0, np.int64)
         movements = self._call(merge, unit.pairs, self._places, moved, self._log)
         if not unit.moved:
@@ -303,6 +315,7 @@ class CompiledTree:
             if store.layout.arity and not store.layout.name.startswith("δ"):
                 store.reserve(len(places))
         if places:
+            self.epoch += 1
             self._refresh()
             take_back(np.array(places, np.int64), self._places, self._log, self._state)
         self._control[LOGGED] = mark

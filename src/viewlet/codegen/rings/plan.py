@@ -11,7 +11,7 @@ free variables; where what they keep is not below a view they share it, and each
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from viewlet.viewtree.delta_tree import delta_tree
@@ -73,6 +73,8 @@ class TreePlan:
     tree: ViewTree
     stored: tuple[Variant, ...]
     triggers: Mapping[str, Trigger]
+    read: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Stored variants that are read by a part of their keys."""
 
     @cached_property
     def results(self) -> tuple[Variant, ...]:
@@ -80,8 +82,10 @@ class TreePlan:
 
     @cached_property
     def slices(self) -> Mapping[str, tuple[tuple[int, ...], ...]]:
-        """The parts of the keys of each stored variant by which some passage looks for rows."""
+        """The parts of the keys of each stored variant by which somebody looks for rows."""
         found: dict[str, dict[tuple[int, ...], None]] = {variant.name: {} for variant in self.stored}
+        for name, part in self.read.items():
+            found[name][part] = None
         for passage in self.passages:
             for step in passage.plan.steps:
                 if step.at and not step.complete:

@@ -115,7 +115,7 @@ class SumsForm:
         return f"({value} / {10.0**type.scale})" if scaled else value
 
     def payloads(self, rows: Mapping[Variant, tuple[Words, Sequence[Any]]], keys: int) -> dict[Any, Any]:
-        ((variant, (words, decoded)),) = rows.items()
+        variant, (words, decoded) = next(item for item in rows.items() if not item[0].kept)
         fields = self.fields(variant)
         columns: dict[Sum, list[Any]] = {
             sum: (words if sum.exact else words.view(np.float64))[:, len(variant.keys) + i].tolist()
