@@ -95,11 +95,8 @@ class Run:
     def apply(self, batch: Mapping[str, Changes], spread: bool = False) -> tuple[BatchStats, dict[str, Changes]]:
         """Applies a batch from the driver, or as frames of two parts; tells its cost and the changes it announces."""
         frames = [self.frame(name, changes) for name, changes in batch.items()] if spread else []
-        if frames and not self.engine.can_map(batch, ()):
-            frames = []
-        local = {} if frames else batch
-        run, stats = self.engine.apply(self.engine.checkpoint.epoch + 1, local, frames)
-        self.engine.commit(run, stats, local, {})
+        run, stats = self.engine.apply(self.engine.checkpoint.epoch + 1, {} if frames else batch, frames)
+        self.engine.commit(run, stats, {})
         return stats, run.changes if run is not None else {}
 
     def frame(self, name: str, changes: Changes) -> FrameChange:

@@ -64,12 +64,11 @@ def test_stages(spark: Any, query: NamedQuery, tmp_path: Path) -> None:
     run.expect(before)
     batch = {name: batches[0][name] for name in run.references[query.name].stores if name not in LOADED_BEFORE}
     frames = [run.frame(name, changes) for name, changes in batch.items()]
-    assert run.engine.can_map(batch, ())
     group = f"stages of {query.name}"
     spark.sparkContext.setJobGroup(group, group)
     done, stats = run.engine.apply(2, {}, frames)
     spark.sparkContext.setJobGroup("", "")
-    run.engine.commit(done, stats, {}, {})
+    run.engine.commit(done, stats, {})
     found = len(set(stages_run(spark, group)))
     assert found == stats.stages <= TABLE_5_1[query.name]
     assert run.results() == run.expect(batch)

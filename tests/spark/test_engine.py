@@ -63,11 +63,12 @@ def test_all_ways_of_reading_are_met(tmp_path: Path) -> None:
     assert {unit.reading for unit in run.engine.units.values()} == set(Reading)
 
 
+@pytest.mark.parametrize("generated", [False, True])
 @pytest.mark.parametrize("with_snapshot", [False, True])
-def test_another_process_goes_on_where_the_last_one_was(with_snapshot: bool, tmp_path: Path) -> None:
+def test_another_process_goes_on_where_the_last_one_was(with_snapshot: bool, generated: bool, tmp_path: Path) -> None:
     """Nothing but the directory is left after every batch: neither the driver's state nor that of the workers."""
     tables, batches = warehouse()
-    run = Run(tmp_path, SOME, tables, 3)
+    run = Run(tmp_path, SOME, tables, 3, generated=generated)
     for number, batch in enumerate(batches):
         run.apply(batch, spread=number % 2 == 1)
         expected = run.expect(batch)
@@ -79,9 +80,10 @@ def test_another_process_goes_on_where_the_last_one_was(with_snapshot: bool, tmp
         assert run.results() == expected
 
 
-def test_announced_changes_add_up_to_the_result(tmp_path: Path) -> None:
+@pytest.mark.parametrize("generated", [False, True])
+def test_announced_changes_add_up_to_the_result(generated: bool, tmp_path: Path) -> None:
     tables, batches = warehouse()
-    run = Run(tmp_path, SOME, tables, 3)
+    run = Run(tmp_path, SOME, tables, 3, generated=generated)
     told = {name: result for name, result in run.results().items() if run.engine.watch(name)}
     assert told.keys() == {name for name, unit in run.engine.units.items() if unit.reading is not Reading.GATHERED}
     for number, batch in enumerate(batches):
@@ -118,11 +120,12 @@ class FailingCluster(InlineCluster):
 
 @pytest.mark.parametrize("stage", [0, 1])
 @pytest.mark.parametrize("forgetful", [False, True])
-def test_a_batch_that_fails_leaves_no_trace(stage: int, forgetful: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("generated", [False, True])
+def test_a_batch_that_fails_leaves_no_trace(stage: int, forgetful: bool, generated: bool, tmp_path: Path) -> None:
     """Some partitions have done their part of a stage when the batch fails; it is then applied again."""
     tables, batches = warehouse()
     cluster = FailingCluster()
-    run = Run(tmp_path, SOME, tables, 4, cluster)
+    run = Run(tmp_path, SOME, tables, 4, cluster, generated)
     for batch in batches:
         before = run.results()
         cluster.fail_at = cluster.stages + stage
@@ -140,7 +143,8 @@ def test_a_batch_that_fails_leaves_no_trace(stage: int, forgetful: bool, tmp_pat
     assert run.results() == run.expect({})
 
 
-def test_a_stage_may_be_run_twice(tmp_path: Path) -> None:
+@pytest.mark.parametrize("generated", [False, True])
+def test_a_stage_may_be_run_twice(generated: bool, tmp_path: Path) -> None:
     """As after the loss of an executor whose answers never arrived."""
     tables, batches = warehouse()
 
@@ -149,7 +153,7 @@ def test_a_stage_may_be_run_twice(tmp_path: Path) -> None:
             super().run(task, payloads, what)
             return super().run(task, payloads, what)
 
-    assert disagreement(Run(tmp_path, SOME, tables, 3, Repeating()), batches) is None
+    assert disagreement(Run(tmp_path, SOME, tables, 3, Repeating(), generated), batches) is None
 
 
 def _damage(directory: Path, change: str) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from viewlet import __version__
-from viewlet.changes import Changes, to_changes
+from viewlet.changes import Changes
 from viewlet.changes.columnar import ColumnarChanges
 from viewlet.connection.catalogue_json import Json, table_of_json, table_to_json
 from viewlet.connection.compiled import CompiledView
@@ -22,7 +22,8 @@ from viewlet.connection.maintained import Declaration, MaintainedView, Running
 from viewlet.connection.reading import is_limited
 from viewlet.connection.restoring import bind_view, explaining
 from viewlet.connection.spark_feeds import FOLDER, begin_changes, forget_changes, remove_changes, write_changes
-from viewlet.errors import DataError, InternalError, SchemaError, StateError
+from viewlet.errors import DataError, SchemaError, StateError
+from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.durable.batch_ids import BatchIds, BatchMark
 from viewlet.runtime.durable.log import Record
 from viewlet.spark.plan.partitioning import result_partitioning
@@ -142,8 +143,8 @@ class SparkDatabase(Database):
             return
         self.cluster.add(unit)
         try:
-            batch, stats, local = self.cluster.fill(name, self.epoch)
-            self.cluster.commit(batch, stats, local, None, [record])
+            batch, stats = self.cluster.fill(name, self.epoch)
+            self.cluster.commit(batch, stats, None, [record])
         except BaseException:
             self.cluster.abandon()
             self.cluster.remove(name)
@@ -239,8 +240,12 @@ class SparkDatabase(Database):
 
     # -- batches ----------------------------------------------------------------------------------------------------
 
+    @property
+    def dictionary(self) -> StringDictionary:
+        return self.cluster.dictionary
+
     def columns_wanted(self, name: str) -> frozenset[int] | None:
-        return None
+        return self.cluster.takes_columns(name)
 
     def apply(self, batch: Mapping[str, SparkChanges], mark: BatchMark | None = None) -> list[Announcement]:
         """Applies a batch as a whole or not at all; a data frame counts as a change even if it turns out empty."""
@@ -253,7 +258,8 @@ class SparkDatabase(Database):
         for name in changed:
             if self.tables[name].schema.kind is TableKind.STATIC:
                 self._check_static(self.tables[name].schema, {})
-        local, frames = self._sorted_out(changed)
+        frames = [changes for changes in changed.values() if isinstance(changes, FrameChange)]
+        local = {name: changes for name, changes in changed.items() if not isinstance(changes, FrameChange)}
         epoch = self.epoch + 1 if changed else self.epoch
         started = frozenset(name for name, table in self.tables.items() if table.started)
         self._log.begin()
@@ -265,7 +271,7 @@ class SparkDatabase(Database):
             announcements = self._announcements(visible, epoch)
             self._write_feeds(visible, epoch)
             self.cluster.checkpoint.started = started | changed.keys()
-            self.cluster.commit(run, stats, local, batches.ranges)
+            self.cluster.commit(run, stats, batches.ranges)
         except BaseException:
             self.cluster.checkpoint.started = started
             self.cluster.abandon()
@@ -280,26 +286,9 @@ class SparkDatabase(Database):
         for name in changed:
             self.tables[name].started = True
         self.version += 1
-        if self.cluster.checkpoint.snapshot_is_due:
+        if self.cluster.checkpoint.snapshot_is_due or self.cluster.needs_snapshot:
             self.checkpoint()
         return announcements
-
-    def _sorted_out(self, changed: Mapping[str, SparkChanges]) -> tuple[dict[str, Changes], list[FrameChange]]:
-        """What is at the driver, and what is not; frames that cannot be worked on where they are come to the driver."""
-        local: dict[str, Changes] = {}
-        frames: list[FrameChange] = []
-        for name, changes in changed.items():
-            if isinstance(changes, FrameChange):
-                frames.append(changes)
-            elif isinstance(changes, ColumnarChanges):
-                raise InternalError(f"columns of {name} were handed to the cluster")
-            else:
-                local[name] = changes
-        if frames and not self.cluster.can_map([each.table.name for each in frames], local):
-            for each in frames:
-                local[each.table.name] = to_changes(each.table, each.frame.toArrow(), each.sign, each.encoded)
-            frames = []
-        return local, frames
 
     def _visible(self, changed: Mapping[str, SparkChanges]) -> dict[str, Changes]:
         for view in self.views.values():
@@ -373,6 +362,7 @@ class SparkDatabase(Database):
         self._remove_feeds_after(self.epoch)
         self.batches = BatchIds(store.batches)
         self._replaying = False
+        self.cluster.remove_old_loads()
 
     def _replay(self, record: Record) -> None:
         if record.kind == DRIVER:

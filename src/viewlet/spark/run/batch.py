@@ -54,9 +54,6 @@ class UnitRun:
     """The driver's own."""
     keeps: bool
     """The driver has views of it."""
-    received: Delivery = field(default_factory=dict)
-    changes: dict[str, bytes] = field(default_factory=dict)
-    """What was at the driver, if that has to be logged."""
     _waiting: Delivery = field(default_factory=dict)
     _at: int = 0
     _begun: bool = False
@@ -66,8 +63,6 @@ class UnitRun:
         for table in self.plan.tables:
             if table in local:
                 self.node.change(table, local[table])
-                if self.keeps:
-                    self.changes[table] = self.node.change_bytes(table)
 
     def wait_for(self, target: str, blob: Blob) -> None:
         self._waiting.setdefault(target, []).append(blob)
@@ -92,36 +87,16 @@ class UnitRun:
             if isinstance(step, Statement):
                 self.node.run([step])
             elif isinstance(step, Receipt):
-                blobs = self._waiting.pop(step.target, [])
-                self.received[step.target] = blobs
-                self.node.put(step.target, blobs)
+                self.node.put(step.target, self._waiting.pop(step.target, []))
             else:
                 route(leaving(self.unit, self.node, [step], partitions, 0))
 
     def record(self) -> tuple[UnitStage, dict[tuple[str, str, int], list[Blob]]]:
         """All that it takes to run the driver's part again."""
         pieces: dict[tuple[str, str, int], list[Blob]] = {
-            (self.unit, target, EVERYWHERE): blobs for target, blobs in self.received.items()
+            (self.unit, name, EVERYWHERE): list(blobs) for name, blobs in self.node.record().items()
         }
-        for table, blob in self.changes.items():
-            pieces[self.unit, f"Δ{table}", EVERYWHERE] = [blob]
         return UnitStage(self.unit, self.plan.key, self.plan.tables, -1, True, True), pieces
-
-
-def run_again(node: Node, plan: PlanCode, received: Delivery) -> None:
-    """The driver's part of a batch, from its record."""
-    node.begin(plan)
-    for table in plan.tables:
-        for blob in received.get(f"Δ{table}", []):
-            if len(blob):
-                node.put_change(table, blob)
-    for block in plan.blocks:
-        if isinstance(block, DriverBlock):
-            for step in block.steps:
-                if isinstance(step, Statement):
-                    node.run([step])
-                elif isinstance(step, Receipt):
-                    node.put(step.target, received.get(step.target, []))
 
 
 @dataclass(slots=True)
@@ -130,13 +105,17 @@ class Batch:
 
     cluster: Cluster
     checkpoint: Checkpoint
-    runs: Mapping[str, UnitRun]
     context: Callable[[], Context]
     stats: BatchStats
+    runs: dict[str, UnitRun] = field(default_factory=dict)
+    loads: Mapping[str, Any] = field(default_factory=dict)
+    """Units that were loaded, and from where."""
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
     changes: dict[str, Changes] = field(default_factory=dict)
     begun: list[UnitRun] = field(default_factory=list)
     """Those with something at the driver to take back."""
+    sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Rows and bytes of the units that the batch concerned, at the workers."""
     _freight: Freight = field(default_factory=Freight)
     _stages: int = 0
 
@@ -198,8 +177,11 @@ class Batch:
         for name in {name for reply in replies for name in reply.rows}:
             self.sizes[name] = sum(reply.rows[name] for reply in replies), sum(reply.bytes[name] for reply in replies)
 
-    sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Rows and bytes of the units that the batch concerned, at the workers."""
+    def load(self, loads: Mapping[str, Any]) -> None:
+        """Some units get all their contents from files."""
+        self.loads = loads
+        head = StepHead(f"{self.token}.load", (), loads)
+        self.checkpoint.add(self.checkpoint.append(self.stats.epoch, head, write_step(head, {})))
 
     def _route(self, pieces: Iterable[Piece]) -> None:
         for unit, target, partition, blob in pieces:
@@ -217,4 +199,4 @@ class Batch:
         """What the driver was given, for the log."""
         records = [run.record() for run in self.runs.values() if run.keeps]
         pieces = {place: blobs for _, each in records for place, blobs in each.items()}
-        return write_step(StepHead(self.token, tuple(stage for stage, _ in records)), pieces)
+        return write_step(StepHead(self.token, tuple(stage for stage, _ in records), self.loads), pieces)

@@ -11,9 +11,13 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from viewlet.errors import ViewletError
+from viewlet.spark.run.frames import NotLoadable
+from viewlet.spark.run.loaded import LoadedViews
 from viewlet.spark.run.partition import Shared
 from viewlet.spark.run.steps import Piece
 from viewlet.spark.run.tasks import MapChanges
+from viewlet.spark.run.unit import Unit
+from viewlet.types import Table
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -36,6 +40,15 @@ class Cluster(Protocol):
 
     def map_frames(self, mappers: Mapping[str, tuple[MapChanges, Any]], what: str) -> list[Piece]:
         """Runs mappers where the rows of data frames are, all of them as one stage."""
+
+    def collect(self, frame: Any) -> Any:
+        """The rows of a data frame as an Arrow table."""
+
+    def load(self, unit: Unit, frames: Mapping[str, Any], partitions: int, checkpoint: str, folder: str) -> LoadedViews:
+        """Evaluates the views of a unit over frames with all rows of its tables; may raise `NotLoadable`."""
+
+    def kept_rows(self, table: Table, partitions: int, read: Callable[[int], bytes]) -> Any:
+        """The rows that a table keeps as a data frame, for `load`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +73,25 @@ class InlineCluster:
         self.stages += 1
         return [piece for mapper, parts in mappers.values() for part in parts for piece in mapper(part.to_batches())]
 
+    def collect(self, frame: Any) -> Any:
+        import pyarrow as pa
+
+        return pa.concat_tables(frame)
+
+    def load(self, unit: Unit, frames: Mapping[str, Any], partitions: int, checkpoint: str, folder: str) -> LoadedViews:
+        raise NotLoadable("there is no Spark")
+
+    def kept_rows(self, table: Table, partitions: int, read: Callable[[int], bytes]) -> Any:
+        raise NotLoadable("there is no Spark")
+
 
 class SparkCluster:
     """Tasks run as Spark jobs of one stage each."""
 
     def __init__(self, spark: Any) -> None:
         self._spark = spark
+        self.progress: Callable[[str, int, int], None] | None = None
+        """Told of a load: the view that is done, how many are, and of how many."""
         self._context = spark.sparkContext
         if self._context.master.startswith("local") and "PYSPARK_PYTHON" not in os.environ:
             self._context.pythonExec = sys.executable  # another Python on the path need not have what this one has
@@ -95,6 +121,22 @@ class SparkCluster:
             return [(row.unit, row.target, row.part, bytes(row.contents)) for row in rows]
 
         return self._tried(job, what)
+
+    def collect(self, frame: Any) -> Any:
+        return frame.toArrow()
+
+    def load(self, unit: Unit, frames: Mapping[str, Any], partitions: int, checkpoint: str, folder: str) -> LoadedViews:
+        from viewlet.spark.run.loading import load_views
+
+        views, homes = unit.program.views, unit.distributed.homes
+        return load_views(
+            self._spark, views, homes, unit.sources, frames, partitions, checkpoint, folder, unit.checks, self.progress
+        )
+
+    def kept_rows(self, table: Table, partitions: int, read: Callable[[int], bytes]) -> Any:
+        from viewlet.spark.run.kept_frames import rows_frame
+
+        return rows_frame(self._spark, table, partitions, read)
 
     def _tried(self, job: Callable[[], R], what: str) -> R:
         """Executors and Python workers may die; stages can be run again."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from viewlet.changes import Changes
+from viewlet.changes import Changes, to_changes
 from viewlet.changes.columnar import ColumnarChanges
 from viewlet.errors import ViewletError
 from viewlet.runtime.dictionary import StringDictionary
@@ -17,16 +18,18 @@ from viewlet.runtime.durable.log import Record
 from viewlet.runtime.durable.snapshot import SnapshotWriter
 from viewlet.spark.plan.compile import compile_distributed
 from viewlet.spark.plan.locations import LOCAL, REPLICATED
-from viewlet.spark.run.batch import Batch, BatchStats, UnitRun, run_again
+from viewlet.spark.run.batch import Batch, BatchStats, UnitRun
 from viewlet.spark.run.checkpoint import DRIVER, Checkpoint
 from viewlet.spark.run.cluster import Cluster
+from viewlet.spark.run.frames import NotLoadable
 from viewlet.spark.run.kept import checks_of, kept_program, partitioned_by, unit_name
 from viewlet.spark.run.kernel import Node, ReferenceNode
+from viewlet.spark.run.loaded import LoadedViews
 from viewlet.spark.run.names import with_names
-from viewlet.spark.run.partition import Context, Shared, can_run_generated, state_root
+from viewlet.spark.run.partition import NOTHING, Context, Shared, can_run_generated, files_of, state_root
 from viewlet.spark.run.reading import Reading, reading_of, views_of
 from viewlet.spark.run.steps import EVERYWHERE, StepHead, read_head, read_step, write_step
-from viewlet.spark.run.tasks import MapChanges, MapKept, ReadResult, ReadViews, WriteSnapshot
+from viewlet.spark.run.tasks import MapChanges, MapKept, ReadKept, ReadResult, ReadViews, WriteSnapshot
 from viewlet.spark.run.unit import AT_DRIVER, SPREAD, Unit, UnitCode
 from viewlet.spark.run.wire import bytes_table, decode, encode, table_bytes
 from viewlet.triggers.program import Program
@@ -35,6 +38,12 @@ from viewlet.types import Table
 REMEMBERED_BATCHES = 1000
 GENERATE_FROM_ROWS = 50_000
 """Rows of state from which compiling code for a view pays."""
+LOAD_FROM_BYTES = 4 << 20
+LOAD_FROM_ROWS = 20_000
+"""From so much on, an empty view is not filled by triggers but by Spark SQL."""
+UNKNOWN_BYTES = 1 << 50
+"""Spark guesses something as large as this if it knows nothing."""
+LOADS = "load"
 
 LocalChanges = Mapping[str, Changes | ColumnarChanges]
 
@@ -182,73 +191,132 @@ class Engine:
         self, epoch: int, local: LocalChanges, frames: Sequence[FrameChange] = ()
     ) -> tuple[Batch | None, BatchStats]:
         """Runs a batch up to, but without, its commit."""
-        spread = {each.table.name: each for each in frames}
-        changed = {*local, *spread}
+        changed = {*local, *(each.table.name for each in frames)}
         stats = BatchStats(epoch, tuple(sorted(changed)))
-        started = time.perf_counter()
-        runs = {
-            name: self._run(running, SPREAD if running.unit.tables & spread.keys() else AT_DRIVER, changed)
-            for name, running in self._running.items()
-            if running.unit.tables & changed
-        }
-        if not runs:
+        concerned = [each for each in self._running.values() if each.unit.tables & changed]
+        if not concerned:
             return None, stats
-        stats.spent("plan", started)
-        batch = self._under_way = Batch(self.cluster, self.checkpoint, runs, self.context, stats)
-        batch.run(local, {name: (self._mapper(each, changed), each.frame) for name, each in spread.items()})
-        for name in runs.keys() & self._watched:
-            if self.units[name].reading is Reading.DRIVER:
-                batch.changes[name] = self._running[name].node.result_change(name)
+        batch = self._under_way = Batch(self.cluster, self.checkpoint, self.context, stats)
+        loaded = self._load(batch, concerned, frames, local)
+        rest = [each for each in concerned if each.unit.name not in loaded]
+        read = {table for each in rest for table in each.unit.tables}
+        spread = {each.table.name: each for each in frames if each.table.name in read}
+        wanted_here = _wanted_here(rest, spread, local)
+        local = {**local, **{name: self._collected(spread[name]) for name in wanted_here}}
+        spread = {name: each for name, each in spread.items() if name not in wanted_here}
+        for each in rest:
+            plan = SPREAD if each.unit.tables & spread.keys() else AT_DRIVER  # nothing else is spread then
+            batch.runs[each.unit.name] = self._run(each, plan, changed)
+        units = tuple(batch.runs)
+        batch.run(local, {name: (self._mapper(each, units, changed), each.frame) for name, each in spread.items()})
+        self._tell(batch, loaded)
         return batch, stats
+
+    def _collected(self, change: FrameChange) -> Changes:
+        return to_changes(change.table, self.cluster.collect(change.frame), change.sign, change.encoded)
+
+    def _tell(self, batch: Batch, loaded: Collection[str]) -> None:
+        """What the batch did to results that are not looked at in partitions."""
+        for name in self._watched:
+            if name in loaded:
+                batch.changes[name] = self.result(name)
+            elif name in batch.runs and self.units[name].reading is Reading.DRIVER:
+                batch.changes[name] = self._running[name].node.result_change(name)
 
     def _run(self, running: _Running, plan: str, changed: Iterable[str]) -> UnitRun:
         mine = running.unit.tables.intersection(changed)
         return UnitRun(running.unit.name, running.code.plan(plan, mine), running.node, bool(running.code.local))
 
-    def _mapper(self, change: FrameChange, changed: Iterable[str]) -> MapChanges:
-        units = tuple(name for name, each in self._running.items() if change.table.name in each.unit.tables)
-        return MapChanges(self.context(), units, tuple(sorted(changed)), change.table, change.sign, change.encoded)
+    def _mapper(self, change: FrameChange, units: Iterable[str], changed: Iterable[str]) -> MapChanges:
+        mine = tuple(name for name in units if change.table.name in self.units[name].tables)
+        return MapChanges(self.context(), mine, tuple(sorted(changed)), change.table, change.sign, change.encoded)
 
-    def fill(self, name: str, epoch: int) -> tuple[Batch | None, BatchStats, LocalChanges]:
-        """Runs the rows that tables keep through a new view, up to the commit; tells what the driver had to hold."""
+    # -- loads ------------------------------------------------------------------------------------------------------
+
+    def _load(
+        self, batch: Batch, concerned: Iterable[_Running], frames: Sequence[FrameChange], local: LocalChanges
+    ) -> set[str]:
+        """Loads what is empty and gets a lot from data frames; returns the units that need no triggers then."""
+        whole = {each.table.name: each.frame for each in frames if each.sign > 0}
+        other = local.keys() | {each.table.name for each in frames if each.sign < 0}
+        large = {name for name, frame in whole.items() if is_large(frame)}
+        found: dict[str, LoadedViews] = {}
+        for unit in (running.unit for running in concerned):
+            is_empty = self.checkpoint.history.token(unit.name) == NOTHING
+            if is_empty and unit.tables & large and not unit.tables & other:
+                mine = {name: frame for name, frame in whole.items() if name in unit.tables}
+                self._try_to_load(batch, unit, mine, found)
+        self._take_loaded(batch, found)
+        return set(found)
+
+    def _try_to_load(self, batch: Batch, unit: Unit, frames: Mapping[str, Any], found: dict[str, LoadedViews]) -> None:
+        started = time.perf_counter()
+        folder = f"{LOADS}-{batch.token}-{len(found)}"
+        with suppress(NotLoadable):
+            directory = self.checkpoint.directory
+            found[unit.name] = self.cluster.load(unit, frames, self.partitions, directory, folder)
+        batch.stats.spent("load", started)
+
+    def _take_loaded(self, batch: Batch, found: Mapping[str, LoadedViews]) -> None:
+        if found:
+            batch.load({name: loaded.to_json() for name, loaded in found.items()})
+        for name, loaded in found.items():
+            self._take_up(self._running[name], loaded)
+
+    def _take_up(self, running: _Running, loaded: LoadedViews) -> None:
+        running.rows, running.bytes = loaded.rows, loaded.bytes
+        if self._is_due(running):
+            self._generate(running)
+        for name in running.code.local:
+            running.node.restore(name, loaded.read(name))
+
+    def fill(self, name: str, epoch: int) -> tuple[Batch | None, BatchStats]:
+        """Gives a new view the rows that tables keep, up to the commit."""
         running = self._running[name]
         tables = [self.kept[table] for table in sorted(running.unit.tables) if table in self.kept]
-        stats = BatchStats(epoch, tuple(table.name for table in tables))
+        names = tuple(table.name for table in tables)
+        stats = BatchStats(epoch, names)
         if not tables:
-            return None, stats, {}
-        names = [table.name for table in tables]
+            return None, stats
+        batch = self._under_way = Batch(self.cluster, self.checkpoint, self.context, stats)
+        if sum(self._running[unit_name(table)].rows for table in names) >= LOAD_FROM_ROWS:
+            found: dict[str, LoadedViews] = {}
+            with suppress(NotLoadable):
+                self._try_to_load(batch, running.unit, {table.name: self._kept_rows(table) for table in tables}, found)
+            self._take_loaded(batch, found)
+            if found:
+                return batch, stats
         if SPREAD in running.code.plans:
-            runs = {name: self._run(running, SPREAD, names)}
-            batch = self._under_way = Batch(self.cluster, self.checkpoint, runs, self.context, stats)
+            batch.runs[name] = self._run(running, SPREAD, names)
             context = self.context()
-            mappers = tuple(MapChanges(context, (name,), tuple(names), table, 1, False) for table in tables)
-            task = MapKept(context, mappers)
+            task = MapKept(context, tuple(MapChanges(context, (name,), names, table, 1, False) for table in tables))
             batch.run({}, {}, lambda: (piece for part in self._ask(task, f"fill {name}") for piece in part))
-            return batch, stats, {}
-        local = {table: self.result(unit_name(table)) for table in names}
-        runs = {name: self._run(running, AT_DRIVER, names)}
-        batch = self._under_way = Batch(self.cluster, self.checkpoint, runs, self.context, stats)
-        batch.run(local, {})
-        return batch, stats, local
+        else:
+            batch.runs[name] = self._run(running, AT_DRIVER, names)
+            batch.run({table: self.result(unit_name(table)) for table in names}, {})
+        return batch, stats
+
+    def _kept_rows(self, table: Table) -> Any:
+        return self.cluster.kept_rows(table, self.partitions, ReadKept(self.context(), table.name))
+
+    def remove_old_loads(self) -> None:
+        """Files of loads that no log refers to any more."""
+        files = files_of(self.checkpoint.directory)
+        loads = [known for step in self.checkpoint.history.steps for known in step.head.loads.values()]
+        needed = {known["folder"] for known in loads}
+        for name in files.list():
+            if name.startswith(f"{LOADS}-") and name not in needed:
+                with suppress(OSError):
+                    files.remove(name)
 
     def _ask(self, task: Callable[[int, None], Any], what: str) -> list[Any]:
         """What every partition answers."""
         return [_good(answer) for answer in self.cluster.run(task, [None] * self.partitions, what)]
 
-    def can_map(self, tables: Iterable[str], local: Iterable[str]) -> bool:
-        """Changes of these tables may stay where they are: no unit needs them, or others beside them, at the driver."""
-        spread, here = set(tables), set(local)
-        return all(
-            SPREAD in running.code.plans and not running.unit.tables & here
-            for running in self._running.values()
-            if running.unit.tables & spread
-        )
-
     def commit(
         self,
         batch: Batch | None,
         stats: BatchStats,
-        local: LocalChanges,
         batches: Mapping[str, Ranges] | None,
         declared: Sequence[Record] = (),
     ) -> None:
@@ -266,19 +334,30 @@ class Engine:
 
     def abandon(self) -> None:
         """Takes back what was done of a batch that will not be committed."""
-        for run in self._under_way.begun if self._under_way is not None else ():
-            run.node.rollback()
-        self._under_way = None
+        batch, self._under_way = self._under_way, None
+        if batch is not None:
+            for run in batch.begun:
+                run.node.rollback()
+            for name in batch.loads:
+                self._empty(self._running[name])
         self.checkpoint.abandon()
+
+    def _empty(self, running: _Running) -> None:
+        running.rows = running.bytes = 0
+        for view in running.code.local:
+            running.node.restore(view, b"")
 
     def replay(self, record: Record) -> None:
         """Runs the driver's part of a committed batch again."""
         head = read_head(record.payload)
+        for name, known in head.loads.items():
+            if name in self._running:
+                self._take_up(self._running[name], LoadedViews.of_json(self.checkpoint.directory, known))
         for stage in head.stages:
             running = self._running.get(stage.unit)
             if running is not None:
                 received = read_step(record.payload, stage.unit, EVERYWHERE, "the log")
-                run_again(running.node, running.code.plan(stage.plan, stage.tables), received)
+                running.node.redo(running.code.plan(stage.plan, stage.tables), received)
 
     # -- snapshots --------------------------------------------------------------------------------------------------
 
@@ -300,6 +379,7 @@ class Engine:
         for running in self._running.values():
             if self._is_due(running):
                 self._generate(running)
+        self.remove_old_loads()
 
     def restore(self, driver: Mapping[str, Any]) -> None:
         """The driver's views as a snapshot has them."""
@@ -345,6 +425,32 @@ class Engine:
             if running.unit.reading is Reading.DRIVER:
                 running.node.watch(running.unit.program)
         return True
+
+
+def _wanted_here(units: Sequence[_Running], spread: Collection[str], local: LocalChanges) -> set[str]:
+    """Tables whose changes cannot stay where they are, because some unit needs all of its changes at the driver."""
+    found: set[str] = set()
+    while True:
+        here = found | local.keys()
+        more = {table for each in units if not _can_map(each, spread, here) for table in each.unit.tables}
+        if more.intersection(spread) <= found:
+            return found
+        found |= more.intersection(spread)
+
+
+def _can_map(running: _Running, spread: Collection[str], here: Collection[str]) -> bool:
+    plan = running.code.plans.get(SPREAD)
+    mine = running.unit.tables.intersection(spread)
+    return plan is not None and mine <= set(plan.tables) and not running.unit.tables.intersection(here)
+
+
+def is_large(frame: Any) -> bool:
+    """Spark expects a data frame to have so much that evaluating views over it is faster than running triggers."""
+    plan = getattr(frame, "_jdf", None)
+    if plan is None:
+        return False
+    size = int(str(plan.queryExecution().optimizedPlan().stats().sizeInBytes()))
+    return LOAD_FROM_BYTES <= size < UNKNOWN_BYTES
 
 
 def _good(answer: Any) -> Any:

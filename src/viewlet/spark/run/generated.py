@@ -6,7 +6,7 @@ begun another can finish, or take back with what `undo` gave.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from viewlet.algebra.nodes import View
 from viewlet.algebra.traverse import walk
 from viewlet.changes import Changes
 from viewlet.changes.columnar import ColumnarChanges
-from viewlet.codegen.blocks import BlockPlan, change_of, temporary
+from viewlet.codegen.blocks import BlockPlan, temporary
 from viewlet.codegen.node import CompiledNode, Undo
 from viewlet.errors import InternalError
 from viewlet.rings import Dyadic
@@ -31,6 +31,7 @@ from viewlet.types import Row
 
 Blob = bytes | memoryview
 Done = tuple[Undo, Changes]
+REPLACED = ":="
 
 
 def block_plan(code: PlanCode) -> BlockPlan:
@@ -114,13 +115,23 @@ class GeneratedNode:
         multiplicity = np.fromiter(changes.values(), np.int64, len(rows))
         node.add_change(table, lambda i: node.encode(types[i], [row[i] for row in rows]), multiplicity)
 
-    def change_bytes(self, table: str) -> bytes:
-        store = change_of(table)
-        return encode_contents(self._node, store, self._node.contents(store)) if store in self._node.stores else b""
+    def record(self) -> dict[str, list[bytes]]:
+        """What was done to each view, and to no more of it than has changed."""
+        found: dict[str, list[bytes]] = {}
+        for name, contents, replaced in self._node.undo:
+            if replaced:
+                found[f"{REPLACED}{name}"] = [self.contents(name)]
+            elif len(contents):
+                found.setdefault(name, []).append(encode_contents(self._node, name, contents))
+        return found
 
-    def put_change(self, table: str, blob: Blob) -> None:
-        store = change_of(table)
-        self._node.add(store, decode_contents(self._node, store, blob))
+    def redo(self, plan: PlanCode, record: Mapping[str, Sequence[Blob]]) -> None:
+        self.begin(plan)
+        for name, blobs in record.items():
+            if name.startswith(REPLACED):
+                self.restore(name.removeprefix(REPLACED), blobs[0])
+            else:
+                self.put(name, blobs)
 
     def put(self, name: str, blobs: Sequence[Blob]) -> None:
         store = self._store(name)

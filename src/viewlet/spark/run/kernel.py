@@ -17,7 +17,7 @@ from viewlet.changes.columnar import ColumnarChanges
 from viewlet.errors import InternalError
 from viewlet.runtime.durable.rows import from_arrow, to_arrow
 from viewlet.spark.plan.hashing import partition_of
-from viewlet.spark.run.code import PlanCode
+from viewlet.spark.run.code import DriverBlock, PlanCode, Receipt
 from viewlet.spark.run.wire import bytes_table, decode, encode, table_bytes
 from viewlet.triggers.program import Program, Statement, ViewDefinition
 from viewlet.triggers.result import ResultKeeper
@@ -44,10 +44,11 @@ class Node(Protocol):
     def change(self, table: str, changes: Changes | ColumnarChanges) -> None:
         """The change of a table that statements may read, until the next `begin`."""
 
-    def change_bytes(self, table: str) -> bytes:
-        """The change of a table, for `put_change`."""
+    def record(self) -> dict[str, list[bytes]]:
+        """What it takes to do again what the batch has done, for `redo`."""
 
-    def put_change(self, table: str, blob: Blob) -> None: ...
+    def redo(self, plan: PlanCode, record: Mapping[str, Sequence[Blob]]) -> None:
+        """Does again what another node has done."""
 
     def put(self, name: str, blobs: Sequence[Blob]) -> None:
         """Fills a temporary with the sum of what was sent."""
@@ -91,6 +92,7 @@ class ReferenceNode:
         self._views = {name: _store(view, view.presence, self._log) for name, view in views.items()}
         self._stores: dict[str, MapStore] = dict(self._views)
         self._deltas: dict[str, MapStore] = {}
+        self._received: dict[str, Sequence[Blob]] = {}
         self._steps: dict[Statement, Step] = {}
         self._watched: dict[str, ResultKeeper] = {}
 
@@ -106,6 +108,7 @@ class ReferenceNode:
         self._definitions = {name: self._definitions[name] for name in self._views} | dict(temporaries)
         self._stores = self._views | {name: _store(view, None, UndoLog()) for name, view in temporaries.items()}
         self._deltas = {table: MapStore() for table in code.tables}
+        self._received = {}
 
     def go_on(self, code: PlanCode) -> None:
         pass
@@ -120,15 +123,29 @@ class ReferenceNode:
         for row, multiplicity in changes.items():
             delta.add(row, (multiplicity,))
 
-    def change_bytes(self, table: str) -> bytes:
-        rows = list(self._deltas[table].items())
-        return table_bytes(to_arrow(rows, len(rows[0][0]), 1)) if rows else b""
+    def record(self) -> dict[str, list[bytes]]:
+        """All that came in: the statements are run again."""
+        found = {name: list(map(bytes, blobs)) for name, blobs in self._received.items()}
+        for table, delta in self._deltas.items():
+            rows = list(delta.items())
+            found[f"Δ{table}"] = [table_bytes(to_arrow(rows, len(rows[0][0]), 1))] if rows else []
+        return found
 
-    def put_change(self, table: str, blob: Blob) -> None:
-        found = bytes_table(blob)
-        self.change(table, {row: weight for row, (weight,) in from_arrow(found, found.num_columns - 1)})
+    def redo(self, plan: PlanCode, record: Mapping[str, Sequence[Blob]]) -> None:
+        self.begin(plan)
+        for table in plan.tables:
+            for blob in record.get(f"Δ{table}", []):
+                found = bytes_table(blob)
+                self.change(table, {row: weight for row, (weight,) in from_arrow(found, found.num_columns - 1)})
+        for block in plan.blocks:
+            for step in block.steps if isinstance(block, DriverBlock) else ():
+                if isinstance(step, Statement):
+                    self.run([step])
+                elif isinstance(step, Receipt):
+                    self.put(step.target, record.get(step.target, []))
 
     def put(self, name: str, blobs: Sequence[Blob]) -> None:
+        self._received[name] = blobs
         store = self._stores[name]
         for blob in blobs:
             for key, payload in decode(self._definitions[name], blob):

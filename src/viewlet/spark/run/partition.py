@@ -1,7 +1,7 @@
 """The state of a unit in a partition, in the version that a task needs.
 
 The next task of a partition may run in any process of any machine. What counts is the history, which the driver sends
-with every task: a snapshot in the checkpoint directory, and the records of the log since. Whoever has some version of it
+with every task: a snapshot in the checkpoint directory, and the records of the log since. Who has some version of it
 runs the stages that are missing; who has none reads the snapshot first.
 
 State on generated code lives in mapped files of the machine: a process attaches to what another one left. State that is

@@ -74,7 +74,7 @@ class UnitStage:
 
 @dataclass(frozen=True, slots=True)
 class StepHead:
-    """A stage; `loads` tells, by unit, in which files the contents of its views are that take the place of all before."""
+    """A stage; `loads` tells, by unit, in which files the contents are that take the place of what its views had."""
 
     token: str
     stages: tuple[UnitStage, ...] = ()

@@ -88,10 +88,7 @@ def leaving(unit: str, node: Node, departures: Sequence[Departure], partitions: 
 
 @dataclass(frozen=True, slots=True)
 class MapChanges:
-    """Runs what units do first with the change of a table on a part of it, wherever that is.
-
-    `columns` are those that the rows come with, if not all of the table's.
-    """
+    """Runs what units do first with the change of a table on a part of it, wherever that is."""
 
     context: Context
     units: tuple[str, ...]
@@ -186,6 +183,18 @@ class MapKept:
             return found
         except ViewletError as error:
             return error
+
+
+@dataclass(frozen=True, slots=True)
+class ReadKept:
+    """The rows that a table keeps in a partition."""
+
+    context: Context
+    table: str
+
+    def __call__(self, partition: int) -> bytes:
+        with held(self.context, unit_name(self.table), partition) as state:
+            return state.node.contents(rows_view(self.table))
 
 
 @dataclass(frozen=True, slots=True)

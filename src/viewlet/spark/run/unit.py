@@ -1,7 +1,8 @@
 """A unit: the program of one view, planned when it is declared. Where its state lives never changes after that.
 
 Units share nothing but the changes of tables. Each has a plan for changes that are at the driver, and one for changes
-that are spread over the cluster, if there is such a plan; what a batch changes decides how much of it is run.
+that are spread over the cluster, if there is such a plan: of all tables, or of all that are not small. What a batch
+changes decides how much of it is run.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from viewlet.spark.plan.compile import DistributedProgram
 from viewlet.spark.plan.locations import LOCAL, RANDOM
+from viewlet.spark.plan.partitioning import SMALL_ROWS
 from viewlet.spark.run.active import for_tables
 from viewlet.spark.run.code import NotMappable, PlanCode, plan_code
 from viewlet.spark.run.kept import Check
@@ -83,9 +85,18 @@ class Unit:
     @cached_property
     def plans(self) -> dict[str, PlanCode]:
         found = {AT_DRIVER: plan_code(self.distributed.plan(dict.fromkeys(self.tables, LOCAL)), AT_DRIVER)}
-        with suppress(NotMappable):
-            found[SPREAD] = plan_code(self.distributed.plan(dict.fromkeys(self.tables, RANDOM)), SPREAD)
+        for left_out in (frozenset[str](), self._small_tables):
+            with suppress(NotMappable):
+                spread = dict.fromkeys(self.tables - left_out, RANDOM)
+                found[SPREAD] = plan_code(self.distributed.plan(spread), SPREAD)
+                break
         return found
+
+    @property
+    def _small_tables(self) -> frozenset[str]:
+        """Tables whose changes may as well go to the driver."""
+        rows = {name: self.distributed.facts.table_rows(name) for name in self.tables}
+        return frozenset(name for name, count in rows.items() if count is not None and count <= SMALL_ROWS)
 
     @cached_property
     def module(self) -> BlockModule | None:
