@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from viewlet.changes.factored import as_products, product
     from viewlet.connection import Connection, connect
     from viewlet.connection.spark_feeds import changes_of
     from viewlet.errors import (
@@ -44,8 +45,10 @@ __all__ = [
     "View",
     "ViewletError",
     "__version__",
+    "as_products",
     "changes_of",
     "connect",
+    "product",
     "spark_session",
 ]
 
@@ -53,6 +56,8 @@ _HOMES = {
     "connect": "viewlet.connection",
     "Connection": "viewlet.connection",
     "View": "viewlet.view",
+    "as_products": "viewlet.changes.factored",
+    "product": "viewlet.changes.factored",
     "changes_of": "viewlet.connection.spark_feeds",
     "spark_session": "viewlet.spark.run.java",
 }

@@ -2,8 +2,8 @@
 
     record ::= length of the head (4 bytes), head (JSON), the changes of each table as an Arrow stream
 
-Changes that came as rows are written as rows. Those that came as columns are written as the words of these columns, but
-strings as strings: their codes mean something only to this process.
+Changes that came as rows are written as rows, and so are products. Those that came as columns are written as the words
+of these columns, but strings as strings: their codes mean something only to this process.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from viewlet.changes import Changes, describe_row
 from viewlet.changes.columnar import ColumnarChanges
+from viewlet.changes.factored import FactoredChanges
 from viewlet.connection.journal import Batch
 from viewlet.errors import DataError
 from viewlet.runtime.durable.batch_ids import BatchMark
@@ -59,9 +60,11 @@ def decode_batch(
     return batch, None if head["mark"] is None else BatchMark(*head["mark"])
 
 
-def _encode(schema: Table, changes: Changes | ColumnarChanges, dictionary: Any) -> Any:
+def _encode(schema: Table, changes: Changes | ColumnarChanges | FactoredChanges, dictionary: Any) -> Any:
     if isinstance(changes, ColumnarChanges):
         return _to_columns(schema, changes, dictionary())
+    if isinstance(changes, FactoredChanges):
+        changes = changes.expanded
     for row, weight in changes.items():
         if not -_INT64 < weight < _INT64:
             raise DataError(f"{schema.name}: {describe_row(schema, row)} would change by more than 2^63 rows at once")

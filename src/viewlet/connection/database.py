@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 from viewlet.changes import Changes, describe_row, did_you_mean, rows_to_arrow
 from viewlet.changes.columnar import ColumnarChanges
+from viewlet.changes.factored import FactoredChanges
 from viewlet.connection.engines import EngineChooser, Sources
-from viewlet.connection.journal import InMemory, Journal
+from viewlet.connection.journal import Batch, InMemory, Journal
 from viewlet.connection.maintained import Declaration, MaintainedView, Running
 from viewlet.connection.tree_engine import CofactorEngine, FactorisedEngine
 from viewlet.connection.tree_engines import plan_tree
@@ -321,6 +322,12 @@ class Database:
     def dictionary(self) -> StringDictionary:
         return self._engines.dictionary
 
+    def apply_batch(self, batch: Batch, mark: BatchMark | None = None) -> list[Announcement]:
+        """The same for a batch that may have products in it."""
+        if any(isinstance(changes, FactoredChanges) for changes in batch.values()):
+            return self._apply(batch, mark)
+        return self.apply({n: c for n, c in batch.items() if not isinstance(c, FactoredChanges)}, mark)
+
     def apply(
         self, batch: Mapping[str, Changes | ColumnarChanges], mark: BatchMark | None = None
     ) -> list[Announcement]:
@@ -328,11 +335,17 @@ class Database:
 
         A batch whose mark has been committed before is left alone.
         """
+        return self._apply(batch, mark)
+
+    def _apply(self, batch: Batch, mark: BatchMark | None) -> list[Announcement]:
         if mark is not None and mark in self.batches:
             return []
         changed = [(self.tables[name], batch[name]) for name in self.tables if batch.get(name)]
         for table, changes in changed:
-            if not isinstance(changes, ColumnarChanges):
+            if isinstance(changes, FactoredChanges):
+                if table.kept:
+                    self._check(table, changes.expanded)
+            elif not isinstance(changes, ColumnarChanges):
                 self._check(table, changes)
         if not changed:
             self._note(mark)
@@ -369,11 +382,11 @@ class Database:
             self.journal.batch(self.epoch, {}, mark)
             self.batches = self.batches.adding(mark)
 
-    def _change_table(self, table: BaseTable, changes: Changes | ColumnarChanges) -> None:
+    def _change_table(self, table: BaseTable, changes: Changes | ColumnarChanges | FactoredChanges) -> None:
         for view in self.dependents(table.schema.name):
             view.apply(table.schema.name, changes)
         if table.kept and not isinstance(changes, ColumnarChanges):
-            for row, weight in changes.items():
+            for row, weight in (changes.expanded if isinstance(changes, FactoredChanges) else changes).items():
                 table.store.add(row, (weight,))
 
     def _change_view(self, view: MaintainedView) -> Changes:

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from viewlet.changes import Changes
 from viewlet.changes.columnar import ColumnarChanges
+from viewlet.changes.factored import FactoredChanges
 from viewlet.runtime.durable.batch_ids import BatchMark
 from viewlet.types import Table
 
 if TYPE_CHECKING:
     from viewlet.connection.maintained import Declaration
 
-Batch = Mapping[str, Changes | ColumnarChanges]
+Batch = Mapping[str, Changes | ColumnarChanges | FactoredChanges]
 
 
 class Journal(Protocol):

@@ -14,6 +14,7 @@ from viewlet.algebra.query import Query
 from viewlet.algebra.ring_query import RingQuery
 from viewlet.changes import Changes
 from viewlet.changes.columnar import ColumnarChanges
+from viewlet.changes.factored import FactoredChanges
 from viewlet.connection.reading import EagerRows, LazyRows, net
 from viewlet.connection.tree_engine import TreeEngine
 from viewlet.errors import InternalError
@@ -162,13 +163,18 @@ class MaintainedView:
 
     # -- batches ----------------------------------------------------------------------------------------------------
 
-    def apply(self, table: str, changes: Changes | ColumnarChanges) -> None:
+    def apply(self, table: str, changes: Changes | ColumnarChanges | FactoredChanges) -> None:
         """Runs the triggers of one table, before the table's own store changes."""
         if self._batch is None:
             self._batch = Work()
         started = time.perf_counter()
-        compiled = self.running.compiled
-        if not isinstance(changes, ColumnarChanges):
+        compiled, tree = self.running.compiled, self.running.tree
+        if isinstance(changes, FactoredChanges):
+            if tree is not None:
+                tree.apply(table, changes)
+            else:
+                self.running.engine.apply(table, changes.expanded)
+        elif not isinstance(changes, ColumnarChanges):
             self.running.engine.apply(table, changes)
         elif compiled is not None:
             compiled.apply_columns(table, changes)

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from viewlet.changes import Changes
-from viewlet.changes.columnar import ColumnarChanges
 from viewlet.connection.database import Announcement, Database
 from viewlet.connection.explain import explain_view
+from viewlet.connection.journal import Batch
 from viewlet.errors import ViewletError
 from viewlet.runtime.durable.batch_ids import BatchMark
 from viewlet.types import Column, Row
@@ -58,10 +57,10 @@ class Session:
             self._database = None
             self._announcements.clear()
 
-    def commit(self, changes: Mapping[str, Changes | ColumnarChanges], mark: BatchMark | None = None) -> int:
+    def commit(self, changes: Batch, mark: BatchMark | None = None) -> int:
         """Applies a batch, tells the subscribers, and returns the epoch."""
         with self.open() as database:
-            self._announcements.extend(database.apply(changes, mark))
+            self._announcements.extend(database.apply_batch(changes, mark))
             epoch = database.epoch
             self._deliver()
             return epoch

@@ -13,14 +13,19 @@ from typing import Any
 
 from viewlet.algebra.ring_query import CofactorPayload, FactorisedPayload
 from viewlet.changes import Changes, to_python
+from viewlet.changes.factored import FactoredChanges
 from viewlet.connection.factorised_sums import aggregate_rows
 from viewlet.errors import UnsupportedError
+from viewlet.rings.ring import times
 from viewlet.triggers.store import MapStore
 from viewlet.types import CofactorValue, Column, Row
+from viewlet.viewtree.factored_update import FactoredUpdate, expand, factored
 from viewlet.viewtree.factorised import FactorisedResult
 from viewlet.viewtree.ring_engine import MaintainedTree
 from viewlet.viewtree.ring_plan import RingPlan
 
+Part = tuple[tuple[str, ...], Mapping[Row, int]]
+"""A factor of a product: variables, and rows with multiplicities."""
 State = Mapping[str, Mapping[Row, Any]]
 """The entries of every stored node."""
 
@@ -33,7 +38,7 @@ class TreeEngine(ABC):
     def __init__(self, plan: RingPlan, kept: Mapping[str, MapStore] | None) -> None:
         self.plan = plan
         self._kept = kept
-        self._batch: list[tuple[str, Changes]] = []
+        self._batch: list[tuple[str, Changes | FactoredChanges]] = []
 
     @property
     def source(self) -> str:
@@ -56,10 +61,18 @@ class TreeEngine(ABC):
             }
         )
 
-    def apply(self, table: str, changes: Changes) -> None:
+    def apply(self, table: str, changes: Changes | FactoredChanges) -> None:
         """Changes of a table, before the table's own store changes."""
         self._batch.append((table, changes))
-        self._change(table, changes)
+        if isinstance(changes, FactoredChanges):
+            self._change_by_products(table, changes)
+        else:
+            self._change(table, changes)
+
+    def _change_by_products(self, table: str, changes: FactoredChanges) -> None:
+        for projection in self.plan.projections.get(table, ()):
+            products = [projection.factored(factors) for factors in changes.products]
+            self._add_products(projection.relation.name, [parts for parts in products if parts is not None])
 
     def _change(self, table: str, changes: Changes, sign: int = 1) -> None:
         for projection in self.plan.projections.get(table, ()):
@@ -77,7 +90,10 @@ class TreeEngine(ABC):
             self.load(self._kept)
         else:
             for table, changes in reversed(batch):
-                self._change(table, changes, -1)
+                if isinstance(changes, FactoredChanges):
+                    self._change_by_products(table, changes.negated())
+                else:
+                    self._change(table, changes, -1)
 
     @property
     @abstractmethod
@@ -89,6 +105,18 @@ class TreeEngine(ABC):
 
     @abstractmethod
     def _add(self, relation: str, change: Mapping[Row, int]) -> None: ...
+
+    def _add_products(self, relation: str, products: Sequence[Sequence[Part]]) -> None:
+        """Add a union of products to a relation, without multiplying them out before that is needed."""
+        tree = self.maintained
+        updates = [
+            factored(*((schema, {row: times(tree.ring, n) for row, n in rows.items()}) for schema, rows in parts))
+            for parts in products
+        ]
+        self._note(tree.update_factored(relation, updates))
+
+    def _note(self, changes: Sequence[FactoredUpdate[Any]]) -> None:  # noqa: B027 - those who need not know, do not
+        """The result has changed by a union of products."""
 
     @abstractmethod
     def result(self) -> Mapping[Row, int]:
@@ -132,13 +160,15 @@ class CofactorEngine(TreeEngine):
         return self._tree
 
     def _fill(self, relations: Mapping[str, Mapping[Row, int]]) -> None:
-        from viewlet.rings.ring import times
-
         ring = self._tree.ring
         self._tree.load({name: {row: times(ring, n) for row, n in rows.items()} for name, rows in relations.items()})
 
     def _add(self, relation: str, change: Mapping[Row, int]) -> None:
         self._touched.update(self._tree.apply({relation: change.items()}))
+
+    def _note(self, changes: Sequence[FactoredUpdate[Any]]) -> None:
+        if self._shown is not None:
+            self._touched.update(expand(changes, self.plan.tree.root.keys, self._tree.ring))
 
     def cofactor(self) -> Any:
         """Count, sums and matrix; of every group, by its keys, where there are groups."""

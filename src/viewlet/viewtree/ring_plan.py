@@ -6,14 +6,17 @@ a table is a relation of its own: it has its own conditions, and only the variab
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from viewlet.algebra.functions import compile_scalar
 from viewlet.algebra.ring_query import CofactorPayload, FactorisedPayload, JoinedRelation, RingQuery
+from viewlet.algebra.traverse import scalar_variables
+from viewlet.changes.factored import FactorChanges, factor_rows
 from viewlet.rings.ring import Ring
+from viewlet.triggers.hypergraph import components
 from viewlet.triggers.statistics import UNKNOWN, Statistics
 from viewlet.viewtree.indicator import with_indicators
 from viewlet.viewtree.order import VariableOrder
@@ -56,6 +59,46 @@ class Projection:
             return None if any(values[i] is None for i in required) else values
 
         return project
+
+    def factored(self, factors: Sequence[FactorChanges]) -> list[tuple[tuple[str, ...], dict[Row, int]]] | None:
+        """A product of the table as one of the relation, None if it is empty.
+
+        Factors stay apart unless a variable or a condition needs columns of several.
+        """
+        relation = self.relation
+        position = {column.name: i for i, column in enumerate(relation.columns)}
+        needs = [
+            {position[var.name] for var in scalar_variables(scalar)}
+            for scalar in (*(variable.scalar for variable in relation.variables), *relation.conditions)
+        ]
+        edges = [frozenset(factor.positions) for factor in factors] + [frozenset(need) for need in needs]
+        found: list[tuple[tuple[str, ...], dict[Row, int]]] = []
+        times = 1
+        for group in components(edges):
+            own = [factors[i] for i in group if i < len(factors)]
+            used = {i - len(factors) for i in group if i >= len(factors)}
+            schema, rows = self._part(own, used)
+            if not rows:
+                return None
+            if schema:
+                found.append((schema, rows))
+            else:
+                times *= rows[()]
+        first, entries = found[0]
+        found[0] = (first, {row: times * weight for row, weight in entries.items()})
+        return found
+
+    def _part(self, factors: Sequence[FactorChanges], used: set[int]) -> tuple[tuple[str, ...], dict[Row, int]]:
+        """The variables and conditions that need some factors, over the rows of these."""
+        relation = self.relation
+        variables = tuple(variable for i, variable in enumerate(relation.variables) if i in used)
+        conditions = tuple(
+            condition for i, condition in enumerate(relation.conditions) if i + len(relation.variables) in used
+        )
+        positions, rows = factor_rows(factors)
+        columns = tuple(relation.columns[i] for i in positions)
+        part = Projection(JoinedRelation(relation.name, relation.table, columns, variables, conditions))
+        return tuple(variable.name for variable in variables), part.counted(rows)
 
 
 @dataclass(frozen=True)
