@@ -43,8 +43,8 @@ def to_changes(table: Table, data: object, sign: int = 1, encoded: bool = False)
     """The change of `table` that `data` describes: rows times `sign`, or times what the rows say when `encoded`."""
     source = open_source(table, data)
     matched = match_columns(table, source.names)
-    rows = zip(*(_column(table, column, source, matched) for column in table.columns), strict=True)
     weights = _weights(table, source, matched, encoded) or [1] * source.length
+    rows = zip(*(_column(table, column, source, matched) for column in table.columns), strict=True)
     changes: Changes = {}
     for row, weight in zip(rows, weights, strict=True):
         changes[row] = changes.get(row, 0) + sign * weight

@@ -19,9 +19,11 @@ from viewlet.connection.catalogue_json import Json, table_of_json, table_to_json
 from viewlet.connection.compiled import CompiledView
 from viewlet.connection.database import Announcement, BaseTable, Database, unreadable_stream
 from viewlet.connection.maintained import Declaration, MaintainedView, Running
+from viewlet.connection.progress import ProgressLine
 from viewlet.connection.reading import is_limited
 from viewlet.connection.restoring import bind_view, explaining
 from viewlet.connection.spark_feeds import FOLDER, begin_changes, forget_changes, remove_changes, write_changes
+from viewlet.connection.spark_progress import Progress, no_progress
 from viewlet.errors import DataError, SchemaError, StateError
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.durable.batch_ids import BatchIds, BatchMark
@@ -104,6 +106,7 @@ class Hints:
 @dataclass(slots=True)
 class SparkDatabase(Database):
     cluster: Engine = field(kw_only=True)
+    progress: Progress = field(default=no_progress, kw_only=True)
     _views_on_spark: dict[str, DistributedView] = field(default_factory=dict, init=False)
     feeds: dict[str, int] = field(default_factory=dict, init=False)
     """Views whose changes are written to files, and the epoch after which that began."""
@@ -132,6 +135,8 @@ class SparkDatabase(Database):
             if not self.tables[source].kept:
                 self._check_not_started(source, name)
         replaced = name in self.views
+        if replaced:
+            self._unit(declared, self.hints)  # what is wrong with it shows before the old one is gone
         self._settle_log()
         if replaced:
             self._forget_view(name)
@@ -143,7 +148,8 @@ class SparkDatabase(Database):
             return
         self.cluster.add(unit)
         try:
-            batch, stats = self.cluster.fill(name, self.epoch)
+            with self.progress(f"view {name} is being filled"):
+                batch, stats = self.cluster.fill(name, self.epoch)
             self.cluster.commit(batch, stats, None, [record])
         except BaseException:
             self.cluster.abandon()
@@ -264,7 +270,8 @@ class SparkDatabase(Database):
         started = frozenset(name for name, table in self.tables.items() if table.started)
         self._log.begin()
         try:
-            run, stats = self.cluster.apply(epoch, local, frames)
+            with self.progress(f"batch {epoch}"):
+                run, stats = self.cluster.apply(epoch, local, frames)
             for name, changes in (run.changes if run is not None else {}).items():
                 self._views_on_spark[name].told = changes
             visible = self._visible(changed)
@@ -325,7 +332,8 @@ class SparkDatabase(Database):
     def checkpoint(self) -> None:
         """Writes a snapshot."""
         if self.cluster.checkpoint.has_log:
-            self.cluster.snapshot(self._facts())
+            with self.progress("a snapshot is being written"):
+                self.cluster.snapshot(self._facts())
 
     def _facts(self) -> Json:
         return {
@@ -354,8 +362,13 @@ class SparkDatabase(Database):
             self.cluster.restore(driver)
             for name, since in facts["feeds"].items():
                 self._begin_feed(name, since)
-        for record in store.records():
-            self._replay(record)
+        line = ProgressLine(f"opening {store.directory}")
+        try:
+            for number, record in enumerate(store.records(), 1):
+                self._replay(record)
+                line.step(f"{number} records replayed")
+        finally:
+            line.close()
         for name in store.started & self.tables.keys():
             self.tables[name].started = True
         self.epoch = store.epoch

@@ -22,10 +22,15 @@ class ProgressLine:
         self._started = time.perf_counter()
         self._width = 0
 
+    @property
+    def is_visible(self) -> bool:
+        """Someone may be looking."""
+        return self._stream.isatty()
+
     def step(self, text: str) -> None:
         """Shows the next step, if it has been long enough."""
         seconds = time.perf_counter() - self._started
-        if seconds < _PATIENCE or not self._stream.isatty():
+        if seconds < _PATIENCE or not self.is_visible:
             return
         line = f"viewlet: {self._what}: {text} ({seconds:.0f} s)"
         self._stream.write("\r" + line.ljust(self._width))

@@ -15,6 +15,7 @@ from viewlet.connection.on_spark import SETUP, Hints, SparkDatabase, frame_chang
 from viewlet.connection.reading import net
 from viewlet.connection.session import Session
 from viewlet.connection.spark_feeds import read_changes, remove_changes
+from viewlet.connection.spark_progress import progress_on
 from viewlet.errors import DataError, SchemaError, StateError
 from viewlet.runtime.durable.log import Record
 from viewlet.spark.plan import draw_plan, show_plan
@@ -44,6 +45,7 @@ def connect_on_spark(
         raise StateError(f"{location} is memory of this process, which Spark's workers do not see")
     usual = PARTITIONS_PER_CORE * session.sparkContext.defaultParallelism
     database = _open(SparkCluster(session), Checkpoint(location, sync), partitions, usual, engine)
+    database.progress = progress_on(session.sparkContext)
     return SparkConnection(Session(database), database, session, scratch)
 
 

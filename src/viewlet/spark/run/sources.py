@@ -9,6 +9,8 @@ from viewlet.errors import DataError
 from viewlet.types import Kind, SqlType, Table
 
 TABLE = "_table"
+_KINDS = ("c", "r", "u", "d")
+"""Events of Debezium that tell of rows: created, read, updated, deleted."""
 _SPARK_TYPES = {
     Kind.BOOLEAN: "boolean",
     Kind.SMALLINT: "smallint",
@@ -53,7 +55,8 @@ def debezium_changes(table: Table, events: Any) -> Any:
     """The changes that Debezium's events tell: what was before goes, what is after comes.
 
     `events` has the columns `op`, `before` and `after`, the latter two as structs, or a column `value` with all of that
-    as JSON, with or without a `payload` around it. Events of other kinds (truncations, messages) are refused.
+    as JSON, with or without a `payload` around it. Events of other kinds (truncations, messages) are refused when they
+    are applied, and with them their batch; those without a value, which follow deletions in Kafka, are left out.
     """
     from pyspark.sql import functions as f
 
@@ -62,15 +65,15 @@ def debezium_changes(table: Table, events: Any) -> Any:
     missing = [name for name in ("op", "before", "after") if name not in events.columns]
     if missing:
         raise DataError(f"{table.name}: events of Debezium have a column {missing[0]!r}; here are {events.columns}")
-    known = f.when(f.col("op").isin("c", "r", "u", "d"), f.col("op")).otherwise(
-        f.raise_error(f.concat(f.lit(f"{table.name}: a change event of an unknown kind: "), f.col("op")))
-    )
+    is_known = f.col("op").isin(*_KINDS)
     versions = f.array(
-        f.struct(f.col("before").alias("row"), f.lit(-1).cast("bigint").alias("_multiplicity")),
-        f.struct(f.col("after").alias("row"), f.lit(1).cast("bigint").alias("_multiplicity")),
+        f.struct(f.col("before").alias("row"), f.lit("delete").alias("kind")),
+        f.struct(f.col("after").alias("row"), f.lit("insert").alias("kind")),
+        f.struct(f.lit(None).alias("row"), f.when(~is_known, f.concat(f.lit("event "), f.col("op"))).alias("kind")),
     )
-    changes = events.where(known.isNotNull()).select(f.explode(versions).alias("change"))
-    return changes.where("change.row is not null").select("change.row.*", "change._multiplicity")
+    changes = events.where("op is not null").select(f.explode(versions).alias("change"))
+    told = changes.where("change.row is not null or change.kind like 'event %'")
+    return told.select("change.row.*", f.col("change.kind").alias("_change_type"))
 
 
 def _parsed(table: Table, events: Any) -> Any:

@@ -1,0 +1,120 @@
+"""Where changes come from and where answers go: frames, change events, streams that fail half way, files."""
+
+from __future__ import annotations
+
+import importlib.util
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import viewlet
+from viewlet import DataError
+from viewlet.connection.spark_facade import SparkConnection
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+DECLARED = """
+    CREATE STREAM items (id BIGINT NOT NULL, price DECIMAL(9,2));
+    CREATE MATERIALIZED VIEW totals AS SELECT id, SUM(price) AS total, COUNT(*) AS n FROM items GROUP BY id
+"""
+ITEM = "struct<id: bigint, price: decimal(9,2)>"
+
+
+@pytest.fixture
+def db(spark: Any, tmp_path: Path) -> SparkConnection:
+    db = viewlet.connect(spark=spark, checkpoint=tmp_path / "state", partitions=2, engine="interpreter")
+    db.execute(DECLARED)
+    assert isinstance(db, SparkConnection)
+    return db
+
+
+def test_multiplicities_of_a_frame(db: SparkConnection, spark: Any) -> None:
+    rows = [(1, Decimal(3), 2), (1, Decimal(4), 1), (2, Decimal(1), 1), (1, Decimal(4), -1)]
+    db.apply({"items": spark.createDataFrame(rows, "id bigint, price decimal(9,2), _multiplicity bigint")})
+    assert db.view("totals").rows() == [(1, Decimal("6.00"), 2), (2, Decimal("1.00"), 1)]
+
+
+def test_events_as_structs(db: SparkConnection, spark: Any) -> None:
+    events = [
+        ("r", None, (1, Decimal(5))),
+        ("u", (1, Decimal(5)), (1, Decimal(6))),
+        ("c", None, (2, Decimal(1))),
+        ("d", (2, Decimal(1)), None),
+        (None, None, None),
+    ]
+    frame = spark.createDataFrame(events, f"op string, before {ITEM}, after {ITEM}")
+    db.apply({"items": db.debezium("items", frame)})
+    assert db.view("totals").rows() == [(1, Decimal("6.00"), 1)]
+    truncated = spark.createDataFrame([("t", None, None), events[0]], f"op string, before {ITEM}, after {ITEM}")
+    with pytest.raises(DataError, match=r"items\._change_type.*'event t' is refused"):
+        db.apply({"items": db.debezium("items", truncated)})
+    assert db.view("totals").rows() == [(1, Decimal("6.00"), 1)]
+    with pytest.raises(DataError, match="events of Debezium have a column 'op'"):
+        db.debezium("items", spark.range(3))
+
+
+def test_a_stream_that_fails_after_its_batch_got_through(
+    db: SparkConnection, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark does not know that it did, and hands the batch in again; its rows count once."""
+    source = str(tmp_path / "events")
+    text = '{"op": "c", "before": null, "after": {"id": 1, "price": 5}}'
+    spark.createDataFrame([(text,), (text,)], "value string").write.parquet(source)
+    apply = SparkConnection.apply
+
+    def apply_and_fail(*args: Any, **settings: Any) -> int:
+        apply(*args, **settings)
+        raise RuntimeError("the driver is gone")
+
+    def start() -> Any:
+        return db.stream(
+            {"items": db.debezium("items", spark.readStream.schema("value string").parquet(source))}
+        ).start(availableNow=True)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SparkConnection, "apply", apply_and_fail)
+        query = start()
+        with pytest.raises(Exception, match="the driver is gone"):
+            query.awaitTermination()
+    assert db.epoch == 1
+    db.close()
+    db = viewlet.connect(spark=spark, checkpoint=tmp_path / "state")  # type: ignore[assignment]
+    start().awaitTermination()
+    assert (db.epoch, db.view("totals").rows()) == (1, [(1, Decimal("10.00"), 2)])
+    spark.createDataFrame([(text,)], "value string").write.mode("append").parquet(source)
+    start().awaitTermination()
+    assert (db.epoch, db.view("totals").rows()) == (2, [(1, Decimal("15.00"), 3)])
+    db.close()
+
+
+def test_a_view_goes_wherever_spark_writes(db: SparkConnection, spark: Any, tmp_path: Path) -> None:
+    db.apply({"items": [(1, 5), (2, 7)]})
+    formats = ["parquet", "json", *(["delta"] if importlib.util.find_spec("delta") else [])]
+    for name in formats:
+        db.view("totals").to_spark().write.format(name).save(str(tmp_path / name))
+        found = spark.read.format(name).load(str(tmp_path / name)).orderBy("id").collect()
+        assert [(row["id"], float(row["total"]), row["n"]) for row in found] == [(1, 5.0, 1), (2, 7.0, 1)]
+
+
+def test_a_checkpoint_at_a_url(spark: Any, tmp_path: Path) -> None:
+    """Workers read and write it through fsspec; a log that is damaged is named, and the last good state comes back."""
+    pytest.importorskip("fsspec")
+    (tmp_path / "state").mkdir()
+    url = f"dir::file://{tmp_path}/state"
+    with pytest.raises(viewlet.StateError, match="memory of this process"):
+        viewlet.connect(spark=spark, checkpoint="memory://bucket/state")
+    with viewlet.connect(spark=spark, checkpoint=url, partitions=2, engine="interpreter") as db:
+        db.execute(DECLARED)
+        db.apply({"items": spark.createDataFrame([(1, Decimal(5))], "id bigint, price decimal(9,2)")})
+        db.checkpoint()
+        db.apply({"items": [(2, 7)]})
+    log = max((tmp_path / "state").rglob("log-*"))
+    good = log.read_bytes()
+    log.write_bytes(good[:-1] + b"?")
+    with pytest.raises(viewlet.StateError, match=f"{log.name} is damaged"):
+        viewlet.connect(spark=spark, checkpoint=url)
+    log.write_bytes(good)
+    with viewlet.connect(spark=spark, checkpoint=url) as db:
+        assert db.view("totals").rows() == [(1, Decimal("5.00"), 1), (2, Decimal("7.00"), 1)]
