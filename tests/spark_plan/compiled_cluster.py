@@ -59,7 +59,7 @@ class CompiledCluster:
                     node.run(PLAN, [position])
                 position += 1
         for node in (self.driver, *self.workers):
-            node.end_batch(PLAN, self.plan.temporaries, self.tables)
+            node.end_batch([(PLAN, self.plan.temporaries)], self.tables)
 
     def _arrive(self, node: CompiledNode, table: str, row: Row, count: int) -> None:
         types = [column.type for column in self.tables[table].columns]

@@ -5,8 +5,6 @@ temporaries being stores like any other. An increment is gathered in a scratch s
 made larger until it all fits, and then added to its view, which by then has room for it.
 
     def compute_3(state, control): ...                  # scratch := what statement 3 adds to its view
-    def add_spend(state, control): ...                  # spend += its scratch
-    def load_spend(rows, key0, ..., number0, ..., state, control): ...
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ from viewlet.codegen.fusion import fuse
 from viewlet.codegen.lines import Lines
 from viewlet.codegen.module import identifier, layout_of
 from viewlet.codegen.names import Identifiers
-from viewlet.codegen.numbers import Part, Product
+from viewlet.codegen.numbers import Product
 from viewlet.codegen.products import Bound, ProductWriter
 from viewlet.codegen.scalars import Tables
 from viewlet.runtime.flat import Layout
@@ -63,8 +61,6 @@ class BlockModule:
     layouts: tuple[Layout, ...]
     computations: Mapping[tuple[str, int], Computation]
     """By plan and position of the statement."""
-    additions: Mapping[str, str]
-    loads: Mapping[str, str]
     keys: Mapping[str, tuple[Var, ...]]
     delta_columns: Mapping[str, tuple[int, ...]]
     """Which columns of a changed table are kept of a change."""
@@ -100,7 +96,6 @@ class _BlockWriter:
     keys: dict[str, tuple[Var, ...]] = field(default_factory=dict)
     functions: list[tuple[str, str]] = field(default_factory=list)
     computations: dict[tuple[str, int], Computation] = field(default_factory=dict)
-    additions: dict[str, str] = field(default_factory=dict)
 
     def write(self) -> BlockModule:
         used = _columns_used(self.plans)
@@ -111,7 +106,6 @@ class _BlockWriter:
             self._declare(store, variables, Layout(store, len(columns), (COUNT_FIELD,), ("count",)))
         for plan in self.plans:
             self._plan(plan, {table: columns for table, (columns, _) in used.items()})
-        loads = {store: self._load(layout) for store, layout in list(self.layouts.items())}
         final = self.asked.layouts(self.layouts)
         arrays = Arrays(final, self.names, len(self.lookups.lookups))
         kept = {self.names.store(layout.name): layout for layout in final.values()}
@@ -121,8 +115,6 @@ class _BlockWriter:
             "\n\n".join(parts),
             tuple(final.values()),
             self.computations,
-            self.additions,
-            loads,
             self.keys,
             {table: columns for table, (columns, _) in used.items()},
             tuple(self.lookups.lookups),
@@ -179,8 +171,6 @@ class _BlockWriter:
         into = layout
         if not statement.replaces:
             into = self._gathering(layout)
-            if target not in self.additions:
-                self.additions[target] = self._add(target, into)
         lines = Lines()
         writer = self._writer(lines)
         for group in fuse(statement.updates):
@@ -196,7 +186,7 @@ class _BlockWriter:
             writer.write([term.expr for term in group], NONE, numbers, add)
             lines.close_to(depth)
         function = identifier(name)
-        self._function(function, "", lines)
+        self._function(function, lines)
         scratches = tuple(scratch.name for scratch in self.asked.scratches[known:] if scratch.name != into.name)
         lasts = target == statement.view
         return Computation(function, into.name, target, scratches, statement.replaces, lasts)
@@ -210,47 +200,9 @@ class _BlockWriter:
         self.asked.scratches.append(replace(layout, name=name, slices=(), ordered=()))
         return self.asked.scratches[-1]
 
-    def _add(self, target: str, gathered: Layout) -> str:
-        lines = Lines()
-        layout, args = self.layouts[target], self.keys[target]
-        writer = self._writer(lines)
-        writer.layouts = {**self.layouts, gathered.name: gathered}
-
-        def add(products: list[Product], bound: Bound) -> None:
-            writer.add_to(layout, [self.names.key_word(arg) for arg in args], layout.fields, products)
-
-        atoms: list[Expr] = [View(gathered.name, each, args) for each in layout.fields]
-        writer.write(atoms, NONE, [Product() for _ in atoms], add)
-        name = identifier(f"add_{len(self.additions)}_{target}")
-        self._function(name, "", lines)
-        return name
-
-    def _load(self, layout: Layout) -> str:
-        """Rows from columns of words; of a number that takes two words, from two columns."""
-        lines = Lines()
-        writer = self._writer(lines)
-        lines.open("for row in range(rows)")
-        arguments = [f"key{i}" for i in range(layout.arity)]
-        key = []
-        for column in arguments:
-            lines.add(f"{column}_word = {column}[row]")
-            key.append(f"{column}_word")
-        products = []
-        for i, kind in enumerate(layout.kinds):
-            columns = [f"number{i}"] if kind == "count" else [f"number{i}", f"more{i}"]
-            for column in columns:
-                lines.add(f"{column}_word = {column}[row]")
-            products.append(Product((Part(kind, tuple(f"{column}_word" for column in columns)),)))
-            arguments += columns
-        writer.add_to(layout, key, layout.fields, products)
-        lines.close_to(0)
-        name = identifier(f"load_{len(self.functions)}_{layout.name}")
-        self._function(name, "rows, " + "".join(f"{argument}, " for argument in arguments), lines)
-        return name
-
-    def _function(self, name: str, arguments: str, lines: Lines) -> None:
+    def _function(self, name: str, lines: Lines) -> None:
         body = lines.text(indent=1) + "    return control[1]\n"
-        self.functions.append((f"@entry\ndef {name}({arguments}state, control):\n", body))
+        self.functions.append((f"@entry\ndef {name}(state, control):\n", body))
 
     def _writer(self, lines: Lines) -> ProductWriter:
         return ProductWriter(lines, self.layouts, self.names, self.lookups, self.asked)

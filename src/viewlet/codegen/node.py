@@ -12,9 +12,9 @@ import numpy as np
 
 from viewlet.codegen.blocks import BlockModule, Computation, change_of, temporary
 from viewlet.codegen.process import Column, Process
+from viewlet.runtime.adding import numbers_at
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FlatStore, Layout
-from viewlet.runtime.probe import numbers_at
 from viewlet.types import SqlType
 
 
@@ -72,15 +72,23 @@ class CompiledNode:
 
     def add(self, store: str, contents: Contents) -> None:
         """Adds rows to a store."""
-        self.stores[store].reserve(len(contents))
-        given = [*contents.keys, *(column for number in contents.numbers for column in number)]
-        self._process.call(self.module.loads[store], len(contents), *given)
+        self._process.add_rows(store, self._rows(store, contents))
         self._process.check_overflow()
 
     def replace(self, store: str, contents: Contents) -> None:
-        """Makes rows the contents of a store."""
-        self.stores[store].clear()
-        self.add(store, contents)
+        """Makes rows, no two with the same key, the contents of a store."""
+        if len(contents):
+            self.stores[store].fill(self._rows(store, contents))
+        else:
+            self.stores[store].clear()
+
+    def _rows(self, store: str, contents: Contents) -> Column:
+        """Contents as rows of the store."""
+        columns = [*contents.keys, *(column for number in contents.numbers for column in number)]
+        rows = np.zeros((len(contents), self.stores[store].layout.width), np.int64)
+        for i, column in enumerate(columns):
+            rows[:, i] = column.view(np.int64)
+        return rows
 
     def add_change(self, table: str, columns: Callable[[int], Column], multiplicity: Column) -> None:
         """Adds rows to the change of a table; `columns` gives the words of the column at a position."""
@@ -93,7 +101,7 @@ class CompiledNode:
         """All rows of a store."""
         kept = self.stores[store]
         layout = kept.layout
-        rows = kept.pool[np.flatnonzero(kept.live[: kept.pool.shape[0]])]
+        rows = kept.packed() if layout.arity or not kept.is_empty else kept.pool[:0]
         keys = tuple(np.ascontiguousarray(rows[:, i]) for i in range(layout.arity))
         numbers = []
         for field, kind in zip(layout.fields, layout.kinds, strict=True):
@@ -124,8 +132,7 @@ class CompiledNode:
         if not computation.replaces:
             if computation.lasts:
                 self.undo.append((computation.target, self.contents(computation.into), False))
-            self.stores[computation.target].reserve(len(into))
-            self._process.call(self.module.additions[computation.target])
+            self._process.add_rows(computation.target, into.packed())
 
     def take_back(self) -> None:
         """Undoes what was done to views since `end_batch`; sums of doubles may keep an error below their last digit."""

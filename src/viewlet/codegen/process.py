@@ -13,6 +13,7 @@ from viewlet.algebra.nodes import Scalar, Var
 from viewlet.codegen.loading import load_source
 from viewlet.errors import DataError
 from viewlet.rings import Dyadic
+from viewlet.runtime.adding import add_rows, kinds_of
 from viewlet.runtime.arithmetic import NULL
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FlatStore, Layout
@@ -56,6 +57,7 @@ class Process:
         """Strings that a function cannot take."""
         self._generated = generated
         self._code = load_source(generated.source)
+        self._firsts = {store: i for i, (store, part) in enumerate(generated.arrays) if part == "pool"}
         self._lookups: list[Any] = [np.zeros(1, np.int64) for _ in generated.lookups]
         self._filled = -1
         self._ranks = np.zeros(1, np.int64)
@@ -66,6 +68,16 @@ class Process:
     def call(self, name: str, *given: Any) -> Any:
         """Calls a generated function with the state as it is now."""
         return getattr(self._code, name)(*given, self._current_state(), self.control)
+
+    def add_rows(self, store: str, rows: Column) -> None:
+        """Adds rows, laid out as in a store, to it."""
+        target = self.stores[store]
+        target.reserve(len(rows))
+        pool, layout = target.pool, target.layout
+        first = np.int64(self._firsts[store])
+        kinds, arity = kinds_of(layout), np.int64(layout.arity)
+        reals = pool.view(np.float64), rows.view(np.float64)
+        add_rows(self._current_state(), first, arity, kinds, pool, reals[0], rows, reals[1], self.control)
 
     @property
     def path(self) -> Path:

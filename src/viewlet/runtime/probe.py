@@ -331,26 +331,6 @@ def rebuild(index: Any, larger: Any) -> None:
             place(larger, index[i] >> _SHIFT, np.int64(index[i] & _LOW) - 1)
 
 
-@entry
-def numbers_at(pool: Any, index: Any, keys: Any, at: Any, found: Any) -> None:
-    """The words at an offset in the rows of some keys, 0 where there is no row."""
-    arity, mask = np.int64(keys.shape[1]), np.uint64(index.shape[0] - 1)
-    for row in range(keys.shape[0]):
-        h = hash_row(keys, row, arity)
-        i = h & mask
-        found[row] = 0
-        while index[i] != _ZERO:
-            if index[i] >> _SHIFT == h:
-                slot = np.int64(index[i] & _LOW) - 1
-                same = True
-                for j in range(arity):
-                    same = same and pool[slot, j] == keys[row, j]
-                if same:
-                    found[row] = pool[slot, at]
-                    break
-            i = (i + _ONE) & mask
-
-
 @compiled
 def count_of(pool: Any, index: Any, key: Any, offset: Any) -> Any:
     """The count in the row of a key, 0 if there is none."""

@@ -158,9 +158,10 @@ class GeneratedNode:
         }
 
     def restore(self, name: str, blob: Blob) -> None:
-        self._node.stores[name].clear()
         if len(blob):
-            self._node.add(name, decode_contents(self._node, name, blob))
+            self._node.replace(name, decode_contents(self._node, name, blob))
+        else:
+            self._node.stores[name].clear()
 
     def result(self, program: Program) -> Changes:
         wanted = {node.name for node in walk(program.result) if isinstance(node, View)}

@@ -1,0 +1,105 @@
+"""Rows added to a store, whatever its layout: one compiled function for all programs.
+
+A row is laid out as in the store: the words of the key, then those of every number.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from viewlet.runtime.arithmetic import dd_add
+from viewlet.runtime.flat import Layout
+from viewlet.runtime.jit import compiled, entry
+from viewlet.runtime.probe import enter_indexes, hash_row, leave, take_slot
+from viewlet.runtime.state import flags, hashes, numbers
+from viewlet.runtime.wide import LIMIT_HIGH, wide_add
+
+_COUNT, _WIDE, _DOUBLE = 0, 1, 2
+_KINDS = {"count": _COUNT, "wide": _WIDE, "double": _DOUBLE}
+_ZERO, _ONE = np.uint64(0), np.uint64(1)
+_SHIFT, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
+
+
+def kinds_of(layout: Layout) -> Any:
+    """The kinds of a row's numbers, as `add_rows` wants them."""
+    return np.array([_KINDS[kind] for kind in layout.kinds], np.int64)
+
+
+@compiled
+def find_row(pool: Any, index: Any, rows: Any, row: Any, arity: Any) -> Any:
+    """The slot of the key of a row, or -1."""
+    h, mask = hash_row(rows, row, arity), np.uint64(index.shape[0] - 1)
+    i = h & mask
+    while index[i] != _ZERO:
+        if index[i] >> _SHIFT == h:
+            slot = np.int64(index[i] & _LOW) - 1
+            same = True
+            for j in range(arity):
+                same = same and pool[slot, j] == rows[row, j]
+            if same:
+                return slot
+        i = (i + _ONE) & mask
+    return -1
+
+
+@entry
+def add_rows(
+    state: Any, first: Any, arity: Any, kinds: Any, pool: Any, reals: Any, rows: Any, real_rows: Any, control: Any
+) -> None:
+    """Adds rows to the store whose arrays begin at `first`; `reals` and `real_rows` are the same words as doubles.
+
+    A row leaves when all its exact numbers are zero; if it has none, when all are.
+    """
+    width = np.int64(pool.shape[1])
+    for row in range(rows.shape[0]):
+        some = False
+        for j in range(arity, width):
+            some = some or rows[row, j] != 0
+        if not some:
+            continue
+        slot = 0
+        if arity > 0:
+            slot = find_row(pool, hashes(state, first + 1), rows, row, arity)
+            if slot < 0:
+                slot = take_slot(pool, numbers(state, first + 2), flags(state, first + 3))
+                if slot < 0:
+                    control[1] = 1
+                    return
+                for j in range(arity):
+                    pool[slot, j] = rows[row, j]
+                enter_indexes(state, first, width, arity, slot)
+        at = arity
+        has_exact = exact_left = double_left = False
+        for f in range(kinds.shape[0]):
+            if kinds[f] == _COUNT:
+                pool[slot, at] += rows[row, at]
+                has_exact = True
+                exact_left = exact_left or pool[slot, at] != 0
+                at += 1
+            elif kinds[f] == _WIDE:
+                high, low = wide_add(pool[slot, at], pool[slot, at + 1], rows[row, at], rows[row, at + 1])
+                pool[slot, at] = high
+                pool[slot, at + 1] = low
+                if high > LIMIT_HIGH or high < -LIMIT_HIGH:
+                    control[0] = 1
+                has_exact = True
+                exact_left = exact_left or high != 0 or low != 0
+                at += 2
+            else:
+                one, two = dd_add(reals[slot, at], reals[slot, at + 1], real_rows[row, at], real_rows[row, at + 1])
+                reals[slot, at] = one
+                reals[slot, at + 1] = two
+                double_left = double_left or one != 0.0 or two != 0.0
+                at += 2
+        if arity > 0 and not (exact_left if has_exact else double_left):
+            leave(state, first, width, arity, slot)
+
+
+@entry
+def numbers_at(pool: Any, index: Any, keys: Any, at: Any, found: Any) -> None:
+    """The words at an offset in the rows of some keys, 0 where there is no row."""
+    for row in range(keys.shape[0]):
+        slot = find_row(pool, index, keys, row, np.int64(keys.shape[1]))
+        found[row] = pool[slot, at] if slot >= 0 else 0
