@@ -22,7 +22,6 @@ from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement
 from pathlib import Path
 from statistics import mean
-from time import perf_counter
 from typing import Annotated, Any
 
 import numpy as np
@@ -30,7 +29,7 @@ import typer
 
 from bench.rings_data import REAL, Workload, housing_data, retailer_data
 from bench.rings_engines import clear, higher_order_engine, tree_engine, types_of
-from bench.rings_record import OUT, Recorder, recording
+from bench.rings_record import OUT, Recorder, clock, recording
 from viewlet.rings import IntegerRing
 from viewlet.rings.cofactor import CofactorRing
 from viewlet.rings.cofactor_table import CofactorTable, cofactor_table
@@ -114,12 +113,12 @@ def run(engine: Any, workload: Workload, settings: Settings) -> Progress:
     stride = max(1, -(-total // POINTS))
     progress: Progress = []
     tuples, mark = 0, stride
-    started = perf_counter()
+    started = clock()
     for relation, begin, end in workload.batches(settings.batch):
         engine.apply_columns(relation, [column[begin:end] for column in columns[relation]], ones[: end - begin])
         tuples += end - begin
         if tuples >= mark or tuples == total:
-            progress.append((tuples, perf_counter() - started))
+            progress.append((tuples, clock() - started))
             mark = (tuples // stride + 1) * stride
             if progress[-1][1] > settings.timeout:
                 break
@@ -245,10 +244,10 @@ def _refilled(workload: Workload, settings: Settings) -> dict[str, Any]:
     timed = []
     for tuples, columns in _arrived(workload, settings):
         clear(engine)
-        started = perf_counter()
+        started = clock()
         for relation, given in columns.items():
             engine.apply_columns(relation, given, np.ones(len(given[0]), np.int64))
-        timed.append((tuples, perf_counter() - started))
+        timed.append((tuples, clock() - started))
     return _extrapolated(workload, settings, timed)
 
 
@@ -257,17 +256,17 @@ def _joined(workload: Workload, settings: Settings, tables: dict[str, CofactorTa
     import pyarrow as pa
 
     names = workload.attributes
-    connection = duckdb.connect()
+    connection = duckdb.connect(config={"threads": 1})
     query = f"SELECT {', '.join(f'{name}::DOUBLE AS {name}' for name in names)} FROM "
     timed, matrix = [], np.zeros((0, len(names)))
     for tuples, columns in _arrived(workload, settings):
         for relation, given in columns.items():
             connection.register(relation, pa.table(given, names=list(workload.relations[relation])))
-        started = perf_counter()
+        started = clock()
         found = connection.execute(query + " NATURAL JOIN ".join(workload.relations)).fetchnumpy()
         matrix = np.column_stack([found[name] for name in names])
         product, sums = matrix.T @ matrix, matrix.sum(axis=0)
-        timed.append((tuples, perf_counter() - started))
+        timed.append((tuples, clock() - started))
     tables["recompute, join"] = CofactorTable(names, len(matrix), sums, product)
     return _extrapolated(workload, settings, timed)
 

@@ -79,9 +79,10 @@ def housing_data(scale: int = 1, postcodes: int = housing.POSTCODES, skew: float
     return Workload("Housing", order, columns)
 
 
-def retailer_data(scale: float = 1.0, skew: float = 0.0, seed: int = 1) -> Workload:
+def retailer_data(scale: float = 1.0, skew: float = 0.0, seed: int = 1, dimensions: float | None = None) -> Workload:
+    """With `dimensions`, places, days and products are those of another scale."""
     random = np.random.default_rng(seed)
-    root = scale ** (1 / 3)
+    root = (scale if dimensions is None else dimensions) ** (1 / 3)
     places, days, products = (max(2, round(base * root)) for base in (20, 30, 500))
     zips = max(2, places * 3 // 4)
     stock = round(100_000 * scale)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from itertools import islice
 from pathlib import Path
-from time import perf_counter
 from typing import Annotated, Any
 
 import numpy as np
@@ -19,7 +18,7 @@ import typer
 
 from bench.rings_data import Workload, housing_data
 from bench.rings_engines import result_engine, tree_engine, types_of
-from bench.rings_record import OUT, Recorder, recording
+from bench.rings_record import OUT, Recorder, clock, recording
 from bench.run import names
 from viewlet.rings import INTEGER_RING
 from viewlet.viewtree.ring_tree import build_tree
@@ -59,9 +58,9 @@ def factorised(recorder: Recorder, workload: Workload, scale: int, batch: int) -
     engine = result_engine(build_tree(workload.order), workload.attributes, types_of(workload.attributes))
     seconds = _fill(engine, workload, batch)
     count = int(engine.count)
-    started = perf_counter()
+    started = clock()
     read = sum(1 for _ in islice(engine.rows(), ENUMERATED))
-    delay = (perf_counter() - started) / read
+    delay = (clock() - started) / read
     recorder.add(
         line="factorised", scale=scale, tuples=workload.tuples, join_rows=count, seconds=seconds,
         bytes=engine.bytes(), values=int(engine.size), microseconds_per_row=round(1e6 * delay, 3),
@@ -87,11 +86,11 @@ def _fill(engine: Any, workload: Workload, batch: int) -> float:
         head = [column[:2] for column in columns]
         for sign in (1, -1):
             engine.apply_columns(relation, head, np.full(2, sign, np.int64))
-    started = perf_counter()
+    started = clock()
     for relation, begin, end in workload.batches(batch):
         columns = [column[begin:end] for column in workload.columns[relation]]
         engine.apply_columns(relation, columns, np.ones(end - begin, np.int64))
-    return perf_counter() - started
+    return clock() - started
 
 
 if __name__ == "__main__":

@@ -3,13 +3,13 @@
 python -m bench.rings_growth --retailer-scales 1,10 --housing-scales 2,20
 
 The engines are filled, then batches go in and out again, so that each is measured with the same data in place. On
-Housing a batch of every relation, on Retailer batches of Inventory.
+Housing batches of every relation, on Retailer batches of Inventory, with the same places, days and products at each
+scale: with more of them the rows of a batch would have less in common.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from time import perf_counter
 from typing import Annotated, Any
 
 import numpy as np
@@ -17,7 +17,7 @@ import typer
 
 from bench.rings_data import Workload, housing_data, retailer_data
 from bench.rings_engines import tree_engine, types_of
-from bench.rings_record import OUT, recording
+from bench.rings_record import OUT, clock, recording
 from bench.run import names
 from viewlet.rings.cofactor import CofactorRing
 from viewlet.viewtree.ring_tree import build_tree
@@ -39,12 +39,13 @@ def main(
     with recording("growth", out, calibration and not quick, batch=batch, batches=batches) as recorder:
         for scale in map(int, names(housing_scales)):
             workload = housing_data(scale, postcodes)
-            engine = filled(workload)
+            engine = filled(workload, batch)
             for relation in workload.relations:
                 recorder.add(scale=scale, **measure(engine, workload, relation, batch, batches))
-        for size in map(float, names(retailer_scales)):
-            workload = retailer_data(size)
-            recorder.add(scale=size, **measure(filled(workload), workload, "Inventory", batch, batches))
+        sizes = [float(size) for size in names(retailer_scales)]
+        for size in sizes:
+            workload = retailer_data(size, dimensions=max(sizes))
+            recorder.add(scale=size, **measure(filled(workload, batch), workload, "Inventory", batch, batches))
 
 
 def measure(engine: Any, workload: Workload, relation: str, batch: int, batches: int) -> dict[str, Any]:
@@ -63,14 +64,14 @@ def measure(engine: Any, workload: Workload, relation: str, batch: int, batches:
 
 
 def _timed(engine: Any, relation: str, columns: list[Any], times: Any) -> float:
-    started = perf_counter()
+    started = clock()
     engine.apply_columns(relation, columns, times)
-    return perf_counter() - started
+    return clock() - started
 
 
-def filled(workload: Workload) -> Any:
+def filled(workload: Workload, batch: int) -> Any:
     engine = tree_engine(build_tree(workload.order), CofactorRing(workload.attributes), types_of(workload.attributes))
-    for relation, begin, end in workload.batches(100_000):
+    for relation, begin, end in workload.batches(batch):
         columns = [column[begin:end] for column in workload.columns[relation]]
         engine.apply_columns(relation, columns, np.ones(end - begin, np.int64))
     return engine
