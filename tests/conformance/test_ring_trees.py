@@ -49,6 +49,8 @@ RINGS: dict[str, Any] = {
     "cofactors by category": CofactorRing(("A", "B"), ("C",)),
     "categories only": CofactorRing((), ("A", "B", "C")),
     "sums by category": CofactorRing(("B",), ("A",), degree=1),
+    "cubes": CofactorRing(("C", "A"), ("B",), degree=3),
+    "fourth powers": CofactorRing(("A", "C", "B"), degree=4),
 }
 
 

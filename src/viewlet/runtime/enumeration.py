@@ -90,7 +90,7 @@ def next_row(state: Any, spec: Any, p: Any, slot: Any) -> Any:
 
 @compiled
 def times_of(state: Any, spec: Any, refs: Any, p: Any, slot: Any, known: Any) -> Any:
-    """The multiplicity that a row of a piece contributes: its own if nothing is below, else that of what only counts."""
+    """The multiplicity that a row of a piece contributes: its own if it is last, else that of what only counts."""
     keys, values = spec[p, 2], spec[p, 3]
     if spec[p, 5]:
         return words(state, spec[p, 0], spec[p, 1])[slot, keys + values]

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from viewlet.runtime.jit import compiled, entry
-from viewlet.runtime.probe import clear, enter_indexes, hash_row, leave, take_slot
-from viewlet.runtime.state import flags, floats, hashes, numbers, words
+from viewlet.runtime.probe import META_WORDS, clear, hash_row, leave, link, take_slot
+from viewlet.runtime.state import chains, flags, floats, hashes, numbers, words
 from viewlet.runtime.vectors import add_scaled
 
 STORE = 5
@@ -27,18 +27,23 @@ _SHIFT = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
+_SPARSE = 16
+"""Entries of an index for each row of which it is quicker to make all of them zero than to look for the row's own."""
 
 
 @compiled
-def find_row(pool: Any, index: Any, other: Any, row: Any, arity: Any) -> Any:
-    """The slot of the key of a row of another pool, or -1."""
+def enter_row(state: Any, first: Any, width: Any, arity: Any, other: Any, row: Any) -> Any:
+    """The slot of the key of a row of another pool, made if it is new; there must be room."""
+    if arity == 0:
+        return np.int64(0)
+    pool, index = words(state, first, width), hashes(state, first + 1)
     h = hash_row(other, row, arity)
     mask = np.uint64(index.shape[0] - 1)
     i = h & mask
     while True:
         entry = index[i]
         if entry == _ZERO:
-            return -1
+            break
         if entry >> _SHIFT == h:
             slot = np.int64(entry & _LOW) - 1
             same = True
@@ -47,21 +52,22 @@ def find_row(pool: Any, index: Any, other: Any, row: Any, arity: Any) -> Any:
             if same:
                 return slot
         i = (i + _ONE) & mask
+    slot = take_slot(pool, numbers(state, first + 2), flags(state, first + 3))
+    for j in range(arity):
+        pool[slot, j] = other[row, j]
+    index[i] = (h << _SHIFT) | np.uint64(slot + 1)
+    link_row(state, first, pool, arity, slot)
+    return slot
 
 
 @compiled
-def enter_row(state: Any, first: Any, width: Any, arity: Any, other: Any, row: Any) -> Any:
-    """The slot of the key of a row of another pool, made if it is new; there must be room."""
-    if arity == 0:
-        return 0
-    pool = words(state, first, width)
-    slot = find_row(pool, hashes(state, first + 1), other, row, arity)
-    if slot < 0:
-        slot = take_slot(pool, numbers(state, first + 2), flags(state, first + 3))
-        for j in range(arity):
-            pool[slot, j] = other[row, j]
-        enter_indexes(state, first, width, arity, slot)
-    return slot
+def link_row(state: Any, first: Any, pool: Any, arity: Any, slot: Any) -> None:
+    """Puts a new row into the slices of its store."""
+    meta = numbers(state, first + 2)
+    at = META_WORDS + 2 * meta[3]
+    for j in range(meta[3]):
+        link(pool, hashes(state, first + 4 + 2 * j), chains(state, first + 5 + 2 * j), meta, j, at, slot)
+        at += arity + 1
 
 
 @compiled
@@ -135,11 +141,20 @@ def merge(pairs: Any, stores: Any, moved: Any, log: Any, state: Any, control: An
 def empty(state: Any, first: Any, width: Any, arity: Any) -> None:
     """Empties a store without slices."""
     pool = words(state, first, width)
-    if arity:
-        clear(pool, hashes(state, first + 1), numbers(state, first + 2), flags(state, first + 3), arity)
-    else:
+    if arity == 0:
         for j in range(width):
             pool[0, j] = 0
+        return
+    index, meta, live = hashes(state, first + 1), numbers(state, first + 2), flags(state, first + 3)
+    if meta[0] * _SPARSE < index.shape[0]:
+        clear(pool, index, meta, live, arity)
+        return
+    index[:] = _ZERO
+    live[: meta[0]] = 0
+    meta[0] = 0
+    meta[1] = -1
+    meta[2] = 0
+    meta[4] = pool.shape[0]
 
 
 @entry

@@ -21,7 +21,7 @@ from viewlet.codegen.lines import Lines
 from viewlet.codegen.rings.forms import NotCompilable, Tables, Term, Words, note_peak, product_of
 from viewlet.codegen.rings.plan import Variant, bound_below
 from viewlet.rings.cofactor import Cofactor, CofactorRing
-from viewlet.rings.monomials import places
+from viewlet.rings.monomials import places as places_of
 from viewlet.types import Kind, SqlType
 from viewlet.viewtree.ring_tree import Keys, View
 
@@ -72,12 +72,12 @@ class CofactorForm:
         return f"float({word})" + (f" / {10.0**type.scale}" if type.kind is Kind.DECIMAL and type.scale else "")
 
     def add_term(self, lines: Lines, term: Term) -> None:
-        _Product(self, lines, term).write()
+        _StretchProduct(self, lines, term).write()
 
     def payloads(self, rows: Mapping[Variant, tuple[Words, Sequence[Any]]], keys: int) -> dict[Any, Any]:
         found: dict[Any, Cofactor] = {}
         for variant, (words, decoded) in rows.items():
-            names, order = self._order(variant)
+            names, order = self.places(variant)
             kinds = [self.ring.categorical.index(name) for name in variant.kept]
             numbers = words.view(np.float64)[:, order + len(variant.keys)]
             numbers[:, 0] = words[:, len(variant.keys)]
@@ -86,13 +86,13 @@ class CofactorForm:
                 payload.blocks[tuple(sorted(zip(kinds, key[keys:], strict=True)))] = row
         return found
 
-    def _order(self, variant: Variant) -> tuple[tuple[int, ...], Any]:
+    def places(self, variant: Variant) -> tuple[tuple[int, ...], Any]:
         """The variables of a payload as the ring numbers them, and for each of its monomials the place in a row."""
         own = [self.ring.continuous.index(name) for name in self.numbers(variant)]
         names = tuple(sorted(own))
         order = np.zeros(self.width(variant), np.intp)
         size = len(own)
-        for monomial, place in places(names, self.degree(variant)).items():
+        for monomial, place in places_of(names, self.degree(variant)).items():
             a, *more = sorted(own.index(name) for name in monomial) if monomial else [-1]
             if more:
                 order[place] = SUMS + size + a * size - a * (a - 1) // 2 + more[0] - a
@@ -114,11 +114,11 @@ class _Stretch:
         return f"{self.array}, {self.row}, {self.start}, {self.length}"
 
 
-class _Product:
-    """Code for one product: suffixes of the sums from the last factor to the first, then the triangle row by row."""
+class Multiplication:
+    """Code for one product: what all degrees have in common."""
 
     def __init__(self, form: CofactorForm, lines: Lines, term: Term) -> None:
-        self.lines, self.term, self.target = lines, term, term.target
+        self.form, self.lines, self.term, self.target = form, lines, term, term.target
         self.degree = form.degree(term.target.variant)
         with_numbers = [bool(form.numbers(factor.variant)) and self.degree > 0 for factor in term.factors]
         self.factors = [factor for factor, has in zip(term.factors, with_numbers, strict=True) if has]
@@ -129,19 +129,12 @@ class _Product:
         self.after: list[str] = []
         self.before: list[str] = []
 
-    def write(self) -> None:
-        self._count()
-        if not self.degree or not (self.factors or self.values):
-            return
-        if self.values:
-            for i, value in enumerate(self.values):
-                self.lines.add(f"values[0, {i}] = {value}")
-        suffixes = self._suffixes()
-        self._sums(suffixes)
-        if self.degree > 1:
-            self._triangle(suffixes)
+    def write_values(self) -> None:
+        """The values to be lifted, next to each other."""
+        for i, value in enumerate(self.values):
+            self.lines.add(f"values[0, {i}] = {value}")
 
-    def _count(self) -> None:
+    def write_count(self) -> None:
         """How many rows: exactly, and as doubles, before and after each factor."""
         lines, fresh = self.lines, self.lines.fresh
         counts = [*([self.term.times] if self.term.times else []), *(factor.word(COUNT) for factor in self.scalars)]
@@ -165,6 +158,20 @@ class _Product:
         if len(counts) + len(own) > 1:
             note_peak(lines, self.before[-1], self.term.peak)
         note_peak(lines, f"float({self.target.word(COUNT)})", self.term.peak)
+
+
+class _StretchProduct(Multiplication):
+    """Suffixes of the sums from the last factor to the first, then the triangle row by row."""
+
+    def write(self) -> None:
+        self.write_count()
+        if not self.degree or not (self.factors or self.values):
+            return
+        self.write_values()
+        suffixes = self._suffixes()
+        self._sums(suffixes)
+        if self.degree > 1:
+            self._triangle(suffixes)
 
     def _own(self, i: int) -> _Stretch:
         factor = self.factors[i]

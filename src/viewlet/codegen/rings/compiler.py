@@ -9,6 +9,7 @@ from viewlet.codegen.rings.cofactor_form import CofactorForm
 from viewlet.codegen.rings.forms import Form, NotCompilable
 from viewlet.codegen.rings.maintained import CompiledTree
 from viewlet.codegen.rings.plan import plan_tree
+from viewlet.codegen.rings.polynomial_form import PolynomialForm
 from viewlet.codegen.rings.sums_form import sums_form
 from viewlet.codegen.rings.writing import write_module
 from viewlet.errors import SchemaError
@@ -48,7 +49,7 @@ def form_of(ring: Any, types: Mapping[str, SqlType]) -> Form:
     if isinstance(ring, CofactorRing):
         if wrong := [name for name in ring.continuous if name in types and not types[name].is_numeric]:
             raise NotCompilable(f"variable {wrong[0]!r} is a {types[wrong[0]]}: it can be categorical, not continuous")
-        return CofactorForm(ring)
+        return CofactorForm(ring) if ring.degree <= 2 else PolynomialForm(ring)
     found = sums_form(ring, types)
     if found is None:
         raise NotCompilable(

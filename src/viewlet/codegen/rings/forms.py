@@ -21,7 +21,7 @@ from viewlet.types import SqlType
 from viewlet.viewtree.ring_tree import Keys, View
 
 Words = npt.NDArray[np.int64]
-Tables = Mapping[str, npt.NDArray[np.generic]]
+Tables = dict[str, npt.NDArray[Any]]
 """Constant arrays and scratch space that generated code opens by name."""
 LIMIT = 2.0**61
 """Integers beyond this are refused: the sum of two within it, and the test of a product in doubles, are safe."""

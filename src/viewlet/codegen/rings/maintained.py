@@ -93,6 +93,17 @@ class CompiledTree:
                 store.fill(other.stores[name].packed())
                 self._bounds[name] = other._bounds[name]
 
+    @property
+    def held(self) -> dict[str, FlatStore]:
+        """The stores that hold something between two changes."""
+        return {name: store for name, store in self.stores.items() if not name.startswith("δ")}
+
+    def restore(self, contents: Mapping[str, Any]) -> None:
+        """Goes on from rows that the held stores gave once with `packed`."""
+        for name, store in self.held.items():
+            store.fill(contents[name])
+            self._bounds[name] = self._largest(store)
+
     def place(self, store: str) -> int:
         """Where the arrays of a store begin in the state."""
         return int(self._places[self._numbers[store], FIRST])

@@ -99,7 +99,7 @@ class _Writer:
             )
             triggers[leaf] = WrittenTrigger(writer.function, tuple(pairs))
         integers = tuple(self.form.integers(variant) for variant in self.variants.values())
-        return Source(text, tuple(self.layouts.values()), self.arrays, integers, triggers)
+        return Source(text, tuple(self.layouts.values()), tuple(self.places), integers, triggers)
 
     def _lay_out(self) -> None:
         for variant in self.plan.stored:
@@ -125,9 +125,11 @@ class _Writer:
 
     def _number_arrays(self) -> None:
         arrays = [(name, part) for name, layout in self.layouts.items() for part in (*layout.parts, "floats")]
-        arrays += [("", name) for name in ("peaks", *self.form.tables)]
-        self.arrays = tuple(arrays)
-        self.places = {pair: i for i, pair in enumerate(arrays)}
+        self.places = {pair: i for i, pair in enumerate((*arrays, ("", "peaks")))}
+
+    def table_place(self, name: str) -> int:
+        """Where a table is in the state; writing code may have made a new one."""
+        return self.places.setdefault(("", name), len(self.places))
 
     def open(self, names: Iterable[str]) -> Lines:
         """The lines at the head of a function that make arrays of the state."""
@@ -140,7 +142,7 @@ class _Writer:
                 lines.add(f"{prefix}_{part} = {READERS.get(kind, 'floats')}(state, {at}{width})")
         for name, table in self.form.tables.items():
             reader = "floats" if table.dtype.kind == "f" else "words"
-            lines.add(f"{name} = {reader}(state, {self.places['', name]}, {table.shape[1]})")
+            lines.add(f"{name} = {reader}(state, {self.table_place(name)}, {table.shape[1]})")
         lines.add(f"peaks = floats(state, {self.places['', 'peaks']}, 1)")
         return lines
 
