@@ -21,7 +21,7 @@ class Twin:
     """The same tables in Viewlet and in DuckDB, changed by the same batches."""
 
     schema: str
-    engine: str = "interpreter"
+    engine: str
     db: Any = field(init=False)
     duck: Any = field(init=False)
     rows: dict[str, Rows] = field(init=False, default_factory=dict)

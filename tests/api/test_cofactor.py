@@ -29,16 +29,26 @@ ROWS = {
 }  # fmt: skip
 
 
-def churned(select: str, seed: int, batches: int = 8, size: int = 12) -> Any:
-    twin = Twin(SHOP)
+ENGINES = ("interpreter", "compiled")
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def churned(engine: str, select: str, seed: int, batches: int = 8, size: int = 12) -> Any:
+    twin = Twin(SHOP, engine)
     twin.db.execute(f"CREATE MATERIALIZED VIEW m AS {select}")
     for _ in twin.churn(Random(seed), ROWS, batches, size):
         yield twin
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_sums_of_numbers_and_categories_stay_those_of_the_join(seed: int) -> None:
-    for twin in churned(f"SELECT COFACTOR(units, price, CATEGORICAL(city), size, CATEGORICAL(day)) FROM {JOIN}", seed):
+def test_sums_of_numbers_and_categories_stay_those_of_the_join(engine: str, seed: int) -> None:
+    for twin in churned(
+        engine, f"SELECT COFACTOR(units, price, CATEGORICAL(city), size, CATEGORICAL(day)) FROM {JOIN}", seed
+    ):
         rows = twin.ask(
             f"SELECT units, price, size, city, day FROM {JOIN} WHERE price IS NOT NULL AND city IS NOT NULL "
             "AND units IS NOT NULL AND size IS NOT NULL"
@@ -47,8 +57,10 @@ def test_sums_of_numbers_and_categories_stay_those_of_the_join(seed: int) -> Non
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_groups_come_and_go_and_null_is_one_of_them(seed: int) -> None:
-    for twin in churned(f"SELECT city, COFACTOR(units, price) AS c, colour FROM {JOIN} GROUP BY city, colour", seed):
+def test_groups_come_and_go_and_null_is_one_of_them(engine: str, seed: int) -> None:
+    for twin in churned(
+        engine, f"SELECT city, COFACTOR(units, price) AS c, colour FROM {JOIN} GROUP BY city, colour", seed
+    ):
         found = twin.db.view("m").cofactor()
         rows = twin.ask(f"SELECT city, colour, units, price FROM {JOIN} WHERE price IS NOT NULL")
         assert set(found) == {row[:2] for row in rows}
@@ -74,9 +86,9 @@ def test_groups_come_and_go_and_null_is_one_of_them(seed: int) -> None:
         ("COFACTOR(s.units, s.shop)", "sales s JOIN shops h ON s.shop = h.shop AND s.item = h.shop", "s.units, s.shop"),
     ],
 )  # fmt: skip
-def test_joins_filters_and_expressions(select: str, join: str, columns: str) -> None:
+def test_joins_filters_and_expressions(engine: str, select: str, join: str, columns: str) -> None:
     names = [name.strip().split(".")[-1] for name in columns.split(",")]
-    for twin in churned(f"SELECT {select} FROM {join}", seed=7, batches=4, size=8):
+    for twin in churned(engine, f"SELECT {select} FROM {join}", seed=7, batches=4, size=8):
         found = twin.db.view("m").cofactor()
         rows = [row for row in twin.ask(f"SELECT {columns} FROM {join}") if None not in row]
         if len(set(names)) < len(names):
@@ -84,8 +96,8 @@ def test_joins_filters_and_expressions(select: str, join: str, columns: str) -> 
         assert_cofactor(found, rows, names)
 
 
-def test_a_triangle_joins_three_times_the_same_stream() -> None:
-    twin = Twin("CREATE STREAM edges (a BIGINT, b BIGINT, w DOUBLE)")
+def test_a_triangle_joins_three_times_the_same_stream(engine: str) -> None:
+    twin = Twin("CREATE STREAM edges (a BIGINT, b BIGINT, w DOUBLE)", engine)
     triangle = "edges r JOIN edges s ON r.b = s.a JOIN edges t ON s.b = t.a AND t.b = r.a"
     twin.db.execute(f"CREATE MATERIALIZED VIEW m AS SELECT COFACTOR(r.w, s.w, t.w) FROM {triangle}")
     for _ in twin.churn(Random(3), {"edges": lambda r: (r.randrange(6), r.randrange(6), r.random())}, 6, 15):
@@ -93,8 +105,8 @@ def test_a_triangle_joins_three_times_the_same_stream() -> None:
         assert_cofactor(twin.db.view("m").cofactor(), rows, ["r.w", "s.w", "t.w"])
 
 
-def test_a_variable_that_is_also_a_key_is_summed_within_its_group() -> None:
-    for twin in churned("SELECT units, COFACTOR(units, discount) FROM sales GROUP BY units", seed=4, batches=3):
+def test_a_variable_that_is_also_a_key_is_summed_within_its_group(engine: str) -> None:
+    for twin in churned(engine, "SELECT units, COFACTOR(units, discount) FROM sales GROUP BY units", seed=4, batches=3):
         rows = twin.ask("SELECT units, units, discount FROM sales")
         found = twin.db.view("m").cofactor()
         assert set(found) == {row[0] for row in rows}
@@ -103,7 +115,9 @@ def test_a_variable_that_is_also_a_key_is_summed_within_its_group() -> None:
 
 
 def test_higher_degrees_have_moments() -> None:
-    for twin in churned(f"SELECT COFACTOR(units, price, CATEGORICAL(day), degree => 4) FROM {JOIN}", seed=5, batches=3):
+    for twin in churned(
+        "interpreter", f"SELECT COFACTOR(units, price, CATEGORICAL(day), degree => 4) FROM {JOIN}", seed=5, batches=3
+    ):
         found = twin.db.view("m").cofactor()
         assert found.degree == 4
         (want, dated) = twin.ask(
@@ -123,8 +137,8 @@ def test_exact_sums_leave_nothing_of_what_is_deleted() -> None:
     assert db.view("m").cofactor().matrix.tolist() == [[1.0]]
 
 
-def test_nothing_is_a_count_of_zero_and_no_groups() -> None:
-    db = viewlet.connect()
+def test_nothing_is_a_count_of_zero_and_no_groups(engine: str) -> None:
+    db = viewlet.connect(engine=engine)
     db.execute(SHOP)
     db.execute(f"CREATE MATERIALIZED VIEW m AS SELECT COFACTOR(units, CATEGORICAL(city), price) FROM {JOIN}")
     db.execute(f"CREATE MATERIALIZED VIEW g AS SELECT city, COFACTOR(units) AS c FROM {JOIN} GROUP BY city")
@@ -150,8 +164,8 @@ def test_rows_arrow_and_sql_show_a_struct() -> None:
     assert "count" in repr(db.view("m"))
 
 
-def test_rows_already_there_count_and_a_failed_batch_does_not() -> None:
-    db = viewlet.connect()
+def test_rows_already_there_count_and_a_failed_batch_does_not(engine: str) -> None:
+    db = viewlet.connect(engine=engine)
     db.execute("CREATE TABLE t (k BIGINT PRIMARY KEY, x DOUBLE); CREATE TABLE u (k BIGINT, y DOUBLE)")
     db.apply({"t": [(1, 2.0)], "u": [(1, 3.0)]})
     db.execute("CREATE MATERIALIZED VIEW m AS SELECT COFACTOR(x, y) FROM t NATURAL JOIN u")
@@ -164,8 +178,8 @@ def test_rows_already_there_count_and_a_failed_batch_does_not() -> None:
     assert db.epoch == 1
 
 
-def test_changes_are_told_by_group() -> None:
-    db = viewlet.connect()
+def test_changes_are_told_by_group(engine: str) -> None:
+    db = viewlet.connect(engine=engine)
     db.execute("CREATE TABLE t (g BIGINT, x DOUBLE)")
     db.execute("CREATE MATERIALIZED VIEW m AS SELECT g, COFACTOR(x) AS c FROM t GROUP BY g")
     db.insert("t", [(1, 2.0), (2, 5.0)])
@@ -182,9 +196,9 @@ def test_changes_are_told_by_group() -> None:
     assert [(row["c"]["sums"], row["_multiplicity"]) for row in heard[1][1]] == [([2.0], -1), ([3.0], 1)]
 
 
-def test_a_batch_that_fails_late_tells_nobody_and_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_that_fails_late_tells_nobody_and_leaves_no_trace(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for kind in ("TABLE", "STREAM"):
-        db = viewlet.connect()
+        db = viewlet.connect(engine=engine)
         db.execute(f"CREATE {kind} t (g BIGINT, x DOUBLE)")
         db.execute("CREATE MATERIALIZED VIEW m AS SELECT g, COFACTOR(x) AS c FROM t GROUP BY g")
         heard: list[Any] = []
@@ -220,8 +234,8 @@ def test_views_are_dropped_replaced_and_not_read_by_others() -> None:
     assert db.views == ()
 
 
-def test_a_view_may_be_joined_under_a_cofactor() -> None:
-    db = viewlet.connect()
+def test_a_view_may_be_joined_under_a_cofactor(engine: str) -> None:
+    db = viewlet.connect(engine=engine)
     db.execute("CREATE TABLE t (g BIGINT, x DOUBLE); CREATE TABLE u (g BIGINT, y DOUBLE)")
     db.execute("CREATE MATERIALIZED VIEW s AS SELECT g, SUM(y) AS total FROM u GROUP BY g")
     db.execute("CREATE MATERIALIZED VIEW m AS SELECT COFACTOR(x, total) FROM t NATURAL JOIN s")
@@ -304,8 +318,8 @@ def test_wrong_options_are_refused(options: str, error: type[Exception], message
 
 
 @pytest.mark.parametrize("order", ["item(units, price)", "units(item(price))", 'PRICE("item"(units))'])
-def test_any_valid_order_gives_the_same_sums(order: str) -> None:
-    twin = Twin(SHOP)
+def test_any_valid_order_gives_the_same_sums(engine: str, order: str) -> None:
+    twin = Twin(SHOP, engine)
     twin.db.execute(
         f"CREATE MATERIALIZED VIEW m WITH (strategy = 'view-tree', variable_order = '{order}') AS "
         "SELECT COFACTOR(units, price) FROM sales JOIN items USING (item)"
@@ -335,3 +349,49 @@ def test_large_tables_decide_the_order() -> None:
     db.execute("CREATE MATERIALIZED VIEW m AS SELECT COFACTOR(a, c) FROM big NATURAL JOIN small")
     assert db.view("m").cofactor().count == 3000
     np.testing.assert_allclose(db.view("m").cofactor().sums, [sum(range(3000)), sum(i % 7 for i in range(3000))])
+
+
+def test_auto_compiles_a_busy_view(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("viewlet.connection.engines.COMPILE_AFTER_ROWS", 20)
+    twin = Twin(SHOP, "auto")
+    twin.db.execute(f"CREATE MATERIALIZED VIEW m AS SELECT city, COFACTOR(units, price) AS c FROM {JOIN} GROUP BY city")
+    twin.db.execute(f"CREATE MATERIALIZED VIEW e AS SELECT COFACTOR(units, exact => true) FROM {JOIN}")
+    assert "it runs on the interpreter" in twin.db.explain("m", stage="code")
+    for _ in twin.churn(Random(2), ROWS, 5, 10):
+        rows = twin.ask(f"SELECT city, units, price FROM {JOIN} WHERE price IS NOT NULL")
+        for city, table in twin.db.view("m").cofactor().items():
+            assert_cofactor(table, [row[1:] for row in rows if row[0] == city], ["units", "price"])
+    assert twin.db.view("m").stats()["engine"] == "compiled"
+    assert "def " in twin.db.explain("m", stage="code")
+    assert twin.db.view("e").stats()["engine"] == "interpreter"
+    assert "in the compiled engine is not supported" in twin.db.explain("e", stage="engine")
+
+
+def test_a_watched_view_stays_where_its_changes_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("viewlet.connection.engines.COMPILE_AFTER_ROWS", 5)
+    db = viewlet.connect()
+    db.execute("CREATE TABLE t (x DOUBLE); CREATE MATERIALIZED VIEW m AS SELECT COFACTOR(x) FROM t")
+    db.view("m").subscribe(lambda epoch, changes: None)
+    db.insert("t", [(float(i),) for i in range(10)])
+    assert (db.view("m").stats()["engine"], db.view("m").cofactor().count) == ("interpreter", 10)
+    assert "its changes are wanted" in db.explain("m", stage="engine")
+
+
+def test_what_has_no_compiled_form_says_so() -> None:
+    db = viewlet.connect(engine="compiled")
+    db.execute("CREATE TABLE t (x DOUBLE)")
+    with pytest.raises(viewlet.UnsupportedError, match=r"'m' in the compiled engine.*engine='interpreter'"):
+        db.execute("CREATE MATERIALIZED VIEW m AS SELECT COFACTOR(x, exact => true) FROM t")
+    assert db.views == ()
+
+
+def test_values_that_stand_for_null_are_refused_by_the_compiled_engine() -> None:
+    db = viewlet.connect(engine="compiled")
+    db.execute("CREATE TABLE t (g BIGINT, b BOOLEAN, x DOUBLE)")
+    db.execute("CREATE MATERIALIZED VIEW m AS SELECT g, b, COFACTOR(x) AS c FROM t GROUP BY g, b")
+    db.insert("t", [(None, None, 1.0), (1, True, 2.0), (1, False, 2.5), (None, None, 4.0)])
+    found = {group: table.sums.tolist() for group, table in db.view("m").cofactor().items()}
+    assert found == {(None, None): [5.0], (1, True): [2.0], (1, False): [2.5]}
+    with pytest.raises(viewlet.DataError, match="stands for NULL"):
+        db.insert("t", [(-(2**63), True, 1.0)])
+    assert db.view("m").cofactor()[1, True].count == 1

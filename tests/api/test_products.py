@@ -27,8 +27,8 @@ SHOPS = [(i, "Rome" if i % 2 else "Oslo") for i in range(4)]
 ITEMS = [(i, i / 4) for i in range(4)]
 
 
-def opened(kind: str, plain: bool = False, path: Path | None = None) -> viewlet.Connection:
-    db = viewlet.connect(path)
+def opened(kind: str, plain: bool = False, path: Path | None = None, engine: str = "interpreter") -> viewlet.Connection:
+    db = viewlet.connect(path, engine=engine)
     db.execute(SCHEMA.format(kind=kind) + (PLAIN if plain else ""))
     db.apply({"shops": SHOPS, "items": ITEMS})
     return db
@@ -62,9 +62,10 @@ def product_and_rows(random: Random) -> tuple[Any, list[tuple[Any, ...]]]:
 
 @pytest.mark.parametrize("kind", ["TABLE", "STREAM"])
 @pytest.mark.parametrize("plain", [False, True])
-def test_products_mean_their_rows(kind: str, plain: bool) -> None:
+@pytest.mark.parametrize("engine", ["interpreter", "compiled"])
+def test_products_mean_their_rows(kind: str, plain: bool, engine: str) -> None:
     random = Random(1)
-    by_products, by_rows = opened(kind, plain), opened(kind, plain)
+    by_products, by_rows = opened(kind, plain, engine=engine), opened(kind, plain)
     done: list[tuple[Any, list[tuple[Any, ...]]]] = []
     for _ in range(6):
         some = [product_and_rows(random) for _ in range(random.randrange(1, 3))]
@@ -113,8 +114,9 @@ def test_subscribers_hear_of_products() -> None:
 
 
 @pytest.mark.parametrize("kind", ["TABLE", "STREAM"])
-def test_a_failed_batch_takes_products_back(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    db = opened(kind, plain=True)
+@pytest.mark.parametrize("engine", ["interpreter", "compiled"])
+def test_a_failed_batch_takes_products_back(kind: str, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    db = opened(kind, plain=True, engine=engine)
     db.insert("sales", viewlet.product({"shop": [1, 2]}, {"item": [1], "units": [3]}))
     before = state(db)
     with db._session.open() as database:

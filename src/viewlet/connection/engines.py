@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from viewlet.connection.maintained import Declaration, MaintainedView, Running
 from viewlet.connection.progress import ProgressLine
-from viewlet.connection.tree_engines import prepare_tree, start_tree
+from viewlet.connection.tree_engines import prepare_tree
 from viewlet.errors import DataError, InternalError, MissingExtraError, UnsupportedError
 from viewlet.triggers.interpreter import Interpreter
 from viewlet.triggers.program import Program
@@ -82,13 +82,11 @@ class EngineChooser:
     def start(self, declared: Declaration, sources: Sources, asked: str | None = None) -> Running:
         """A new view, filled from the rows already there; `asked` is what to do instead of what the connection says."""
         asked = asked or self.asked
-        if declared.ring is not None:
-            return start_tree(declared, sources, asked, self.measure(sources.tables))
         if asked == "compiled":
             return self._compiled(declared, sources, "asked for by connect(engine='compiled')")
         if asked == "interpreter":
             return self._interpreted(declared, sources, "asked for by connect(engine='interpreter')")
-        obstacle = _obstacle(sources)
+        obstacle = _obstacle(sources) if declared.ring is None else tree_obstacle(sources)
         if obstacle is not None:
             return self._interpreted(declared, sources, obstacle)
         if sources.size > COMPILE_AFTER_ROWS:
@@ -104,7 +102,7 @@ class EngineChooser:
 
     def reconsider(self, view: MaintainedView, sources: Sources) -> None:
         """After a batch: compiles a view that has become busy, unless that would make its changes dear to find."""
-        if view.is_watched and not _tells_changes(view.program):
+        if view.is_watched and (view.running.tree is not None or not _tells_changes(view.program)):
             reason = "its changes are wanted after every batch, and only the interpreter knows them"
             view.running = replace(view.running, reason=reason)
             return
@@ -121,7 +119,9 @@ class EngineChooser:
         if statistics is None:
             statistics = self.measure(sources.tables)
         if declared.ring is not None:
-            return prepare_tree(declared, sources, engine, reason, statistics)
+            if engine == "compiled":
+                require_numba()
+            return prepare_tree(declared, sources, engine, reason, statistics, lambda: self.dictionary)
         if engine == "interpreter":
             program = self.compile(declared, sources.tables, statistics)
             return Running(program, Interpreter(program, sources.stores, self.log), reason, statistics=statistics)
@@ -143,7 +143,6 @@ class EngineChooser:
 
     @staticmethod
     def _filled(running: Running, sources: Sources) -> Running:
-        assert running.tree is None, "trees are filled by `start_tree`"
         if isinstance(running.engine, Interpreter):
             running.engine.load()
         else:
@@ -213,6 +212,15 @@ def numba_available() -> bool:
     """Numba is there, or explicitly not wanted: then generated code runs as plain Python."""
     needed = ("numpy",) if os.environ.get("VIEWLET_JIT") == "0" else ("numpy", "numba")
     return all(importlib.util.find_spec(name) is not None for name in needed)
+
+
+def tree_obstacle(sources: Sources) -> str | None:
+    """Why `auto` will not compile a view over a ring."""
+    if not numba_available():
+        return "Numba is not installed: pip install 'viewlet[compiled]'"
+    if sources.streams:
+        return f"stream {sources.streams[0]!r} keeps no rows to start another engine from; connect(engine='compiled')"
+    return None
 
 
 def _obstacle(sources: Sources) -> str | None:

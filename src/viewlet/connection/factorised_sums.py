@@ -11,16 +11,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from viewlet.changes import did_you_mean, to_python
+from viewlet.connection.tree_keepers import KeepsRows
 from viewlet.errors import SchemaError, UnsupportedError
 from viewlet.rings import DOUBLE_RING, INTEGER_RING, Dyadic, Lift, ProductRing
 from viewlet.types import Column, SqlType
-from viewlet.viewtree.factorised import FactorisedResult
 
 FUNCTIONS = ("count", "sum", "avg")
 
 
 def aggregate_rows(
-    result: FactorisedResult, variables: Sequence[str], columns: Sequence[Column], function: str, of: Sequence[str]
+    result: KeepsRows, variables: Sequence[str], columns: Sequence[Column], function: str, of: Sequence[str]
 ) -> object:
     """COUNT, SUM or AVG of the product of some columns; `variables` are those of the columns, in their order."""
     name = function.lower() if isinstance(function, str) else function

@@ -223,6 +223,8 @@ class MaintainedView:
         }
         if running.compiled is not None:
             known |= {"bytes": running.compiled.bytes(), "packed_bytes": running.compiled.packed_bytes()}
+        elif running.tree is not None and running.engine_name == "compiled":
+            known["bytes"] = running.tree.keeper.bytes()
         return known
 
     def _show(self, row: Row) -> Row:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from viewlet import __version__
 from viewlet.connection.catalogue_json import (
@@ -25,6 +25,7 @@ from viewlet.connection.engines import Sources
 from viewlet.connection.maintained import Declaration, MaintainedView, Running, Work
 from viewlet.connection.statements import declaration
 from viewlet.connection.tree_engine import TreeEngine
+from viewlet.connection.tree_keepers import ReferenceTree
 from viewlet.connection.tree_state import of_rows, to_rows
 from viewlet.errors import MissingExtraError, SqlError, StateError
 from viewlet.runtime.durable.rows import from_arrow, to_arrow
@@ -33,6 +34,7 @@ from viewlet.triggers.interpreter import Interpreter
 
 if TYPE_CHECKING:
     from viewlet.connection.database import Database
+    from viewlet.connection.generated_trees import GeneratedTree
     from viewlet.runtime.durable.snapshot import SnapshotReader, SnapshotWriter
 
 STRINGS = "strings"
@@ -46,7 +48,7 @@ def write_database(database: Database, writer: SnapshotWriter) -> Json:
             writer.table(f"table {name}", to_arrow(table.store.items(), len(table.schema.columns), 1))
         tables.append({**table_to_json(table.schema), "started": table.started})
     views = [_write_view(view, writer) for view in database.views.values()]
-    if any(view.running.compiled is not None for view in database.views.values()):
+    if any(view.running.engine_name == "compiled" for view in database.views.values()):
         texts = (((text,), ()) for text in database.dictionary.texts)
         writer.table(STRINGS, to_arrow(texts, 1, 0))
     return {"version": __version__, "epoch": database.epoch, "tables": tables, "views": views}
@@ -84,10 +86,16 @@ def _write_tree(view: MaintainedView, tree: TreeEngine, writer: SnapshotWriter) 
     """The views of a tree over streams; one over tables is filled from them."""
     if tree.is_kept:
         return {}
+    if not isinstance(tree.keeper, ReferenceTree):
+        generated = cast("GeneratedTree", tree.keeper)
+        for part, words in generated.packed():
+            writer.array(f"view {view.name} {part}", words)
+        return generated.layouts()
     stores: dict[str, object] = {}
-    for store, entries in tree.state().items():
-        stores[store] = len(tree.plan.tree.nodes[store].keys)
-        writer.table(f"view {view.name} {store}", to_arrow(to_rows(entries), int(str(stores[store])), 1))
+    for store, entries in tree.keeper.state().items():
+        arity = len(tree.plan.tree.nodes[store].keys)
+        writer.table(f"view {view.name} {store}", to_arrow(to_rows(entries), arity, 1))
+        stores[store] = arity
     return stores
 
 
@@ -145,13 +153,8 @@ def _resumed(
         return None
     name = declared.name
     if isinstance(running.engine, TreeEngine):
-        if running.engine.is_kept:
-            return None
-        stores = known["stores"].items()
-        running.engine.restore(
-            {store: of_rows(from_arrow(reader.table(f"view {name} {store}"), arity)) for store, arity in stores}
-        )
-        return running.that_may_change(known["may_change"])
+        resumed = _resume_tree(running.engine, name, known["stores"], reader)
+        return running.that_may_change(known["may_change"]) if resumed else None
     if isinstance(running.engine, Interpreter):
         state = {
             store: dict(from_arrow(reader.table(f"view {name} {store}"), arity))
@@ -163,6 +166,21 @@ def _resumed(
     else:
         return None
     return running.that_may_change(known["may_change"])
+
+
+def _resume_tree(tree: TreeEngine, name: str, stores: Json, reader: SnapshotReader) -> bool:
+    """Whether a tree could be given the state it had."""
+    if tree.is_kept:
+        return False
+    if isinstance(tree.keeper, ReferenceTree):
+        rows = {store: from_arrow(reader.table(f"view {name} {store}"), arity) for store, arity in stores.items()}
+        tree.keeper.restore({store: of_rows(found) for store, found in rows.items()})
+        return True
+    generated = cast("GeneratedTree", tree.keeper)
+    if generated.layouts() != stores:
+        return False
+    generated.restore({store: reader.array(f"view {name} {store}") for store in stores})
+    return True
 
 
 def bind_view(database: Database, statement: str) -> Declaration:

@@ -1,20 +1,25 @@
-"""Which engine runs a view tree over a ring, and how it is started."""
+"""Which engine runs a view tree over a ring, and how it is started; `engines.py` has the rules."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, cast
 
-from viewlet.connection.tree_engine import make_engine
-from viewlet.errors import InternalError
+from viewlet.algebra.ring_query import FactorisedPayload
+from viewlet.connection.tree_engine import CofactorEngine, FactorisedEngine, TreeEngine
+from viewlet.connection.tree_keepers import Keeper, KeepsRows, reference_tree
+from viewlet.errors import InternalError, UnsupportedError
 from viewlet.triggers.program import Program
 from viewlet.triggers.statistics import Statistics
+from viewlet.triggers.store import MapStore
 from viewlet.types import Table
 from viewlet.viewtree.ring_plan import RingPlan, plan_ring
 
 if TYPE_CHECKING:
     from viewlet.connection.engines import Sources
     from viewlet.connection.maintained import Declaration, Running
+    from viewlet.runtime.dictionary import StringDictionary
 
 
 def plan_tree(declared: Declaration, tables: Mapping[str, Table], statistics: Statistics) -> RingPlan:
@@ -24,20 +29,38 @@ def plan_tree(declared: Declaration, tables: Mapping[str, Table], statistics: St
     return plan_ring(declared.ring, statistics, [name for name, table in tables.items() if not table.is_dynamic])
 
 
-def start_tree(declared: Declaration, sources: Sources, asked: str, statistics: Statistics) -> Running:
-    """A new view, filled from the rows already there."""
-    reason = "asked for by connect(engine='interpreter')" if asked == "interpreter" else "view trees run on it"
-    running = prepare_tree(declared, sources, "interpreter", reason, statistics)
-    assert running.tree is not None
-    running.tree.load(sources.stores)
-    return running
-
-
-def prepare_tree(declared: Declaration, sources: Sources, engine: str, reason: str, statistics: Statistics) -> Running:
+def prepare_tree(
+    declared: Declaration,
+    sources: Sources,
+    engine: str,
+    reason: str,
+    statistics: Statistics,
+    dictionary: Callable[[], StringDictionary],
+) -> Running:
     """A view on an engine that is still to be filled."""
     from viewlet.connection.maintained import Running
 
+    started = time.perf_counter()
     plan = plan_tree(declared, sources.tables, statistics)
+    keeper: Keeper = reference_tree(plan) if engine == "interpreter" else _generated(declared, plan, dictionary())
+    seconds = time.perf_counter() - started if engine == "compiled" else 0.0
     kept = None if sources.streams else sources.stores
     program = Program(declared.name, "view-tree", declared.query, (), (), declared.query.expr)
-    return Running(program, make_engine(plan, kept), reason, statistics=statistics)
+    return Running(program, _engine(plan, keeper, kept), reason, seconds, statistics=statistics)
+
+
+def _engine(plan: RingPlan, keeper: Keeper, kept: Mapping[str, MapStore] | None) -> TreeEngine:
+    if isinstance(plan.query.payload, FactorisedPayload):
+        return FactorisedEngine(plan, cast(KeepsRows, keeper), kept)
+    return CofactorEngine(plan, keeper, kept)
+
+
+def _generated(declared: Declaration, plan: RingPlan, dictionary: StringDictionary) -> Keeper:
+    from viewlet.codegen.rings.forms import NotCompilable
+    from viewlet.connection.generated_trees import generated_tree
+
+    try:
+        return generated_tree(plan, dictionary)
+    except NotCompilable as error:
+        hint = f"{error}; it runs with connect(engine='interpreter') or 'auto'"
+        raise UnsupportedError(f"view {declared.name!r} in the compiled engine", hint, "engine") from error

@@ -18,7 +18,7 @@ from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FlatStore
 from viewlet.runtime.jit import ENABLED
 from viewlet.runtime.merging import FIRST, INTEGERS, JOURNAL, LOGGED, count_moved, empty_store, merge, take_back
-from viewlet.runtime.probe import ALIVE, ROOM
+from viewlet.runtime.probe import ALIVE
 from viewlet.runtime.state import bundle, put
 from viewlet.types import SqlType
 from viewlet.viewtree.ring_relation import Row
@@ -43,6 +43,8 @@ class CompiledTree:
         self._bounds = dict.fromkeys(self.stores, 0.0)
         self._state: Any = None
         self._bundled: list[int] = []
+        self._stale = True
+        """Some arrays may have moved."""
         self._open = False
         self.epoch = 0
         """Grows whenever a change is applied."""
@@ -92,6 +94,7 @@ class CompiledTree:
             if not name.startswith("δ"):
                 store.fill(other.stores[name].packed())
                 self._bounds[name] = other._bounds[name]
+        self._stale = True
 
     @property
     def held(self) -> dict[str, FlatStore]:
@@ -103,6 +106,8 @@ class CompiledTree:
         for name, store in self.held.items():
             store.fill(contents[name])
             self._bounds[name] = self._largest(store)
+        self._stale = True
+        self.epoch += 1
 
     def place(self, store: str) -> int:
         """Where the arrays of a store begin in the state."""
@@ -246,9 +251,9 @@ class CompiledTree:
     def _run(self, unit: _Unit, given: Sequence[Any], rows: int) -> None:
         """Works out what a change does, and if nothing is wrong with it adds it to the stores."""
         control = self._control
-        for delta in unit.deltas:
-            if delta.meta[ROOM] < rows and delta.layout.arity and not unit.trigger.is_indicator:
-                delta.reserve(rows)
+        if not unit.trigger.is_indicator:
+            for delta in unit.deltas:
+                self._stale |= delta.reserve(rows)
         self._call(unit.change, *given)
         while full := int(control[NO_ROOM]):
             control[NO_ROOM] = 0
@@ -265,7 +270,7 @@ class CompiledTree:
         """More scratch space; what there was is worked out again. An indicator's change is where it started from."""
         for delta in unit.deltas[1 if unit.trigger.is_indicator else 0 :]:
             delta.clear()
-        full.reserve(2 * full.pool.shape[0])
+        self._stale |= full.reserve(2 * full.pool.shape[0])
 
     def _check_bounds(self, unit: _Unit) -> None:
         """Keeps account of how large integers may be; where they might be too large, looks at how large they are."""
@@ -283,11 +288,11 @@ class CompiledTree:
         words = 0
         for i, store in unit.goals:
             size = int(unit.deltas[i].meta[ALIVE])
-            store.reserve(size)
+            self._stale |= store.reserve(size)
             words += size * (store.layout.width + 1)
         for store in unit.moved:
             rows = len(unit.deltas[0])
-            store.reserve(rows)
+            self._stale |= store.reserve(rows)
             words += rows * (store.layout.width + 1)
         if self._control[JOURNAL] and (needed := int(self._control[LOGGED]) + words) > len(self._log):
             larger = np.zeros(2 * needed, np.int64)
@@ -324,7 +329,7 @@ class CompiledTree:
             at += layouts[self._log[at]].layout.width + 1
         for store in self.stores.values():
             if store.layout.arity and not store.layout.name.startswith("δ"):
-                store.reserve(len(places))
+                self._stale |= store.reserve(len(places))
         if places:
             self.epoch += 1
             self._refresh()
@@ -340,12 +345,12 @@ class CompiledTree:
             return function(*given, self._state, self._control)
 
     def _refresh(self) -> None:
-        versions = [store.version for store in self.stores.values()]
-        if versions != self._bundled:
-            self._bundle(versions)
+        """Tells the state where the arrays are, if some have moved."""
+        if self._stale:
+            self._bundle([store.version for store in self.stores.values()])
+            self._stale = False
 
     def _bundle(self, versions: list[int]) -> None:
-        """Tells the state where the arrays are."""
         named = {"peaks": self._peaks, **self._form.tables}
         if self._state is None:
             self._state = bundle([self._array(named, *place) for place in self._generated.arrays])

@@ -1,0 +1,204 @@
+"""View trees on generated code (`codegen/rings`), with NULL among their values.
+
+Flat arrays of a tree have no NULLs. A variable that may be NULL (a key of GROUP BY, a column of a factorised result)
+has a value put in its place that is none: the smallest integer or double, or a string that is no text. A table that
+holds such a value is refused.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from viewlet.algebra.ring_query import FactorisedPayload, Variable
+from viewlet.codegen.rings.compiler import compile_tree, load
+from viewlet.codegen.rings.factorised import CompiledResult
+from viewlet.codegen.rings.forms import NotCompilable
+from viewlet.codegen.rings.maintained import CompiledTree
+from viewlet.connection.tree_keepers import Counted, Part
+from viewlet.errors import DataError
+from viewlet.rings.ring import Lift, Ring
+from viewlet.runtime.arithmetic import NULL
+from viewlet.runtime.dictionary import StringDictionary
+from viewlet.types import BIGINT, WORD_DIGITS, Kind, Row, SqlType
+from viewlet.viewtree.ring_plan import RingPlan
+
+NO_TEXT = "\ufdd0"
+"""A code point that Unicode sets aside: no string of it is text."""
+
+
+class Nulls:
+    """The values that stand for NULL, by variable."""
+
+    def __init__(self, plan: RingPlan) -> None:
+        self._stand_in: dict[str, Any] = {}
+        self._truths: set[str] = set()
+        for relation in plan.query.relations:
+            for variable in relation.variables:
+                if _may_be_null(variable):
+                    self._stand_in[variable.name] = _stand_in(variable.scalar.type)
+                    if variable.scalar.type.kind is Kind.BOOLEAN:
+                        self._truths.add(variable.name)
+
+    def hide(self, schema: Sequence[str], rows: Counted) -> Counted:
+        """Rows with stand-ins in the place of NULLs."""
+        places = [(i, self._stand_in[name]) for i, name in enumerate(schema) if name in self._stand_in]
+        if not places:
+            return rows
+        found: dict[Row, int] = {}
+        for row, weight in rows.items():
+            values = list(row)
+            for i, stand_in in places:
+                if values[i] == stand_in:
+                    raise DataError(
+                        f"{schema[i]!r}: {stand_in!r} stands for NULL in the compiled engine; it is no value"
+                    )
+                if values[i] is None:
+                    values[i] = stand_in
+            found[tuple(values)] = weight
+        return found
+
+    def show(self, schema: Sequence[str], row: Row) -> Row:
+        """A row with its NULLs again."""
+        known = self._stand_in
+        if not known:
+            return row
+        pairs = zip(schema, row, strict=True)
+        return tuple(self._value(name, value) if name in known else value for name, value in pairs)
+
+    def _value(self, name: str, value: Any) -> Any:
+        if value == self._stand_in[name]:
+            return None
+        return bool(value) if name in self._truths else value
+
+    def lift(self, name: str, lift: Lift[Any]) -> Lift[Any]:
+        if name not in self._stand_in:
+            return lift
+        return lambda value: lift(self._value(name, value))
+
+
+def _may_be_null(variable: Variable) -> bool:
+    return variable.scalar.type.nullable and not variable.required
+
+
+def _stand_in(type: SqlType) -> Any:
+    if type.kind is Kind.VARCHAR:
+        return NO_TEXT
+    return -sys.float_info.max if type.is_float else int(NULL)
+
+
+class GeneratedTree:
+    """A tree on flat arrays; a batch can be taken back exactly."""
+
+    engine_name = "compiled"
+
+    def __init__(self, plan: RingPlan, dictionary: StringDictionary, tree: CompiledTree | None = None) -> None:
+        self._plan, self._nulls = plan, Nulls(plan)
+        self.compiled = tree or compile_tree(plan.tree, plan.ring, types_of(plan), plan.updatable, None, dictionary)
+        self.source = self.compiled.source
+        self._begun = False
+        self._known: tuple[int, dict[Row, Any]] | None = None
+
+    def load(self, relations: Mapping[str, Counted]) -> None:
+        load(self.compiled, self._plan.ring, self._hidden(relations))
+
+    def _hidden(self, relations: Mapping[str, Counted]) -> dict[str, Counted]:
+        schemas = self._plan.query.schemas
+        return {name: self._nulls.hide(schemas[name], rows) for name, rows in relations.items()}
+
+    def add(self, relation: str, change: Counted) -> Iterable[Row] | None:
+        hidden = self._hidden({relation: change})
+        if not self._begun:
+            self.compiled.begin()
+            self._begun = True
+        self.compiled.apply({relation: hidden[relation].items()})
+        return None
+
+    def add_products(self, relation: str, products: Sequence[Sequence[Part]], tell: bool) -> Iterable[Row] | None:
+        """Generated code takes rows, so products are multiplied out to those of the relation."""
+        from viewlet.rings import INTEGER_RING
+        from viewlet.viewtree.factored_update import expand, factored
+
+        rows = expand([factored(*parts) for parts in products], self._plan.query.schemas[relation], INTEGER_RING)
+        return self.add(relation, rows) if rows else None
+
+    def commit(self) -> None:
+        if self._begun:
+            self.compiled.commit()
+        self._begun = False
+
+    def rollback(self) -> bool:
+        if self._begun:
+            self.compiled.rollback()
+        self._begun, self._known = False, None
+        return True
+
+    def entries(self) -> Mapping[Row, Any]:
+        if self._known is None or self._known[0] != self.compiled.epoch:
+            keys = self._plan.tree.root.keys
+            shown = {self._nulls.show(keys, row): payload for row, payload in self.compiled.entries().items()}
+            self._known = (self.compiled.epoch, shown)
+        return self._known[1]
+
+    def layouts(self) -> dict[str, object]:
+        """What the words of the rows in `packed` mean, as plain lists."""
+        held = self.compiled.held.items()
+        return {name: [store.layout.arity, list(store.layout.fields), list(store.layout.kinds)] for name, store in held}
+
+    def packed(self) -> Iterator[tuple[str, Any]]:
+        """The rows of every store as words: what there is to know between two batches, but for the strings."""
+        return ((name, store.packed()) for name, store in self.compiled.held.items())
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self.compiled.restore(state)
+
+    def sizes(self) -> dict[str, int]:
+        return self.compiled.sizes()
+
+    def bytes(self) -> int:
+        return self.compiled.bytes()
+
+
+class GeneratedRows(GeneratedTree):
+    """A factorised result on flat arrays."""
+
+    def __init__(self, plan: RingPlan, dictionary: StringDictionary) -> None:
+        payload = plan.query.payload
+        assert isinstance(payload, FactorisedPayload)
+        self._result = CompiledResult(plan.tree, types_of(plan), payload.variables, None, dictionary)
+        super().__init__(plan, dictionary, self._result.maintained)
+
+    def load(self, relations: Mapping[str, Counted]) -> None:
+        self.compiled.apply({name: rows.items() for name, rows in self._hidden(relations).items()})
+
+    @property
+    def count(self) -> int:
+        return self._result.count
+
+    def rows(self) -> Iterator[tuple[Row, int]]:
+        names = self._result.variables
+        return ((self._nulls.show(names, row), weight) for row, weight in self._result.rows())
+
+    def aggregate(self, ring: Ring[Any], lifts: Mapping[str, Lift[Any]]) -> Any:
+        return self._result.aggregate(ring, {name: self._nulls.lift(name, lift) for name, lift in lifts.items()})
+
+
+def types_of(plan: RingPlan) -> dict[str, SqlType]:
+    """The type of every variable, if all of them fit a word."""
+    found: dict[str, SqlType] = {}
+    for relation in plan.query.relations:
+        for variable in relation.variables:
+            type = variable.scalar.type
+            if type.kind is Kind.DECIMAL and type.precision > WORD_DIGITS:
+                raise NotCompilable(f"values of {variable.name!r}, a {type}, need not fit 64 bits")
+            truth = type.kind is Kind.BOOLEAN and _may_be_null(variable)
+            found[variable.name] = (BIGINT if truth else type).with_nullable(False)
+    return found
+
+
+def generated_tree(plan: RingPlan, dictionary: StringDictionary) -> GeneratedTree:
+    """The keeper of a plan on flat arrays, still empty."""
+    if isinstance(plan.query.payload, FactorisedPayload):
+        return GeneratedRows(plan, dictionary)
+    return GeneratedTree(plan, dictionary)

@@ -1,0 +1,139 @@
+"""What keeps a view tree: one protocol for the reference engine and for generated code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from viewlet.algebra.ring_query import FactorisedPayload
+from viewlet.rings.ring import Lift, Ring, times
+from viewlet.types import Row
+from viewlet.viewtree.factored_update import expand, factored
+from viewlet.viewtree.factorised import FactorisedResult
+from viewlet.viewtree.ring_engine import MaintainedTree
+from viewlet.viewtree.ring_plan import RingPlan
+
+Counted = Mapping[Row, int]
+Part = tuple[tuple[str, ...], Counted]
+"""A factor of a product: variables, and rows with multiplicities."""
+NOT_GENERATED = "no code is generated for it: it runs on the interpreter"
+
+
+class Keeper(Protocol):
+    """The state of a tree, changed by rows of its relations."""
+
+    engine_name: str
+    source: str
+
+    def load(self, relations: Mapping[str, Counted]) -> None:
+        """Starts from the given relations; a keeper of generated code has to be empty."""
+
+    def add(self, relation: str, change: Counted) -> Iterable[Row] | None:
+        """Adds a change; returns the keys of the result that it may have changed, None if they are not known."""
+
+    def add_products(self, relation: str, products: Sequence[Sequence[Part]], tell: bool) -> Iterable[Row] | None:
+        """Adds a union of products; returns the same if someone wants to know."""
+
+    def commit(self) -> None:
+        """What was added since the last time is there for good."""
+
+    def rollback(self) -> bool:
+        """Takes back what was added since then, where it can."""
+
+    def entries(self) -> Mapping[Row, Any]:
+        """The payloads of the result, by the keys of the root."""
+
+    def sizes(self) -> dict[str, int]:
+        """Keys per stored view."""
+
+    def bytes(self) -> int:
+        """What the stored views take, if that is known."""
+
+
+class KeepsRows(Keeper, Protocol):
+    """The keeper of a factorised result."""
+
+    @property
+    def count(self) -> int: ...
+
+    def rows(self) -> Iterator[tuple[Row, int]]:
+        """Rows over the listed variables, with multiplicities."""
+
+    def aggregate(self, ring: Ring[Any], lifts: Mapping[str, Lift[Any]]) -> Any: ...
+
+
+class ReferenceTree:
+    """A tree on dictionaries."""
+
+    engine_name = "interpreter"
+    source = NOT_GENERATED
+
+    def __init__(self, maintained: MaintainedTree[Any]) -> None:
+        self.maintained = maintained
+
+    def load(self, relations: Mapping[str, Counted]) -> None:
+        ring = self.maintained.ring
+        self.maintained.load(
+            {name: {row: times(ring, n) for row, n in rows.items()} for name, rows in relations.items()}
+        )
+
+    def add(self, relation: str, change: Counted) -> Iterable[Row] | None:
+        return self.maintained.apply({relation: change.items()})
+
+    def add_products(self, relation: str, products: Sequence[Sequence[Part]], tell: bool) -> Iterable[Row] | None:
+        ring = self.maintained.ring
+        updates = [
+            factored(*((schema, {row: times(ring, n) for row, n in rows.items()}) for schema, rows in parts))
+            for parts in products
+        ]
+        changed = self.maintained.update_factored(relation, updates)
+        return expand(changed, self.maintained.tree.root.keys, ring) if tell else None
+
+    def commit(self) -> None:
+        """Nothing is remembered of a batch."""
+
+    def rollback(self) -> bool:
+        return False
+
+    def entries(self) -> Mapping[Row, Any]:
+        return self.maintained.result.entries
+
+    def state(self) -> dict[str, Mapping[Row, Any]]:
+        """The payloads of every stored view: all there is to know between two batches."""
+        return {name: store.entries for name, store in self.maintained.stores.items()}
+
+    def restore(self, state: Mapping[str, Mapping[Row, Any]]) -> None:
+        """Goes on from what `state` was once."""
+        self.maintained.restore(state)
+
+    def sizes(self) -> dict[str, int]:
+        return {name: len(store) for name, store in self.maintained.stores.items()}
+
+    def bytes(self) -> int:
+        return 0
+
+
+class ReferenceRows(ReferenceTree):
+    """A factorised result on dictionaries."""
+
+    def __init__(self, factorised: FactorisedResult) -> None:
+        super().__init__(factorised.maintained)
+        self._factorised = factorised
+
+    @property
+    def count(self) -> int:
+        return self._factorised.count
+
+    def rows(self) -> Iterator[tuple[Row, int]]:
+        return self._factorised.rows()
+
+    def aggregate(self, ring: Ring[Any], lifts: Mapping[str, Lift[Any]]) -> Any:
+        return self._factorised.aggregate(ring, lifts)
+
+
+def reference_tree(plan: RingPlan) -> ReferenceTree:
+    """The keeper of a plan on dictionaries, still empty."""
+    payload = plan.query.payload
+    if isinstance(payload, FactorisedPayload):
+        return ReferenceRows(FactorisedResult(plan.tree, payload.variables, plan.updatable))
+    return ReferenceTree(MaintainedTree(plan.tree, plan.ring, updatable=plan.updatable))
