@@ -36,6 +36,8 @@ from viewlet.runtime.wide import bits_of, double_of
 NOT_FINITE, NO_ROOM = 0, 1
 """Words of `control`: whether a value is not finite; the number of the scratch store without room, plus 1."""
 CONTROL = 4
+MOST_REMEMBERED = 3
+"""Words of a key up to which comparing it with the last one is cheaper than looking it up."""
 READERS = {"pool": "words", "index": "hashes", "meta": "numbers", "live": "flags", "heads": "hashes", "links": "chains"}
 
 
@@ -184,6 +186,8 @@ class _TriggerWriter:
         names = [self.leaf.name] if own else []
         names += [passage.target.name for passage in trigger.passages]
         self.deltas = [delta_name(name) for name in names]
+        self.remembered: dict[str, str] = {}
+        """For some scratch stores, the local variable with the slot of the last row of the batch."""
         self.function = writer.identifier(f"on {trigger.leaf}").removeprefix("v_")
 
     def write(self) -> str:
@@ -209,6 +213,8 @@ class _TriggerWriter:
 
     def _from_batch(self, lines: Lines) -> None:
         """One loop over the rows that were given: into the leaf's own δ where it is stored, and else on to its view."""
+        first = [passage for passage in self.trigger.passages if self._is_first(passage)]
+        self._remember(lines, [passage.target for passage in first if not passage.plan.steps])
         with lines.block("for row in range(len(times))"):
             keys, values = {}, {}
             for i, name in enumerate(self.leaf.keys):
@@ -224,7 +230,6 @@ class _TriggerWriter:
             if delta_name(self.leaf.name) in self.deltas:
                 self._add(lines, self.leaf, [keys[name] for name in self.leaf.keys], (), "n", {})
                 return
-            first = [passage for passage in self.trigger.passages if self._is_first(passage)]
             for passage in first:
                 depth = lines.depth
                 if len(first) > 1 and passage.plan.steps:
@@ -232,6 +237,15 @@ class _TriggerWriter:
                 lines.add(f"# {passage}")
                 self._join(lines, passage, keys, values, {}, "n")
                 lines.close_to(depth)
+
+    def _remember(self, lines: Lines, targets: Iterable[Variant]) -> None:
+        """Rows of a batch often come by key: where the last one went is remembered, and its key."""
+        for target in targets:
+            if 0 < len(target.keys) <= MOST_REMEMBERED and delta_name(self.leaf.name) not in self.deltas:
+                self.remembered[delta_name(target.name)] = slot = lines.fresh("r")
+                lines.add(f"{slot} = np.int64(-1)")
+                for i in range(len(target.keys)):
+                    lines.add(f"{slot}_{i} = np.int64(0)")
 
     def _from_delta(self, lines: Lines, passage: Passage) -> None:
         driver = passage.factors[passage.driver]
@@ -322,11 +336,17 @@ class _TriggerWriter:
         values: Mapping[str, str],
     ) -> None:
         store = delta_name(target.name)
-        number, slot = self.deltas.index(store), lines.fresh("r")
+        number, last = self.deltas.index(store), self.remembered.get(store)
+        slot, depth = last or lines.fresh("r"), lines.depth
+        if last:
+            lines.open(f"if {' or '.join([f'{last} < 0', *(f'{last}_{i} != {word}' for i, word in enumerate(key))])}")
+            for i, word in enumerate(key):
+                lines.add(f"{last}_{i} = {word}")
         lines.add(f"{slot} = {self.writer.enter(store, key)}")
         if key:
             with lines.block(f"if {slot} < 0"):
                 lines.add(f"control[{NO_ROOM}] = {number + 1}")
                 lines.add("return 0")
+        lines.close_to(depth)
         term = Term(self.writer.row(store, slot), factors, times, values, f"peak{number}")
         self.writer.form.add_term(lines, term)
