@@ -31,6 +31,7 @@ from viewlet.spark.plan.hashing import partition_of
 from viewlet.spark.plan.locations import LOCAL, REPLICATED, Dist, Home
 from viewlet.spark.plan.sql_columns import columns_read
 from viewlet.spark.run import segments
+from viewlet.spark.run.frames import is_cheap_to_read_again
 from viewlet.spark.run.kept import checks_of, kept_program, keys_view, partitioned_by, rows_view
 from viewlet.spark.run.loaded import LoadedView, Segment
 from viewlet.spark.run.loading import LoadedViews, NotLoadable, load_views, rows_frame
@@ -364,3 +365,15 @@ def test_frames_that_differ_every_time_are_read_once(spark: Any, tmp_path: Path)
     rows, keys = (dict(decode(view, loaded.read(view.name))) for view in program.views)
     assert {key for key, _ in rows} == {key for (key,) in keys}
     assert len(keys) == 50
+
+
+def test_which_frames_are_kept_while_views_are_loaded(spark: Any, tmp_path: Path) -> None:
+    """What takes work to read, or may be different the next time; not files that have columns."""
+    numbers = spark.range(3)
+    numbers.write.parquet(str(tmp_path / "parquet"))
+    numbers.write.csv(str(tmp_path / "csv"))
+    stored, text = spark.read.parquet(str(tmp_path / "parquet")), spark.read.csv(str(tmp_path / "csv"))
+    assert is_cheap_to_read_again(stored.where("id > 1").select("id"))
+    assert not is_cheap_to_read_again(text)
+    assert not is_cheap_to_read_again(stored.selectExpr("rand() AS x"))
+    assert not is_cheap_to_read_again(stored.join(stored, "id"))

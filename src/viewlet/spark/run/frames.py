@@ -162,10 +162,16 @@ def _digits(source: str) -> tuple[int, int]:
 
 
 def is_cheap_to_read_again(frame: Any) -> bool:
-    """It comes straight from files or from memory, and is the same every time."""
+    """It comes straight from memory or from files with columns, and is the same every time."""
     plan = frame._jdf.queryExecution().optimizedPlan()
     if not plan.deterministic():
         return False
-    while plan.children().size() == 1 and plan.nodeName() in ("Project", "Filter"):
+    while plan.nodeName() in ("Project", "Filter"):
         plan = plan.children().head()
-    return str(plan.nodeName()).startswith(("LocalRelation", "Relation ", "LogicalRelation", "InMemoryRelation"))
+    if plan.nodeName() != "LogicalRelation":
+        return str(plan.nodeName()) in ("LocalRelation", "InMemoryRelation")
+    relation = plan.relation()
+    if relation.getClass().getSimpleName() != "HadoopFsRelation":
+        return False
+    files = str(relation.fileFormat().getClass().getSimpleName()).lower()
+    return "parquet" in files or "orc" in files
