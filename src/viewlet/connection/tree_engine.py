@@ -146,7 +146,7 @@ class CofactorEngine(TreeEngine):
             return self._table(())
         shown = [to_python(type) for type in types]
         found: dict[Any, Any] = {}
-        for at in self._groups():
+        for at in sorted(self._groups(), key=lambda at: [(value is None, value) for value in self._key(at)]):
             key = tuple(show(value) for show, value in zip(shown, self._key(at), strict=True))
             found[key if len(key) > 1 else key[0]] = self._table(at)
         return found

@@ -120,6 +120,11 @@ class ReferenceRows(ReferenceTree):
         super().__init__(factorised.maintained)
         self._factorised = factorised
 
+    def sizes(self) -> dict[str, int]:
+        """Values per stored view: a key of one has many."""
+        stores = self.maintained.stores.items()
+        return {name: sum(payload.size for payload in store.entries.values()) for name, store in stores}
+
     @property
     def count(self) -> int:
         return self._factorised.count
