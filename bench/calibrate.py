@@ -8,6 +8,7 @@ between machines. Run it in the same minutes as what it scales.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from statistics import median
 from time import perf_counter
 from typing import Any
@@ -36,7 +37,7 @@ def count_keys(words: Any, sums: Any, keys: Any) -> None:
         sums[slot, 1] += 1.0
 
 
-def million_upserts_per_second(rounds: int = 7) -> float:
+def million_upserts_per_second(rounds: int = 7, clock: Callable[[], float] = perf_counter) -> float:
     keys = np.random.default_rng(7).integers(0, DISTINCT, KEYS)
     words = np.zeros((SLOTS, 2), np.int64)
     words[:, 0] = VACANT
@@ -44,9 +45,9 @@ def million_upserts_per_second(rounds: int = 7) -> float:
     count_keys(words, sums, keys[:1])
     seconds = []
     for _ in range(rounds):
-        started = perf_counter()
+        started = clock()
         count_keys(words, sums, keys)
-        seconds.append(perf_counter() - started)
+        seconds.append(clock() - started)
     return KEYS / median(seconds) / 1e6
 
 

@@ -61,7 +61,7 @@ def main(
     timeout: Annotated[float, typer.Option(help="seconds per pass")] = 60.0,
     sample: Annotated[int, typer.Option(help="aggregates that the scalar engines are measured on")] = 8,
     points: Annotated[int, typer.Option(help="places of the stream where recomputation is timed")] = 8,
-    lines: Annotated[str, typer.Option(help="those to measure, all when empty")] = "",
+    lines: Annotated[str, typer.Option(help="those to measure, apart by semicolons; all when empty")] = "",
     out: Annotated[Path, typer.Option(help="where results go")] = OUT,
     calibration: Annotated[bool, typer.Option(help="measure the machine's unit")] = True,
     quick: Annotated[bool, typer.Option(help="tiny sizes, to see that it works")] = False,
@@ -73,7 +73,7 @@ def main(
     sizes = {"retailer_scale": retailer_scale, "housing_scale": housing_scale, "postcodes": postcodes, "skew": skew}
     with recording("cofactor", out, calibration and not quick, batch=settings.batch, **sizes) as recorder:
         for workload in (housing_data(housing_scale, postcodes, skew), retailer_data(retailer_scale, skew)):
-            measure(recorder, workload, settings, [name.strip() for name in lines.split(",") if name.strip()])
+            measure(recorder, workload, settings, [name.strip() for name in lines.split(";") if name.strip()])
 
 
 def measure(recorder: Recorder, workload: Workload, settings: Settings, wanted: list[str]) -> None:

@@ -11,7 +11,7 @@ from time import process_time
 from typing import Any
 
 from bench.records import Record
-from bench.run import ROOT, calibrate, machine_facts
+from bench.run import ROOT, machine_facts
 
 OUT = ROOT / "docs" / "benchmarks"
 FILE = "rings.jsonl"
@@ -38,10 +38,10 @@ class Recorder:
 def recording(bench: str, out: Path, calibrated: bool = True, **settings: Any) -> Iterator[Recorder]:
     """Runs a benchmark; then its records replace those of its last run, and the page is written anew."""
     recorder = Recorder(bench)
-    before = calibrate() if calibrated else None
+    before = _unit() if calibrated else None
     yield recorder
     machine = {"kind": "machine", "bench": bench, "settings": settings} | machine_facts()
-    machine |= {"upserts_before": before, "upserts_after": calibrate() if calibrated else None}
+    machine |= {"upserts_before": before, "upserts_after": _unit() if calibrated else None}
     others = [record for record in read(out) if record["bench"] != bench]
     out.mkdir(parents=True, exist_ok=True)
     lines = (json.dumps(record) for record in [*others, machine, *recorder.found])
@@ -49,6 +49,15 @@ def recording(bench: str, out: Path, calibrated: bool = True, **settings: Any) -
     from bench.rings_report import write
 
     print(f"wrote {write(out)}")
+
+
+def _unit() -> float:
+    """This machine's unit by the same clock as the measurements."""
+    from bench.calibrate import million_upserts_per_second
+
+    upserts = round(million_upserts_per_second(clock=clock), 2)
+    print(f"calibration: {upserts} million upserts/s", flush=True)
+    return upserts
 
 
 def read(out: Path) -> list[Record]:

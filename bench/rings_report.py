@@ -92,24 +92,22 @@ def _original(rows: Rows, machine: Record) -> list[str]:
         return []
     upserts = 1e6 * geometric_mean(units)
     known = anchors("rings")
-    lines = {"housing-sum": "sum, view tree", "housing-cofactor": "view tree"}
-    measured = {
-        query: row["tuples_per_second"]
-        for query, line in lines.items()
-        for row in rows
-        if row["workload"] == "Housing" and row["line"] == line
+    queries = {
+        "sum, view tree": "housing-sum",
+        "view tree": "housing-cofactor",
+        "view tree, rows in no order": "housing-cofactor",
     }
+    body = []
+    for row in rows:
+        if row["workload"] == "Housing" and (query := queries.get(row["line"])):
+            rate, original = row["tuples_per_second"], known[query]["batch"] * upserts
+            body.append((query, row["line"], f"{rate:,.0f}", f"{original:,.0f}", f"{rate / original:.2f}x"))
     return [
         "### Against the original's C++",
-        table(
-            ("view", "tuples/s", "the original on this machine", "ratio"),
-            [
-                (query, f"{rate:,.0f}", f"{known[query]['batch'] * upserts:,.0f}",
-                 f"{rate / (known[query]['batch'] * upserts):.2f}x")
-                for query, rate in measured.items()
-            ],
-        ),
-    ]  # fmt: skip
+        table(("view", "ours", "tuples/s", "the original on this machine", "ratio"), body),
+        "The original's figure is scaled by the machine's unit. The order of the rows in its stream is not known: its "
+        "generator writes them by postcode, and batches of rows that share postcodes are cheaper.",
+    ]
 
 
 def growth(rows: Rows, machine: Record, out: Path) -> list[str]:
