@@ -17,7 +17,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.viewtree.ring_oracle import apply, natural_join
 from tests.viewtree.test_ring_random import JOINS, Row, apply_net, streams, trees
+from tests.viewtree.test_ring_workloads import HOUSING, KEYS, RETAILER, check
 from viewlet.codegen.rings.compiler import compile_tree
 from viewlet.codegen.rings.factorised import CompiledResult
 from viewlet.codegen.rings.forms import NotCompilable
@@ -35,6 +37,8 @@ from viewlet.viewtree.order import Branch, VariableOrder, chain
 from viewlet.viewtree.order_search import find_order
 from viewlet.viewtree.ring_engine import MaintainedTree
 from viewlet.viewtree.ring_tree import ViewTree, build_tree
+from workloads import housing, retailer
+from workloads.streams import Database, mixed_batches
 
 SOME = settings(max_examples=settings.default.max_examples // 4)
 RINGS: dict[str, Any] = {
@@ -101,6 +105,33 @@ def test_compiled_trees_hold_what_reference_trees_hold(ring: str, data: st.DataO
         compiled.apply({table: [(row, -n) for row, n in rows.items()] for table, rows in tables.items()})
         assert not compiled.entries()
         assert not any(compiled.sizes().values())
+
+
+@pytest.mark.parametrize(
+    ("order", "data", "categorical"),
+    [
+        (HOUSING, housing.housing_database(3, 2, postcodes=12, skew=0.8), ("typeeducation", "nbbedrooms")),
+        (RETAILER, retailer.retailer_database(5, 0.002, skew=0.5), ("category", "rgn_cd")),
+        (RETAILER, retailer.retailer_database(6, 0.002), ()),
+    ],
+    ids=["housing categorical", "retailer categorical", "retailer"],
+)
+def test_compiled_cofactors_equal_those_of_numpy_on_the_join(
+    order: VariableOrder, data: Database, categorical: tuple[str, ...]
+) -> None:
+    names = tuple(name for name in order.variables if name not in categorical)
+    ring, tree = CofactorRing(names, categorical), build_tree(order)
+    types = {name: BIGINT if name in (*categorical, *tree.root.variables) else DOUBLE for name in order.variables}
+    compiled = compile_tree(tree, ring, types)
+    first, batches = mixed_batches(data, KEYS, batch_size=40, batches=6, seed=7)
+    tables: dict[str, Counter[Row]] = {name: Counter() for name in data}
+    for batch in [first, *batches]:
+        apply(tables, batch)
+        compiled.apply(batch)
+        columns, rows = natural_join(order.relations, tables)
+        check(ring, compiled.payload or ring.zero, columns, rows)
+    compiled.apply({name: [(row, -n) for row, n in table.items()] for name, table in tables.items()})
+    assert not any(compiled.sizes().values())
 
 
 STAR = VariableOrder(

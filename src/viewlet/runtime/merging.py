@@ -16,7 +16,7 @@ import numpy as np
 from viewlet.runtime.jit import compiled, entry
 from viewlet.runtime.probe import META_WORDS, clear, hash_row, leave, link, take_slot
 from viewlet.runtime.state import chains, flags, floats, hashes, numbers, words
-from viewlet.runtime.vectors import add_scaled
+from viewlet.runtime.vectors import add_scaled, expect
 
 STORE = 5
 FIRST, DOUBLES, WIDTH, ARITY, INTEGERS = range(STORE)
@@ -27,6 +27,8 @@ _SHIFT = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
+_AHEAD = 32
+"""Rows whose places are fetched together."""
 _SPARSE = 16
 """Entries of an index for each row of which it is quicker to make all of them zero than to look for the row's own."""
 
@@ -68,6 +70,19 @@ def link_row(state: Any, first: Any, pool: Any, arity: Any, slot: Any) -> None:
     for j in range(meta[3]):
         link(pool, hashes(state, first + 4 + 2 * j), chains(state, first + 5 + 2 * j), meta, j, at, slot)
         at += arity + 1
+
+
+@compiled
+def expect_rows(state: Any, first: Any, width: Any, arity: Any, other: Any, begin: Any, end: Any) -> None:
+    """Has the places fetched where the keys of some rows of another pool are, for they are far apart."""
+    pool, index = words(state, first, width), hashes(state, first + 1)
+    mask = np.uint64(index.shape[0] - 1)
+    for d in range(begin, end):
+        expect(index, np.int64(hash_row(other, d, arity) & mask))
+    for d in range(begin, end):
+        entry = index[hash_row(other, d, arity) & mask]
+        if entry != _ZERO:
+            expect(pool, np.int64(entry & _LOW) - 1)
 
 
 @compiled
@@ -118,6 +133,8 @@ def merge(pairs: Any, stores: Any, moved: Any, log: Any, state: Any, control: An
             ours, theirs = floats(state, stores[number, 1], width), floats(state, stores[origin, 1], width)
             start = arity + integers
             for d in range(rows):
+                if arity and d % _AHEAD == 0:
+                    expect_rows(state, goal, width, arity, source, d, min(d + _AHEAD, rows))
                 s = enter_row(state, goal, width, arity, source, d)
                 if control[2]:
                     note(pool, s, width, number, log, control)

@@ -66,6 +66,25 @@ if ENABLED:
     add_scaled = _scaling(add=True)
     set_scaled = _scaling(add=False)
 
+    def _expect(typing: Any, array: Any, i: Any) -> Any:
+        """Tells the processor that row i of an array will be wanted soon."""
+
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            made = context.make_array(signature.args[0])(context, builder, args[0])
+            row = args[1]
+            if signature.args[0].ndim > 1:
+                row = builder.mul(row, builder.extract_value(made.shape, 1))
+            byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+            kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+            call = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+            place = builder.bitcast(builder.gep(made.data, [row]), byte)
+            builder.call(call, [place, number(1), number(3), number(1)])
+            return context.get_dummy_value()
+
+        return types.void(array, types.int64), codegen
+
+    expect = intrinsic(_expect)
+
 else:
 
     def add_scaled(target: Any, t: int, at: int, source: Any, s: int, start: int, n: int, w: float) -> None:
@@ -75,3 +94,6 @@ else:
     def set_scaled(target: Any, t: int, at: int, source: Any, s: int, start: int, n: int, w: float) -> None:
         """target[t, at + i] = w * source[s, start + i] for i < n."""
         target[t, at : at + n] = w * source[s, start : start + n]
+
+    def expect(array: Any, i: int) -> None:
+        """Tells the processor that row i of an array will be wanted soon."""
