@@ -67,6 +67,8 @@ class BlockModule:
     lookups: tuple[tuple[Scalar, Var], ...]
     strings: tuple[str, ...]
     arrays: tuple[tuple[str, str], ...]
+    lengths: Mapping[str, int]
+    """Lines of every function."""
 
 
 def change_of(table: str) -> str:
@@ -96,6 +98,7 @@ class _BlockWriter:
     keys: dict[str, tuple[Var, ...]] = field(default_factory=dict)
     functions: list[tuple[str, str]] = field(default_factory=list)
     computations: dict[tuple[str, int], Computation] = field(default_factory=dict)
+    lengths: list[tuple[Computation, int]] = field(default_factory=list)
 
     def write(self) -> BlockModule:
         used = _columns_used(self.plans)
@@ -120,6 +123,7 @@ class _BlockWriter:
             tuple(self.lookups.lookups),
             tuple(self.lookups.strings),
             arrays.order,
+            {computation.function: lines for computation, lines in self.lengths},
         )
 
     def _declare(self, store: str, keys: tuple[Var, ...], layout: Layout) -> None:
@@ -187,9 +191,12 @@ class _BlockWriter:
             lines.close_to(depth)
         function = identifier(name)
         self._function(function, lines)
+        length = lines.text(indent=1).count("\n")
         scratches = tuple(scratch.name for scratch in self.asked.scratches[known:] if scratch.name != into.name)
         lasts = target == statement.view
-        return Computation(function, into.name, target, scratches, statement.replaces, lasts)
+        found = Computation(function, into.name, target, scratches, statement.replaces, lasts)
+        self.lengths.append((found, length))
+        return found
 
     def _gathering(self, layout: Layout) -> Layout:
         """The scratch store in which what is added to a store is gathered."""

@@ -58,6 +58,11 @@ class CompiledNode:
         self.undo: Undo = []
         """What this batch did to views: what was added, or what there was before it was replaced."""
 
+    def compile_all(self, plan: str, statements: Iterable[int]) -> None:
+        """Compiles the code of some statements before it is needed."""
+        names = list(dict.fromkeys(self.module.computations[plan, i].function for i in statements))
+        self._process.compile_all(names, self.module.lengths)
+
     def key_types(self, store: str) -> tuple[SqlType, ...]:
         return tuple(var.type for var in self.module.keys[store])
 

@@ -4,6 +4,8 @@ Numba compiles one function at a time however many cores there are. A module wit
 half the time if another process takes its share; what that one leaves in the cache is then loaded like anything else.
 
     python -m viewlet.codegen.precompile module.py '{"arrays": 12, "functions": {"on_orders": ["int64", "float64"]}}'
+
+A function without types of columns takes the state and nothing else.
 """
 
 from __future__ import annotations
@@ -43,8 +45,8 @@ def share(lengths: Mapping[str, int]) -> list[str]:
 class Helper:
     """The other process; whatever becomes of it, what it did not compile is compiled here."""
 
-    def __init__(self, module: Path, arrays: int, functions: Mapping[str, Sequence[str]]) -> None:
-        task = json.dumps({"arrays": arrays, "functions": {name: list(types) for name, types in functions.items()}})
+    def __init__(self, module: Path, arrays: int, functions: Mapping[str, Sequence[str] | None]) -> None:
+        task = json.dumps({"arrays": arrays, "functions": dict(functions)})
         command = [sys.executable, "-m", "viewlet.codegen.precompile", str(module), task]
         path = os.pathsep.join(entry for entry in sys.path if entry)
         self._process = subprocess.Popen(
@@ -55,8 +57,8 @@ class Helper:
         self._process.wait()
 
 
-def compile_functions(module: Path, arrays: int, functions: Mapping[str, Sequence[str]]) -> None:
-    """Calls functions on no rows: enough for Numba to compile them."""
+def compile_functions(module: Path, arrays: int, functions: Mapping[str, Sequence[str] | None]) -> None:
+    """Calls functions on no rows, which is enough for Numba to compile them; those without columns are not called."""
     spec = importlib.util.spec_from_file_location(module.stem, module)
     assert spec is not None
     assert spec.loader is not None
@@ -65,7 +67,19 @@ def compile_functions(module: Path, arrays: int, functions: Mapping[str, Sequenc
     spec.loader.exec_module(code)
     state, control, none = np.zeros(2 * arrays, np.int64), np.zeros(4, np.int64), np.zeros(0, np.int64)
     for name, types in functions.items():
+        if types is None:
+            compile_alone(getattr(code, name))
+            continue
         getattr(code, name)(0, 0, False, none, *(np.zeros(0, type) for type in types), state, control)
+
+
+def compile_alone(function: Any) -> None:
+    """Compiles a function of the state and the control words without calling it."""
+    from numba import typeof
+
+    if not function.signatures:
+        words: Any = typeof(np.zeros(1, np.int64))  # type: ignore[no-untyped-call]
+        function.compile((words, words))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -11,12 +11,14 @@ import numpy as np
 from viewlet.algebra.functions import compile_scalar
 from viewlet.algebra.nodes import Scalar, Var
 from viewlet.codegen.loading import load_source
+from viewlet.codegen.precompile import Helper, compile_alone, share
 from viewlet.errors import DataError
 from viewlet.rings import Dyadic
 from viewlet.runtime.adding import add_rows, kinds_of
 from viewlet.runtime.arithmetic import NULL
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FlatStore, Layout
+from viewlet.runtime.jit import ENABLED
 from viewlet.runtime.state import bundle, put
 from viewlet.runtime.wide import to_words
 from viewlet.types import Datum, Kind, Row, SqlType
@@ -90,6 +92,19 @@ class Process:
         cache = getattr(getattr(self._code, name), "_cache", None)
         folder = getattr(cache, "cache_path", None)
         return folder is not None and any(Path(folder).glob(f"{self.path.stem}.{name}-*.nbi"))
+
+    def compile_all(self, names: Sequence[str], lengths: Mapping[str, int]) -> None:
+        """Compiles functions of the state alone; those that no cache has are shared with a second process."""
+        if not ENABLED:
+            return
+        cold = [name for name in names if not self.is_cached(name)]
+        others = share({name: lengths[name] for name in cold})
+        helper = Helper(self.path, len(self._generated.arrays), dict.fromkeys(others)) if others else None
+        for name in cold:
+            if name not in others:
+                compile_alone(getattr(self._code, name))
+        if helper is not None:
+            helper.wait()
 
     def grow_scratch(self, names: Sequence[str]) -> None:
         """Doubles the room of stores that hold intermediate results."""

@@ -32,6 +32,9 @@ logger = logging.getLogger("viewlet")
 
 
 class Cluster(Protocol):
+    is_here: bool
+    """All tasks run on this machine."""
+
     def share(self, value: T) -> Shared[T]:
         """The value, to be sent to each process once."""
 
@@ -58,6 +61,8 @@ class _Here:
 
 class InlineCluster:
     """Tasks run one after another in this process; a frame is a list of Arrow tables, one per task."""
+
+    is_here = True
 
     def __init__(self) -> None:
         self.stages = 0
@@ -93,7 +98,8 @@ class SparkCluster:
         self.progress: Callable[[str, int, int], None] | None = None
         """Told of a load: the view that is done, how many are, and of how many."""
         self._context = spark.sparkContext
-        if self._context.master.startswith("local") and "PYSPARK_PYTHON" not in os.environ:
+        self.is_here = self._context.master.startswith("local")
+        if self.is_here and "PYSPARK_PYTHON" not in os.environ:
             self._context.pythonExec = sys.executable  # another Python on the path need not have what this one has
 
     def share(self, value: T) -> Shared[T]:

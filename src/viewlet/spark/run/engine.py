@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from viewlet.changes import Changes, to_changes
@@ -68,6 +68,8 @@ class _Running:
     shared: Shared[UnitCode] | None = None
     rows: int = 0
     bytes: int = 0
+    compiled: set[tuple[str, tuple[str, ...]]] = field(default_factory=set)
+    """Plans whose code is in the cache of this machine."""
 
 
 class Engine:
@@ -149,6 +151,7 @@ class Engine:
         if running.unit.name in self._watched and running.unit.reading is Reading.DRIVER:
             node.watch(code.program)
         running.code, running.node, running.shared = code, node, None
+        running.compiled.clear()
 
     @property
     def needs_snapshot(self) -> bool:
@@ -223,9 +226,12 @@ class Engine:
             elif name in batch.runs and self.units[name].reading is Reading.DRIVER:
                 batch.changes[name] = self._running[name].node.result_change(name)
 
-    def _run(self, running: _Running, plan: str, changed: Iterable[str]) -> UnitRun:
-        mine = running.unit.tables.intersection(changed)
-        return UnitRun(running.unit.name, running.code.plan(plan, mine), running.node, bool(running.code.local))
+    def _run(self, running: _Running, key: str, changed: Iterable[str]) -> UnitRun:
+        plan = running.code.plan(key, running.unit.tables.intersection(changed))
+        if self.cluster.is_here and (key, plan.tables) not in running.compiled:
+            running.compiled.add((key, plan.tables))
+            running.node.compile_all(plan)
+        return UnitRun(running.unit.name, plan, running.node, bool(running.code.local))
 
     def _mapper(self, change: FrameChange, units: Iterable[str], changed: Iterable[str]) -> MapChanges:
         mine = tuple(name for name in units if change.table.name in self.units[name].tables)

@@ -19,12 +19,11 @@ from viewlet.changes.columnar import ColumnarChanges
 from viewlet.codegen.blocks import BlockPlan, temporary
 from viewlet.codegen.node import CompiledNode, Undo
 from viewlet.errors import InternalError
-from viewlet.rings import Dyadic
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FlatStore, Layout
 from viewlet.spark.run.code import Departure, DriverBlock, PlanCode, WorkerBlock
 from viewlet.spark.run.unit import UnitCode
-from viewlet.spark.run.words import decode_contents, encode_contents, partitions_of
+from viewlet.spark.run.words import decode_contents, encode_contents, numbers_of, partitions_of
 from viewlet.triggers.program import Program, Statement
 from viewlet.triggers.store import MapStore
 from viewlet.types import Row
@@ -75,6 +74,10 @@ class GeneratedNode:
         self._plan = ""
         self._watched: Program | None = None
         self._before: Changes = {}
+
+    def compile_all(self, plan: PlanCode) -> None:
+        """Compiles what a plan runs anywhere, so that all processes of this machine find it in the cache."""
+        self._node.compile_all(plan.key, [self._positions[id(statement)] for statement in statements_of(plan)])
 
     @property
     def compiled(self) -> CompiledNode:
@@ -175,8 +178,10 @@ class GeneratedNode:
         contents, types = self._node.contents(name), self._node.key_types(name)
         keys = [self._node.decode(words, type) for words, type in zip(contents.keys, types, strict=True)]
         rows = list(zip(*keys, strict=True)) if keys else [()] * len(contents)
-        for key, (_, numbers) in zip(rows, self._node.stores[name].items(), strict=True):
-            copy.add(key, tuple(Dyadic.of(n) if isinstance(n, float) else n for n in numbers))
+        kinds = self._node.stores[name].layout.kinds
+        numbers = [numbers_of(kind, words) for kind, words in zip(kinds, contents.numbers, strict=True)]
+        for key, payload in zip(rows, zip(*numbers, strict=True), strict=True):
+            copy.add(key, payload)
         return copy
 
     def watch(self, program: Program) -> None:

@@ -32,6 +32,9 @@ Definitions = Mapping[str, ViewDefinition]
 class Node(Protocol):
     """The state of one place and what can be done with it."""
 
+    def compile_all(self, plan: PlanCode) -> None:
+        """Compiles what a plan runs anywhere, if it is compiled at all."""
+
     def begin(self, code: PlanCode) -> None:
         """A batch begins; what the one before it did can no longer be taken back."""
 
@@ -95,6 +98,9 @@ class ReferenceNode:
         self._received: dict[str, Sequence[Blob]] = {}
         self._steps: dict[Statement, Step] = {}
         self._watched: dict[str, ResultKeeper] = {}
+
+    def compile_all(self, plan: PlanCode) -> None:
+        pass
 
     def begin(self, code: PlanCode) -> None:
         temporaries = code.temporaries

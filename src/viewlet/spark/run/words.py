@@ -37,7 +37,7 @@ def encode_contents(node: CompiledNode, store: str, contents: Contents) -> bytes
         schema = {b"rows": str(len(contents)).encode()}
         return table_bytes(pa.table([*columns, *plain], names=names).replace_schema_metadata(schema))
     keys = [column.to_pylist() for column in columns]
-    numbers = [_numbers(kind, words) for kind, words in zip(kinds, contents.numbers, strict=True)]
+    numbers = [numbers_of(kind, words) for kind, words in zip(kinds, contents.numbers, strict=True)]
     rows = zip(zip(*keys, strict=True) if keys else [()] * len(contents), zip(*numbers, strict=True), strict=True)
     return table_bytes(to_arrow(rows, len(keys), len(numbers)))
 
@@ -117,7 +117,8 @@ def _plain_words(kind: str, column: Words) -> tuple[Words, ...]:
     return (words,) if kind == "count" else (words >> 63, words)
 
 
-def _numbers(kind: str, words: tuple[Words, ...]) -> list[Any]:
+def numbers_of(kind: str, words: tuple[Words, ...]) -> list[Any]:
+    """The numbers of a field as Python has them."""
     if kind == "count":
         return list(map(int, words[0]))
     if kind == "wide":
