@@ -8,10 +8,13 @@ from random import Random
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import viewlet
-from tests.api.ring_oracle import Twin, assert_cofactor
+from tests.api.ring_oracle import Twin, assert_cofactor, multiset
+from viewlet.changes.columnar import ColumnarChanges
+from viewlet.connection.tree_engine import TreeEngine
 
 SHOP = """
 CREATE TABLE sales (shop BIGINT, item BIGINT, day DATE, units INTEGER, discount DOUBLE);
@@ -395,3 +398,67 @@ def test_values_that_stand_for_null_are_refused_by_the_compiled_engine() -> None
     with pytest.raises(viewlet.DataError, match="stands for NULL"):
         db.insert("t", [(-(2**63), True, 1.0)])
     assert db.view("m").cofactor()[1, True].count == 1
+
+
+def test_columns_go_to_a_compiled_tree_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = """
+    CREATE STREAM t (k BIGINT, g VARCHAR, b BOOLEAN, day DATE, x DOUBLE, y DECIMAL(9,2), r REAL, n INTEGER);
+    CREATE TABLE u (k BIGINT, z DOUBLE);
+    CREATE MATERIALIZED VIEW m AS
+        SELECT g, b, r, COFACTOR(x, y, z, CATEGORICAL(day)) AS c FROM t NATURAL JOIN u GROUP BY g, b, r;
+    CREATE MATERIALIZED VIEW j AS SELECT FACTORIZED * FROM t NATURAL JOIN u;
+    CREATE MATERIALIZED VIEW s AS SELECT a.g, COFACTOR(a.x, b.n) AS c FROM t a JOIN t b USING (k) GROUP BY a.g;
+    """
+    random = Random(9)
+    dbs = [viewlet.connect(engine=engine) for engine in ENGINES]
+    taken: list[int] = []
+    original = TreeEngine.apply_columns
+
+    def noted(self: TreeEngine, table: str, changes: ColumnarChanges) -> None:
+        taken.append(len(changes))
+        original(self, table, changes)
+
+    monkeypatch.setattr(TreeEngine, "apply_columns", noted)
+    for db in dbs:
+        db.execute(schema)
+        db.insert("u", [(1, 2.0), (2, 0.5), (None, 9.0)])
+    for _ in range(4):
+        rows = [
+            {
+                "k": random.choice([None, 1, 2, 3]),
+                "g": random.choice([None, "a", "b"]),
+                "b": random.choice([None, True, False]),
+                "day": random.choice([None, date(2026, 1, 2), date(2026, 1, 3)]),
+                "x": random.choice([None, 1.5, 2.0]),
+                "y": random.choice([None, Decimal("1.25"), Decimal("3.00")]),
+                "r": random.choice([None, 0.5]),
+                "n": random.choice([None, 7]),
+                "_multiplicity": 1,
+            }
+            for _ in range(12)
+        ]
+        table = pa.Table.from_pylist(rows, schema=COLUMNS)
+        for db in dbs:
+            db.apply({"t": table})
+        first, second = ([db.view(name).rows() for name in ("m", "s")] for db in dbs)
+        assert first == second
+        assert multiset(dbs[0].view("j").rows()) == multiset(dbs[1].view("j").rows())
+    assert sum(taken) == 4 * 12 * 3
+    for db in dbs:
+        db.delete("t", table.drop_columns(["_multiplicity"]))
+    assert dbs[0].view("m").rows() == dbs[1].view("m").rows()
+
+
+COLUMNS = pa.schema(
+    {
+        "k": pa.int64(),
+        "g": pa.string(),
+        "b": pa.bool_(),
+        "day": pa.date32(),
+        "x": pa.float64(),
+        "y": pa.decimal128(9, 2),
+        "r": pa.float32(),
+        "n": pa.int32(),
+        "_multiplicity": pa.int64(),
+    }
+)

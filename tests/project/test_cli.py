@@ -176,6 +176,14 @@ def test_explain_takes_a_view_declaration(run: Run) -> None:
     assert run("explain", "q.sql", q__sql=text).code == 0
 
 
+def test_views_over_rings_are_declared_read_and_explained(run: Run) -> None:
+    text = "CREATE TABLE t (x DOUBLE); INSERT INTO t VALUES (2.0);"
+    view = "CREATE MATERIALIZED VIEW m AS SELECT COFACTOR(x) AS c FROM t;"
+    outcome = run("run", "q.sql", "--format", "json", q__sql=f"{text} {view} SELECT c.sums AS s FROM m;")
+    assert json.loads(outcome.out) == [{"s": [2.0]}]
+    assert "V@x[]" in run("explain", "q.sql", "--stage", "view-tree", q__sql=f"{text} SELECT COFACTOR(x) FROM t").out
+
+
 def test_the_installed_module_runs_as_a_program() -> None:
     command = [sys.executable, "-c", "from viewlet.cli import main; main()", "--help"]
     finished = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -313,9 +313,10 @@ class Database:
             return None
         used: set[int] = set()
         for view in views:
-            if view.running.compiled is None:
+            columns = view.columns_used(name)
+            if columns is None:
                 return None
-            used.update(view.running.compiled.columns_used(name))
+            used.update(columns)
         return frozenset(used)
 
     @property

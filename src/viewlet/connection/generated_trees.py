@@ -11,7 +11,10 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from viewlet.algebra.ring_query import FactorisedPayload, Variable
+from viewlet.changes.columnar import ColumnarChanges
 from viewlet.codegen.rings.compiler import compile_tree, load
 from viewlet.codegen.rings.factorised import CompiledResult
 from viewlet.codegen.rings.forms import NotCompilable
@@ -22,7 +25,7 @@ from viewlet.rings.ring import Lift, Ring
 from viewlet.runtime.arithmetic import NULL
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.types import BIGINT, WORD_DIGITS, Kind, Row, SqlType
-from viewlet.viewtree.ring_plan import RingPlan
+from viewlet.viewtree.ring_plan import Projection, RingPlan
 
 NO_TEXT = "\ufdd0"
 """A code point that Unicode sets aside: no string of it is text."""
@@ -72,10 +75,20 @@ class Nulls:
             return None
         return bool(value) if name in self._truths else value
 
+    def word(self, variable: Variable, dictionary: StringDictionary) -> Any:
+        """The stand-in as a column of words has it."""
+        stand_in = self._stand_in[variable.name]
+        return dictionary.code(stand_in) if variable.scalar.type.kind is Kind.VARCHAR else stand_in
+
     def lift(self, name: str, lift: Lift[Any]) -> Lift[Any]:
         if name not in self._stand_in:
             return lift
         return lambda value: lift(self._value(name, value))
+
+
+def _as_wanted(words: Any, held: SqlType, wanted: SqlType) -> Any:
+    """Words of a column as those of a variable: decimals as the numbers they stand for, where doubles are wanted."""
+    return words / 10.0**held.scale if held.kind is Kind.DECIMAL and wanted.is_float else words
 
 
 def _may_be_null(variable: Variable) -> bool:
@@ -92,6 +105,7 @@ class GeneratedTree:
     """A tree on flat arrays; a batch can be taken back exactly."""
 
     engine_name = "compiled"
+    takes_columns = True
 
     def __init__(self, plan: RingPlan, dictionary: StringDictionary, tree: CompiledTree | None = None) -> None:
         self._plan, self._nulls = plan, Nulls(plan)
@@ -109,11 +123,36 @@ class GeneratedTree:
 
     def add(self, relation: str, change: Counted) -> Iterable[Row] | None:
         hidden = self._hidden({relation: change})
+        self._begin()
+        self.compiled.apply({relation: hidden[relation].items()})
+        return None
+
+    def _begin(self) -> None:
         if not self._begun:
             self.compiled.begin()
             self._begun = True
-        self.compiled.apply({relation: hidden[relation].items()})
-        return None
+
+    def add_columns(self, projection: Projection, changes: ColumnarChanges) -> None:
+        """Rows with NULL in a required variable are left out; elsewhere its stand-in takes its place."""
+        relation, taken = projection.relation, projection.taken
+        assert taken is not None
+        columns = [changes.columns[position] for position, _ in taken]
+        present = np.ones(len(changes), np.bool_)
+        for i, variable in enumerate(relation.variables):
+            missing = np.isnan(columns[i]) if columns[i].dtype == np.float64 else columns[i] == NULL
+            if variable.required:
+                present &= ~missing
+            elif missing.any():
+                columns[i] = np.where(missing, self._nulls.word(variable, self.compiled.dictionary), columns[i])
+        whole = bool(present.all())
+        words = [
+            _as_wanted(column if whole else column[present], held, variable.scalar.type)
+            for column, variable, (_, held) in zip(columns, relation.variables, taken, strict=True)
+        ]
+        self._begin()
+        self.compiled.apply_columns(
+            relation.name, words, changes.multiplicity if whole else changes.multiplicity[present]
+        )
 
     def add_products(self, relation: str, products: Sequence[Sequence[Part]], tell: bool) -> Iterable[Row] | None:
         """Generated code takes rows, so products are multiplied out to those of the relation."""

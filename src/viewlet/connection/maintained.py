@@ -178,9 +178,17 @@ class MaintainedView:
             self.running.engine.apply(table, changes)
         elif compiled is not None:
             compiled.apply_columns(table, changes)
+        elif tree is not None:
+            tree.apply_columns(table, changes)
         else:
             raise InternalError(f"view {self.name!r} runs on the interpreter, which takes rows, not columns")
         self._batch.add(table, len(changes), time.perf_counter() - started)
+
+    def columns_used(self, table: str) -> tuple[int, ...] | None:
+        """The columns of a table that are read, if changes of it may come as columns."""
+        if self.running.tree is not None:
+            return self.running.tree.columns_used(table)
+        return None if self.running.compiled is None else self.running.compiled.columns_used(table)
 
     def finish(self) -> Changes:
         """Ends the batch and returns the change of the visible rows; `publish` makes it visible to other views."""

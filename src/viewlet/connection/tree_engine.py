@@ -13,6 +13,7 @@ from typing import Any
 
 from viewlet.algebra.ring_query import CofactorPayload, FactorisedPayload
 from viewlet.changes import Changes, to_python
+from viewlet.changes.columnar import ColumnarChanges
 from viewlet.changes.factored import FactoredChanges
 from viewlet.connection.factorised_sums import aggregate_rows
 from viewlet.connection.tree_keepers import Keeper, KeepsRows
@@ -60,6 +61,22 @@ class TreeEngine(ABC):
         """Changes of a table, before the table's own store changes."""
         self._batch.append((table, changes))
         self._change(table, changes)
+
+    def columns_used(self, table: str) -> tuple[int, ...] | None:
+        """The columns of a table that are read, if changes of it may come as columns."""
+        taken = [projection.taken for projection in self.plan.projections.get(table, ())]
+        if not self.keeper.takes_columns or None in taken:
+            return None
+        return tuple(dict.fromkeys(position for each in taken if each is not None for position, _ in each))
+
+    def apply_columns(self, table: str, changes: ColumnarChanges) -> None:
+        """Changes of a table as columns; only a keeper that can take them back by itself takes them."""
+        for projection in self.plan.projections.get(table, ()):
+            self.keeper.add_columns(projection, changes)
+            self._touch(None)
+
+    def _touch(self, keys: Iterable[Row] | None) -> None:  # noqa: B027 - those who need not know, do not
+        """Some keys of the result may have changed, any if it is not known which."""
 
     def _change(self, table: str, changes: Changes | FactoredChanges) -> None:
         for projection in self.plan.projections.get(table, ()):

@@ -6,12 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from viewlet.algebra.ring_query import FactorisedPayload
+from viewlet.changes.columnar import ColumnarChanges
+from viewlet.errors import InternalError
 from viewlet.rings.ring import Lift, Ring, times
 from viewlet.types import Row
 from viewlet.viewtree.factored_update import expand, factored
 from viewlet.viewtree.factorised import FactorisedResult
 from viewlet.viewtree.ring_engine import MaintainedTree
-from viewlet.viewtree.ring_plan import RingPlan
+from viewlet.viewtree.ring_plan import Projection, RingPlan
 
 Counted = Mapping[Row, int]
 Part = tuple[tuple[str, ...], Counted]
@@ -24,6 +26,7 @@ class Keeper(Protocol):
 
     engine_name: str
     source: str
+    takes_columns: bool
 
     def load(self, relations: Mapping[str, Counted]) -> None:
         """Starts from the given relations; a keeper of generated code has to be empty."""
@@ -33,6 +36,9 @@ class Keeper(Protocol):
 
     def add_products(self, relation: str, products: Sequence[Sequence[Part]], tell: bool) -> Iterable[Row] | None:
         """Adds a union of products; returns the same if someone wants to know."""
+
+    def add_columns(self, projection: Projection, changes: ColumnarChanges) -> None:
+        """Adds rows of a table, given as columns of words, if it `takes_columns`."""
 
     def commit(self) -> None:
         """What was added since the last time is there for good."""
@@ -67,6 +73,7 @@ class ReferenceTree:
 
     engine_name = "interpreter"
     source = NOT_GENERATED
+    takes_columns = False
 
     def __init__(self, maintained: MaintainedTree[Any]) -> None:
         self.maintained = maintained
@@ -88,6 +95,9 @@ class ReferenceTree:
         ]
         changed = self.maintained.update_factored(relation, updates)
         return expand(changed, self.maintained.tree.root.keys, ring) if tell else None
+
+    def add_columns(self, projection: Projection, changes: ColumnarChanges) -> None:
+        raise InternalError("the interpreter takes rows, not columns")
 
     def commit(self) -> None:
         """Nothing is remembered of a batch."""

@@ -12,12 +12,14 @@ from functools import cached_property
 from typing import Any
 
 from viewlet.algebra.functions import compile_scalar
+from viewlet.algebra.nodes import Call, Var
 from viewlet.algebra.ring_query import CofactorPayload, FactorisedPayload, JoinedRelation, RingQuery
 from viewlet.algebra.traverse import scalar_variables
 from viewlet.changes.factored import FactorChanges, factor_rows
 from viewlet.rings.ring import Ring
 from viewlet.triggers.hypergraph import components
 from viewlet.triggers.statistics import UNKNOWN, Statistics
+from viewlet.types import Kind, SqlType
 from viewlet.viewtree.indicator import with_indicators
 from viewlet.viewtree.order import VariableOrder
 from viewlet.viewtree.order_search import find_order
@@ -59,6 +61,25 @@ class Projection:
             return None if any(values[i] is None for i in required) else values
 
         return project
+
+    @cached_property
+    def taken(self) -> tuple[tuple[int, SqlType], ...] | None:
+        """Where each variable stands in a row of the table, and its type there; None if that is not all there is to it.
+
+        A decimal whose number is wanted as a double is also taken from its place.
+        """
+        place = {column: i for i, column in enumerate(self.relation.columns)}
+        found: list[tuple[int, SqlType]] = []
+        for variable in self.relation.variables:
+            scalar = variable.scalar
+            if isinstance(scalar, Call) and scalar.op == "cast" and scalar.type.kind is Kind.DOUBLE:
+                (scalar,) = scalar.args
+                if scalar.type.kind is not Kind.DECIMAL:
+                    return None
+            if not isinstance(scalar, Var):
+                return None
+            found.append((place[scalar], scalar.type))
+        return None if self.relation.conditions else tuple(found)
 
     def factored(self, factors: Sequence[FactorChanges]) -> list[tuple[tuple[str, ...], dict[Row, int]]] | None:
         """A product of the table as one of the relation, None if it is empty.
