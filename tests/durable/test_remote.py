@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -179,6 +181,21 @@ def test_locations(tmp_path: Path) -> None:
     assert (tmp_path / "state" / "LOCK").exists()
     with pytest.raises((StateError, MissingExtraError), match="nosuch://x cannot be reached"):
         open_location("nosuch://x")
+
+
+def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    import importlib.util
+
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=r"needs fsspec: pip install 'viewlet\[fsspec\]'"):
+        open_location("s3://bucket/state")
+
+
+def test_a_process_that_ends_without_closing_leaves_no_lease(tmp_path: Path) -> None:
+    url = f"dir::file://{tmp_path}/state"
+    code = f"from viewlet.runtime.durable.store import open_location; store = open_location({url!r})"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    open_location(url).close()
 
 
 def test_a_file_system_with_folders_and_renaming(tmp_path: Path) -> None:

@@ -182,6 +182,16 @@ def test_the_distributed_program_is_explained(db: SparkConnection) -> None:
     assert "spark: 3 partitions" in db.explain("revenue", stage="engine")
 
 
+def test_a_session_that_is_there_is_used(spark: Any) -> None:
+    level = spark.sparkContext._jvm.org.apache.logging.log4j.LogManager.getRootLogger().getLevel().toString()
+    with viewlet.connect(spark=True, partitions=1) as db:
+        assert isinstance(db, SparkConnection)
+        assert db.spark is spark
+        assert viewlet.spark_session("local[7]") is spark
+    assert spark.sparkContext.master == "local[2]"
+    assert level == "ERROR"
+
+
 def test_hints_decide_where_views_live(spark: Any, tmp_path: Path) -> None:
     with viewlet.connect(spark=spark, checkpoint=tmp_path / "hinted", partitions=2) as db:
         assert isinstance(db, SparkConnection)

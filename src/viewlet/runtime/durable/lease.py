@@ -9,6 +9,7 @@ looks again before it commits.
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import socket
@@ -26,7 +27,7 @@ EXPIRES = 45.0
 
 
 class Lease:
-    """Held from the moment it is made until `release`, as long as it can be renewed."""
+    """Held from the moment it is made until `release` or the end of the process, as long as it can be renewed."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
@@ -40,6 +41,7 @@ class Lease:
         self._take()
         self._thread = threading.Thread(target=self._keep, name=f"lease on {files.path('')}", daemon=True)
         self._thread.start()
+        atexit.register(self.release)
 
     def check(self) -> None:
         """Raises an error if someone else may have taken over."""
@@ -54,6 +56,7 @@ class Lease:
         if self._end.is_set():
             return
         self._end.set()
+        atexit.unregister(self.release)
         with self._guard:
             try:
                 if self._is_ours():

@@ -96,8 +96,10 @@ class RemoteFiles:
             self._system.rm(self._inside(name), recursive=True)
 
     def make_folder(self, name: str) -> None:
-        with _as_os_error():
-            self._system.makedirs(self._inside(name), exist_ok=True)
+        """Object stores have no folders, and some would make a bucket."""
+        if not self._whole_puts:
+            with _as_os_error():
+                self._system.makedirs(self._inside(name), exist_ok=True)
 
     def sync_folder(self, name: str = "") -> None:
         """Names are safe as soon as they are there."""
@@ -106,8 +108,7 @@ class RemoteFiles:
         return f"{self._root}/{name}" if name else self._root
 
     def _make_parent(self, name: str) -> None:
-        if not self._whole_puts:  # object stores have no folders
-            self._system.makedirs(self._inside(name).rsplit("/", 1)[0], exist_ok=True)
+        self.make_folder(name.rpartition("/")[0])
 
 
 class _RemoteOutput:
