@@ -280,6 +280,24 @@ def test_several_changes_can_be_taken_back() -> None:
     assert not compiled.entries()
 
 
+def test_a_watched_tree_tells_which_rows_of_its_result_have_changed() -> None:
+    compiled = star(CofactorRing(("x", "y"), ("c",)), "k")
+    with pytest.raises(SchemaError, match="not watched"):
+        compiled.take_changed()
+    compiled.watch()
+    compiled.apply({"R": [((key, 0.5), 1) for key in "abc"], "S": [((key, 25), 1) for key in "abd"]})
+    assert compiled.take_changed() == set()
+    compiled.apply({"T": [(("a", "blue"), 1), (("b", "red"), 1), (("b", "blue"), 1), (("c", "red"), 1)]})
+    assert compiled.take_changed() == {("a",), ("b",)}
+    compiled.apply({"S": [(("a", 25), -1), (("d", 7), 1)]})
+    assert compiled.take_changed() == {("a",)}
+    assert set(compiled.entries()) == {("b",)}
+    whole = star(INTEGER_RING)
+    whole.watch()
+    whole.apply({"R": [(("a", 0.5), 1)]})
+    assert whole.take_changed() <= {()}
+
+
 def test_what_cannot_be_compiled_says_so() -> None:
     for ring in (
         RelationalRing(frozenset("x")),
@@ -302,7 +320,7 @@ def test_what_cannot_be_compiled_says_so() -> None:
 
 
 SCRIPT = """
-from tests.conformance.test_ring_trees import RINGS, agree, integers
+from tests.conformance.test_ring_trees import RINGS, CompiledResult, FactorisedResult, agree, integers
 from tests.viewtree.test_ring_random import JOINS, trees
 from viewlet.codegen.rings.compiler import compile_tree
 from viewlet.runtime.jit import ENABLED
@@ -335,6 +353,11 @@ for name, ring, which in (("figure 2", "cofactors by category", 0), ("triangle",
         agree(compiled, reference)
     else:
         raise AssertionError("an overflow goes unnoticed")
+    rows, expected = CompiledResult(tree, integers(tree)), FactorisedResult(tree)
+    batch = {t: [(row, 1) for table, row in present if table == t] for t in join.tables}
+    rows.apply(batch)
+    expected.apply(batch)
+    assert dict(rows.rows()) == dict(expected.rows()) != {}
 print("agreed")
 """
 

@@ -15,6 +15,7 @@ serves them. `column_types` has the `SqlType` of every variable, `database` rows
     compiled.payload                                                   the payload of a result without keys
     compiled.sizes(), compiled.bytes()                                 rows by stored view; bytes of all of them
     compiled.begin(); compiled.commit() or compiled.rollback()         several changes, all or nothing
+    compiled.watch(); compiled.take_changed()                          keys of the result that may have changed
     compiled.source                                                    the generated module
 
 Rows hold values as `viewlet.types` says: a DECIMAL is a scaled integer, a DATE a number of days, a VARCHAR a string

@@ -45,6 +45,7 @@ class CompiledTree:
         self._bundled: list[int] = []
         self._stale = True
         """Some arrays may have moved."""
+        self._changed: set[Row] | None = None
         self._open = False
         self.epoch = 0
         """Grows whenever a change is applied."""
@@ -81,7 +82,12 @@ class CompiledTree:
             [(i, self.stores[goal]) for i, (_, goal) in enumerate(written.deltas) if goal is not None],
             np.array([(self._numbers[delta], goal) for delta, goal in pairs], np.int64),
             [self.stores[name] for moved in trigger.indicators for name in (count_name(moved), delta_name(moved.name))],
+            [self.stores[delta_name(variant.name)] for variant in self.plan.results if self._passes(trigger, variant)],
         )
+
+    @staticmethod
+    def _passes(trigger: Trigger, variant: Variant) -> bool:
+        return any(passage.target == variant for passage in trigger.passages)
 
     @property
     def changing(self) -> tuple[str, ...]:
@@ -146,6 +152,17 @@ class CompiledTree:
             return words[there], [()] * int(there.sum())
         columns = [decode(self.types[name], words[:, i], self.dictionary) for i, name in enumerate(variant.keys)]
         return words, list(zip(*columns, strict=True))
+
+    def watch(self) -> None:
+        """From now on `take_changed` knows which rows of the result have changed."""
+        self._changed = set()
+
+    def take_changed(self) -> set[Row]:
+        """The keys of the result whose payloads may have changed since the last time."""
+        if self._changed is None:
+            raise SchemaError("a tree that is not watched does not know what has changed")
+        found, self._changed = self._changed, set()
+        return found
 
     def sizes(self) -> dict[str, int]:
         """How many rows each stored view has."""
@@ -299,9 +316,17 @@ class CompiledTree:
             larger[: self._control[LOGGED]] = self._log[: self._control[LOGGED]]
             self._log = larger
 
+    def _keys(self, delta: FlatStore) -> Iterable[Row]:
+        """The keys of the result in a scratch store."""
+        names, rows = self.tree.root.keys, int(delta.meta[ALIVE])
+        columns = [decode(self.types[name], delta.pool[:rows, i], self.dictionary) for i, name in enumerate(names)]
+        return zip(*columns, strict=True) if columns else [()]
+
     def _merge(self, unit: _Unit) -> None:
         """Adds the change to the stores; where a relation has indicators, its rows that came and went move them."""
         self.epoch += 1
+        if self._changed is not None:
+            self._changed.update(*(self._keys(delta) for delta in unit.results))
         moved = np.zeros(len(unit.deltas[0]) if unit.moved else 0, np.int64)
         movements = self._call(merge, unit.pairs, self._places, moved, self._log)
         if not unit.moved:
@@ -368,7 +393,7 @@ class CompiledTree:
 class _Unit:
     """The function and the stores of one leaf's trigger; the order of `goals` is that of the deltas they are for."""
 
-    __slots__ = ("change", "deltas", "goals", "moved", "pairs", "trigger")
+    __slots__ = ("change", "deltas", "goals", "moved", "pairs", "results", "trigger")
 
     def __init__(
         self,
@@ -378,6 +403,7 @@ class _Unit:
         goals: list[tuple[int, FlatStore]],
         pairs: Any,
         moved: list[FlatStore],
+        results: list[FlatStore],
     ) -> None:
         self.trigger, self.change, self.deltas = trigger, change, deltas
-        self.goals, self.pairs, self.moved = goals, pairs, moved
+        self.goals, self.pairs, self.moved, self.results = goals, pairs, moved, results
