@@ -13,6 +13,8 @@ from viewlet.runtime.dictionary import StringDictionary
 from viewlet.types import WORD_DIGITS, Kind, SqlType
 
 Column = npt.NDArray[Any]
+_INTEGERS, _DOUBLES = np.dtype(np.int64), np.dtype(np.float64)
+_FLOATS = (Kind.REAL, Kind.DOUBLE)
 
 
 def encode(name: str, type: SqlType, values: Sequence[Any], dictionary: StringDictionary) -> Column:
@@ -42,10 +44,10 @@ def decode(type: SqlType, words: Column, dictionary: StringDictionary) -> list[A
 
 def check_column(name: str, type: SqlType, column: Any, rows: int) -> Column:
     """A column as generated code takes it: contiguous, of the right type and length."""
-    wanted = np.float64 if type.is_float else np.int64
+    wanted = _DOUBLES if type.kind in _FLOATS else _INTEGERS
     if not isinstance(column, np.ndarray) or column.dtype != wanted or column.shape != (rows,):
         shape = f"{column.dtype} of shape {column.shape}" if isinstance(column, np.ndarray) else repr(column)
-        raise DataError(f"variable {name!r}, a {type}, takes {rows} values of {np.dtype(wanted).name}, not {shape}")
+        raise DataError(f"{name!r}, a {type}, takes {rows} values of {wanted.name}, not {shape}")
     return column if column.flags.c_contiguous else np.ascontiguousarray(column)
 
 

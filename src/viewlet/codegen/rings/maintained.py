@@ -20,7 +20,7 @@ from viewlet.runtime.jit import ENABLED
 from viewlet.runtime.merging import FIRST, INTEGERS, JOURNAL, LOGGED, count_moved, empty_store, merge, take_back
 from viewlet.runtime.probe import ALIVE
 from viewlet.runtime.state import bundle, put
-from viewlet.types import SqlType
+from viewlet.types import BIGINT, SqlType
 from viewlet.viewtree.ring_relation import Row
 
 Changes = Mapping[str, Iterable[tuple[Row, int]]]
@@ -51,6 +51,10 @@ class CompiledTree:
         """Grows whenever a change is applied."""
         self._numbers = {name: number for number, name in enumerate(self.stores)}
         self._places = self._tell_stores()
+        self._schemas = {
+            relation: tuple(self.tree.order.relations[self.tree.instances(relation)[0]])
+            for relation in self.tree.relations
+        }
         self._units = {
             relation: [
                 self._unit(leaf) for instance in self.tree.instances(relation) for leaf in self._leaves(instance)
@@ -206,8 +210,7 @@ class CompiledTree:
         if len(columns) != len(names):
             raise DataError(f"relation {relation!r} has {len(names)} columns, not {len(columns)}")
         checked = [check_column(name, types[name], column, rows) for name, column in zip(names, columns, strict=True)]
-        if not isinstance(multiplicity, np.ndarray) or multiplicity.dtype != np.int64:
-            raise DataError("multiplicities are an array of int64")
+        multiplicity = check_column("multiplicity", BIGINT, multiplicity, rows)
         if not rows:
             return
         units = self._units[relation]
@@ -236,7 +239,7 @@ class CompiledTree:
     def _schema(self, relation: str) -> Sequence[str]:
         if relation not in self._units:
             raise SchemaError(f"relation {relation!r} is not among those that may change: {sorted(self._units)}")
-        return self.tree.order.relations[self.tree.instances(relation)[0]]
+        return self._schemas[relation]
 
     def _coded(self, relation: str, rows: list[tuple[Row, int]]) -> tuple[list[Column], Column]:
         names = self._schema(relation)
@@ -306,11 +309,11 @@ class CompiledTree:
         for i, store in unit.goals:
             size = int(unit.deltas[i].meta[ALIVE])
             self._stale |= store.reserve(size)
-            words += size * (store.layout.width + 1)
+            words += size * (store.pool.shape[1] + 1)
         for store in unit.moved:
             rows = len(unit.deltas[0])
             self._stale |= store.reserve(rows)
-            words += rows * (store.layout.width + 1)
+            words += rows * (store.pool.shape[1] + 1)
         if self._control[JOURNAL] and (needed := int(self._control[LOGGED]) + words) > len(self._log):
             larger = np.zeros(2 * needed, np.int64)
             larger[: self._control[LOGGED]] = self._log[: self._control[LOGGED]]
@@ -351,7 +354,7 @@ class CompiledTree:
         layouts, at, places = list(self.stores.values()), mark, list[int]()
         while at < self._control[LOGGED]:
             places.append(at)
-            at += layouts[self._log[at]].layout.width + 1
+            at += layouts[self._log[at]].pool.shape[1] + 1
         for store in self.stores.values():
             if store.layout.arity and not store.layout.name.startswith("δ"):
                 self._stale |= store.reserve(len(places))
