@@ -99,6 +99,24 @@ def test_joins_filters_and_expressions(engine: str, select: str, join: str, colu
         assert_cofactor(found, rows, names)
 
 
+def test_variables_may_be_given_names(engine: str) -> None:
+    select = "COFACTOR(units * 2 AS double, item AS i, CATEGORICAL(shop) AS s, size AS area)"
+    with_cte = "WITH sold AS (SELECT * FROM sales WHERE units > 0) SELECT"
+    for twin in churned(
+        engine, f"{with_cte} {select} FROM sold NATURAL JOIN shops JOIN items USING (item)", seed=6, batches=3
+    ):
+        rows = twin.ask(f"{with_cte} units * 2, item, size, shop FROM sold NATURAL JOIN shops JOIN items USING (item)")
+        assert_cofactor(twin.db.view("m").cofactor(), rows, ["double", "i", "area"], ["s"])
+
+
+def test_groups_may_be_all_other_columns_or_be_counted(engine: str) -> None:
+    for group in ("ALL", "1", "c"):
+        for twin in churned(engine, f"SELECT city AS c, COFACTOR(size) FROM shops GROUP BY {group}", seed=8, batches=2):
+            rows = twin.ask("SELECT city, size FROM shops")
+            for city, table in twin.db.view("m").cofactor().items():
+                assert_cofactor(table, [row[1:] for row in rows if row[0] == city], ["size"])
+
+
 def test_a_triangle_joins_three_times_the_same_stream(engine: str) -> None:
     twin = Twin("CREATE STREAM edges (a BIGINT, b BIGINT, w DOUBLE)", engine)
     triangle = "edges r JOIN edges s ON r.b = s.a JOIN edges t ON s.b = t.a AND t.b = r.a"
@@ -265,6 +283,8 @@ def test_a_view_may_be_joined_under_a_cofactor(engine: str) -> None:
         ("COFACTOR(1) FROM sales", viewlet.SqlError, "is a constant", None),
         ("COFACTOR(units, degree => 9) FROM sales", viewlet.SqlError, "degree is a number from 2 to 4, not 9", None),
         ("COFACTOR(units, grade => 2) FROM sales", viewlet.SqlError, "no option 'grade'", None),
+        ("COFACTOR(units, degree => 2, degree => 3) FROM sales", viewlet.SqlError, "given twice", None),
+        ("COFACTOR(units AS x, item AS x) FROM sales", viewlet.SqlError, "two variables .* called 'x'", None),
         ("COFACTOR(units, exact => 2) FROM sales", viewlet.SqlError, "exact is true or false", None),
         ("COFACTOR(units), COUNT(*) FROM sales", viewlet.UnsupportedError, "beside COFACTOR.*second view", None),
         ("COFACTOR(units), COFACTOR(item) FROM sales", viewlet.UnsupportedError, "beside COFACTOR", None),

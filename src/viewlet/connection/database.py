@@ -184,8 +184,8 @@ class Database:
         from viewlet.viewtree.plan import plan_query
 
         if declared.ring is not None:
-            hint = "it is kept as a view tree: explain(stage='view-tree'), and not on Spark yet"
-            raise UnsupportedError("a trigger program of a COFACTOR or FACTORIZED view", hint, "engine")
+            hint = "it is a view tree, not a trigger program: open a database without Spark for it"
+            raise UnsupportedError("a COFACTOR or FACTORIZED view on Spark", hint, "engine")
         return plan_query(declared.name, declared.query, sources, declared.strategy, statistics)
 
     def _source_schemas(self, declared: Declaration) -> dict[str, Table]:

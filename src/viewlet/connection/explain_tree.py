@@ -32,15 +32,13 @@ def check_format(format: str, stage: str | None) -> None:
 def tree_stages(declared: Declaration, plan: RingPlan, format: str, code: str) -> dict[str, Callable[[], str]]:
     """The stages of a view over a ring."""
     from viewlet.algebra.printer import show_block
-    from viewlet.viewtree.ring_tree import materialised
     from viewlet.viewtree.show_plan import draw_plan, show_plan
 
-    stored = materialised(plan.tree, plan.updatable)
     show = draw_plan if format == "svg" else show_plan
     return {
         "sql": lambda: declared.sql,
         "algebra": lambda: f"{show_block(declared.query.expr)}\n{plan.query.payload}",
-        STAGE: lambda: show(plan, stored),
+        STAGE: lambda: show(plan, plan.stored),
         "code": lambda: code,
     }
 

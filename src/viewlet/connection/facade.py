@@ -243,7 +243,12 @@ def _decomposed(table: Table, changes: Changes) -> FactoredChanges:
 
 
 def changes_in(database: Database, table: Table, data: object, sign: int, encoded: bool) -> Changes | ColumnarChanges:
-    """As columns where everyone can take them and their types allow it, else as rows."""
+    """As columns where everyone can take them and their types allow it, else as rows; products are multiplied out."""
+    products = products_in(data)
+    if products is not None:
+        return to_factored(table, products, sign, encoded).expanded
+    if isinstance(data, Decomposed):
+        data = data.rows
     wanted = database.columns_wanted(table.name)
     if wanted is not None:
         from viewlet.runtime.columns import to_columns

@@ -26,7 +26,7 @@ def translate_to_query(
     """The query of a view, and the names of the tables it reads; `names` rename its first columns."""
     context = Context(source, catalog, translate_nested)
     node = _unwrap(node)
-    scope = _with_ctes(node, Scope(), context)
+    scope = with_ctes(node, Scope(), context)
     block = _translate(node, scope, context, node.args.get("order"))
     if len(names) > len(block.relation.columns):
         raise source.error(f"{len(names)} column names for {len(block.relation.columns)} columns", node)
@@ -45,7 +45,7 @@ def translate_nested(node: exp.Expr, scope: Scope, context: Context) -> Relation
             raise context.source.unsupported(
                 "LIMIT in a subquery", node.args[clause], "LIMIT works on the outermost SELECT of a view"
             )
-    return _translate(node, _with_ctes(node, scope, context), context, None).relation
+    return _translate(node, with_ctes(node, scope, context), context, None).relation
 
 
 def _unwrap(node: exp.Expr) -> exp.Expr:
@@ -57,7 +57,7 @@ def _unwrap(node: exp.Expr) -> exp.Expr:
     return node
 
 
-def _with_ctes(node: exp.Expr, scope: Scope, context: Context) -> Scope:
+def with_ctes(node: exp.Expr, scope: Scope, context: Context) -> Scope:
     clause = node.args.get("with_")
     if clause is None:
         return scope

@@ -21,16 +21,16 @@ from viewlet.sql.conditions import bind_conditions
 from viewlet.sql.context import Context
 from viewlet.sql.from_clause import translate_from
 from viewlet.sql.join_graph import JoinGraph
-from viewlet.sql.query import check_names, translate_nested
+from viewlet.sql.query import check_names, translate_nested, with_ctes
 from viewlet.sql.scalars import ScalarBinder
 from viewlet.sql.scope import Item, OutputField, Relation, Scope
 from viewlet.sql.select import expand_stars, has_aggregate, key_expressions, output_name, unaliased
-from viewlet.sql.source import Source
+from viewlet.sql.source import Source, name_of
 from viewlet.types import COFACTOR, DOUBLE, Kind, SqlType, Table
 
 COFACTOR_NAME, CATEGORICAL_NAME = "cofactor", "categorical"
 LOWEST_DEGREE, HIGHEST_DEGREE = 2, 4
-_CLAUSES = {"expressions", "from_", "joins", "where", "group"}
+_CLAUSES = {"expressions", "from_", "joins", "where", "group", "with_"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +68,11 @@ def bind_ring_view(
         )
     context = Context(source, catalog, translate_nested)
     _check_clauses(node, factorised, source)
-    item = translate_from(node, Scope(), context)
+    outer = with_ctes(node, Scope(), context)
+    item = translate_from(node, outer, context)
     if not item.fields:
         raise source.error("a view tree needs a FROM clause", node)
-    scope = Scope(item.fields)
+    scope = Scope(item.fields, outer)
     where = node.args.get("where")
     body = item.factors
     if where is not None:
@@ -186,7 +187,12 @@ class _Cofactor(_Binder):
 
     def _keys(self, written: list[exp.Expr]) -> dict[Scalar, int]:
         keys: dict[Scalar, int] = {}
-        for node in key_expressions(self.select, written, self.scope, self.context):
+        group = self.select.args.get("group")
+        if group is not None and group.args.get("all"):
+            nodes = [unaliased(node) for node in written if not asks_for_cofactor(node)]
+        else:
+            nodes = key_expressions(self.select, written, self.scope, self.context)
+        for node in nodes:
             if has_aggregate(node) or asks_for_cofactor(node):
                 raise self.context.source.error("an aggregate is not allowed in GROUP BY", node)
             scalar = self.scalar(node, "in GROUP BY")
@@ -200,6 +206,8 @@ class _Cofactor(_Binder):
         arguments, options = list[exp.Expr](), dict[str, exp.Expr]()
         for argument in call.expressions:
             if isinstance(argument, exp.Kwarg | exp.PropertyEQ):
+                if argument.this.name.lower() in options:
+                    raise self.context.source.error(f"option '{argument.this.name}' is given twice", argument)
                 options[argument.this.name.lower()] = argument
             else:
                 arguments.append(argument)
@@ -213,7 +221,14 @@ class _Cofactor(_Binder):
         return lifted
 
     def _lift(self, argument: exp.Expr, keys: set[int], lifted: _Lifted) -> None:
-        source, node = self.context.source, argument
+        source, alias = self.context.source, ""
+        if isinstance(argument, exp.Alias):
+            alias = name_of(argument.args["alias"])
+            if alias in lifted.aliases:
+                raise source.error(f"two variables of COFACTOR are called '{alias}'", argument)
+            lifted.aliases.add(alias)
+            argument = argument.this
+        node = argument
         categorical = isinstance(argument, exp.Anonymous) and str(argument.this).lower() == CATEGORICAL_NAME
         if categorical:
             if len(argument.expressions) != 1:
@@ -226,10 +241,10 @@ class _Cofactor(_Binder):
         if meaning in lifted.meanings:
             raise source.error(f"'{node.sql('duckdb')}' is a variable of COFACTOR twice", node)
         scaled = not categorical and scalar.type.kind is Kind.DECIMAL
-        if known is None or known in keys or scaled:
-            own_column = known is None and not scaled and isinstance(node, exp.Column)
+        if known is None or known in keys or scaled or alias:
+            own_column = known is None and not scaled and not alias and isinstance(node, exp.Column)
             value = cast_to(scalar, DOUBLE) if scaled else scalar
-            known = self.graph.new(value, "" if own_column else output_name(node), required=True)
+            known = self.graph.new(value, "" if own_column else alias or output_name(node), required=True)
         self.graph.show(known)
         self.graph.ask(known, scalar)
         lifted.meanings |= {meaning, known}
@@ -260,10 +275,11 @@ class _Lifted:
     continuous: list[tuple[int, SqlType]]
     categorical: list[tuple[int, SqlType]]
     meanings: set[object]
+    aliases: set[str]
 
     def __init__(self, degree: int, exact: bool) -> None:
         self.degree, self.exact = degree, exact
-        self.continuous, self.categorical, self.meanings = [], [], set()
+        self.continuous, self.categorical, self.meanings, self.aliases = [], [], set(), set()
 
     def __call__(self, names: list[str]) -> CofactorPayload:
         return CofactorPayload(

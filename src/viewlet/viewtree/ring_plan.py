@@ -20,10 +20,12 @@ from viewlet.rings.ring import Ring
 from viewlet.triggers.hypergraph import components
 from viewlet.triggers.statistics import UNKNOWN, Statistics
 from viewlet.types import Kind, SqlType
+from viewlet.viewtree.factorised import FactorisedResult
 from viewlet.viewtree.indicator import with_indicators
 from viewlet.viewtree.order import VariableOrder
 from viewlet.viewtree.order_search import find_order
 from viewlet.viewtree.order_text import read_order
+from viewlet.viewtree.ring_engine import MaintainedTree
 from viewlet.viewtree.ring_relation import Row
 from viewlet.viewtree.ring_tree import ViewTree, build_tree, describe
 
@@ -150,6 +152,14 @@ class RingPlan:
 
         categorical = tuple(category.name for category in payload.categorical)
         return CofactorRing(payload.continuous, categorical, payload.degree, payload.exact)
+
+    @cached_property
+    def stored(self) -> tuple[str, ...]:
+        """The nodes of the tree that are stored, parents first."""
+        payload = self.query.payload
+        if isinstance(payload, FactorisedPayload):
+            return FactorisedResult(self.tree, payload.variables, self.updatable).maintained.stored
+        return MaintainedTree(self.tree, self.ring, updatable=self.updatable).stored
 
     def key_places(self) -> tuple[int, ...]:
         """Where the keys of the query stand in those of the root."""
