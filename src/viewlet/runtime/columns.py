@@ -27,15 +27,21 @@ class _OtherWayRound(Exception):  # noqa: N818 - never leaves this module
 
 
 def to_columns(
-    table: Table, data: object, wanted: frozenset[int], dictionary: StringDictionary, sign: int, encoded: bool
+    table: Table,
+    data: object,
+    wanted: frozenset[int],
+    dictionary: StringDictionary,
+    sign: int,
+    encoded: bool,
+    partial: bool = False,
 ) -> ColumnarChanges | None:
-    """The columns at the positions `wanted`, or None if the data has to go over rows."""
+    """The columns at the positions `wanted`, or None if the data has to go over rows; the rest may be missing if so."""
     try:
         batch = _arrow_columns(data)
         if batch is None:
             return None
         multiplicity = _multiplicity(batch, encoded, sign)
-        words = _words(table, batch, wanted, dictionary)
+        words = _words(table, batch, wanted, dictionary, partial)
     except _OtherWayRound:
         return None
     if multiplicity.all():
@@ -99,14 +105,17 @@ def _multiplicity(batch: Mapping[str, Any], encoded: bool, sign: int) -> Array:
 
 
 def _words(
-    table: Table, batch: Mapping[str, Any], wanted: frozenset[int], dictionary: StringDictionary
+    table: Table, batch: Mapping[str, Any], wanted: frozenset[int], dictionary: StringDictionary, partial: bool
 ) -> dict[int, Array]:
     known = {*table.column_names, MULTIPLICITY, CHANGE_TYPE}
-    if not batch.keys() <= known or not set(table.column_names) <= batch.keys():
+    needed = {table.column_names[i] for i in wanted} if partial else set(table.column_names)
+    if not batch.keys() <= known or not needed <= batch.keys():
         raise _OtherWayRound
     words: dict[int, Array] = {}
     strings: list[tuple[int, Any]] = []
     for position, column in enumerate(table.columns):
+        if column.name not in batch:
+            continue
         given = batch[column.name]
         if given.null_count and (not column.type.nullable or column.name in table.primary_key):
             raise _OtherWayRound

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
+from viewlet.changes import CHANGE_TYPE, MULTIPLICITY
 from viewlet.errors import ViewletError
 from viewlet.spark.run.frames import NotLoadable
 from viewlet.spark.run.loaded import LoadedViews
@@ -116,7 +117,9 @@ class SparkCluster:
 
     def map_frames(self, mappers: Mapping[str, tuple[MapChanges, Any]], what: str) -> list[Piece]:
         def job() -> list[Piece]:
-            mapped = [frame.mapInArrow(_OnFrame(mapper), PIECES) for mapper, frame in mappers.values()]
+            mapped = [
+                _pruned(frame, mapper.wanted).mapInArrow(_OnFrame(mapper), PIECES) for mapper, frame in mappers.values()
+            ]
             together = mapped[0]
             for each in mapped[1:]:
                 together = together.union(each)
@@ -157,6 +160,14 @@ class SparkCluster:
                     raise
                 logger.warning("%s failed and is tried again: %s", what, str(error).splitlines()[0][:200])
         raise AssertionError("unreachable")
+
+
+def _pruned(frame: Any, wanted: Sequence[str] | None) -> Any:
+    """The frame without columns that nobody reads, so that Spark need not read them either."""
+    if wanted is None:
+        return frame
+    told = [name for name in (MULTIPLICITY, CHANGE_TYPE) if name in frame.columns]
+    return frame.select([f"`{name}`" for name in (*wanted, *told)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from viewlet.changes import Changes, to_changes
+from viewlet.changes import CHANGE_TYPE, MULTIPLICITY, Changes, to_changes
 from viewlet.changes.columnar import ColumnarChanges
 from viewlet.errors import ViewletError
 from viewlet.runtime.dictionary import StringDictionary
@@ -21,7 +21,7 @@ from viewlet.spark.plan.locations import LOCAL, REPLICATED
 from viewlet.spark.run.batch import Batch, BatchStats, UnitRun
 from viewlet.spark.run.checkpoint import DRIVER, Checkpoint
 from viewlet.spark.run.cluster import Cluster
-from viewlet.spark.run.frames import NotLoadable
+from viewlet.spark.run.frames import NotLoadable, is_cheap_to_read_again
 from viewlet.spark.run.kept import checks_of, kept_program, partitioned_by, unit_name
 from viewlet.spark.run.kernel import Node, ReferenceNode
 from viewlet.spark.run.loaded import LoadedViews
@@ -56,6 +56,12 @@ class FrameChange:
     frame: Any
     sign: int = 1
     encoded: bool = False
+
+    @property
+    def adds_rows(self) -> bool:
+        """All that it may say of a row is how often it comes."""
+        told = {MULTIPLICITY, CHANGE_TYPE}.intersection(getattr(self.frame, "columns", ()))
+        return self.sign > 0 and (self.encoded or not told)
 
 
 @dataclass(slots=True)
@@ -235,7 +241,21 @@ class Engine:
 
     def _mapper(self, change: FrameChange, units: Iterable[str], changed: Iterable[str]) -> MapChanges:
         mine = tuple(name for name in units if change.table.name in self.units[name].tables)
-        return MapChanges(self.context(), mine, tuple(sorted(changed)), change.table, change.sign, change.encoded)
+        wanted = self._columns_read(change)
+        tables = tuple(sorted(changed))
+        return MapChanges(self.context(), mine, tables, change.table, change.sign, change.encoded, wanted)
+
+    def _columns_read(self, change: FrameChange) -> tuple[str, ...] | None:
+        """The columns of a frame that units read, if those are not all, and it has them under their names."""
+        table = change.table
+        columns = self.takes_columns(table.name)
+        named = set(getattr(change.frame, "columns", ()))
+        if columns is None or not set(table.column_names) <= named:
+            return None  # whatever is wrong with its columns is found out with its rows
+        known = {*table.column_names, MULTIPLICITY, CHANGE_TYPE}
+        if len(columns) == len(table.columns) or not named <= known:
+            return None
+        return tuple(table.column_names[i] for i in sorted(columns) or [0])
 
     # -- loads ------------------------------------------------------------------------------------------------------
 
@@ -243,15 +263,19 @@ class Engine:
         self, batch: Batch, concerned: Iterable[_Running], frames: Sequence[FrameChange], local: LocalChanges
     ) -> set[str]:
         """Loads what is empty and gets a lot from data frames; returns the units that need no triggers then."""
-        whole = {each.table.name: each.frame for each in frames if each.sign > 0}
-        other = local.keys() | {each.table.name for each in frames if each.sign < 0}
+        whole = {each.table.name: each.frame for each in frames if each.adds_rows}
+        other = local.keys() | {each.table.name for each in frames if not each.adds_rows}
         large = {name for name, frame in whole.items() if is_large(frame)}
         found: dict[str, LoadedViews] = {}
-        for unit in (running.unit for running in concerned):
-            is_empty = self.checkpoint.history.token(unit.name) == NOTHING
-            if is_empty and unit.tables & large and not unit.tables & other:
-                mine = {name: frame for name, frame in whole.items() if name in unit.tables}
-                self._try_to_load(batch, unit, mine, found)
+        empty = [each.unit for each in concerned if self.checkpoint.history.token(each.unit.name) == NOTHING]
+        with ExitStack() as held:
+            for name in large if len(empty) > 1 else ():
+                if not is_cheap_to_read_again(whole[name]):  # or different every time
+                    held.callback(whole[name].persist().unpersist)
+            for unit in empty:
+                if unit.tables & large and not unit.tables & other:
+                    mine = {name: frame for name, frame in whole.items() if name in unit.tables}
+                    self._try_to_load(batch, unit, mine, found)
         self._take_loaded(batch, found)
         return set(found)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from viewlet.changes import Changes, to_changes
@@ -97,6 +97,8 @@ class MapChanges:
     table: Table
     sign: int
     encoded: bool
+    wanted: tuple[str, ...] | None = None
+    """The columns that somebody reads, if not all."""
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Piece]:
         """`batches` are Arrow record batches of one task."""
@@ -129,10 +131,26 @@ class MapChanges:
 
             wanted = frozenset(code.module.delta_columns.get(self.table.name, ()))
             dictionary = node.compiled.dictionary  # type: ignore[attr-defined]
-            found = to_columns(self.table, rows, wanted, dictionary, self.sign, self.encoded)
+            found = to_columns(self.table, rows, wanted, dictionary, self.sign, self.encoded, partial=True)
             if found is not None:
                 return found
-        return to_changes(self.table, rows, self.sign, self.encoded)
+        return self._by_rows(rows)
+
+    def _by_rows(self, rows: Any) -> Changes:
+        """The change row by row; columns that nobody reads, and that did not come, are NULL."""
+        if self.wanted is None:
+            return to_changes(self.table, rows, self.sign, self.encoded)
+        columns = tuple(column for column in self.table.columns if column.name in self.wanted)
+        checked = self.table.non_negative.intersection(self.wanted)
+        narrow = replace(self.table, columns=columns, primary_key=(), non_negative=frozenset(checked))
+        places = [self.table.column_names.index(column.name) for column in columns]
+        found: Changes = {}
+        for row, weight in to_changes(narrow, rows, self.sign, self.encoded).items():
+            whole: list[Any] = [None] * len(self.table.columns)
+            for place, value in zip(places, row, strict=True):
+                whole[place] = value
+            found[tuple(whole)] = weight
+        return found
 
 
 _mappers: dict[tuple[str, str], tuple[str, Node, dict[str, str]]] = {}

@@ -1,0 +1,139 @@
+"""Views that begin with a lot of rows: loaded by Spark SQL, and maintained from there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import viewlet
+from viewlet import DataError
+from viewlet.connection.spark_facade import SparkConnection
+from viewlet.spark.run import engine as run_engine
+from viewlet.spark.run.partition import forget
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+STREAMS = """
+    CREATE STREAM orders (id BIGINT NOT NULL, customer VARCHAR NOT NULL, note VARCHAR);
+    CREATE STREAM items (id BIGINT NOT NULL, price INTEGER NOT NULL, comment VARCHAR);
+"""
+TABLES = """
+    CREATE TABLE orders (id BIGINT PRIMARY KEY, customer VARCHAR NOT NULL, note VARCHAR);
+    CREATE TABLE items (id BIGINT NOT NULL, price INTEGER NOT NULL, comment VARCHAR);
+"""
+VIEWS = {
+    "revenue": "SELECT customer, SUM(price) AS total, COUNT(*) AS n FROM orders JOIN items USING (id) GROUP BY customer",
+    "prices": "SELECT COUNT(*) AS n, SUM(price) AS total FROM items",
+    "dear": "SELECT id, price FROM items WHERE price > (SELECT AVG(price) FROM items)",
+}
+ORDERS = [(i, "abc"[i % 3], None) for i in range(30)]
+ITEMS = [(i % 40, (7 * i) % 19, "no one reads this") for i in range(90)]
+
+
+@pytest.fixture(autouse=True)
+def _everything_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(run_engine, "LOAD_FROM_BYTES", 0)
+    monkeypatch.setattr(run_engine, "LOAD_FROM_ROWS", 0)
+    monkeypatch.setattr(run_engine, "UNKNOWN_BYTES", 1 << 70)
+    yield
+    forget()
+
+
+def frames(spark: Any) -> dict[str, Any]:
+    return {
+        "orders": spark.createDataFrame(ORDERS, "id bigint, customer string, note string"),
+        "items": spark.createDataFrame(ITEMS, "id bigint, price int, comment string"),
+    }
+
+
+def in_process(tables: str) -> Any:
+    db = viewlet.connect(engine="interpreter")
+    db.execute(tables + ";".join(f"CREATE MATERIALIZED VIEW {name} AS {sql}" for name, sql in VIEWS.items()))
+    db.apply({"orders": ORDERS, "items": ITEMS})
+    return db
+
+
+def declare(db: SparkConnection) -> None:
+    db.execute(";".join(f"CREATE MATERIALIZED VIEW {name} AS {sql}" for name, sql in VIEWS.items()))
+
+
+def same(db: SparkConnection, expected: Any) -> None:
+    for name in VIEWS:
+        assert sorted(db.view(name).rows()) == sorted(expected.view(name).rows()), name
+
+
+@pytest.mark.parametrize("engine", ["interpreter", "compiled"])
+def test_streams_are_loaded_and_maintained(engine: str, spark: Any, tmp_path: Path) -> None:
+    expected = in_process(STREAMS)
+    db = viewlet.connect(spark=spark, checkpoint=tmp_path, partitions=3, engine=engine)
+    assert isinstance(db, SparkConnection)
+    db.execute(STREAMS)
+    declare(db)
+    told: list[Any] = []
+    db.view("prices").subscribe(lambda epoch, changes: told.append(changes))
+    db.apply(frames(spark))
+    (batch,) = db.stats()["batches"]  # type: ignore[misc]
+    assert (batch["stages"], "load" in batch["seconds"]) == (0, True)
+    assert len(told) == 1
+    same(db, expected)
+    more = [(3, 5, "x"), (41, 2, None)]
+    for data in (more, spark.createDataFrame(more, "id bigint, price int, comment string")):
+        db.insert("items", data)
+        expected.insert("items", more)
+        same(db, expected)
+    db.close()
+    forget()
+    again = viewlet.connect(spark=spark, checkpoint=tmp_path, engine=engine)
+    same(again, expected)
+    again.delete("items", more)
+    expected.delete("items", more)
+    same(again, expected)
+    assert list(tmp_path.glob("load-*"))
+    again.checkpoint()
+    assert not list(tmp_path.glob("load-*"))
+    same(again, expected)
+    again.close()
+
+
+@pytest.mark.parametrize("engine", ["interpreter", "compiled"])
+def test_views_over_tables_that_are_there(engine: str, spark: Any, tmp_path: Path) -> None:
+    expected = in_process(TABLES)
+    db = viewlet.connect(spark=spark, checkpoint=tmp_path, partitions=2, engine=engine)
+    assert isinstance(db, SparkConnection)
+    db.execute(TABLES)
+    for name, frame in frames(spark).items():
+        db.insert(name, frame)
+    declare(db)
+    same(db, expected)
+    with pytest.raises(DataError, match="duplicate key"):
+        db.insert("orders", ORDERS[:1])
+    with pytest.raises(DataError, match="not there"):
+        db.delete("items", [(1, 1_000, None)])
+    same(db, expected)
+    db.delete("items", ITEMS[:5])
+    expected.delete("items", ITEMS[:5])
+    same(db, expected)
+    db.close()
+    forget()
+    again = viewlet.connect(spark=spark, checkpoint=tmp_path, engine=engine)
+    assert isinstance(again, SparkConnection)
+    same(again, expected)
+    again.close()
+
+
+def test_a_load_that_is_refused_leaves_nothing(spark: Any, tmp_path: Path) -> None:
+    db = viewlet.connect(spark=spark, checkpoint=tmp_path, partitions=2, engine="compiled")
+    db.execute(TABLES)
+    twice = spark.createDataFrame([*ORDERS, ORDERS[0]], "id bigint, customer string, note string")
+    with pytest.raises(DataError, match="duplicate key"):
+        db.insert("orders", twice)
+    with pytest.raises(DataError, match="price"):
+        db.insert("items", spark.createDataFrame([(1, None, "x")], "id bigint, price int, comment string"))
+    assert not list(tmp_path.glob("load-*"))
+    assert db.epoch == 0
+    db.insert("orders", frames(spark)["orders"])
+    assert db.stats()["tables"]["orders"]["rows"] == len(ORDERS)  # type: ignore[index]
+    db.close()
