@@ -35,6 +35,9 @@ NOT_GENERATED = "no code is generated for it: it runs on the interpreter"
 def explain_view(view: MaintainedView, stage: str | None, code: Code, format: str = "text") -> str:
     """One stage of a view, or without `stage` the ones that say what it is and how it is maintained."""
     running = view.running
+    own = running.own_stage(stage.lower(), format) if stage is not None else None
+    if own is not None:
+        return own
     engine = f"{running.engine_name}: {running.reason}"
     if running.tree is not None:
         return explain_ring(view.declared, running.tree.plan, stage, engine, format, running.tree.source)

@@ -77,6 +77,10 @@ class Running:
             return self.engine.engine_name
         return "interpreter" if self.compiled is None else "compiled"
 
+    def own_stage(self, stage: str, format: str) -> str | None:
+        """A stage that only this kind of engine has, for `explain`."""
+        return None
+
 
 @dataclass(slots=True)
 class Work:

@@ -1,8 +1,7 @@
 """A database whose views are partitioned over a Spark cluster: the same catalogue and SQL, another way to run batches.
 
-The driver keeps the catalogue, the log and what is small; rows of data frames never pass through it. Declarations are
-records of the same log as batches. The log belongs to the views of the moment, so a snapshot is written before they
-change.
+The driver keeps the catalogue, the log and what is small; rows of data frames never pass through it, unless a view needs
+them there. Declarations are records of the same log as batches.
 """
 
 from __future__ import annotations
@@ -28,6 +27,7 @@ from viewlet.errors import DataError, SchemaError, StateError
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.durable.batch_ids import BatchIds, BatchMark
 from viewlet.runtime.durable.log import Record
+from viewlet.spark.plan import draw_plan, show_plan
 from viewlet.spark.plan.partitioning import result_partitioning
 from viewlet.spark.run.checkpoint import DRIVER
 from viewlet.spark.run.engine import Engine, FrameChange
@@ -51,9 +51,18 @@ SparkChanges = Changes | ColumnarChanges | FrameChange
 class OnSpark(Running):
     """A program on the cluster."""
 
+    unit: Unit | None = None
+
     @property
     def engine_name(self) -> str:
         return "spark"
+
+    def own_stage(self, stage: str, format: str) -> str | None:
+        """What a batch of all tables does, block by block; as a picture too."""
+        if stage != "spark" or self.unit is None:
+            return None
+        plan = self.unit.distributed.plan()
+        return draw_plan(plan) if format == "svg" else show_plan(plan)
 
 
 class DistributedView:
@@ -119,8 +128,6 @@ class SparkDatabase(Database):
 
     def create_table(self, table: Table) -> None:
         self._check_free(table.name)
-        if table.kind is not TableKind.STREAM:
-            self._settle_log()
         self._declare(TABLE, table_to_json(table))
         self.tables[table.name] = BaseTable(table, self._no_rows())
         if table.kind is not TableKind.STREAM:
@@ -137,8 +144,8 @@ class SparkDatabase(Database):
         replaced = name in self.views
         if replaced:
             self._unit(declared, self.hints)  # what is wrong with it shows before the old one is gone
-        self._settle_log()
         if replaced:
+            self._settle_log()
             self._forget_view(name)
         unit = self._unit(declared, self.hints)
         record = Record(VIEW, self.epoch, json.dumps(_view_to_json(declared, unit, self.hints)).encode())
@@ -185,7 +192,8 @@ class SparkDatabase(Database):
             self.cluster.add(unit)
         self._planned_with[declared.name] = hints
         on_spark = self._views_on_spark[declared.name] = DistributedView(self.cluster, unit)
-        running = OnSpark(unit.program, cast(CompiledView, on_spark), f"{self.cluster.partitions} partitions")
+        reason = f"{self.cluster.partitions} partitions"
+        running = OnSpark(unit.program, cast(CompiledView, on_spark), reason, unit=unit)
         self._put(MaintainedView(declared, running, self._log))
         self.version += 1
 
@@ -230,7 +238,7 @@ class SparkDatabase(Database):
             forget_changes(self.cluster.checkpoint.files, name)
 
     def _settle_log(self) -> None:
-        """What is in the log belongs to the views there are: before they change, it becomes part of a snapshot."""
+        """What is in the log of a view that goes becomes part of a snapshot first: another may get its name."""
         if self.cluster.checkpoint.history.steps and not self._replaying:
             self.checkpoint()
 

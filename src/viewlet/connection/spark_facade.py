@@ -18,7 +18,6 @@ from viewlet.connection.spark_feeds import read_changes, remove_changes
 from viewlet.connection.spark_progress import progress_on
 from viewlet.errors import DataError, SchemaError, StateError
 from viewlet.runtime.durable.log import Record
-from viewlet.spark.plan import draw_plan, show_plan
 from viewlet.spark.run.checkpoint import Checkpoint
 from viewlet.spark.run.cluster import Cluster, InlineCluster, SparkCluster
 from viewlet.spark.run.engine import Engine
@@ -128,7 +127,7 @@ class SparkConnection(Connection):
     def view(self, name: str) -> SparkView:
         """A handle to read a view and to subscribe to its changes."""
         with self._session.open() as database:
-            return SparkView(self._session, database.find_view(name).name, self._spark, self._on_spark)
+            return SparkView(self._session, database.find_view(name).name, self._spark)
 
     def expect_rows(self, rows: Mapping[str, float]) -> None:
         """Says about how many rows tables will have, for views declared from now on.
@@ -156,10 +155,6 @@ class SparkConnection(Connection):
                         raise SchemaError(f"table {found!r} has no column {column!r}" + did_you_mean(column, known))
             hints = self._on_spark.hints
             self._on_spark.hints = Hints(hints.rows, {**hints.partition_by, name: columns})
-
-    def explain(self, name: str, stage: str | None = None, format: str = "text") -> str:
-        """How a view is maintained: one stage of its compilation (`"spark"`: the distributed program), or a summary."""
-        return self.view(name).explain(stage, format)
 
     def changes(self, view: str, since: int | None = None) -> Any:
         """The changes of a view as a data frame: its columns, `_multiplicity` and `_epoch`.
@@ -218,7 +213,6 @@ class SparkView(View):
     """A maintained view, readable as a Spark data frame too."""
 
     _spark: Any
-    _database: SparkDatabase
 
     def to_spark(self) -> Any:
         """The rows as a Spark data frame that does not change with later batches."""
@@ -226,16 +220,7 @@ class SparkView(View):
 
     def draw(self) -> str:
         """What a batch of all tables does, block by block, as a picture (SVG)."""
-        return draw_plan(self._database.cluster.units[self.name].distributed.plan())
-
-    def explain(self, stage: str | None = None, format: str = "text") -> str:
-        if stage is not None and stage.lower() == "spark":
-            return (
-                self.draw()
-                if format == "svg"
-                else show_plan(self._database.cluster.units[self.name].distributed.plan())
-            )
-        return self._home.explain(self.name, stage, format)
+        return self.explain("spark", format="svg")
 
 
 @dataclass(frozen=True, slots=True)
