@@ -161,6 +161,8 @@ def matrix(rows: Rows, machine: Record, out: Path) -> list[str]:
     found = []
     for place in ("arrays", "stores"):
         own = [row for row in rows if row["place"] == place and row["vary"] == "n"]
+        if not own:
+            continue
         sizes = sorted({row["n"] for row in own})
         by = {(row["line"], row["n"]): row["seconds"] for row in own}
         lines = list(dict.fromkeys(row["line"] for row in own))
@@ -186,7 +188,7 @@ def _ranks(rows: Rows, place: str, out: Path) -> list[str]:
         ranks.append(row["rank"])
         seconds.append(row["seconds"])
     crossings = [
-        f"{line} is faster than recomputation {_crossing(lines[line], lines['recompute'])}"
+        f"{line} is faster than recomputation {crossing(lines[line], lines['recompute'])}"
         for line in lines
         if line.startswith("factorised")
     ]
@@ -195,7 +197,7 @@ def _ranks(rows: Rows, place: str, out: Path) -> list[str]:
     return [title, "; ".join(crossings) + ".", *plot]
 
 
-def _crossing(own: tuple[list[int], list[float]], other: tuple[list[int], list[float]]) -> str:
+def crossing(own: tuple[list[int], list[float]], other: tuple[list[int], list[float]]) -> str:
     """Up to which rank one is faster than the other, between two measured ones by a straight line."""
     below = dict(zip(*other, strict=True))
     gaps = [(rank, below[rank] - seconds) for rank, seconds in zip(*own, strict=True) if rank in below]
@@ -241,11 +243,11 @@ def _plot(out: Path, name: str, x: str, y: str, lines: dict[str, tuple[Any, Any]
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(figsize=(7, 4))
+    figure, axes = pyplot.subplots(figsize=(9, 4))
     for label, (places, numbers) in lines.items():
         axes.plot(places[: len(numbers)], numbers, marker=".", linewidth=1, label=label)
     axes.set(xlabel=x, ylabel=y, yscale="log", xscale="log" if logx else "linear")
-    axes.legend(fontsize=7)
+    axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1))
     figure.tight_layout()
     figure.savefig(out / f"{name}.png", dpi=110)
     pyplot.close(figure)

@@ -78,10 +78,13 @@ def columns_read(query: NamedQuery, table: Table) -> list[str]:
 
 
 def read_plain(file: Path, columns: list[str]) -> pa.Table:
-    """Parquet columns with strings in the layout that every Arrow function takes."""
-    table = pq.read_table(file, columns=columns)
-    plain = [pa.field(f.name, pa.string() if pa.types.is_string_view(f.type) else f.type) for f in table.schema]
-    return table.cast(pa.schema(plain))
+    return plain(pq.read_table(file, columns=columns))
+
+
+def plain(table: pa.Table) -> pa.Table:
+    """Strings in the layout that every Arrow function takes."""
+    fields = [pa.field(f.name, pa.string() if pa.types.is_string_view(f.type) else f.type) for f in table.schema]
+    return table.cast(pa.schema(fields))
 
 
 def tpch_source(query: NamedQuery, scale: float, directory: Path, stream: str, working_set: float) -> Source:

@@ -13,7 +13,8 @@ import pytest
 
 from bench.records import anchors
 from bench.rings_data import housing_data, retailer_data, skewed
-from bench.rings_report import CHAPTERS
+from bench.rings_record import read, recording
+from bench.rings_report import CHAPTERS, crossing
 from workloads import housing, retailer
 
 ROOT = Path(__file__).parents[2]
@@ -30,6 +31,7 @@ def run(bench: str, out: Path) -> list[dict]:
     return [line for line in lines if line["kind"] == "measurement"]
 
 
+@pytest.mark.slow
 def test_cofactors_are_kept_by_every_strategy(tmp_path: Path) -> None:
     found = run("cofactor", tmp_path)
     views = {(row["workload"], row["line"]): row.get("views") for row in found}
@@ -48,19 +50,32 @@ def test_indicators_bound_the_view_of_pairs(tmp_path: Path) -> None:
     assert with_indicator["largest_view"] <= 300 < without["largest_view"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bench", ["growth", "factorised", "matrix"])
 def test_the_others_write_their_chapters(bench: str, tmp_path: Path) -> None:
     assert run(bench, tmp_path)
 
 
 def test_a_run_replaces_only_its_own_records(tmp_path: Path) -> None:
-    run("triangle", tmp_path)
-    before = run("triangle", tmp_path)
-    assert len(before) == 3
-    run("matrix", tmp_path)
+    row = {"workload": "Housing", "relation": "Shop", "batch": 10, "tuples": 100}
+    for nanoseconds in (5.0, 7.0):
+        with recording("growth", tmp_path, calibrated=False) as recorder:
+            recorder.add(**row, nanoseconds_per_tuple=nanoseconds)
+        with recording("matrix", tmp_path, calibrated=False) as recorder:
+            for line in ("factorised", "first-order"):
+                recorder.add(place="arrays", line=line, n=8, rank=1, vary="n", seconds=0.5)
+    found = [record for record in read(tmp_path) if record["kind"] == "measurement"]
+    assert [record["bench"] for record in found] == ["growth", "matrix", "matrix"]
+    assert found[0]["nanoseconds_per_tuple"] == 7.0
     page = (tmp_path / "rings.md").read_text()
-    assert CHAPTERS["triangle"][0] in page
-    assert CHAPTERS["matrix"][0] in page
+    assert all(CHAPTERS[bench][0] in page for bench in ("growth", "matrix"))
+
+
+def test_the_crossing_of_two_lines_lies_where_they_meet() -> None:
+    recompute = ([1, 10, 20], [4.0, 4.0, 4.0])
+    assert "up to about rank 15" in crossing(([1, 10, 20], [1.0, 3.0, 5.0]), recompute)
+    assert "at every rank" in crossing(([1, 10, 20], [1.0, 1.0, 1.0]), recompute)
+    assert "at none" in crossing(([1, 10, 20], [5.0, 6.0, 7.0]), recompute)
 
 
 def test_data_has_the_schemas_and_sizes_of_the_workloads() -> None:
