@@ -49,7 +49,10 @@ class Lease:
             if not self._lost and time.monotonic() - self._renewed > EXPIRES / 2:
                 self._renew()
             if self._lost:
-                raise StateError(f"another process has taken over {self._files.path('')}; nothing was committed")
+                raise StateError(
+                    f"another process has taken over {self._files.path('')}, or may have, because the lease could not "
+                    "be renewed in time; nothing was committed: open it again"
+                )
 
     def release(self) -> None:
         """Lets others in; releasing twice is harmless."""
