@@ -70,3 +70,26 @@ def test_a_view_is_filled_from_rows_that_are_there(db: SparkConnection, tmp_path
         again.execute("DROP VIEW revenue; DROP TABLE cities")
         again.delete("items", [(1, 5)])
         assert again.view("counted").rows() == [(3,)]
+
+
+@pytest.mark.parametrize("engine", ["interpreter", "compiled"])
+def test_a_view_takes_the_name_of_one_that_is_gone(engine: str, tmp_path: Path) -> None:
+    """What snapshots have of the old one is not taken for the beginning of the new one, now or after a restart."""
+    again = REVENUE.replace("CREATE", "CREATE OR REPLACE").replace("SUM(price)", "COUNT(*)")
+    expected = [("Bern", Decimal("10.00")), ("Rome", Decimal("7.00"))]
+    with connect_inline(tmp_path / "state", 2, sync=False, engine=engine) as db:
+        db.execute(TABLES)
+        db.apply({"cities": [("ada", "Bern"), ("bob", "Rome")], "orders": [(1, "ada"), (2, "bob")]})
+        db.apply({"items": [(1, 5), (1, 5), (2, 7)]})
+        for _ in range(3):
+            db.execute(REVENUE)
+            assert db.view("revenue").rows() == expected
+            db.execute("DROP VIEW revenue")
+        db.execute(REVENUE)
+        db.execute(again)
+        assert db.view("revenue").rows() == [("Bern", 2), ("Rome", 1)]
+    forget()
+    with connect_inline(tmp_path / "state", 2, sync=False, engine=engine) as db:
+        db.insert("items", [(2, 1)])
+        assert db.view("revenue").rows() == [("Bern", 2), ("Rome", 2)]
+    forget()

@@ -97,6 +97,10 @@ class Checkpoint:
         """A stage has been run."""
         self.history = self.history.followed_by(step)
 
+    def forget(self, unit: str) -> None:
+        """A unit is gone: one that takes its name later has nothing to do with what the snapshot has of it."""
+        self.history, self._committed = self.history.without_base(unit), self._committed.without_base(unit)
+
     def abandon(self) -> None:
         """The batch under way will not be committed."""
         self._store.abandon()

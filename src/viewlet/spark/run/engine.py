@@ -137,6 +137,7 @@ class Engine:
     def remove(self, name: str) -> None:
         del self._running[name]
         self._watched.discard(name)
+        self.checkpoint.forget(name)
 
     def _node(self, code: UnitCode) -> Node:
         """An empty state of what a unit has at the driver."""
@@ -316,7 +317,7 @@ class Engine:
             self._take_loaded(batch, found)
             if found:
                 return batch, stats
-        if SPREAD in running.code.plans:
+        if SPREAD in running.code.plans and set(names) <= set(running.code.plans[SPREAD].tables):
             batch.runs[name] = self._run(running, SPREAD, names)
             context = self.context()
             task = MapKept(context, tuple(MapChanges(context, (name,), names, table, 1, False) for table in tables))

@@ -18,7 +18,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -99,7 +99,10 @@ class History:
         return next(last, self.base(unit))
 
     def followed_by(self, step: LoggedStep) -> History:
-        return History(self.bases, self.snapshot, self.checksums, (*self.steps, step))
+        return replace(self, steps=(*self.steps, step))
+
+    def without_base(self, unit: str) -> History:
+        return replace(self, bases={name: token for name, token in self.bases.items() if name != unit})
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +131,10 @@ class UnitState:
 
     def acquire(self) -> None:
         """Nobody else can have it."""
+
+    def runs(self, code: UnitCode) -> bool:
+        """Whether it is a state of this code."""
+        return self.digest == code.digest
 
     def release(self) -> None: ...
 
@@ -212,6 +219,10 @@ class FileState(UnitState):
         else:
             self._read_done()
 
+    def runs(self, code: UnitCode) -> bool:
+        """The node knows statements by identity: code that came once more is other code."""
+        return self._code is code
+
     def acquire(self) -> None:
         self._files.acquire(WAIT_SECONDS)
         version = self._files.version
@@ -278,9 +289,11 @@ def held(context: Context, unit: str, partition: int) -> Iterator[UnitState]:
     key = (context.checkpoint, unit, partition)
     state = _kept.pop(key, None)
     code = context.code(unit)
-    if state is not None and state.digest == code.digest:
+    if state is not None and state.runs(code):
         state.acquire()
     else:
+        if state is not None:
+            state.give_up()
         state = _opened(context, code, partition)
     try:
         state = brought_up_to_date(context, code, partition, state)
@@ -323,7 +336,8 @@ def nearest(context: Context, unit: str) -> int:
 
 def forget() -> None:
     """Gives up what this process has."""
-    _kept.clear()
+    while _kept:
+        _kept.popitem()[1].give_up()
 
 
 def brought_up_to_date(context: Context, code: UnitCode, partition: int, state: UnitState) -> UnitState:

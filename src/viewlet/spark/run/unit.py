@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from viewlet.errors import InternalError
 from viewlet.spark.plan.compile import DistributedProgram
 from viewlet.spark.plan.locations import LOCAL, RANDOM
 from viewlet.spark.plan.partitioning import SMALL_ROWS
@@ -52,6 +53,8 @@ class UnitCode:
         """One of the plans, for a batch that changes some tables."""
         known = (key, frozenset(tables))
         if known not in self._restricted:
+            if not known[1] <= set(self.plans[key].tables):
+                raise InternalError(f"{self.name}: the plan for {key} changes has none of {sorted(known[1])}")
             self._restricted[known] = for_tables(self.plans[key], tables)
         return self._restricted[known]
 
