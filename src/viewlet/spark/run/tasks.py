@@ -153,15 +153,15 @@ class MapChanges:
         return found
 
 
-_mappers: dict[tuple[str, str], tuple[str, Node, dict[str, str]]] = {}
-"""By checkpoint and unit: the digest of its code, a node, and in which version it has the views beside it."""
+_mappers: dict[tuple[str, str], tuple[UnitCode, Node, dict[str, str]]] = {}
+"""By checkpoint and unit: its code, a node, and in which version it has the views beside it."""
 
 
 def _mapper(context: Context, code: UnitCode, block: WorkerBlock) -> Node:
     """A node for mappers, with the views beside it that are the same in all partitions."""
     key = (context.checkpoint, code.name)
-    if key not in _mappers or _mappers[key][0] != code.digest:
-        _mappers[key] = code.digest, _empty_node(code), {}
+    if key not in _mappers or _mappers[key][0] is not code:
+        _mappers[key] = code, _empty_node(code), {}
     _, node, versions = _mappers[key]
     token = context.history.token(code.name)
     missing = [name for name in block.beside if versions.get(name) != token]
