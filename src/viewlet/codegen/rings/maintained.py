@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -100,11 +101,7 @@ class CompiledTree:
 
     def take(self, other: CompiledTree) -> None:
         """Takes over the contents of a tree that stores more than this one."""
-        for name, store in self.stores.items():
-            if not name.startswith("δ"):
-                store.fill(other.stores[name].packed())
-                self._bounds[name] = other._bounds[name]
-        self._stale = True
+        self.restore({name: other.stores[name].packed() for name in self.held})
 
     @property
     def held(self) -> dict[str, FlatStore]:
@@ -393,20 +390,15 @@ class CompiledTree:
         return self.stores[store].array(part) if store else named[part]
 
 
+@dataclass(frozen=True, slots=True)
 class _Unit:
-    """The function and the stores of one leaf's trigger; the order of `goals` is that of the deltas they are for."""
+    """The function and the stores of one leaf's trigger."""
 
-    __slots__ = ("change", "deltas", "goals", "moved", "pairs", "results", "trigger")
-
-    def __init__(
-        self,
-        trigger: Trigger,
-        change: Any,
-        deltas: list[FlatStore],
-        goals: list[tuple[int, FlatStore]],
-        pairs: Any,
-        moved: list[FlatStore],
-        results: list[FlatStore],
-    ) -> None:
-        self.trigger, self.change, self.deltas = trigger, change, deltas
-        self.goals, self.pairs, self.moved, self.results = goals, pairs, moved, results
+    trigger: Trigger
+    change: Any
+    deltas: list[FlatStore]
+    goals: list[tuple[int, FlatStore]]
+    """For some of the deltas, by their number, the stores they are added to."""
+    pairs: Any
+    moved: list[FlatStore]
+    results: list[FlatStore]
