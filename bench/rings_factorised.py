@@ -31,7 +31,7 @@ def main(
     scales: Annotated[str, typer.Option(help="houses, shops and restaurants per postcode")] = "1,2,4,8,12,16,20",
     postcodes: Annotated[int, typer.Option(help="postcodes")] = 25_000,
     batch: Annotated[int, typer.Option(help="rows of a batch")] = 1000,
-    most_rows: Annotated[int, typer.Option(help="rows of the largest listing to measure")] = 1_000_000,
+    most_rows: Annotated[int, typer.Option(help="rows of the largest listing to measure")] = 2_000_000,
     out: Annotated[Path, typer.Option(help="where results go")] = OUT,
     calibration: Annotated[bool, typer.Option(help="measure the machine's unit")] = True,
     quick: Annotated[bool, typer.Option(help="tiny sizes, to see that it works")] = False,
