@@ -1,0 +1,297 @@
+"""The measurements of views on Spark as a Markdown page."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.records import Record, geometric_mean
+
+FILE = "spark.jsonl"
+FLAT = ("q01", "q03", "q05", "q07", "q08", "q09", "q10", "q12", "q14", "q19")
+"""The flat queries with joins, and Q1."""
+BATCH, SMALL_BATCH = 10_000, 1_000
+OVERHEAD = "q06"
+_IDENTITY = ("scale", "query", "what", "batch", "mode")
+
+
+def identity(record: Record) -> tuple[Any, ...]:
+    return tuple(record.get(name) for name in _IDENTITY)
+
+
+def read(file: Path) -> list[Record]:
+    """Of several measurements of the same thing, the last one."""
+    latest: dict[tuple[Any, ...], Record] = {}
+    for line in file.read_text().splitlines() if file.exists() else ():
+        record = json.loads(line)
+        if record["kind"] == "measurement":
+            latest[identity(record)] = record
+    return list(latest.values())
+
+
+def machines(file: Path) -> list[Record]:
+    found = [json.loads(line) for line in file.read_text().splitlines()]
+    return [record for record in found if record["kind"] == "machine"]
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """Measurements by what they are of."""
+
+    known: dict[tuple[Any, ...], Record]
+
+    @staticmethod
+    def of(records: Iterable[Record]) -> Results:
+        return Results({identity(record): record for record in records})
+
+    def find(self, scale: float, query: str, what: str, batch: int | None = None, mode: str | None = None) -> Record:
+        return self.known.get((scale, query, what, batch, mode), {})
+
+    @property
+    def scales(self) -> list[float]:
+        return sorted({record["scale"] for record in self.known.values()})
+
+    def queries(self, scale: float) -> list[str]:
+        return sorted({record["query"] for record in self.known.values() if record["scale"] == scale})
+
+    def firsts(self, scale: float, query: str) -> list[float]:
+        """What the first batches of each kind took."""
+        subject = {"scale": scale, "query": query, "what": "refresh"}.items()
+        return [
+            record["first_batch_seconds"]
+            for record in self.known.values()
+            if all(record[name] == value for name, value in subject)
+        ]
+
+    def seconds(self, scale: float, query: str, batch: int, mode: str) -> float:
+        return float(self.find(scale, query, "refresh", batch, mode).get("seconds", math.nan))
+
+    def recomputation(self, scale: float, query: str) -> float:
+        return float(self.find(scale, query, "recompute").get("seconds", math.nan))
+
+    def ratio(self, scale: float, query: str, mode: str, batch: int = BATCH, with_reading: bool = False) -> float:
+        """How many times longer Spark SQL takes."""
+        record = self.find(scale, query, "refresh", batch, mode)
+        if not record:
+            return math.nan
+        own = record["seconds"] + (record["read_seconds"] if with_reading else 0.0)
+        return self.recomputation(scale, query) / float(own)
+
+
+def write(file: Path, plots: bool = True) -> Path:
+    """Renders the JSON lines beside themselves."""
+    results = Results.of(read(file))
+    sections = ["# Views on Spark", _machines(file, results), *_against_recomputation(results), _growth(results)]
+    sections += [_overhead(results), _bytes(results), *_sweep(file, results, plots), _errors(results)]
+    page = file.with_suffix(".md")
+    page.write_text("\n\n".join(section for section in sections if section) + "\n")
+    return page
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
+
+
+def seconds(number: float | None) -> str:
+    return "–" if number is None or not math.isfinite(number) else f"{number:.3g}" if number < 100 else f"{number:.0f}"
+
+
+def times(number: float) -> str:
+    return f"{number:.1f}x" if math.isfinite(number) else "–"
+
+
+def _machines(file: Path, results: Results) -> str:
+    used = {record["run"] for record in results.known.values()}
+    heads = ("run", "processor", "cores", "Spark", "its memory", "Spark version", "Python", "Numba")
+    facts = [
+        (m["run"], m["processor"], str(m["cores"]), m["master"], m["memory"], m["spark"], m["python"], m["numba"])
+        for m in machines(file)
+        if m["run"] in used
+    ]
+    return table(heads, facts)
+
+
+def _against_recomputation(results: Results) -> list[str]:
+    """A table per scale, and what it amounts to."""
+    found = [f"## A batch of {BATCH:,} changes against Spark SQL", _EXPLANATION]
+    for scale in results.scales:
+        queries = [q for q in results.queries(scale) if math.isfinite(_best_ratio(results, scale, q))]
+        if queries:
+            found += [f"### Scale factor {scale:g}", _summary(results, scale, queries)]
+            found.append(table(_HEADS, [_row(results, scale, query) for query in queries]))
+    return found if len(found) > 2 else []
+
+
+_EXPLANATION = f"""\
+One session for everything. Views are over streams, on generated code, and were filled by Spark SQL with all rows but
+those held back; a batch inserts rows that were held back and deletes old ones, four to one, over the tables a query
+reads in proportion to their sizes. *arrow* batches are handed in at the driver, *frames* are data frames that read
+Parquet files. Medians in seconds; the first batch of each kind, which compiles code or finds it in the cache, is not
+among them. Spark SQL runs the query over the whole Parquet files, warm, and its answer is brought to the driver.
+*Reading* brings the rows of the view to the driver afterwards. *Right*: after all batches the view was what Spark SQL
+computes from what was loaded and what has changed. The mean is the geometric one over the flat queries with joins and
+Q1: {", ".join(FLAT)}."""
+
+_HEADS = ("query", "Spark SQL", "arrow", "ratio", "frames", "ratio", "reading", "ratio of arrow with reading", "stages",
+          "state rows", "load", "first batch", "right")  # fmt: skip
+
+
+def _best_ratio(results: Results, scale: float, query: str) -> float:
+    known = [results.ratio(scale, query, mode) for mode in ("arrow", "frames")]
+    return max((ratio for ratio in known if math.isfinite(ratio)), default=math.nan)
+
+
+def _summary(results: Results, scale: float, queries: list[str]) -> str:
+    lines = []
+    for mode in ("arrow", "frames"):
+        ratios = {query: results.ratio(scale, query, mode) for query in queries}
+        known = {query: ratio for query, ratio in ratios.items() if math.isfinite(ratio)}
+        if known:
+            mean = geometric_mean(ratio for query, ratio in known.items() if query in FLAT)
+            worst = min(known, key=lambda query: known[query])
+            slower = [query for query, ratio in known.items() if ratio < 1]
+            lines.append(
+                f"- {mode}: {times(mean)} in the mean, {times(known[worst])} at least ({worst}); "
+                f"slower than Spark SQL: {', '.join(slower) or 'none'} of {len(known)}"
+            )
+    return "\n".join(lines)
+
+
+def _row(results: Results, scale: float, query: str) -> list[str]:
+    load, check = results.find(scale, query, "load"), results.find(scale, query, "check")
+    own = {mode: results.find(scale, query, "refresh", BATCH, mode) for mode in ("arrow", "frames")}
+    any_of = own["arrow"] or own["frames"]
+    first = max(results.firsts(scale, query), default=math.nan)
+    return [
+        query,
+        seconds(results.recomputation(scale, query)),
+        seconds(own["arrow"].get("seconds")),
+        times(results.ratio(scale, query, "arrow")),
+        seconds(own["frames"].get("seconds")),
+        times(results.ratio(scale, query, "frames")),
+        seconds(any_of.get("read_seconds")),
+        times(results.ratio(scale, query, "arrow", with_reading=True)),
+        " / ".join(str(record["stages"]) for record in own.values() if record),
+        f"{any_of.get('state_rows', 0):,}",
+        seconds(load.get("load_seconds")),
+        seconds(first),
+        {True: "yes", False: "**no**", None: "–"}[check.get("correct")],
+    ]
+
+
+def _growth(results: Results) -> str:
+    """The same batch over little and over much state."""
+    scales = [scale for scale in results.scales if _measured(results, scale)]
+    rows = []
+    for query in sorted({query for scale in scales for query in _measured(results, scale)}):
+        found = {scale: results.find(scale, query, "refresh", SMALL_BATCH, "arrow") for scale in scales}
+        known = {scale: record for scale, record in found.items() if record}
+        if len(known) > 1:
+            least, most = known[min(known)], known[max(known)]
+            cells = [seconds(found[scale].get("seconds")) for scale in scales]
+            rows.append([query, *cells, f"{most['seconds'] / least['seconds']:.2f}"])
+    if not rows:
+        return ""
+    heads = ("query", *(f"scale {scale:g}" for scale in scales), "largest ÷ smallest")
+    return f"## A batch of {SMALL_BATCH:,} over little and much state, seconds\n\n" + table(heads, rows)
+
+
+def _measured(results: Results, scale: float) -> list[str]:
+    return [q for q in results.queries(scale) if results.find(scale, q, "refresh", SMALL_BATCH, "arrow")]
+
+
+def _overhead(results: Results) -> str:
+    rows = []
+    for scale in results.scales:
+        for mode in ("arrow", "frames"):
+            record = results.find(scale, OVERHEAD, "refresh", SMALL_BATCH, mode)
+            if record:
+                ratio = record["seconds"] / record["empty_seconds"]
+                own = [f"{scale:g}", mode, str(record["stages"]), seconds(record["seconds"])]
+                rows.append([*own, seconds(record["empty_seconds"]), f"{ratio:.2f}"])
+    if not rows:
+        return ""
+    text = "An empty job is one stage, a task per core in Python workers, that does nothing; one ran before each batch."
+    heads = ("scale", "handed in as", "stages", "batch, s", "empty job, s", "ratio")
+    return f"## Q6, a batch of {SMALL_BATCH:,}, against an empty job\n\n{text}\n\n" + table(heads, rows)
+
+
+def _bytes(results: Results) -> str:
+    """What a small batch writes."""
+    rows = []
+    for scale in results.scales:
+        for query in _measured(results, scale):
+            record = results.find(scale, query, "refresh", SMALL_BATCH, "arrow")
+            written = record["checkpoint_growth"] + record["undo_bytes"]
+            counts = [
+                f"{record[name]:,}" for name in ("changed_rows", "packed_bytes", "checkpoint_growth", "undo_bytes")
+            ]
+            packed = max(record["packed_bytes"], 1)
+            rows.append([f"{scale:g}", query, *counts, f"{written / packed:.2f}", f"{max(0, written - 3 * packed):,}"])
+    if not rows:
+        return ""
+    text = """\
+Rows of all views that a batch changed, in all partitions and at the driver, packed: 8 bytes for each word of their keys
+and numbers. Written: what the checkpoint directory grew by (the log and the manifest), and what each partition notes in
+order to be able to take the batch back. Arrays of state are changed in place."""
+    heads = (
+        "scale",
+        "query",
+        "changed rows",
+        "packed bytes",
+        "log",
+        "to take back",
+        "written ÷ packed",
+        "more than 3x, by",
+    )
+    return f"## Bytes of a batch of {SMALL_BATCH:,}\n\n{text}\n\n" + table(heads, rows)
+
+
+def _sweep(file: Path, results: Results, plots: bool) -> list[str]:
+    """Where the lines cross."""
+    sizes = sorted({record["batch"] for record in results.known.values() if record["what"] == "refresh"})
+    if len(sizes) < 3:
+        return []
+    rows = []
+    for mode in ("arrow", "frames"):
+        for scale in results.scales:
+            for query in results.queries(scale):
+                cells = [results.seconds(scale, query, size, mode) for size in sizes]
+                if sum(map(math.isfinite, cells)) > 2:
+                    own = [seconds(cell) for cell in cells]
+                    rows.append([query, f"{scale:g}", mode, *own, seconds(results.recomputation(scale, query))])
+    heads = ("query", "scale", "handed in as", *(f"{size:,}" for size in sizes), "Spark SQL")
+    found = ["## Batch sizes, seconds", table(heads, sorted(rows))]
+    if plots and rows:
+        found += [f"![{path.stem}]({path.name})" for path in _drawn(file)]
+    return found
+
+
+def _drawn(file: Path) -> list[Path]:
+    try:
+        from bench.spark_plot import draw
+    except ImportError:
+        print("no plots: matplotlib is not installed (pip install -r bench/requirements.txt)")
+        return []
+    return draw(file)
+
+
+def _errors(results: Results) -> str:
+    failed = [record for record in results.known.values() if record["status"] != "ok"]
+    done = {(record["scale"], record["query"]) for record in results.known.values() if record["what"] == "check"}
+    failed = [record for record in failed if (record["scale"], record["query"]) not in done]
+    if not failed:
+        return ""
+    rows = [[f"{record['scale']:g}", record["query"], record.get("note", "").replace("|", "/")] for record in failed]
+    return "## Not measured\n\n" + table(("scale", "query", "why"), rows)
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        print(write(Path(name)))
