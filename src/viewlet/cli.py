@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
-from enum import Enum
+from enum import Enum, StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -133,15 +133,23 @@ def explain(
     typer.echo(db.explain(created[0], **({} if stage is None else {"stage": stage})))
 
 
+class DemoEngine(StrEnum):
+    SPARK = "spark"
+    LOCAL = "local"
+
+
 @app.command()
 def demo(
     scale: Annotated[float, typer.Option(min=0.001, max=1.0, help="TPC-H scale factor of the generated data.")] = 0.005,
     seconds: Annotated[float, typer.Option(min=1.0, help="Stop streaming after about this long.")] = 25.0,
+    engine: Annotated[DemoEngine, typer.Option(help="Spark, or this process without a JVM.")] = DemoEngine.SPARK,
 ) -> None:
     """Watch views stay right over a changing TPC-H database, and check them against DuckDB."""
-    from viewlet.demo.run import run_demo
-
-    if not run_demo(scale, seconds):
+    if engine is DemoEngine.LOCAL:
+        from viewlet.demo.run import run_demo as run
+    else:
+        from viewlet.demo.on_spark import run_demo_on_spark as run
+    if not run(scale, seconds):
         raise typer.Exit(MISMATCH)
 
 

@@ -191,8 +191,12 @@ def test_the_installed_module_runs_as_a_program() -> None:
 
 
 @pytest.mark.slow
-def test_the_demo_checks_out_and_writes_a_plain_log() -> None:
-    command = [sys.executable, "-c", "from viewlet.cli import main; main()", "demo", "--scale", "0.001"]
+@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.xdist_group("spark"))])
+def test_the_demo_checks_out_and_writes_a_plain_log(engine: str) -> None:
+    if engine == "spark":
+        pytest.importorskip("pyspark")
+    demo = ["demo", "--scale", "0.001", "--engine", engine]
+    command = [sys.executable, "-c", "from viewlet.cli import main; main()", *demo]
     finished = subprocess.run(command, capture_output=True, text=True, check=False)
     assert finished.returncode == 0, finished.stdout + finished.stderr
     assert "Every view equals its recomputation." in finished.stdout

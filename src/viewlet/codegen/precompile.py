@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from viewlet.runtime.jit import ENABLED
+from viewlet.runtime.jit import ENABLED, numba
 
 _START = 100
 """Lines of functions that are compiled while a second process starts."""
@@ -75,10 +75,8 @@ def compile_functions(module: Path, arrays: int, functions: Mapping[str, Sequenc
 
 def compile_alone(function: Any) -> None:
     """Compiles a function of the state and the control words without calling it."""
-    from numba import typeof
-
     if not function.signatures:
-        words: Any = typeof(np.zeros(1, np.int64))  # type: ignore[no-untyped-call]
+        words: Any = numba.typeof(np.zeros(1, np.int64))
         function.compile((words, words))
 
 
