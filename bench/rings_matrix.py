@@ -80,7 +80,12 @@ def arrays(recorder: Recorder, n: int, rank: int, repeats: int, vary: str = "n")
         return result
 
     def first_order() -> Matrix:
-        np.add(result, (first @ (left @ right.T)) @ last, out=result)
+        if rank == 1:  # the delta has one row, which only one column of A1 meets
+            row = int(left.argmax())
+            partial = np.outer(first[:, row], right[:, 0])
+        else:
+            partial = first @ (left @ right.T)
+        np.add(result, partial @ last, out=result)
         return result
 
     def recompute() -> Matrix:
