@@ -14,10 +14,11 @@ from tests.spark_plan.distributing import Reference
 from tests.spark_plan.test_workloads import MEASURED
 from viewlet.changes import Changes, rows_to_arrow
 from viewlet.spark.plan.compile import compile_distributed
+from viewlet.spark.run.arriving import FrameChange
 from viewlet.spark.run.batch import BatchStats
 from viewlet.spark.run.checkpoint import Checkpoint
 from viewlet.spark.run.cluster import InlineCluster
-from viewlet.spark.run.engine import Engine, FrameChange
+from viewlet.spark.run.engine import Engine
 from viewlet.spark.run.reading import reading_of
 from viewlet.spark.run.unit import Unit
 from viewlet.sql import CreateView, bind_statement, split_statements

@@ -11,7 +11,7 @@ import pytest
 import viewlet
 from viewlet import DataError
 from viewlet.connection.spark_facade import SparkConnection
-from viewlet.spark.run import engine as run_engine
+from viewlet.spark.run import loads
 from viewlet.spark.run.partition import forget
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -25,7 +25,7 @@ TABLES = """
     CREATE TABLE items (id BIGINT NOT NULL, price INTEGER NOT NULL, comment VARCHAR);
 """
 VIEWS = {
-    "revenue": "SELECT customer, SUM(price) AS total, COUNT(*) AS n FROM orders JOIN items USING (id) GROUP BY customer",
+    "revenue": "SELECT customer, SUM(price) AS total, COUNT(*) AS n FROM orders JOIN items USING (id) GROUP BY 1",
     "prices": "SELECT COUNT(*) AS n, SUM(price) AS total FROM items",
     "dear": "SELECT id, price FROM items WHERE price > (SELECT AVG(price) FROM items)",
 }
@@ -35,9 +35,9 @@ ITEMS = [(i % 40, (7 * i) % 19, "no one reads this") for i in range(90)]
 
 @pytest.fixture(autouse=True)
 def _everything_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(run_engine, "LOAD_FROM_BYTES", 0)
-    monkeypatch.setattr(run_engine, "LOAD_FROM_ROWS", 0)
-    monkeypatch.setattr(run_engine, "UNKNOWN_BYTES", 1 << 70)
+    monkeypatch.setattr(loads, "LOAD_FROM_BYTES", 0)
+    monkeypatch.setattr(loads, "LOAD_FROM_ROWS", 0)
+    monkeypatch.setattr(loads, "UNKNOWN_BYTES", 1 << 70)
     yield
     forget()
 

@@ -11,8 +11,8 @@ import pytest
 from tests.spark.harness import Run, disagreement, order_book, warehouse
 from tests.spark_plan.test_stages import TABLE_5_1
 from viewlet.changes import Changes
+from viewlet.spark.run.arriving import FrameChange
 from viewlet.spark.run.cluster import SparkCluster
-from viewlet.spark.run.engine import FrameChange
 from workloads import finance, tpch
 from workloads.query import NamedQuery
 

@@ -1,6 +1,6 @@
 """A database whose views are partitioned over a Spark cluster: the same catalogue and SQL, another way to run batches.
 
-The driver keeps the catalogue, the log and what is small; rows of data frames never pass through it, unless a view needs
+The driver keeps the catalogue, the log and what is small; rows of data frames do not pass through it unless a view needs
 them there. Declarations are records of the same log as batches.
 """
 
@@ -29,8 +29,9 @@ from viewlet.runtime.durable.batch_ids import BatchIds, BatchMark
 from viewlet.runtime.durable.log import Record
 from viewlet.spark.plan import draw_plan, show_plan
 from viewlet.spark.plan.partitioning import result_partitioning
+from viewlet.spark.run.arriving import FrameChange
 from viewlet.spark.run.checkpoint import DRIVER
-from viewlet.spark.run.engine import Engine, FrameChange
+from viewlet.spark.run.engine import Engine
 from viewlet.spark.run.kept import unit_name
 from viewlet.spark.run.unit import Unit
 from viewlet.sql.inline import inline

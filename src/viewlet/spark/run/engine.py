@@ -5,12 +5,10 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from viewlet.changes import CHANGE_TYPE, MULTIPLICITY, Changes, to_changes
-from viewlet.changes.columnar import ColumnarChanges
+from viewlet.changes import Changes, to_changes
 from viewlet.errors import ViewletError
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.durable.batch_ids import Ranges
@@ -18,18 +16,19 @@ from viewlet.runtime.durable.log import Record
 from viewlet.runtime.durable.snapshot import SnapshotWriter
 from viewlet.spark.plan.compile import compile_distributed
 from viewlet.spark.plan.locations import LOCAL, REPLICATED
+from viewlet.spark.run import loads
+from viewlet.spark.run.arriving import FrameChange, LocalChanges, needed_at_driver
 from viewlet.spark.run.batch import Batch, BatchStats, UnitRun
 from viewlet.spark.run.checkpoint import DRIVER, Checkpoint
 from viewlet.spark.run.cluster import Cluster
-from viewlet.spark.run.frames import NotLoadable, is_cheap_to_read_again
 from viewlet.spark.run.kept import checks_of, kept_program, partitioned_by, unit_name
 from viewlet.spark.run.kernel import Node, ReferenceNode
 from viewlet.spark.run.loaded import LoadedViews
 from viewlet.spark.run.names import with_names
-from viewlet.spark.run.partition import NOTHING, Context, Shared, can_run_generated, files_of, state_root
+from viewlet.spark.run.partition import NOTHING, Context, Shared, can_run_generated, state_root
 from viewlet.spark.run.reading import Reading, reading_of, views_of
 from viewlet.spark.run.steps import EVERYWHERE, StepHead, read_head, read_step, write_step
-from viewlet.spark.run.tasks import MapChanges, MapKept, ReadKept, ReadResult, ReadViews, WriteSnapshot
+from viewlet.spark.run.tasks import MapChanges, MapKept, ReadResult, ReadViews, WriteSnapshot
 from viewlet.spark.run.unit import AT_DRIVER, SPREAD, Unit, UnitCode
 from viewlet.spark.run.wire import bytes_table, decode, encode, table_bytes
 from viewlet.triggers.program import Program
@@ -38,30 +37,6 @@ from viewlet.types import Table
 REMEMBERED_BATCHES = 1000
 GENERATE_FROM_ROWS = 50_000
 """Rows of state from which compiling code for a view pays."""
-LOAD_FROM_BYTES = 4 << 20
-LOAD_FROM_ROWS = 20_000
-"""From so much on, an empty view is not filled by triggers but by Spark SQL."""
-UNKNOWN_BYTES = 1 << 50
-"""Spark guesses something as large as this if it knows nothing."""
-LOADS = "load"
-
-LocalChanges = Mapping[str, Changes | ColumnarChanges]
-
-
-@dataclass(frozen=True, slots=True)
-class FrameChange:
-    """The change of a table as a data frame: its rows times `sign`, or times what they say when `encoded`."""
-
-    table: Table
-    frame: Any
-    sign: int = 1
-    encoded: bool = False
-
-    @property
-    def adds_rows(self) -> bool:
-        """All that it may say of a row is how often it comes."""
-        told = {MULTIPLICITY, CHANGE_TYPE}.intersection(getattr(self.frame, "columns", ()))
-        return self.sign > 0 and (self.encoded or not told)
 
 
 @dataclass(slots=True)
@@ -95,6 +70,7 @@ class Engine:
         """The strings of changes that are at the driver."""
         self._running: dict[str, _Running] = {}
         self._watched: set[str] = set()
+        self._loads = loads.Loads(cluster, checkpoint, partitions)
 
     # -- views ------------------------------------------------------------------------------------------------------
 
@@ -211,7 +187,7 @@ class Engine:
         rest = [each for each in concerned if each.unit.name not in loaded]
         read = {table for each in rest for table in each.unit.tables}
         spread = {each.table.name: each for each in frames if each.table.name in read}
-        wanted_here = _wanted_here(rest, spread, local)
+        wanted_here = needed_at_driver([each.code for each in rest], spread, local)
         local = {**local, **{name: self._collected(spread[name]) for name in wanted_here}}
         spread = {name: each for name, each in spread.items() if name not in wanted_here}
         for each in rest:
@@ -242,21 +218,9 @@ class Engine:
 
     def _mapper(self, change: FrameChange, units: Iterable[str], changed: Iterable[str]) -> MapChanges:
         mine = tuple(name for name in units if change.table.name in self.units[name].tables)
-        wanted = self._columns_read(change)
+        wanted = change.columns_among(self.takes_columns(change.table.name))
         tables = tuple(sorted(changed))
         return MapChanges(self.context(), mine, tables, change.table, change.sign, change.encoded, wanted)
-
-    def _columns_read(self, change: FrameChange) -> tuple[str, ...] | None:
-        """The columns of a frame that units read, if those are not all, and it has them under their names."""
-        table = change.table
-        columns = self.takes_columns(table.name)
-        named = set(getattr(change.frame, "columns", ()))
-        if columns is None or not set(table.column_names) <= named:
-            return None  # whatever is wrong with its columns is found out with its rows
-        known = {*table.column_names, MULTIPLICITY, CHANGE_TYPE}
-        if len(columns) == len(table.columns) or not named <= known:
-            return None
-        return tuple(table.column_names[i] for i in sorted(columns) or [0])
 
     # -- loads ------------------------------------------------------------------------------------------------------
 
@@ -264,29 +228,10 @@ class Engine:
         self, batch: Batch, concerned: Iterable[_Running], frames: Sequence[FrameChange], local: LocalChanges
     ) -> set[str]:
         """Loads what is empty and gets a lot from data frames; returns the units that need no triggers then."""
-        whole = {each.table.name: each.frame for each in frames if each.adds_rows}
-        other = local.keys() | {each.table.name for each in frames if not each.adds_rows}
-        large = {name for name, frame in whole.items() if is_large(frame)}
-        found: dict[str, LoadedViews] = {}
         empty = [each.unit for each in concerned if self.checkpoint.history.token(each.unit.name) == NOTHING]
-        with ExitStack() as held:
-            for name in large if len(empty) > 1 else ():
-                if not is_cheap_to_read_again(whole[name]):  # or different every time
-                    held.callback(whole[name].persist().unpersist)
-            for unit in empty:
-                if unit.tables & large and not unit.tables & other:
-                    mine = {name: frame for name, frame in whole.items() if name in unit.tables}
-                    self._try_to_load(batch, unit, mine, found)
+        found = self._loads.from_frames(batch, empty, frames, local)
         self._take_loaded(batch, found)
         return set(found)
-
-    def _try_to_load(self, batch: Batch, unit: Unit, frames: Mapping[str, Any], found: dict[str, LoadedViews]) -> None:
-        started = time.perf_counter()
-        folder = f"{LOADS}-{batch.token}-{len(found)}"
-        with suppress(NotLoadable):
-            directory = self.checkpoint.directory
-            found[unit.name] = self.cluster.load(unit, frames, self.partitions, directory, folder)
-        batch.stats.spent("load", started)
 
     def _take_loaded(self, batch: Batch, found: Mapping[str, LoadedViews]) -> None:
         if found:
@@ -310,10 +255,8 @@ class Engine:
         if not tables:
             return None, stats
         batch = self._under_way = Batch(self.cluster, self.checkpoint, self.context, stats)
-        if sum(self._running[unit_name(table)].rows for table in names) >= LOAD_FROM_ROWS:
-            found: dict[str, LoadedViews] = {}
-            with suppress(NotLoadable):
-                self._try_to_load(batch, running.unit, {table.name: self._kept_rows(table) for table in tables}, found)
+        if sum(self._running[unit_name(table)].rows for table in names) >= loads.LOAD_FROM_ROWS:
+            found = self._loads.from_tables(batch, running.unit, self.context(), tables)
             self._take_loaded(batch, found)
             if found:
                 return batch, stats
@@ -327,18 +270,9 @@ class Engine:
             batch.run({table: self.result(unit_name(table)) for table in names}, {})
         return batch, stats
 
-    def _kept_rows(self, table: Table) -> Any:
-        return self.cluster.kept_rows(table, self.partitions, ReadKept(self.context(), table.name))
-
     def remove_old_loads(self) -> None:
         """Files of loads that no log refers to any more."""
-        files = files_of(self.checkpoint.directory)
-        loads = [known for step in self.checkpoint.history.steps for known in step.head.loads.values()]
-        needed = {known["folder"] for known in loads}
-        for name in files.list():
-            if name.startswith(f"{LOADS}-") and name not in needed:
-                with suppress(OSError):
-                    files.remove(name)
+        self._loads.remove_old()
 
     def _ask(self, task: Callable[[int, None], Any], what: str) -> list[Any]:
         """What every partition answers."""
@@ -410,7 +344,7 @@ class Engine:
         for running in self._running.values():
             if self._is_due(running):
                 self._generate(running)
-        self.remove_old_loads()
+        self._loads.remove_old()
 
     def restore(self, driver: Mapping[str, Any]) -> None:
         """The driver's views as a snapshot has them."""
@@ -456,32 +390,6 @@ class Engine:
             if running.unit.reading is Reading.DRIVER:
                 running.node.watch(running.unit.program)
         return True
-
-
-def _wanted_here(units: Sequence[_Running], spread: Collection[str], local: LocalChanges) -> set[str]:
-    """Tables whose changes cannot stay where they are, because some unit needs all of its changes at the driver."""
-    found: set[str] = set()
-    while True:
-        here = found | local.keys()
-        more = {table for each in units if not _can_map(each, spread, here) for table in each.unit.tables}
-        if more.intersection(spread) <= found:
-            return found
-        found |= more.intersection(spread)
-
-
-def _can_map(running: _Running, spread: Collection[str], here: Collection[str]) -> bool:
-    plan = running.code.plans.get(SPREAD)
-    mine = running.unit.tables.intersection(spread)
-    return plan is not None and mine <= set(plan.tables) and not running.unit.tables.intersection(here)
-
-
-def is_large(frame: Any) -> bool:
-    """Spark expects a data frame to have so much that evaluating views over it is faster than running triggers."""
-    plan = getattr(frame, "_jdf", None)
-    if plan is None:
-        return False
-    size = int(str(plan.queryExecution().optimizedPlan().stats().sizeInBytes()))
-    return LOAD_FROM_BYTES <= size < UNKNOWN_BYTES
 
 
 def _good(answer: Any) -> Any:

@@ -49,6 +49,11 @@ class UnitCode:
     """The statements as generated code; without it they are evaluated."""
     _restricted: dict[tuple[str, frozenset[str]], PlanCode] = field(default_factory=dict, compare=False, repr=False)
 
+    @property
+    def changing(self) -> frozenset[str]:
+        """The tables whose changes concern it."""
+        return frozenset(self.plans[AT_DRIVER].tables)
+
     def plan(self, key: str, tables: Collection[str]) -> PlanCode:
         """One of the plans, for a batch that changes some tables."""
         known = (key, frozenset(tables))
