@@ -177,7 +177,7 @@ class MeasuredView:
         Each partition leaves what it did to every view in a file; the driver remembers what it did to its own.
         """
         files = list(self.state.glob("*/*/*/done"))
-        places = [pickle.loads(path.read_bytes())[2][0] for path in files]
+        places = [pickle.loads(path.read_bytes())[-1][0] for path in files]
         own = self.db._on_spark.cluster._running[VIEW].node
         places += [own.compiled.undo] if hasattr(own, "compiled") else []
         rows = packed = 0
