@@ -1,7 +1,7 @@
 """A database whose views are partitioned over a Spark cluster: the same catalogue and SQL, another way to run batches.
 
-The driver keeps the catalogue, the log and what is small; rows of data frames do not pass through it unless a view needs
-them there. Declarations are records of the same log as batches.
+The driver keeps the catalogue, the log and what is small; rows of data frames pass through it only if a view needs them
+there. Declarations are records of the same log as batches.
 """
 
 from __future__ import annotations
