@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -110,6 +111,34 @@ def test_a_state_of_another_kind_is_not_attached_to(tmp_path: Path, monkeypatch:
     again.close()
     monkeypatch.setattr("viewlet.runtime.durable.mapped._BOOT", tmp_path / STAMP)
     assert attached_at(tmp_path, "program", 4) is None, "the machine was started again"
+
+
+def test_a_file_that_was_cut_short_shows(tmp_path: Path) -> None:
+    made(tmp_path, 3)
+    for damaged in (False, True):
+        if damaged:
+            with next(tmp_path.glob("*/pool")).open("r+b") as file:
+                file.truncate(16)
+        state = attached_at(tmp_path, "program", 3)
+        assert state is not None
+        FlatStore(PAIRS, state.memory("pairs"))
+        assert state.is_whole() is not damaged
+        assert not state.is_whole(beside=1)
+        state.close()
+
+
+def test_a_process_finds_out_that_its_files_were_removed(tmp_path: Path) -> None:
+    home = tmp_path / "state"
+    made(home, 1)
+    mine = attached_at(home, "program", 1)
+    assert mine is not None
+    mine.release()
+    shutil.rmtree(home)
+    assert not mine.acquire()
+    assert mine.version is None
+    mine.close()
+    made(home, 2)  # as many changes as there were before
+    assert rows_at(home, 2) == rows_of(2)
 
 
 def test_a_state_has_one_user_at_a_time(tmp_path: Path) -> None:

@@ -63,6 +63,11 @@ class FileDictionary(StringDictionary):
         self.mark = b""
         """Tells this file from another one that is made in its place."""
 
+    @property
+    def size(self) -> int:
+        """Bytes of the file that count."""
+        return self._read
+
     def catch_up(self) -> bool:
         """Learns the strings that others have added; False if the file is not the one it was."""
         if not self._path.exists():

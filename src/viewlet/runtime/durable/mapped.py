@@ -2,8 +2,8 @@
 
 The state of all stores of a program is one directory, with one file per array. A stamp tells what the files are: for
 which program, in which version, and whether a change was under way. They are a copy at hand, not the record: a state
-that was left in the middle of a change, by another program or before the machine was last started has no version, and
-is made again from a snapshot and logs.
+that was left in the middle of a change, by another program or before the machine was last started has no version, nor
+has one with files that are missing or cut short; it is made again from a snapshot and logs.
 
     state = MappedState.open(directory, identity)
     if state.version is None:
@@ -37,8 +37,8 @@ import numpy as np
 from viewlet.errors import StateError
 
 STAMP = "stamp"
-_FORMAT = b"viewlet2"
-_DIRTY, _COUNT, _LENGTH, _WORDS = 0, 1, 2, 3
+_FORMAT = b"viewlet3"
+_DIRTY, _COUNT, _LENGTH, _FILES, _WORDS = 0, 1, 2, 3, 4
 _VERSION_BYTES = 80
 _DIGEST_BYTES = 16
 _HEAD = len(_FORMAT) + _DIGEST_BYTES
@@ -55,10 +55,13 @@ class MappedState:
     def __init__(self, directory: Path, identity: str, stamp: int) -> None:
         self._directory = directory
         self._identity = _digest(identity)
-        self._stamp = stamp
+        self._take(stamp)
+
+    def _take(self, stamp: int) -> None:
+        self._stamp, self._is_new = stamp, False
+        self._sizes: dict[Path, int] = {}
         self._bytes: Any = _map(stamp, 0, (_SIZE,), np.uint8)
         self._words: Any = self._bytes[_HEAD : _HEAD + 8 * _WORDS].view(np.int64)
-        self._is_new = False
 
     @staticmethod
     def open(directory: Path, identity: str, wait: float = 0.0) -> MappedState:
@@ -66,17 +69,17 @@ class MappedState:
 
         Another process that has it is waited for so many seconds.
         """
-        directory.mkdir(parents=True, exist_ok=True)
-        stamp = os.open(directory / STAMP, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        _lock(stamp, directory, wait)
-        if os.fstat(stamp).st_size != _SIZE:
-            os.ftruncate(stamp, 0)
-            _reserve(stamp, _SIZE)
-        return MappedState(directory, identity, stamp)
+        return MappedState(directory, identity, _locked_stamp(directory, wait))
 
-    def acquire(self, wait: float = 0.0) -> None:
-        """Takes the state again after `release`."""
+    def acquire(self, wait: float = 0.0) -> bool:
+        """Takes the state again after `release`; False if it is another one, because the files were removed."""
         _lock(self._stamp, self._directory, wait)
+        if _is_at(self._stamp, self._directory / STAMP):
+            os.utime(self._stamp)  # writing to mapped memory need not count as a change of the file
+            return True
+        os.close(self._stamp)
+        self._take(_locked_stamp(self._directory, wait))
+        return False
 
     def release(self) -> None:
         """Lets others have the state; the arrays must not be changed afterwards."""
@@ -104,20 +107,29 @@ class MappedState:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
         self._bytes[:_HEAD] = np.frombuffer(_FORMAT + self._identity, np.uint8)
         self._is_new = True
+        self._sizes.clear()
 
     def begin(self) -> None:
         """The arrays are about to be changed."""
         self._words[_DIRTY] = 1
         self._words[_COUNT] += 1
 
-    def finish(self, version: str) -> None:
-        """The arrays are those of a version, all of them."""
+    def is_whole(self, beside: int = 0) -> bool:
+        """The arrays that have been attached to are as long as they were left, and so are the files that go with them.
+
+        Nobody but us should touch the files, but temporary folders get tidied up.
+        """
+        return sum(self._sizes.values()) + beside == int(self._words[_FILES])
+
+    def finish(self, version: str, beside: int = 0) -> None:
+        """The arrays are those of a version, all of them; `beside` are the bytes of the files that go with them."""
         text = version.encode()
         if len(text) > _VERSION_BYTES:
             raise StateError(f"the name of a version has at most {_VERSION_BYTES} bytes: {version!r}")
         at = _HEAD + 8 * _WORDS
         self._bytes[at : at + len(text)] = np.frombuffer(text, np.uint8)
         self._words[_LENGTH] = len(text)
+        self._words[_FILES] = sum(self._sizes.values()) + beside
         self._words[_DIRTY] = 0
         self._is_new = False
 
@@ -125,7 +137,7 @@ class MappedState:
         """Where the arrays of one store live."""
         folder = self._directory / hashlib.blake2b(store.encode(), digest_size=12).hexdigest()
         folder.mkdir(exist_ok=True)
-        return MappedMemory(folder, self._is_new)
+        return MappedMemory(folder, self._is_new, self._sizes)
 
     def file(self, name: str) -> Path:
         """A file that goes with the arrays."""
@@ -142,8 +154,9 @@ class MappedState:
 class MappedMemory:
     """The arrays of one store, a file each (see `viewlet.runtime.memory`)."""
 
-    def __init__(self, folder: Path, is_new: bool) -> None:
+    def __init__(self, folder: Path, is_new: bool, sizes: dict[Path, int]) -> None:
         self._folder = folder
+        self._sizes = sizes
         self.is_new = is_new
 
     def first(self, part: str, shape: tuple[int, ...], dtype: Any) -> Any:
@@ -151,7 +164,8 @@ class MappedMemory:
             return self.zeros(part, shape, dtype)
         file = os.open(self._folder / part, os.O_RDWR)
         try:
-            rows = os.fstat(file).st_size // _bytes(shape[1:], dtype)
+            size = self._sizes[self._folder / part] = os.fstat(file).st_size
+            rows = size // _bytes(shape[1:], dtype)
             return _map(file, 0, (rows, *shape[1:]), dtype)
         finally:
             os.close(file)
@@ -161,7 +175,7 @@ class MappedMemory:
         draft = self._folder / f"{part}.new"
         file = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
         try:
-            _reserve(file, _bytes(shape, dtype))
+            self._reserve(file, part, _bytes(shape, dtype))
             os.replace(draft, self._folder / part)
             return _map(file, 0, shape, dtype)
         finally:
@@ -171,10 +185,14 @@ class MappedMemory:
         shape = (rows, *array.shape[1:])
         file = os.open(self._folder / part, os.O_RDWR)
         try:
-            _reserve(file, _bytes(shape, array.dtype))
+            self._reserve(file, part, _bytes(shape, array.dtype))
             return _map(file, 0, shape, array.dtype)
         finally:
             os.close(file)
+
+    def _reserve(self, file: int, part: str, size: int) -> None:
+        _reserve(file, size)
+        self._sizes[self._folder / part] = size
 
 
 def _bytes(shape: tuple[int, ...], dtype: Any) -> int:
@@ -198,6 +216,30 @@ def _reserve(file: int, size: int) -> None:
             os.ftruncate(file, size)
     except OSError as error:
         raise StateError(f"no room for {size:,} bytes of state: {error.strerror}") from error
+
+
+def _locked_stamp(directory: Path, wait: float) -> int:
+    """The stamp of a directory, which is made if it is not there; nobody else has it."""
+    while True:
+        directory.mkdir(parents=True, exist_ok=True)
+        stamp = os.open(directory / STAMP, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        _lock(stamp, directory, wait)
+        if _is_at(stamp, directory / STAMP):
+            break
+        os.close(stamp)  # somebody has removed it in the meantime
+    if os.fstat(stamp).st_size != _SIZE:
+        os.ftruncate(stamp, 0)
+        _reserve(stamp, _SIZE)
+    os.utime(stamp)
+    return stamp
+
+
+def _is_at(file: int, path: Path) -> bool:
+    """An open file is the one at a path."""
+    try:
+        return os.path.samestat(os.fstat(file), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 def _lock(stamp: int, directory: Path, wait: float) -> None:

@@ -2,6 +2,9 @@
 
 A snapshot is written once, synced, and then named by a manifest; it never changes. Its index holds the size and the
 checksum of every file, and the manifest holds the checksum of the index.
+
+A task on a cluster may be run twice, even at the same time. Each attempt at a snapshot then has files with names of its
+own in the same folder, and its index is named by the checksum that it reports.
 """
 
 from __future__ import annotations
@@ -19,13 +22,19 @@ INDEX = "index.json"
 Array = Any
 
 
+def index_of(checksum: int) -> str:
+    """The name of an index where there may be several."""
+    return f"index-{checksum:08x}.json"
+
+
 class SnapshotWriter:
     """Takes the parts of a state one by one; `finish` makes them a snapshot."""
 
-    def __init__(self, files: Files, folder: str) -> None:
+    def __init__(self, files: Files, folder: str, attempt: str = "") -> None:
         self.folder = folder
         self.bytes = 0
         self._files = files
+        self._attempt = attempt
         self._parts: dict[str, dict[str, Any]] = {}
         files.make_folder(folder)
 
@@ -43,8 +52,10 @@ class SnapshotWriter:
 
     def finish(self, facts: object) -> int:
         """Writes the index with some JSON of the caller's; returns its checksum."""
-        data = json.dumps({"parts": self._parts, "facts": facts}).encode()
-        output = self._files.create(f"{self.folder}/{INDEX}")
+        attempt = {"attempt": self._attempt} if self._attempt else {}
+        data = json.dumps({"parts": self._parts, "facts": facts, **attempt}).encode()
+        checksum = zlib.crc32(data)
+        output = self._files.create(f"{self.folder}/{index_of(checksum) if self._attempt else INDEX}")
         try:
             output.write(data)
             output.sync()
@@ -52,10 +63,10 @@ class SnapshotWriter:
             output.close()
         self._files.sync_folder(self.folder)
         self.bytes += len(data)
-        return zlib.crc32(data)
+        return checksum
 
     def _part(self, name: str, kind: str, **facts: object) -> _Sink:
-        file = f"{len(self._parts):05}.{kind}"
+        file = f"{len(self._parts):05}{self._attempt and '-'}{self._attempt}.{kind}"
         entry = self._parts[name] = {"file": file, "kind": kind, **facts}
         return _Sink(self, entry, self._files.create(f"{self.folder}/{file}"))
 
@@ -103,12 +114,12 @@ class _Sink:
 class SnapshotReader:
     """The parts of a snapshot by name, checked as they are read."""
 
-    def __init__(self, files: Files, folder: str, checksum: int) -> None:
+    def __init__(self, files: Files, folder: str, checksum: int, name: str = INDEX) -> None:
         self._files = files
         self._folder = folder
-        data = self._read(INDEX)
+        data = self._read(name)
         if zlib.crc32(data) != checksum:
-            raise StateError(f"{files.path(f'{folder}/{INDEX}')} is damaged: its checksum does not fit")
+            raise StateError(f"{files.path(f'{folder}/{name}')} is damaged: its checksum does not fit")
         index = json.loads(data)
         self._parts: dict[str, dict[str, Any]] = index["parts"]
         self.facts: Any = index["facts"]

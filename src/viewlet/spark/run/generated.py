@@ -100,11 +100,14 @@ class GeneratedNode:
         """What the batch has done so far, for the process that goes on with it."""
         return self._node.undo, self._before
 
-    def take_over(self, done: Done) -> None:
-        """Another process has changed the arrays; `done` is what it told of the batch that it began."""
+    def attach_again(self) -> None:
+        """Another process has changed the arrays."""
         for store in self._node.stores.values():
             if store.is_shared:
                 store.attach_again()
+
+    def take_over(self, done: Done) -> None:
+        """`done` is what the process told of the batch that had the state last."""
         self._node.undo[:], self._before = done
 
     def change(self, table: str, changes: Changes | ColumnarChanges) -> None:

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from viewlet.errors import StateError
 from viewlet.runtime.durable.files import Files, files_at
 from viewlet.runtime.durable.log import read_record
-from viewlet.runtime.durable.snapshot import SnapshotReader
+from viewlet.runtime.durable.snapshot import SnapshotReader, index_of
 from viewlet.spark.run.code import WorkerBlock
 from viewlet.spark.run.kernel import Node, ReferenceNode
 from viewlet.spark.run.steps import Delivery, StepHead, UnitStage, read_step
@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 T_co = TypeVar("T_co", covariant=True)
 NOTHING = "nothing"
 """The token of the empty state."""
+NOTHING_DONE: Any = ([], {})
+DONE = "done"
+"""The file that tells what the batch has done so far that led to the state."""
 WAIT_SECONDS = 120.0
 """How long a task waits for another one that works on the same state, such as one that Spark has given up."""
 UNUSED_DAYS = 3
@@ -189,20 +192,33 @@ class ResidentState(UnitState):
 class FileState(UnitState):
     """On generated code, in files that processes of the machine share."""
 
-    __slots__ = ("_code", "_count", "_files", "_generated", "_strings")
+    __slots__ = ("_code", "_count", "_done_bytes", "_files", "_generated", "_strings")
 
     def __init__(self, code: UnitCode, files: MappedState) -> None:
         self._files, self._code, self.digest = files, code, code.digest
+        self._done_bytes = 0
         self._make()
 
     def _make(self) -> None:
+        """Attaches to what is there, or makes an empty state if that is none."""
+        version = self._files.version
+        if version is not None:
+            with contextlib.suppress(FileNotFoundError):
+                self._attach()
+                self.token = version
+                if self._read_done():
+                    return
+        self._files.reset()
+        self._attach()
+        self.token, self.before = NOTHING, None
+        self._finish(NOTHING)
+
+    def _attach(self) -> None:
         from viewlet.runtime.dictionary import FileDictionary
         from viewlet.runtime.flat import FlatStore, Layout
         from viewlet.spark.run.generated import GeneratedNode
 
         code, files = self._code, self._files
-        if files.version is None:
-            files.reset()
         here = {*code.views, *(f"{plan.key}/{name}" for plan in code.plans.values() for name in plan.temporaries)}
 
         def make_store(layout: Layout) -> FlatStore:
@@ -211,38 +227,41 @@ class FileState(UnitState):
         self._strings = FileDictionary(files.file("strings"))
         self._strings.catch_up()
         self._generated: GeneratedNode = GeneratedNode(code, code.views, self._strings, make_store)
+        self.node = self._generated
         self._count = files.count
-        self.node, self.token, self.before = self._generated, files.version, None
-        if self.token is None:
-            self.token = NOTHING
-            files.finish(NOTHING)
-        else:
-            self._read_done()
 
     def runs(self, code: UnitCode) -> bool:
         """The node knows statements by identity: code that came once more is other code."""
         return self._code is code
 
     def acquire(self) -> None:
-        self._files.acquire(WAIT_SECONDS)
+        is_same = self._files.acquire(WAIT_SECONDS)
         version = self._files.version
-        if version is None or not self._strings.catch_up():
+        if not is_same or version is None or not self._strings.catch_up():
             self._make()
         elif self._files.count != self._count:
             self._count, self.token = self._files.count, version
-            self._read_done()
+            with contextlib.suppress(FileNotFoundError):
+                self._generated.attach_again()
+                if self._read_done():
+                    return
+            self._make()
 
-    def _read_done(self) -> None:
-        """What the process did that had the state last."""
-        path = self._files.file("done")
-        self.before, version, done = None, None, None
-        if path.exists():
-            before, version, done = pickle.loads(path.read_bytes())
-            self.before = before if version == self.token else None
-        self._generated.take_over(done if version == self.token and done is not None else ([], {}))
+    def _read_done(self) -> bool:
+        """What the process did that had the state last; False if its files are not as it left them."""
+        data = self._files.file(DONE).read_bytes()
+        if not self._files.is_whole(self._strings.size + len(data)):
+            return False
+        self._done_bytes = len(data)
+        self.before, done = pickle.loads(data)
+        self._generated.take_over(done)
+        return True
 
     def release(self) -> None:
+        known = self._strings.size
         self._strings.save()
+        if self._strings.size != known and self.token is not None:
+            self._files.finish(self.token, self._strings.size + self._done_bytes)
         self._files.release()
 
     def give_up(self) -> None:
@@ -253,15 +272,12 @@ class FileState(UnitState):
             self.node.watch(code.program)
         self._files.begin()
         block = super().perform(code, stage, token, delivery, watched)
-        self._strings.save()
-        self._files.file("done").write_bytes(pickle.dumps((self.before, token, self._generated.done)))
         self._finish(token)
         return block
 
     def load(self, contents: Mapping[str, Any], token: str) -> None:
         self._files.begin()
         super().load(contents, token)
-        self._strings.save()
         self._finish(token)
 
     def take_back(self) -> None:
@@ -271,7 +287,11 @@ class FileState(UnitState):
         self._finish(self.token)
 
     def _finish(self, token: str) -> None:
-        self._files.finish(token)
+        """Tells other processes what they need to go on, or to take the batch back; only then it is a version."""
+        self._strings.save()
+        data = pickle.dumps((self.before, self._generated.done if self.before is not None else NOTHING_DONE))
+        self._done_bytes = self._files.file(DONE).write_bytes(data)
+        self._files.finish(token, self._strings.size + len(data))
         self._count = self._files.count
 
     def start_over(self) -> None:
@@ -380,7 +400,8 @@ def _restored(context: Context, code: UnitCode, partition: int, state: UnitState
     history = context.history
     if history.snapshot is not None and code.name in history.bases:
         folder = partition_folder(history.snapshot, partition)
-        reader = SnapshotReader(files_of(context.checkpoint), folder, history.checksums[partition])
+        checksum = history.checksums[partition]
+        reader = SnapshotReader(files_of(context.checkpoint), folder, checksum, index_of(checksum))
         contents = {name: table_bytes(reader.table(name)) for name in code.views if name in reader}
         state.load(contents, history.base(code.name))
     return state

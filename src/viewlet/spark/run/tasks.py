@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -224,7 +225,8 @@ class WriteSnapshot:
 
     def __call__(self, partition: int, _: object) -> tuple[int, int] | ViewletError:
         try:
-            writer = SnapshotWriter(files_of(self.context.checkpoint), partition_folder(self.folder, partition))
+            files, folder = files_of(self.context.checkpoint), partition_folder(self.folder, partition)
+            writer = SnapshotWriter(files, folder, attempt=uuid.uuid4().hex)
             for unit in self.context.units:
                 with held(self.context, unit, partition) as state:
                     for name in self.context.code(unit).views:
