@@ -23,7 +23,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "viewtree": BASE | {"algebra", "rings", "triggers"},
     "ml": BASE | {"rings", "viewtree"},
     "codegen": BASE | {"algebra", "rings", "runtime", "triggers", "viewtree"},
-    "spark": BASE | {"algebra", "codegen", "rings", "runtime", "triggers"},
+    "spark": BASE | {"algebra", "codegen", "rings", "runtime", "triggers", "viewtree"},
 }
 """Unit (module or package directly under viewlet) -> units it may import besides itself."""
 

@@ -25,16 +25,16 @@ from viewlet.connection.engines import Sources
 from viewlet.connection.maintained import Declaration, MaintainedView, Running, Work
 from viewlet.connection.statements import declaration
 from viewlet.connection.tree_engine import TreeEngine
-from viewlet.connection.tree_keepers import ReferenceTree
-from viewlet.connection.tree_state import of_rows, to_rows
 from viewlet.errors import MissingExtraError, SqlError, StateError
 from viewlet.runtime.durable.rows import from_arrow, to_arrow
 from viewlet.sql import CreateView, bind_statement, split_statements
 from viewlet.triggers.interpreter import Interpreter
+from viewlet.viewtree.keepers import ReferenceTree
+from viewlet.viewtree.state_text import of_rows, to_rows
 
 if TYPE_CHECKING:
+    from viewlet.codegen.rings.keepers import GeneratedTree
     from viewlet.connection.database import Database
-    from viewlet.connection.generated_trees import GeneratedTree
     from viewlet.runtime.durable.snapshot import SnapshotReader, SnapshotWriter
 
 STRINGS = "strings"

@@ -15,11 +15,11 @@ from viewlet.algebra.ring_query import CofactorPayload, FactorisedPayload
 from viewlet.changes import Changes, to_python
 from viewlet.changes.columnar import ColumnarChanges
 from viewlet.changes.factored import FactoredChanges
-from viewlet.connection.factorised_sums import aggregate_rows
-from viewlet.connection.tree_keepers import Keeper, KeepsRows
 from viewlet.errors import UnsupportedError
 from viewlet.triggers.store import MapStore
 from viewlet.types import CofactorValue, Column, Row
+from viewlet.viewtree.factorised_sums import aggregate_rows
+from viewlet.viewtree.keepers import Keeper, KeepsRows
 from viewlet.viewtree.ring_plan import RingPlan
 
 

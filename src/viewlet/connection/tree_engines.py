@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, cast
 
 from viewlet.algebra.ring_query import FactorisedPayload
 from viewlet.connection.tree_engine import CofactorEngine, FactorisedEngine, TreeEngine
-from viewlet.connection.tree_keepers import Keeper, KeepsRows, reference_tree
 from viewlet.errors import InternalError, UnsupportedError
 from viewlet.triggers.program import Program
 from viewlet.triggers.statistics import Statistics
 from viewlet.triggers.store import MapStore
 from viewlet.types import Table
+from viewlet.viewtree.keepers import Keeper, KeepsRows, reference_tree
 from viewlet.viewtree.ring_plan import RingPlan, plan_ring
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def _engine(plan: RingPlan, keeper: Keeper, kept: Mapping[str, MapStore] | None)
 
 def _generated(declared: Declaration, plan: RingPlan, dictionary: StringDictionary) -> Keeper:
     from viewlet.codegen.rings.forms import NotCompilable
-    from viewlet.connection.generated_trees import generated_tree
+    from viewlet.codegen.rings.keepers import generated_tree
 
     try:
         return generated_tree(plan, dictionary)

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from viewlet.changes import did_you_mean, to_python
-from viewlet.connection.tree_keepers import KeepsRows
 from viewlet.errors import SchemaError, UnsupportedError
 from viewlet.rings import DOUBLE_RING, INTEGER_RING, Dyadic, Lift, ProductRing
 from viewlet.types import Column, SqlType
+from viewlet.viewtree.keepers import KeepsRows
 
 FUNCTIONS = ("count", "sum", "avg")
 

@@ -19,12 +19,12 @@ from viewlet.codegen.rings.compiler import compile_tree, load
 from viewlet.codegen.rings.factorised import CompiledResult
 from viewlet.codegen.rings.forms import NotCompilable
 from viewlet.codegen.rings.maintained import CompiledTree
-from viewlet.connection.tree_keepers import Counted, Part
 from viewlet.errors import DataError
 from viewlet.rings.ring import Lift, Ring
 from viewlet.runtime.arithmetic import NULL
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.types import BIGINT, WORD_DIGITS, Kind, Row, SqlType
+from viewlet.viewtree.keepers import Counted, Part
 from viewlet.viewtree.ring_plan import Projection, RingPlan
 
 NO_TEXT = "\ufdd0"
