@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-import os
 import pickle
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -13,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 from viewlet.changes import CHANGE_TYPE, MULTIPLICITY
 from viewlet.errors import ViewletError
 from viewlet.spark.run.frames import NotLoadable
+from viewlet.spark.run.java import use_this_python
 from viewlet.spark.run.loaded import LoadedViews
 from viewlet.spark.run.partition import Shared
 from viewlet.spark.run.steps import Piece
@@ -99,9 +98,7 @@ class SparkCluster:
         self.progress: Callable[[str, int, int], None] | None = None
         """Told of a load: the view that is done, how many are, and of how many."""
         self._context = spark.sparkContext
-        self.is_here = self._context.master.startswith("local")
-        if self.is_here and "PYSPARK_PYTHON" not in os.environ:
-            self._context.pythonExec = sys.executable  # another Python on the path need not have what this one has
+        self.is_here = use_this_python(self._context)
 
     def share(self, value: T) -> Shared[T]:
         shared: Shared[T] = self._context.broadcast(value)

@@ -14,6 +14,7 @@ import re
 import shutil
 import stat
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -51,6 +52,7 @@ SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
 }
 ON_THIS_MACHINE = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+DAEMON = "viewlet.spark.run.worker_daemon"
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
@@ -91,7 +93,19 @@ def spark_session(master: str = "local[*]", **settings: str) -> Any:
     with _java():
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    use_this_python(session.sparkContext)
     return session
+
+
+def use_this_python(context: Any) -> bool:
+    """On one machine, workers run the Python that this is: another one on the path need not have what it has.
+
+    Says whether all workers run here.
+    """
+    is_here = context.master.startswith("local")
+    if is_here and "PYSPARK_PYTHON" not in os.environ:
+        context.pythonExec = sys.executable
+    return bool(is_here)
 
 
 def _local_settings(master: str) -> dict[str, str]:
@@ -99,7 +113,7 @@ def _local_settings(master: str) -> dict[str, str]:
     if threads is None:
         return {}
     count = (os.cpu_count() or 1) if threads[1] == "*" else int(threads[1] or 1)
-    return {**ON_THIS_MACHINE, "spark.sql.shuffle.partitions": str(count)}
+    return {**ON_THIS_MACHINE, "spark.python.daemon.module": DAEMON, "spark.sql.shuffle.partitions": str(count)}
 
 
 def _quiet_logging() -> str:
