@@ -115,21 +115,29 @@ class Connection:
         with self._session.open() as database:
             if mark is not None and mark in database.batches:
                 return database.epoch
-            changes: dict[str, Changes | ColumnarChanges | FactoredChanges] = {}
+            changes: dict[str, Any] = {}
             for name, data in batch.items():
                 schema = database.find_table(name).schema
                 if schema.name in changes:
                     raise DataError(f"table {schema.name!r} is given twice in one batch")
-                changes[schema.name] = any_changes(database, schema, data, 1, encoded=True)
+                changes[schema.name] = self._changes(database, schema, data, 1, encoded=True)
             return self._session.commit(changes, mark)
 
     def _change(self, table: str, signed: list[tuple[object, int]]) -> int:
         with self._session.open() as database:
             schema = database.find_table(table).schema
             if len(signed) == 1:
-                return self._session.commit({schema.name: any_changes(database, schema, *signed[0], encoded=False)})
-            parts = [to_changes(schema, rows, sign) for rows, sign in signed]
+                return self._session.commit({schema.name: self._changes(database, schema, *signed[0], encoded=False)})
+            parts = [to_changes(schema, self._here(rows), sign) for rows, sign in signed]
             return self._session.commit({schema.name: net(item for part in parts for item in part.items())})
+
+    def _changes(self, database: Database, table: Table, data: object, sign: int, encoded: bool) -> Any:
+        """What the user hands in for a table, as the database takes it."""
+        return any_changes(database, table, data, sign, encoded)
+
+    def _here(self, data: object) -> object:
+        """The same data in this process."""
+        return data
 
     # -- reading ----------------------------------------------------------------------------------------------------
 

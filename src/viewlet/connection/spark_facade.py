@@ -8,11 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from viewlet.changes import did_you_mean, to_changes
+from viewlet.changes import did_you_mean
 from viewlet.connection.database import Database
-from viewlet.connection.facade import Connection, batch_mark, changes_in
+from viewlet.connection.facade import Connection, changes_in
 from viewlet.connection.on_spark import SETUP, Hints, SparkDatabase, frame_change, is_spark_frame
-from viewlet.connection.reading import net
 from viewlet.connection.session import Session
 from viewlet.connection.spark_feeds import read_changes, remove_changes
 from viewlet.connection.spark_progress import progress_on
@@ -100,29 +99,13 @@ class SparkConnection(Connection):
             if self._scratch is not None:
                 self._scratch.cleanup()
 
-    def apply(self, batch: Mapping[str, object], *, batch_id: int | None = None, source: str = "") -> int:
-        """Applies changes of several tables, as data frames or otherwise, as one atomic batch; returns the epoch."""
-        if not isinstance(batch, Mapping):
-            raise DataError(f"apply() takes {{table: changes}}, not {type(batch).__name__}")
-        mark = batch_mark(batch_id, source)
-        with self._session.open() as database:
-            if mark is not None and mark in database.batches:
-                return database.epoch
-            changes: dict[str, Any] = {}
-            for name, data in batch.items():
-                schema = database.find_table(name).schema
-                if schema.name in changes:
-                    raise DataError(f"table {schema.name!r} is given twice in one batch")
-                changes[schema.name] = _change(database, schema, data, 1, encoded=True)
-            return self._session.commit(changes, mark)
+    def _changes(self, database: Database, table: Table, data: object, sign: int, encoded: bool) -> Any:
+        if is_spark_frame(data):
+            return frame_change(table, data, sign, encoded)
+        return changes_in(database, table, data, sign, encoded)
 
-    def _change(self, table: str, signed: list[tuple[object, int]]) -> int:
-        with self._session.open() as database:
-            schema = database.find_table(table).schema
-            if len(signed) == 1:
-                return self._session.commit({schema.name: _change(database, schema, *signed[0], encoded=False)})
-            parts = [to_changes(schema, _collected(rows), sign) for rows, sign in signed]
-            return self._session.commit({schema.name: net(item for part in parts for item in part.items())})
+    def _here(self, data: Any) -> object:
+        return data.toArrow() if is_spark_frame(data) else data
 
     def view(self, name: str) -> SparkView:
         """A handle to read a view and to subscribe to its changes."""
@@ -248,13 +231,3 @@ class SparkStream:
             self._connection.apply(apart(held, self._frames), batch_id=number, source=f"stream {self._name}")
         finally:
             held.unpersist()
-
-
-def _change(database: Database, schema: Table, data: object, sign: int, encoded: bool) -> Any:
-    if is_spark_frame(data):
-        return frame_change(schema, data, sign, encoded)
-    return changes_in(database, schema, data, sign, encoded)
-
-
-def _collected(data: Any) -> object:
-    return data.toArrow() if is_spark_frame(data) else data
