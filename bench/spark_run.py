@@ -26,17 +26,18 @@ import typer
 from bench import records
 from bench.records import Record
 from bench.run import ROOT, WORKLOADS, caches, machine_facts, names
+from bench.sources import find_query
 from bench.spark_report import FILE, identity, read, write
 from bench.spark_views import Plan, measured_view, recomputed
 from workloads.query import NamedQuery
-from workloads.tpch import QUERIES, load_tpch
+from workloads.tpch import load_tpch
 
 QUICK = "0.01", "q01,q03,q06", "1000", 3
 
 
 def main(
     scales: Annotated[str, typer.Option(help="TPC-H scale factors")] = "1",
-    queries: Annotated[str, typer.Option(help="q01,q03,...; all when empty")] = "",
+    queries: Annotated[str, typer.Option(help="q01,q03,... in this order; all when empty")] = "",
     batches: Annotated[str, typer.Option(help="changes per batch")] = "1000,10000",
     modes: Annotated[str, typer.Option(help="arrow: handed in at the driver; frames: as data frames")] = "arrow,frames",
     repeats: Annotated[int, typer.Option(help="batches per measurement")] = 7,
@@ -53,12 +54,12 @@ def main(
     """Measure, and write tables, plots and JSON lines."""
     if quick:
         scales, queries, batches, repeats = QUICK
-    wanted = [name for name in WORKLOADS["tpch"] if not queries or name in names(queries)]
+    chosen = [find_query("tpch", name) for name in names(queries) or WORKLOADS["tpch"]]
     plan = Plan(tuple(sorted(map(int, names(batches)))), tuple(names(modes)), repeats, partitions)
     until = time.monotonic() + 60 * minutes
     with Runs(out / FILE, master, memory, data, again) as runs:
         for scale in map(float, names(scales)):
-            for query in (query for query in QUERIES if query.name in wanted):
+            for query in chosen:
                 if time.monotonic() < until:
                     runs.measure(scale, query, plan, recomputations)
     print(f"wrote {write(out / FILE, plots=not quick)}")

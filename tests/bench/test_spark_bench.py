@@ -127,11 +127,11 @@ def test_the_page_says_where_spark_sql_is_faster(tmp_path: Path) -> None:
 @pytest.mark.skipif(importlib.util.find_spec("pyspark") is None, reason="PySpark is not installed")
 def test_a_view_on_spark_is_measured_checked_and_not_measured_again(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    options = ["--scales", "0.01", "--queries", "q03", "--batches", "200", "--repeats", "2", "--recomputations", "1"]
+    options = ["--scales", "0.001", "--queries", "q03", "--batches", "50", "--repeats", "2", "--recomputations", "1"]
     command = [sys.executable, "-m", "bench.spark_run", *options, "--data", str(data), "--out", str(tmp_path)]
     environment = os.environ | {"VIEWLET_JIT": "0", "PYTHONPATH": str(ROOT / "src")}
     for _ in range(2):
-        subprocess.run(command, env=environment, cwd=ROOT, check=True, timeout=240, capture_output=True)
+        subprocess.run(command, env=environment, cwd=ROOT, check=True, timeout=600, capture_output=True)
     found = [json.loads(line) for line in (tmp_path / "spark.jsonl").read_text().splitlines()]
     assert [record.get("what") for record in found] == [None, "recompute", "load", "refresh", "refresh", "check"]
     assert all(record["status"] == "ok" for record in found[1:])
