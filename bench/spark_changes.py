@@ -132,13 +132,25 @@ def sizes_of(query: NamedQuery, files: Mapping[str, Path]) -> dict[str, int]:
     return {name: pq.read_metadata(files[name]).num_rows for name in tables_read(query, schema("tpch"))}
 
 
+def possible(sizes: Mapping[str, int], batch: int) -> bool:
+    """Whether the tables are large enough for such a batch to be a change of something."""
+    return 2 * batch <= sum(_changing(sizes).values())
+
+
+def _changing(sizes: Mapping[str, int]) -> dict[str, int]:
+    """Tables with a few rows stay as they are."""
+    return {name: rows for name, rows in sizes.items() if rows > ALWAYS_KEPT}
+
+
 def change_stream(files: Mapping[str, Path], sizes: Mapping[str, int], batches: Mapping[int, int]) -> ChangeStream:
-    """Changes for so many batches of each size; tables with a few rows stay as they are."""
-    changing = {name: rows for name, rows in sizes.items() if rows > ALWAYS_KEPT}
+    """Changes for so many batches of each size."""
+    changing = _changing(sizes)
     total = sum(changing.values())
     shares = {size: {name: max(1, round(size * rows / total)) for name, rows in changing.items()} for size in batches}
     different = {size: min(count, max(1, int(ROOM * total / size))) for size, count in batches.items()}
     cuts = _cuts(files, changing, shares, different)
+    if any(cut.first >= cut.last for cut in cuts.values()):
+        raise ValueError(f"{total:,} rows are too few for batches of {', '.join(map(str, batches))}")
     return ChangeStream(files, cuts, shares, different)
 
 

@@ -27,6 +27,7 @@ from bench import records
 from bench.records import Record
 from bench.run import ROOT, WORKLOADS, caches, machine_facts, names
 from bench.sources import find_query
+from bench.spark_changes import possible, sizes_of
 from bench.spark_report import FILE, identity, read, write
 from bench.spark_views import Plan, measured_view, recomputed
 from workloads.query import NamedQuery
@@ -87,7 +88,8 @@ class Runs:
         """What is not known yet of a query."""
         subject: Record = {"kind": "measurement", "scale": scale, "query": query.name}
         files = load_tpch(scale, self._data)
-        sizes = tuple(size for size in plan.sizes if self._is_missing(subject, size, plan.modes))
+        rows = sizes_of(query, files)
+        sizes = tuple(s for s in plan.sizes if possible(rows, s) and self._is_missing(subject, s, plan.modes))
         if recomputations and identity(subject | {"what": "recompute"}) not in self._known:
             self._note(subject, self._recomputed(files, query, recomputations))
         if sizes:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bench.spark_changes import MULTIPLICITY, ChangeStream, change_stream
+from bench.spark_changes import MULTIPLICITY, ChangeStream, change_stream, possible
 from bench.spark_check import same_answer
 from bench.spark_report import FLAT, Results, write
 from workloads.query import NamedQuery
@@ -85,6 +85,14 @@ def test_a_batch_without_rows_for_another_one_is_taken_back_and_applied_in_turn(
     assert signs[0] == signs[2] == [-sign for sign in signs[1]]
     stream.next(300)
     assert contents(stream, "lineitem") == before
+
+
+def test_batches_that_would_leave_nothing_to_be_changed_are_refused(files: dict[str, Path]) -> None:
+    sizes = {"orders": ORDERS, "lineitem": ORDERS * LINES}
+    assert possible(sizes, 700)
+    assert not possible(sizes, 800)
+    with pytest.raises(ValueError, match="too few"):
+        stream_of(files, {1500: 1})
 
 
 def test_the_check_lets_ties_and_rounding_pass_and_nothing_else() -> None:
