@@ -20,7 +20,7 @@ from viewlet.spark.run.checkpoint import Checkpoint
 from viewlet.spark.run.cluster import InlineCluster
 from viewlet.spark.run.engine import Engine
 from viewlet.spark.run.reading import reading_of
-from viewlet.spark.run.unit import Unit
+from viewlet.spark.run.unit import ProgramUnit
 from viewlet.sql import CreateView, bind_statement, split_statements
 from viewlet.types import Table, TableKind
 from viewlet.viewtree.plan import plan_query
@@ -46,7 +46,7 @@ def order_book() -> tuple[dict[str, Table], Batches]:
 
 
 @cache
-def unit_of(query: NamedQuery) -> tuple[Unit, dict[str, Table]]:
+def unit_of(query: NamedQuery) -> tuple[ProgramUnit, dict[str, Table]]:
     """A query over one of the workloads, planned once for all tests, and the tables it is fed from."""
     tables = (order_book() if query in finance.QUERIES else warehouse())[0]
     view = bind_statement(next(split_statements(f"CREATE MATERIALIZED VIEW {query.name} AS {query.sql}")), tables)
@@ -54,7 +54,7 @@ def unit_of(query: NamedQuery) -> tuple[Unit, dict[str, Table]]:
     sources = {name: replace(tables[name], kind=TableKind.STREAM) for name in sorted(view.sources)}
     program = plan_query(query.name, view.query, sources, "higher-order")
     distributed = compile_distributed(program, sources, {} if query in finance.QUERIES else MEASURED)
-    return Unit(query.name, distributed, reading_of(distributed), sources), sources
+    return ProgramUnit(query.name, distributed, reading_of(distributed), sources), sources
 
 
 class Run:

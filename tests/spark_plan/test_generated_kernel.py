@@ -17,7 +17,7 @@ from viewlet.spark.run.kernel import Node, ReferenceNode
 from viewlet.spark.run.reading import reading_of
 from viewlet.spark.run.steps import DRIVER, EVERYWHERE, Piece
 from viewlet.spark.run.tasks import leaving
-from viewlet.spark.run.unit import AT_DRIVER, SPREAD, Unit
+from viewlet.spark.run.unit import AT_DRIVER, SPREAD, ProgramUnit
 from viewlet.spark.run.wire import decode
 from viewlet.triggers.program import Statement, ViewDefinition
 from viewlet.types import Row, Table
@@ -33,7 +33,7 @@ class Pipeline:
 
     def __init__(self, program: DistributedProgram, tables: Mapping[str, Table], generated: bool) -> None:
         self.program = program
-        unit = Unit(program.program.name, program, reading_of(program), tables)
+        unit = ProgramUnit(program.program.name, program, reading_of(program), tables)
         self.unit = unit.code(generated)
         assert not generated or self.unit.module is not None
         self.driver = self._made(self.unit.local)

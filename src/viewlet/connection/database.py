@@ -25,7 +25,7 @@ from viewlet.connection.journal import Batch, InMemory, Journal
 from viewlet.connection.maintained import Declaration, MaintainedView, Running
 from viewlet.connection.tree_engine import CofactorEngine, FactorisedEngine
 from viewlet.connection.tree_engines import plan_tree
-from viewlet.errors import DataError, SchemaError, UnsupportedError
+from viewlet.errors import DataError, InternalError, SchemaError, UnsupportedError
 from viewlet.runtime.durable.batch_ids import BatchIds, BatchMark
 from viewlet.triggers.program import Program
 from viewlet.triggers.store import MapStore, UndoLog
@@ -184,8 +184,7 @@ class Database:
         from viewlet.viewtree.plan import plan_query
 
         if declared.ring is not None:
-            hint = "it is a view tree, not a trigger program: open a database without Spark for it"
-            raise UnsupportedError("a COFACTOR or FACTORIZED view on Spark", hint, "engine")
+            raise InternalError(f"view {declared.name!r} is a view tree, not a trigger program")
         return plan_query(declared.name, declared.query, sources, declared.strategy, statistics)
 
     def _source_schemas(self, declared: Declaration) -> dict[str, Table]:

@@ -23,6 +23,7 @@ from viewlet.connection.reading import is_limited
 from viewlet.connection.restoring import bind_view, explaining
 from viewlet.connection.spark_feeds import FOLDER, begin_changes, forget_changes, remove_changes, write_changes
 from viewlet.connection.spark_progress import Progress, no_progress
+from viewlet.connection.trees_on_spark import plan_on_spark, tree_over_view, tree_running
 from viewlet.errors import DataError, SchemaError, StateError
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.durable.batch_ids import BatchIds, BatchMark
@@ -33,7 +34,8 @@ from viewlet.spark.run.arriving import FrameChange
 from viewlet.spark.run.checkpoint import DRIVER
 from viewlet.spark.run.engine import Engine
 from viewlet.spark.run.kept import unit_name
-from viewlet.spark.run.unit import Unit
+from viewlet.spark.run.tree_unit import TreeUnit
+from viewlet.spark.run.unit import ProgramUnit, Unit
 from viewlet.sql.inline import inline
 from viewlet.triggers.program import Program
 from viewlet.triggers.statistics import Statistics
@@ -52,7 +54,7 @@ SparkChanges = Changes | ColumnarChanges | FrameChange
 class OnSpark(Running):
     """A program on the cluster."""
 
-    unit: Unit | None = None
+    unit: ProgramUnit | None = None
 
     @property
     def engine_name(self) -> str:
@@ -69,7 +71,7 @@ class OnSpark(Running):
 class DistributedView:
     """One view of the engine, as `MaintainedView` wants it: asked for its rows, and for their changes if it can."""
 
-    def __init__(self, engine: Engine, unit: Unit) -> None:
+    def __init__(self, engine: Engine, unit: ProgramUnit) -> None:
         self._engine = engine
         self._unit = unit
         self.told: Changes = {}
@@ -165,11 +167,15 @@ class SparkDatabase(Database):
             raise
         self._take_up(declared, unit, self.hints)
 
-    def _unit(self, declared: Declaration, hints: Hints) -> Unit:
+    def _unit(self, declared: Declaration, hints: Hints, generated: bool | None = None) -> ProgramUnit | TreeUnit:
+        """How a view is kept; a view tree goes on in the form that it has, if it has one."""
         sources = self._source_schemas(self._flat(declared))
+        own = {name: table.partition_by for name, table in sources.items() if table.partition_by}
+        said: dict[str, Sequence[str]] = {**own, **hints.partition_by}
+        if declared.ring is not None:
+            return plan_on_spark(self.cluster, declared, sources, hints.rows, said, generated)
         program = self.compile(declared)
-        said = {name: table.partition_by for name, table in sources.items() if table.partition_by}
-        wanted = {**said, **hints.partition_by, **result_partitioning(program, declared.partition_by)}
+        wanted = {**said, **result_partitioning(program, declared.partition_by)}
         return self.cluster.unit(program, sources, hints.rows, wanted)
 
     def _flat(self, declared: Declaration) -> Declaration:
@@ -177,6 +183,10 @@ class SparkDatabase(Database):
         inner = sorted(declared.sources & self.views.keys())
         if not inner:
             return declared
+        if declared.ring is not None:
+            raise tree_over_view(inner[0])
+        for name in inner:
+            self._check_readable(name, declared.name)
         flat = {name: self._flat(self.views[name].declared) for name in inner}
         for name, view in flat.items():
             if is_limited(view.query):
@@ -188,15 +198,18 @@ class SparkDatabase(Database):
         query = inline(declared.query, {name: view.query for name, view in flat.items()})
         return replace(declared, query=query, sources=tables)
 
-    def _take_up(self, declared: Declaration, unit: Unit, hints: Hints) -> None:
+    def _take_up(self, declared: Declaration, unit: ProgramUnit | TreeUnit, hints: Hints) -> None:
         if unit.name not in self.cluster.units:
             self.cluster.add(unit)
         self._planned_with[declared.name] = hints
-        on_spark = self._views_on_spark[declared.name] = DistributedView(self.cluster, unit)
-        reason = f"{self.cluster.partitions} partitions"
-        running = OnSpark(unit.program, cast(CompiledView, on_spark), reason, unit=unit)
+        running = tree_running(self.cluster, unit) if isinstance(unit, TreeUnit) else self._program_running(unit)
         self._put(MaintainedView(declared, running, self._log))
         self.version += 1
+
+    def _program_running(self, unit: ProgramUnit) -> Running:
+        on_spark = self._views_on_spark[unit.name] = DistributedView(self.cluster, unit)
+        reason = f"{self.cluster.partitions} partitions"
+        return OnSpark(unit.program, cast(CompiledView, on_spark), reason, unit=unit)
 
     def _compile_with(self, declared: Declaration, sources: Mapping[str, Table]) -> Program:
         from viewlet.triggers.statistics import UNKNOWN
@@ -234,7 +247,8 @@ class SparkDatabase(Database):
 
     def _forget_view(self, name: str) -> None:
         self.cluster.remove(name)
-        del self.views[name], self._views_on_spark[name]
+        del self.views[name]
+        self._views_on_spark.pop(name, None)
         if self.feeds.pop(name, None) is not None and not self._replaying:
             forget_changes(self.cluster.checkpoint.files, name)
 
@@ -413,7 +427,7 @@ class SparkDatabase(Database):
                 self._forget_view(known["name"])
             declared = bind_view(self, known["statement"])
             hints = Hints(known["rows"], known["partition_by"])
-            unit = self._unit(declared, hints)
+            unit = self._unit(declared, hints, known.get("generated"))
             if unit.digest != known["digest"]:
                 raise StateError(f"this version of Viewlet ({__version__}) would keep it in another way")
             self._take_up(declared, unit, hints)
@@ -432,7 +446,7 @@ class SparkDatabase(Database):
             "strategy": view.program.strategy,
             "engine": view.running.engine_name,
             "reading": unit.reading.value,
-            "homes": {each: str(home) for each, home in unit.distributed.homes.items()},
+            "homes": {each: str(home) for each, home in unit.homes.items()},
             "subscribers": len(view.subscribers),
         }
 
@@ -453,7 +467,8 @@ class SparkDatabase(Database):
 
 def _view_to_json(declared: Declaration, unit: Unit, hints: Hints) -> Json:
     known = {"name": declared.name, "statement": declared.statement, "version": __version__, "digest": unit.digest}
-    return known | hints.to_json()
+    form = {"generated": unit.generated} if isinstance(unit, TreeUnit) else {}
+    return known | form | hints.to_json()
 
 
 def _is_change(changes: SparkChanges) -> bool:

@@ -15,6 +15,7 @@ from viewlet.connection.on_spark import SETUP, Hints, SparkDatabase, frame_chang
 from viewlet.connection.session import Session
 from viewlet.connection.spark_feeds import read_changes, remove_changes
 from viewlet.connection.spark_progress import progress_on
+from viewlet.connection.tree_engine import FactorisedEngine
 from viewlet.errors import DataError, SchemaError, StateError
 from viewlet.runtime.durable.log import Record
 from viewlet.spark.run.checkpoint import Checkpoint
@@ -23,7 +24,7 @@ from viewlet.spark.run.engine import Engine
 from viewlet.spark.run.java import require_spark, session_of
 from viewlet.spark.run.sources import apart, debezium_changes, together
 from viewlet.types import Table
-from viewlet.view import View
+from viewlet.view import FactorisedView, View
 
 PARTITIONS_PER_CORE = 2
 ONE_PROCESS = "memory://"
@@ -108,9 +109,11 @@ class SparkConnection(Connection):
         return data.toArrow() if is_spark_frame(data) else data
 
     def view(self, name: str) -> SparkView:
-        """A handle to read a view and to subscribe to its changes."""
+        """A handle to read a view and to subscribe to its changes; of a FACTORIZED one, one row after another."""
         with self._session.open() as database:
-            return SparkView(self._session, database.find_view(name).name, self._spark)
+            view = database.find_view(name)
+            handle = SparkFactorisedView if isinstance(view.running.tree, FactorisedEngine) else SparkView
+            return handle(self._session, view.name, self._spark)
 
     def expect_rows(self, rows: Mapping[str, float]) -> None:
         """Says about how many rows tables will have, for views declared from now on.
@@ -204,6 +207,11 @@ class SparkView(View):
     def draw(self) -> str:
         """What a batch of all tables does, block by block, as a picture (SVG)."""
         return self.explain("spark", format="svg")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SparkFactorisedView(SparkView, FactorisedView):
+    """A FACTORIZED view on Spark; reading its rows takes one partition after the other."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from viewlet.algebra.query import Query
 from viewlet.changes import Changes, to_changes
 from viewlet.errors import ViewletError
 from viewlet.runtime.dictionary import StringDictionary
@@ -16,6 +17,7 @@ from viewlet.runtime.durable.log import Record
 from viewlet.runtime.durable.snapshot import SnapshotWriter
 from viewlet.spark.plan.compile import compile_distributed
 from viewlet.spark.plan.locations import LOCAL, REPLICATED
+from viewlet.spark.plan.tree_split import TreeSplit
 from viewlet.spark.run import loads
 from viewlet.spark.run.arriving import FrameChange, LocalChanges, needed_at_driver
 from viewlet.spark.run.batch import Batch, BatchStats, UnitRun
@@ -29,10 +31,13 @@ from viewlet.spark.run.partition import NOTHING, Context, Shared, can_run_genera
 from viewlet.spark.run.reading import Reading, reading_of, views_of
 from viewlet.spark.run.steps import EVERYWHERE, StepHead, read_head, read_step, write_step
 from viewlet.spark.run.tasks import MapChanges, MapKept, ReadResult, ReadViews, WriteSnapshot
-from viewlet.spark.run.unit import AT_DRIVER, SPREAD, Unit, UnitCode
+from viewlet.spark.run.tree_reading import AskTree, Question
+from viewlet.spark.run.tree_unit import TreeUnit, form_of
+from viewlet.spark.run.unit import AT_DRIVER, SPREAD, ProgramUnit, Unit, UnitCode
 from viewlet.spark.run.wire import bytes_table, decode, encode, table_bytes
 from viewlet.triggers.program import Program
 from viewlet.types import Table
+from viewlet.viewtree.ring_plan import RingPlan
 
 REMEMBERED_BATCHES = 1000
 GENERATE_FROM_ROWS = 50_000
@@ -84,20 +89,31 @@ class Engine:
         tables: Mapping[str, Table],
         rows: Mapping[str, float] | None = None,
         partition_by: Mapping[str, Sequence[str]] | None = None,
-    ) -> Unit:
+    ) -> ProgramUnit:
         """Plans a program that is not here yet."""
         taken = {view.name for running in self._running.values() for view in running.unit.program.views}
         clashes = [view.name for view in program.views if view.name in taken]
         program = with_names(program, {name: f"{program.name}/{name}" for name in clashes})
         distributed = compile_distributed(program, tables, rows, partition_by)
-        return Unit(program.name, distributed, reading_of(distributed), dict(tables))
+        return ProgramUnit(program.name, distributed, reading_of(distributed), dict(tables))
+
+    def tree_unit(
+        self, name: str, query: Query, plan: RingPlan, split: TreeSplit, tables: Mapping[str, Table], known: bool | None
+    ) -> TreeUnit:
+        """A view tree that is not here yet; `known` says what form the state has that it goes on with."""
+        generated = form_of(plan, self._generated if known is None else known)
+        return TreeUnit(name, query, plan, split, dict(tables), generated)
+
+    def code(self, name: str) -> UnitCode:
+        """What processes have to know of a unit now."""
+        return self._running[name].code
 
     def keep(self, table: Table) -> None:
         """From now on the rows of a table are kept."""
         self.kept[table.name] = table
         distributed = compile_distributed(kept_program(table), {table.name: table}, None, partitioned_by(table))
         name = unit_name(table.name)
-        self.add(Unit(name, distributed, reading_of(distributed), {table.name: table}, checks_of(table)))
+        self.add(ProgramUnit(name, distributed, reading_of(distributed), {table.name: table}, checks_of(table)))
 
     def drop(self, table: str) -> None:
         """The rows of a table are forgotten."""
@@ -118,7 +134,7 @@ class Engine:
     def _node(self, code: UnitCode) -> Node:
         """An empty state of what a unit has at the driver."""
         if code.module is None or not can_run_generated():
-            return ReferenceNode(code.local)
+            return code.evaluated(code.local)
         from viewlet.spark.run.generated import GeneratedNode
 
         return GeneratedNode(code, code.local, self.dictionary)
@@ -278,6 +294,12 @@ class Engine:
         """What every partition answers."""
         return [_good(answer) for answer in self.cluster.run(task, [None] * self.partitions, what)]
 
+    def ask_tree(self, name: str, question: Question, partition: int | None = None) -> list[Any]:
+        """What all partitions of a view tree answer, or one of them."""
+        task = AskTree(self.context(), name, question)
+        payloads = [None] * self.partitions if partition is None else [partition]
+        return [_good(answer) for answer in self.cluster.run(task, payloads, f"read {name}")]
+
     def commit(
         self,
         batch: Batch | None,
@@ -369,7 +391,7 @@ class Engine:
         unit = running.unit
         wanted = {name: unit.program.view(name) for name in views_of(unit.program)}
         node = ReferenceNode(wanted)
-        homes = unit.distributed.homes
+        homes = unit.homes
         remote = tuple(name for name in wanted if homes[name] != LOCAL)
         found = self._ask(ReadViews(self.context(), unit.name, remote), f"read {unit.name}")
         for i, name in enumerate(remote):

@@ -92,8 +92,9 @@ class GeneratedNode:
     def go_on(self, code: PlanCode) -> None:
         self._plan = code.key
 
-    def rollback(self) -> None:
+    def rollback(self) -> bool:
         self._node.take_back()
+        return True
 
     @property
     def done(self) -> Done:

@@ -41,8 +41,8 @@ class Node(Protocol):
     def go_on(self, code: PlanCode) -> None:
         """A batch that this or another node has begun goes on."""
 
-    def rollback(self) -> None:
-        """Takes back what has been done since `begin`."""
+    def rollback(self) -> bool:
+        """Takes back what has been done since `begin`, if it can."""
 
     def change(self, table: str, changes: Changes | ColumnarChanges) -> None:
         """The change of a table that statements may read, until the next `begin`."""
@@ -119,8 +119,9 @@ class ReferenceNode:
     def go_on(self, code: PlanCode) -> None:
         pass
 
-    def rollback(self) -> None:
+    def rollback(self) -> bool:
         self._log.rollback()
+        return True
 
     def change(self, table: str, changes: Changes | ColumnarChanges) -> None:
         if isinstance(changes, ColumnarChanges):

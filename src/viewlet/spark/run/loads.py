@@ -65,6 +65,8 @@ class Loads:
         return found
 
     def _try(self, batch: Batch, unit: Unit, frames: Mapping[str, Any], found: dict[str, LoadedViews]) -> None:
+        if not unit.is_loadable:
+            return
         started = time.perf_counter()
         folder = f"{FOLDERS}{batch.token}-{len(found)}"
         with suppress(NotLoadable):

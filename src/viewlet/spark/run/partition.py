@@ -29,7 +29,7 @@ from viewlet.runtime.durable.files import Files, files_at
 from viewlet.runtime.durable.log import read_record
 from viewlet.runtime.durable.snapshot import SnapshotReader, index_of
 from viewlet.spark.run.code import WorkerBlock
-from viewlet.spark.run.kernel import Node, ReferenceNode
+from viewlet.spark.run.kernel import Node
 from viewlet.spark.run.steps import Delivery, StepHead, UnitStage, read_step
 from viewlet.spark.run.unit import UnitCode
 from viewlet.spark.run.wire import table_bytes
@@ -170,8 +170,9 @@ class UnitState:
         self.token, self.before = token, None
 
     def take_back(self) -> None:
-        self.node.rollback()
-        self.token, self.before = self.before or self.token, None
+        """To the version before the last batch; to none, if that cannot be taken back."""
+        taken_back = self.node.rollback()
+        self.token, self.before = (self.before or self.token) if taken_back else None, None
 
     def start_over(self) -> None:
         """To be filled from a snapshot."""
@@ -183,7 +184,7 @@ class ResidentState(UnitState):
 
     @staticmethod
     def of(code: UnitCode) -> ResidentState:
-        return ResidentState(ReferenceNode(code.views), code.digest, NOTHING)
+        return ResidentState(code.evaluated(code.views), code.digest, NOTHING)
 
     def start_over(self) -> None:
         raise AssertionError("a resident state is dropped instead")

@@ -176,7 +176,7 @@ def _mapper(context: Context, code: UnitCode, block: WorkerBlock) -> Node:
 
 def _empty_node(code: UnitCode) -> Node:
     if code.module is None or not can_run_generated():
-        return ReferenceNode(code.views)
+        return code.evaluated(code.views)
     from viewlet.spark.run.generated import GeneratedNode
 
     return GeneratedNode(code, code.views)

@@ -1,4 +1,6 @@
-"""A unit: the program of one view, planned when it is declared. Where its state lives never changes after that.
+"""A unit: what keeps one view, planned when it is declared. Where its state lives never changes after that.
+
+Most are trigger programs; views over rings are kept by view trees (`tree_unit`).
 
 Units share nothing but the changes of tables. Each has a plan for changes that are at the driver, and one for changes
 that are spread over the cluster, if there is such a plan: of all tables, or of all that are not small. What a batch
@@ -12,15 +14,16 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from viewlet.errors import InternalError
 from viewlet.spark.plan.compile import DistributedProgram
-from viewlet.spark.plan.locations import LOCAL, RANDOM
+from viewlet.spark.plan.locations import LOCAL, RANDOM, Home
 from viewlet.spark.plan.partitioning import SMALL_ROWS
 from viewlet.spark.run.active import for_tables
 from viewlet.spark.run.code import NotMappable, PlanCode, plan_code
 from viewlet.spark.run.kept import Check
+from viewlet.spark.run.kernel import Node, ReferenceNode
 from viewlet.spark.run.reading import Reading
 from viewlet.triggers.program import Program, ViewDefinition
 from viewlet.types import Table
@@ -63,23 +66,74 @@ class UnitCode:
             self._restricted[known] = for_tables(self.plans[key], tables)
         return self._restricted[known]
 
+    def evaluated(self, views: Mapping[str, ViewDefinition]) -> Node:
+        """An empty state of some of its views that needs no code of the program."""
+        return ReferenceNode(views)
+
     def __getstate__(self) -> dict[str, object]:
         return self.__dict__ | {"_restricted": {}}
 
 
+class Unit(Protocol):
+    """What the engine wants to know of something that it keeps."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def program(self) -> Program:
+        """The query; its views and triggers, if it is kept by such."""
+
+    @property
+    def sources(self) -> Mapping[str, Table]: ...
+
+    @property
+    def tables(self) -> frozenset[str]:
+        """The tables whose changes concern it."""
+
+    @property
+    def digest(self) -> str:
+        """Units with the same digest have the same state in the same places."""
+
+    @property
+    def reading(self) -> Reading: ...
+
+    @property
+    def homes(self) -> Mapping[str, Home]:
+        """Where what it keeps is."""
+
+    @property
+    def checks(self) -> tuple[Check, ...]: ...
+
+    @property
+    def module(self) -> BlockModule | None:
+        """Generated code that takes over from the evaluator once there is much to do."""
+
+    @property
+    def is_loadable(self) -> bool:
+        """Spark SQL can compute its views."""
+
+    def code(self, generated: bool) -> UnitCode: ...
+
+
 @dataclass(frozen=True)
-class Unit:
-    """A program and how it is distributed."""
+class ProgramUnit:
+    """A trigger program and how it is distributed."""
 
     name: str
     distributed: DistributedProgram
     reading: Reading
     sources: Mapping[str, Table]
     checks: tuple[Check, ...] = ()
+    is_loadable = True
 
     @property
     def program(self) -> Program:
         return self.distributed.program
+
+    @property
+    def homes(self) -> Mapping[str, Home]:
+        return self.distributed.homes
 
     @cached_property
     def tables(self) -> frozenset[str]:
@@ -87,8 +141,7 @@ class Unit:
 
     @cached_property
     def digest(self) -> str:
-        """Units with the same digest have the same state in the same places."""
-        return _digest((self.program.views, sorted(self.distributed.homes.items())))
+        return digest_of((self.program.views, sorted(self.distributed.homes.items())))
 
     @cached_property
     def plans(self) -> dict[str, PlanCode]:
@@ -124,10 +177,10 @@ class Unit:
 
     def code(self, generated: bool) -> UnitCode:
         module = self.module if generated else None
-        digest = _digest((self.digest, self.name, module.source if module else None))
+        digest = digest_of((self.digest, self.name, module.source if module else None))
         views, local = self.views_at(driver=False), self.views_at(driver=True)
         return UnitCode(self.name, digest, self.program, views, local, self.sources, self.plans, self.checks, module)
 
 
-def _digest(known: object) -> str:
+def digest_of(known: object) -> str:
     return hashlib.blake2b(repr(known).encode(), digest_size=16).hexdigest()

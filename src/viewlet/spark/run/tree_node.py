@@ -1,0 +1,183 @@
+"""A view tree over a ring in one place, as a kernel (see `kernel.Node`).
+
+At the driver, and wherever changes of tables are, it turns rows of tables into rows of the relations of the join and
+splits them: that takes no state. At the workers it keeps a whole tree over the rows of its partition. The tree is made
+when it is needed first, so that a node that only splits has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from viewlet.changes import Changes
+from viewlet.changes.columnar import ColumnarChanges
+from viewlet.errors import InternalError
+from viewlet.runtime.durable.rows import from_arrow, to_arrow
+from viewlet.spark.plan.hashing import partition_of
+from viewlet.spark.run.code import PlanCode
+from viewlet.spark.run.wire import bytes_table, table_bytes
+from viewlet.triggers.program import Program, Statement
+from viewlet.types import Row
+from viewlet.viewtree.keepers import Keeper, ReferenceTree, reference_tree
+from viewlet.viewtree.ring_plan import RingPlan
+from viewlet.viewtree.state_text import of_rows, to_rows
+
+if TYPE_CHECKING:
+    from viewlet.codegen.rings.keepers import GeneratedTree
+
+Blob = bytes | memoryview
+Counted = dict[Row, int]
+
+
+def change_name(relation: str) -> str:
+    """The name under which the change of a relation travels."""
+    return f"Δ{relation}"
+
+
+class TreeNode:
+    """`views` says by which names the stored views of the tree are known outside."""
+
+    def __init__(self, plan: RingPlan, views: Mapping[str, str], generated: bool) -> None:
+        self._plan = plan
+        self._views = views
+        self._is_generated = generated
+        self._schemas = plan.query.schemas
+        self._relations = {change_name(name): name for name in self._schemas}
+        self._changes: dict[str, Counted] = {}
+        self._received: dict[str, Counted] = {}
+        self._keeper: Keeper | None = None
+        self._restored: dict[str, Blob] = {}
+
+    @property
+    def keeper(self) -> Keeper:
+        """The tree."""
+        if self._keeper is None:
+            self._keeper = _generated(self._plan) if self._is_generated else reference_tree(self._plan)
+        if self._restored:
+            contents = {store: self._restored.get(name, b"") for name, store in self._views.items()}
+            restore_tree(self._plan, self._keeper, contents)
+            self._restored = {}
+        return self._keeper
+
+    # -- a batch ----------------------------------------------------------------------------------------------------
+
+    def compile_all(self, plan: PlanCode) -> None:
+        """Workers compile, once for each machine."""
+
+    def begin(self, code: PlanCode) -> None:
+        self._changes, self._received = {}, {}
+        if self._keeper is not None:
+            self._keeper.commit()
+
+    def go_on(self, code: PlanCode) -> None:
+        raise InternalError("a batch of a view tree has one stage")
+
+    def rollback(self) -> bool:
+        """Only generated code can: a tree that is evaluated has to be made anew."""
+        return self._keeper is None or self._keeper.rollback()
+
+    def change(self, table: str, changes: Changes | ColumnarChanges) -> None:
+        if isinstance(changes, ColumnarChanges):
+            raise InternalError(f"a view tree was given columns of {table}")
+        for projection in self._plan.projections[table]:
+            self._changes[projection.relation.name] = projection.counted(changes.items())
+
+    def record(self) -> dict[str, list[bytes]]:
+        return {}
+
+    def redo(self, plan: PlanCode, record: Mapping[str, Sequence[Blob]]) -> None:
+        """The driver has nothing of a tree."""
+
+    def put(self, name: str, blobs: Sequence[Blob]) -> None:
+        relation = self._relations[name]
+        total = self._received.setdefault(relation, {})
+        for blob in blobs:
+            for row, (times,) in from_arrow(bytes_table(blob), len(self._schemas[relation])):
+                total[row] = total.get(row, 0) + times
+
+    def run(self, statements: Iterable[Statement]) -> None:
+        """Adds what was put to the tree, one relation after the other."""
+        for relation, rows in self._received.items():
+            self.keeper.add(relation, {row: times for row, times in rows.items() if times})
+
+    # -- contents ---------------------------------------------------------------------------------------------------
+
+    def contents(self, name: str) -> bytes:
+        if name in self._relations:
+            return self._encoded(name, self._changes.get(self._relations[name], {}).items())
+        if self._keeper is None and not self._restored:
+            return b""
+        return tree_contents(self._plan, self.keeper, self._views[name])
+
+    def split(self, name: str, positions: tuple[int, ...], partitions: int) -> dict[int, bytes]:
+        parts: dict[int, list[tuple[Row, int]]] = {}
+        for row, times in self._changes.get(self._relations[name], {}).items():
+            number = partition_of((row[i] for i in positions), partitions)
+            parts.setdefault(number, []).append((row, times))
+        return {number: self._encoded(name, rows) for number, rows in parts.items()}
+
+    def _encoded(self, name: str, rows: Iterable[tuple[Row, int]]) -> bytes:
+        found = [(row, (times,)) for row, times in rows]
+        return table_bytes(to_arrow(found, len(self._schemas[self._relations[name]]), 1)) if found else b""
+
+    def restore(self, name: str, blob: Blob) -> None:
+        """All views are restored together, when the tree is used the next time."""
+        self._restored[name] = blob
+
+    def size(self) -> int:
+        return sum(self.keeper.sizes().values())
+
+    def bytes(self) -> int:
+        return self.keeper.bytes()
+
+    # -- what only trigger programs have ----------------------------------------------------------------------------
+
+    def result(self, program: Program) -> Changes:
+        raise InternalError("the result of a view tree is read by `tree_reading`")
+
+    def watch(self, program: Program) -> None:
+        raise InternalError("the result of a view tree is watched at the driver")
+
+    def result_change(self, name: str) -> Changes:
+        raise InternalError("the result of a view tree is watched at the driver")
+
+    def misfit(self, name: str, at_most: int | None) -> tuple[Row, int] | None:
+        return None
+
+
+def _generated(plan: RingPlan) -> Keeper:
+    from viewlet.codegen.rings.keepers import generated_tree
+    from viewlet.runtime.dictionary import StringDictionary
+
+    return generated_tree(plan, StringDictionary())
+
+
+def tree_contents(plan: RingPlan, keeper: Keeper, store: str) -> bytes:
+    """A stored view as bytes; none if it is empty."""
+    if isinstance(keeper, ReferenceTree):
+        entries = keeper.state()[store]
+        return table_bytes(to_arrow(to_rows(entries), len(plan.tree.nodes[store].keys), 1)) if entries else b""
+    generated: GeneratedTree = keeper  # type: ignore[assignment]
+    from viewlet.codegen.rings.portable import to_table
+
+    words = to_table(generated.compiled, store)
+    return table_bytes(words) if words.num_rows else b""
+
+
+def restore_tree(plan: RingPlan, keeper: Keeper, contents: Mapping[str, Blob]) -> None:
+    """Gives an empty tree what `tree_contents` has told of all its stored views."""
+    tables: dict[str, Any] = {store: bytes_table(blob) if len(blob) else None for store, blob in contents.items()}
+    if isinstance(keeper, ReferenceTree):
+        arities = {store: len(plan.tree.nodes[store].keys) for store in tables}
+        keeper.restore(
+            {
+                store: {} if table is None else of_rows(from_arrow(table, arities[store]))
+                for store, table in tables.items()
+            }
+        )
+        return
+    generated: GeneratedTree = keeper  # type: ignore[assignment]
+    from viewlet.codegen.rings.portable import restore_tables
+
+    restore_tables(generated.compiled, tables)

@@ -1,0 +1,157 @@
+"""Reading view trees that are spread over partitions.
+
+Payloads are added up at the driver. The rows of a factorised result are put together there too, from one partition
+after the other: what travels are its pieces, which may stand for far more rows than anybody could send.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any, cast
+
+from viewlet.errors import InternalError, ViewletError
+from viewlet.rings.ring import Lift, Ring
+from viewlet.spark.run.partition import Context, held
+from viewlet.spark.run.tree_node import TreeNode
+from viewlet.types import Row
+from viewlet.viewtree.keepers import KeepsRows
+from viewlet.viewtree.ring_relation import summing, without_zeros
+
+if TYPE_CHECKING:
+    from viewlet.spark.run.engine import Engine
+
+Question = Callable[[TreeNode], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class AskTree:
+    """What a partition of a view tree answers; `payload` names the partition if it is not the number of the task."""
+
+    context: Context
+    unit: str
+    question: Question
+
+    def __call__(self, number: int, payload: int | None) -> Any:
+        try:
+            with held(self.context, self.unit, number if payload is None else payload) as state:
+                return self.question(cast(TreeNode, state.node))
+        except ViewletError as error:
+            return error
+
+
+def _entries(node: TreeNode) -> Mapping[Row, Any]:
+    return dict(node.keeper.entries())
+
+
+def _sizes(node: TreeNode) -> dict[str, int]:
+    return node.keeper.sizes()
+
+
+def _bytes(node: TreeNode) -> int:
+    return node.keeper.bytes()
+
+
+def _rows(node: TreeNode) -> KeepsRows:
+    return cast(KeepsRows, node.keeper)
+
+
+def _count(node: TreeNode) -> int:
+    return _rows(node).count
+
+
+@dataclass(frozen=True, slots=True)
+class _Contents:
+    names: tuple[str, ...]
+
+    def __call__(self, node: TreeNode) -> dict[str, bytes]:
+        return {name: node.contents(name) for name in self.names}
+
+
+@dataclass(frozen=True, slots=True)
+class _Aggregate:
+    ring: Ring[Any]
+    lifts: Mapping[str, Lift[Any]]
+
+    def __call__(self, node: TreeNode) -> Any:
+        return _rows(node).aggregate(self.ring, self.lifts)
+
+
+class SpreadTree:
+    """The tree of a unit as if it were in one place (see `viewtree.keepers.Keeper`); batches go through the engine."""
+
+    engine_name = "spark"
+    takes_columns = False
+
+    def __init__(self, engine: Engine, unit: str, ring: Ring[Any] | None, source: str) -> None:
+        self._engine, self._unit, self._ring = engine, unit, ring
+        self.source = source
+        self._known: tuple[str, Mapping[Row, Any]] | None = None
+
+    def entries(self) -> Mapping[Row, Any]:
+        """The payloads of all partitions added up."""
+        version = self._engine.checkpoint.history.token(self._unit)
+        if self._known is None or self._known[0] != version:
+            assert self._ring is not None
+            total: dict[Row, Any] = {}
+            sum_into = summing(self._ring)
+            for part in self._ask(_entries):
+                for row, payload in part.items():
+                    sum_into(total, row, payload)
+            self._known = version, without_zeros(self._ring, total)
+        return self._known[1]
+
+    @property
+    def count(self) -> int:
+        return sum(self._ask(_count))
+
+    def rows(self) -> Iterator[tuple[Row, int]]:
+        """Partition by partition; the driver has the pieces of one at a time."""
+        names = tuple(self._engine.code(self._unit).views)
+        for number in range(self._engine.partitions):
+            contents = self._engine.ask_tree(self._unit, _Contents(names), number)[0]
+            yield from self._restored(contents).rows()
+
+    def _restored(self, contents: Mapping[str, bytes]) -> KeepsRows:
+        code = self._engine.code(self._unit)
+        node = cast(TreeNode, code.evaluated(code.views))
+        for name, blob in contents.items():
+            node.restore(name, blob)
+        return _rows(node)
+
+    def aggregate(self, ring: Ring[Any], lifts: Mapping[str, Lift[Any]]) -> Any:
+        return reduce(ring.add, self._ask(_Aggregate(ring, lifts)), ring.zero)
+
+    def sizes(self) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for part in self._ask(_sizes):
+            for name, size in part.items():
+                found[name] = found.get(name, 0) + size
+        return found
+
+    def bytes(self) -> int:
+        return sum(self._ask(_bytes))
+
+    def _ask(self, question: Question) -> list[Any]:
+        return self._engine.ask_tree(self._unit, question)
+
+    # -- batches: the engine runs all units together ----------------------------------------------------------------
+
+    def load(self, relations: Mapping[str, Any]) -> None:
+        raise InternalError("a spread tree is filled by the engine")
+
+    def add(self, relation: str, change: Any) -> None:
+        raise InternalError("a spread tree is changed by the engine")
+
+    def add_products(self, relation: str, products: Any, tell: bool) -> None:
+        raise InternalError("a spread tree is changed by the engine")
+
+    def add_columns(self, projection: Any, changes: Any) -> None:
+        raise InternalError("a spread tree is changed by the engine")
+
+    def commit(self) -> None:
+        """The engine commits."""
+
+    def rollback(self) -> bool:
+        return True

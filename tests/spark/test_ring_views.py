@@ -1,0 +1,247 @@
+"""COFACTOR and FACTORIZED views on Spark: what partitions know together is what one process knows."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import viewlet
+from viewlet.connection.spark_facade import SparkConnection, connect_inline
+from viewlet.spark.run.partition import forget
+
+SCHEMA = """
+CREATE {kind} sales (shop BIGINT, item BIGINT, units INTEGER, day DATE);
+CREATE {kind} shops (shop BIGINT, city VARCHAR);
+CREATE {kind} items (item BIGINT, price DOUBLE);
+CREATE {kind} edges (source BIGINT, target BIGINT, weight DOUBLE);
+"""
+VIEWS = {
+    "plain": "SELECT COFACTOR(units, price) FROM sales NATURAL JOIN items",
+    "categories": "SELECT COFACTOR(units, price * 2 AS gross, CATEGORICAL(city), CATEGORICAL(day)) "
+    "FROM sales NATURAL JOIN shops NATURAL JOIN items WHERE units > 1",
+    "groups": "SELECT city, shop, COFACTOR(units, price) AS sums FROM sales NATURAL JOIN shops NATURAL JOIN items "
+    "GROUP BY city, shop",
+    "cubes": "SELECT COFACTOR(units, price, degree => 3) FROM sales NATURAL JOIN items",
+    "single": "SELECT day, COFACTOR(units) AS sums FROM sales GROUP BY day",
+    "paths": "SELECT COFACTOR(a.weight AS x, b.weight AS y) FROM edges a JOIN edges b ON a.target = b.source",
+    "triangles": "SELECT COFACTOR(a.weight AS x, b.weight AS y, c.weight AS z) FROM edges a "
+    "JOIN edges b ON a.target = b.source JOIN edges c ON b.target = c.source AND c.target = a.source",
+    "rows": "SELECT FACTORIZED * FROM sales NATURAL JOIN shops NATURAL JOIN items",
+    "few": "SELECT FACTORIZED city, units FROM sales NATURAL JOIN shops",
+}
+FACTORISED = ("rows", "few")
+Changes = dict[str, list[dict[str, Any]]]
+
+
+def schema(kind: str = "TABLE", views: dict[str, str] = VIEWS) -> str:
+    declared = (f"CREATE MATERIALIZED VIEW {name} AS {query};" for name, query in views.items())
+    return SCHEMA.format(kind=kind) + "\n".join(declared)
+
+
+def batches(seed: int, count: int) -> Iterator[Changes]:
+    """Random rows, some of which are deleted again later."""
+    chance = random.Random(seed)
+    there: dict[str, list[dict[str, Any]]] = {name: [] for name in ("sales", "shops", "items", "edges")}
+
+    def some(values: int) -> int | None:
+        return chance.choice([None, *range(values)]) if chance.random() < 0.2 else chance.randrange(values)
+
+    def row(table: str) -> dict[str, Any]:
+        if table == "sales":
+            day = chance.choice(["2026-01-01", "2026-02-03", None])
+            return {"shop": some(5), "item": some(6), "units": some(4), "day": day}
+        if table == "shops":
+            return {"shop": some(5), "city": chance.choice(["Rome", "Oslo", None])}
+        if table == "items":
+            return {"item": some(6), "price": chance.choice([0.5, 2.25, 1e6, None])}
+        return {"source": some(6), "target": some(6), "weight": chance.choice([1.0, 2.5])}
+
+    for _ in range(count):
+        batch: Changes = {}
+        for table in chance.sample(list(there), chance.randint(1, 4)):
+            known = there[table]
+            gone = [known.pop(chance.randrange(len(known))) for _ in range(chance.randint(0, len(known) // 3))]
+            come = [row(table) for _ in range(chance.randint(1, 8))]
+            known += come
+            batch[table] = [each | {"_multiplicity": -1} for each in gone]
+            batch[table] += [each | {"_multiplicity": 1} for each in come]
+        yield batch
+
+
+def same_table(found: Any, expected: Any) -> None:
+    assert (found.variables, found.count) == (expected.variables, expected.count)
+    np.testing.assert_allclose(found.sums, expected.sums, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(found.matrix, expected.matrix, rtol=1e-9, atol=1e-9)
+
+
+def same(db: viewlet.Connection, reference: viewlet.Connection) -> None:
+    for name in db.views:
+        found, expected = db.view(name), reference.view(name)
+        if name in FACTORISED:
+            assert Counter(found.rows()) == Counter(expected.rows())
+            assert len(found) == len(expected)
+        elif isinstance(expected.cofactor(), dict):
+            assert list(found.cofactor()) == list(expected.cofactor())
+            for key, table in found.cofactor().items():
+                same_table(table, expected.cofactor()[key])
+        else:
+            same_table(found.cofactor(), expected.cofactor())
+
+
+def in_process(views: dict[str, str] = VIEWS) -> viewlet.Connection:
+    reference = viewlet.connect(engine="interpreter")
+    reference.execute(schema(views=views))
+    return reference
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 7])
+@pytest.mark.parametrize("engine", ["interpreter", "compiled"])
+def test_partitions_together_know_what_one_process_knows(partitions: int, engine: str, tmp_path: Path) -> None:
+    reference = in_process()
+    with connect_inline(tmp_path / "db", partitions, sync=False, engine=engine) as db:
+        db.execute(schema())
+        for batch in batches(partitions, 12):
+            db.apply(batch)
+            reference.apply(batch)
+            same(db, reference)
+        assert db.view("rows").aggregate("sum", "price") == pytest.approx(
+            reference.view("rows").aggregate("sum", "price")
+        )
+        assert db.view("rows").aggregate("avg", "units", "shop") == reference.view("rows").aggregate(
+            "avg", "units", "shop"
+        )
+        assert db.view("groups").rows() == reference.view("groups").rows()
+        assert db.execute("SELECT COUNT(*) AS n FROM rows").to_pylist() == [{"n": len(reference.view("rows"))}]
+
+
+@pytest.mark.parametrize("engine", ["interpreter", "compiled"])
+@pytest.mark.parametrize("kind", ["TABLE", "STREAM"])
+def test_a_database_goes_on_where_it_was(engine: str, kind: str, tmp_path: Path) -> None:
+    """From the log alone, from a snapshot alone, and from both, in processes that know nothing."""
+    reference = in_process()
+    changes = list(batches(5, 9))
+    for i, batch in enumerate(changes):
+        with connect_inline(tmp_path / "db", 3, sync=False, engine=engine if i != 6 else "auto") as db:
+            if not i:
+                db.execute(schema(kind))
+            db.apply(batch)
+            reference.apply(batch)
+            if i in (2, 4):
+                db.checkpoint()
+            if i % 2:
+                forget()
+            same(db, reference)
+        forget()
+
+
+def test_views_over_tables_are_filled_and_dropped_and_replaced(tmp_path: Path) -> None:
+    reference, changes = in_process(), list(batches(8, 6))
+    with connect_inline(tmp_path / "db", 2, sync=False) as db:
+        db.execute(schema(views={}))
+        for batch in changes[:4]:
+            db.apply(batch)
+            reference.apply(batch)
+        for name, query in VIEWS.items():
+            db.execute(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+        same(db, reference)
+        db.execute(f"CREATE OR REPLACE MATERIALIZED VIEW groups AS {VIEWS['groups']}; DROP VIEW plain")
+        db.apply(changes[4])
+        reference.apply(changes[4])
+        db.execute(f"CREATE MATERIALIZED VIEW plain AS {VIEWS['plain']}")
+        same(db, reference)
+    forget()
+    with connect_inline(tmp_path / "db", 2, sync=False) as db:
+        db.apply(changes[5])
+        reference.apply(changes[5])
+        same(db, reference)
+
+
+@pytest.mark.parametrize("engine", ["interpreter", "compiled"])
+def test_a_refused_batch_leaves_everything_as_it_was(engine: str, tmp_path: Path) -> None:
+    reference = in_process()
+    with connect_inline(tmp_path / "db", 3, sync=False, engine=engine) as db:
+        db.execute(schema())
+        for batch in batches(3, 4):
+            db.apply(batch)
+            reference.apply(batch)
+            absent = {"shop": 1, "item": 77, "units": 1, "day": None, "_multiplicity": -1}
+            with pytest.raises(viewlet.DataError, match="cannot delete"):
+                db.apply({**batch, "sales": [{**absent, "item": 1, "_multiplicity": 1}, absent]})
+            same(db, reference)
+
+
+def test_subscribers_are_told_the_changes_of_groups(tmp_path: Path) -> None:
+    told: list[Any] = []
+    with connect_inline(tmp_path / "db", 3, sync=False) as db:
+        db.execute(schema(views={"single": VIEWS["single"]}))
+        db.view("single").subscribe(lambda epoch, changes: told.append(changes.to_pylist()))
+        db.insert("sales", [(1, 1, 2, "2026-01-01"), (2, 1, 3, "2026-01-01")])
+        db.delete("sales", [(1, 1, 2, "2026-01-01")])
+        db.insert("items", [(1, 1.0)])
+    counts = [[(row["sums"]["count"], row["_multiplicity"]) for row in changes] for changes in told]
+    assert counts == [[(2, 1)], [(1, 1), (2, -1)]]
+
+
+def split_of(db: SparkConnection, name: str) -> dict[str, str]:
+    return db.view(name).stats()["homes"]  # type: ignore[return-value]
+
+
+def test_trees_are_split_by_what_saves_most_copies(tmp_path: Path) -> None:
+    with connect_inline(tmp_path / "db", 2, sync=False) as db:
+        db.execute(SCHEMA.format(kind="STREAM"))
+        join = "SELECT city, COFACTOR(units, price) AS c FROM sales NATURAL JOIN shops NATURAL JOIN items GROUP BY city"
+        db.expect_rows({"sales": 1e6, "shops": 10, "items": 1e5})
+        db.execute(f"CREATE MATERIALIZED VIEW by_item AS {join}")
+        assert split_of(db, "by_item") == {"sales": "[item]", "shops": "replicated", "items": "[item]"}
+        db.execute(f"CREATE MATERIALIZED VIEW by_city PARTITION BY (city) AS {join}")
+        assert split_of(db, "by_city") == {"sales": "replicated", "shops": "[city]", "items": "replicated"}
+        db.partition_by("sales", "shop")
+        db.execute(f"CREATE MATERIALIZED VIEW by_shop AS {join}")
+        assert split_of(db, "by_shop") == {"sales": "[shop]", "shops": "[shop]", "items": "replicated"}
+        text = db.explain("by_item", stage="view-tree")
+        assert text.startswith("view tree split by item: sales, items; shops at every partition\nvariable order ")
+        assert "one stage of all partitions" in db.explain("by_item", stage="spark")
+        assert db.view("by_item").draw().startswith("<svg")
+        db.apply({"sales": [(1, 2, 3, None)], "shops": [(1, "Rome")], "items": [(2, 0.5)]})
+        assert {name: db.view(name).cofactor()["Rome"].count for name in db.views} == dict.fromkeys(db.views, 1)
+        assert db.stats()["batches"][-1]["stages"] == 1  # type: ignore[index]
+
+
+def test_what_trees_cannot_do_is_said(tmp_path: Path) -> None:
+    with connect_inline(tmp_path / "db", 2, sync=False) as db:
+        db.execute(
+            schema(views={"single": VIEWS["single"], "total": "SELECT shop, COUNT(*) AS n FROM sales GROUP BY shop"})
+        )
+        with pytest.raises(viewlet.UnsupportedError, match="view over view 'total' on Spark"):
+            db.execute("CREATE MATERIALIZED VIEW m AS SELECT COFACTOR(n) FROM total")
+        with pytest.raises(viewlet.UnsupportedError, match="a view over 'single'"):
+            db.execute("CREATE MATERIALIZED VIEW m AS SELECT COUNT(*) AS n FROM single")
+        with pytest.raises(viewlet.SchemaError, match="PARTITION BY c"):
+            db.execute("CREATE MATERIALIZED VIEW m PARTITION BY (c) AS SELECT COFACTOR(units) AS c FROM sales")
+        db.execute(f"CREATE MATERIALIZED VIEW few AS {VIEWS['few']}")
+        with pytest.raises(viewlet.UnsupportedError, match="FACTORIZED"):
+            db.view("few").subscribe(lambda epoch, changes: None)
+        assert db.views == ("single", "total", "few")
+
+
+def test_a_model_reads_a_spread_view(tmp_path: Path) -> None:
+    from viewlet.ml import RidgeRegression
+
+    rng = random.Random(4)
+    rows = {
+        "sales": [(rng.randrange(9), rng.randrange(9), rng.randrange(50), None) for _ in range(200)],
+        "items": [(i, rng.random()) for i in range(9)],
+    }
+    models = []
+    with connect_inline(tmp_path / "db", 4, sync=False) as db:
+        for each in (db, viewlet.connect()):
+            each.execute(schema(views={"plain": VIEWS["plain"]}))
+            each.apply(rows)
+            models.append(RidgeRegression("units").fit(each.view("plain")))
+    np.testing.assert_allclose(models[0].coef_, models[1].coef_, rtol=1e-9)
