@@ -1,111 +1,195 @@
-"""Kills drivers, executors and Python workers at random while batches are applied, and checks that nothing is lost.
+"""Kills drivers, executors and Python workers at random while batches are applied on Spark, and checks what is left.
 
-    python -m bench.spark_soak --kills 100 --master 'local-cluster[2,1,1024]'
+    python -m bench.spark_soak --kills 100
 
-A driver applies a fixed sequence of batches with their numbers, starting over from the first one whenever it is
-restarted: batches that were committed are skipped. At the end the views are compared with those of an engine that was
-never disturbed. Only processes that this program has started are killed.
+A driver applies batch after batch, which are a function of their number alone, and says so. Something is killed for
+good (SIGKILL) at a random moment; then the views and tables, as the driver that survived or its successor sees them,
+are compared with DuckDB, which was given every batch up to the epoch found. Every batch that was acknowledged must be
+there, at most one more, and none twice. Half of the kills hit views on generated code, half of them those that are
+evaluated. Only processes that this program has started are killed.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import base64
+import importlib.util
 import os
+import pickle
+import queue
+import random
+import select
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Iterator
+from collections import Counter
+from dataclasses import dataclass, field
 from pathlib import Path
-from random import Random
 from typing import Any
 
-TABLES = """
-    CREATE STREAM orders (id BIGINT NOT NULL, customer VARCHAR NOT NULL);
-    CREATE STREAM items (id BIGINT NOT NULL, price DECIMAL(9,2) NOT NULL);
-    CREATE MATERIALIZED VIEW revenue AS
-    SELECT customer, SUM(price) AS total, COUNT(*) AS items FROM orders JOIN items USING (id) GROUP BY customer;
-    CREATE MATERIALIZED VIEW orders_of AS SELECT customer, COUNT(*) AS n FROM orders GROUP BY customer;
-    CREATE MATERIALIZED VIEW large AS
-    SELECT o.id, COUNT(*) AS n FROM orders o JOIN items i ON o.id = i.id GROUP BY o.id HAVING SUM(i.price) > 50
-"""
-VIEWS = ("revenue", "orders_of", "large")
-EXECUTOR, WORKER = "CoarseGrainedExecutorBackend", "pyspark.daemon"
+from bench.kill_soak import TABLES, Account, _sorted, batch
+
+VIEWS = {
+    "spend": "SELECT customer, SUM(price) AS total, COUNT(*) AS n FROM orders GROUP BY customer",
+    "sold": "SELECT part, customer, SUM(quantity) AS q FROM orders JOIN line USING (k) GROUP BY part, customer",
+    "active": "SELECT customer, SUM(seconds) AS s, COUNT(*) AS n FROM click GROUP BY customer",
+    "partial": (
+        "SELECT l.part, COUNT(*) AS n FROM line l "
+        "WHERE l.quantity < (SELECT SUM(m.quantity) FROM line m WHERE m.k = l.k) GROUP BY l.part"
+    ),
+}
+READABLE = ("orders", "line")
+EXECUTOR, WORKER = "CoarseGrainedExecutorBackend", "pyspark.worker"
+KINDS = ("driver", "executor", "executor", "worker", "worker")
+PARTITIONS = 3
+SNAPSHOT_EVERY = 20
+PATIENCE = 900.0
+"""Seconds after which a driver that does not answer counts as stuck."""
+CHECK = "check\n"
 
 
-def batches(seed: int, count: int) -> Iterator[dict[str, list[dict[str, Any]]]]:
-    """Inserts and deletes of both tables; the same for the same seed."""
-    random = Random(seed)
-    present: dict[str, list[tuple[Any, ...]]] = {"orders": [], "items": []}
-    for _ in range(count):
-        batch: dict[str, list[dict[str, Any]]] = {"orders": [], "items": []}
-        for table, names in (("orders", ("id", "customer")), ("items", ("id", "price"))):
-            for _ in range(random.randint(0, 6)):
-                rows = present[table]
-                if rows and random.random() < 0.3:
-                    row, weight = rows.pop(random.randrange(len(rows))), -1
-                else:
-                    other = f"c{random.randrange(5)}" if table == "orders" else random.randrange(1, 40)
-                    row, weight = (random.randrange(20), other), 1
-                    rows.append(row)
-                batch[table].append({**dict(zip(names, row, strict=True)), "_multiplicity": weight})
-        yield {table: rows for table, rows in batch.items() if rows}
+# -- the driver that gets killed --------------------------------------------------------------------------------------
 
 
-def results(db: Any) -> dict[str, list[list[str]]]:
-    return {name: [[str(value) for value in row] for row in db.view(name).rows()] for name in VIEWS}
+def drive(directory: str, master: str, engine: str) -> None:
+    """Applies batches until it is killed; tells each epoch, and what it sees when it is asked."""
+    db, frame = _connect(directory, master, engine)
+    for name, sql in TABLES.items():
+        if name not in db.tables:
+            db.execute(sql)
+    for name, sql in VIEWS.items():
+        db.execute(f"CREATE MATERIALIZED VIEW IF NOT EXISTS {name} AS {sql}")
+    if db.epoch:
+        db.apply(batch(db.epoch), batch_id=db.epoch)  # committed before: must do nothing
+    print("ready", flush=True)
+    while True:
+        if select.select([sys.stdin], [], [], 0)[0]:
+            if not sys.stdin.readline():
+                return
+            print(_answer(db), flush=True)
+        epoch = db.epoch + 1
+        rows = batch(epoch)
+        if epoch % 3 == 0:
+            rows = {name: frame(name, many) for name, many in rows.items()}
+        print(db.apply(rows, batch_id=epoch), flush=True)
+        if epoch % SNAPSHOT_EVERY == 0:
+            db.checkpoint()
 
 
-def expected(seed: int, count: int) -> dict[str, list[list[str]]]:
-    import viewlet
-
-    with viewlet.connect(engine="interpreter") as db:
-        db.execute(TABLES)
-        for number, batch in enumerate(batches(seed, count)):
-            db.apply(batch, batch_id=number)
-        return results(db)
+def _answer(db: Any) -> str:
+    """The epoch, and the rows of everything."""
+    found = {name: _rows(db.view(name)) for name in VIEWS} | {name: _rows(db.table(name)) for name in READABLE}
+    return f"{CHECK.strip()} {base64.b64encode(pickle.dumps((db.epoch, found))).decode()}"
 
 
-def drive(directory: str, master: str, seed: int, count: int) -> None:
-    """The driver that gets killed."""
-    db, frame = _connect(directory, master)
-    with db:
-        if not db.views:
-            db.execute(TABLES if not db.tables else TABLES.split(";", 2)[2])
-        for number, batch in enumerate(batches(seed, count)):
-            spread = number % 3 == 0
-            db.apply({t: frame(t, rows) if spread else rows for t, rows in batch.items()}, batch_id=number)
-            print(number, flush=True)
-            if number % 20 == 19:
-                db.checkpoint()
-        print(json.dumps(results(db)), flush=True)
+def _rows(view: Any) -> list[tuple[Any, ...]]:
+    return _sorted([tuple(row.values()) for row in view.to_arrow().to_pylist()])
 
 
-def _connect(directory: str, master: str) -> tuple[Any, Any]:
-    import viewlet
-
+def _connect(directory: str, master: str, engine: str) -> tuple[Any, Any]:
     if master == "inline":
         from viewlet.connection.spark_facade import connect_inline
 
-        return connect_inline(directory, 3), lambda table, rows: rows
-    from viewlet import spark_session
+        return connect_inline(directory, PARTITIONS, engine=engine), lambda table, rows: rows
+    import viewlet
 
-    paths = os.pathsep.join(path for path in sys.path if path)
-    spark = spark_session(master, **{"spark.executorEnv.PYTHONPATH": paths, "spark.executor.memory": "512m"})
-    other = {"orders": "id bigint, customer string", "items": "id bigint, price decimal(9,2)"}
+    passed = {name: os.environ[name] for name in ("VIEWLET_JIT", "PYTHONPATH") if name in os.environ}
+    settings = {f"spark.executorEnv.{name}": value for name, value in passed.items()}
+    spark = viewlet.spark_session(master, **settings, **{"spark.executor.memory": "512m"})
+    types = {
+        "orders": "k bigint, customer string, price bigint",
+        "line": "k bigint, part bigint, quantity decimal(9,2)",
+        "click": "customer string, seconds bigint",
+    }
 
     def frame(table: str, rows: list[dict[str, Any]]) -> Any:
         from decimal import Decimal
 
-        plain = [{**row, "price": Decimal(row["price"])} if "price" in row else row for row in rows]
-        return spark.createDataFrame(plain, f"{other[table]}, _multiplicity bigint")
+        plain = [{**row, "quantity": Decimal(row["quantity"])} if "quantity" in row else row for row in rows]
+        return spark.createDataFrame(plain, f"{types[table]}, _multiplicity bigint")
 
-    return viewlet.connect(spark=spark, checkpoint=directory, partitions=3), frame
+    return viewlet.connect(spark=spark, checkpoint=directory, partitions=PARTITIONS, engine=engine), frame
 
 
-def descendants(pid: int, word: str) -> list[int]:
+# -- whoever kills ----------------------------------------------------------------------------------------------------
+
+
+class Driver:
+    """A driver in a process of its own."""
+
+    def __init__(self, home: Path, master: str, engine: str) -> None:
+        command = [sys.executable, "-m", "bench.spark_soak", "--child", str(home / "state")]
+        root = Path(__file__).parents[1]
+        paths = [str(root / "src"), str(root), *filter(None, [os.environ.get("PYTHONPATH")])]
+        environment = {"VIEWLET_JIT": "0", **os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+        environment["VIEWLET_STATE"] = str(home / "mapped")
+        pyspark = importlib.util.find_spec("pyspark")
+        if pyspark is not None and pyspark.origin is not None:
+            environment["SPARK_HOME"] = str(Path(pyspark.origin).parent)  # where `local-cluster` finds its programs
+        self._errors = home / "errors"
+        with self._errors.open("w") as errors:
+            self.process = subprocess.Popen(
+                [*command, "--master", master, "--engine", engine],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                cwd=root,
+                env=environment,
+            )
+        self.acknowledged: int | None = None
+        self._lines: queue.Queue[str | None] = queue.Queue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if line.endswith("\n"):  # a line that a kill has cut short says nothing
+                self._lines.put(line.strip())
+        self._lines.put(None)
+
+    def wait_for(self, word: str) -> str:
+        """The next line that begins with a word; those before it tell what has been acknowledged."""
+        until = time.monotonic() + PATIENCE
+        while True:
+            try:
+                line = self._lines.get(timeout=max(0.0, until - time.monotonic()))
+            except queue.Empty:
+                raise SystemExit(f"the driver is stuck: {self._errors.read_text()[-4000:]}") from None
+            if line is None:
+                raise SystemExit(f"the driver ended by itself: {self._errors.read_text()[-4000:]}")
+            if line.isdigit():
+                self.acknowledged = int(line)
+            if line.startswith(word):
+                return line
+
+    def ask(self) -> tuple[int, dict[str, list[tuple[Any, ...]]]]:
+        """Its epoch, and all rows."""
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write(CHECK)
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            pass  # what it has to say is among its errors
+        found: tuple[int, dict[str, list[tuple[Any, ...]]]]
+        found = pickle.loads(base64.b64decode(self.wait_for(CHECK.strip()).split()[1]))
+        return found
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        self._reader.join()
+        while (line := self._lines.get()) is not None:
+            if line.isdigit():
+                self.acknowledged = int(line)
+
+
+def descendants(pid: int, word: str = "") -> list[int]:
     """Processes below one of ours whose command line has a word in it."""
     parents: dict[int, list[int]] = {}
     commands: dict[int, str] = {}
@@ -125,83 +209,151 @@ def descendants(pid: int, word: str) -> list[int]:
     return found
 
 
-def soak(directory: str, master: str, kills: int, count: int, seed: int, pause: tuple[float, float]) -> dict[str, int]:
-    """Kills something every now and then until all batches are in; returns what was killed how often."""
-    random = Random(seed)
-    done = {"driver": 0, "executor": 0, "worker": 0}
-    kinds = ["driver"] if master == "inline" else ["driver", "executor", "executor", "worker", "worker"]
-    for round_number in range(10_000):
-        goal = count * (round_number + 1)
-        while True:
-            answer = _one_life(directory, master, goal, seed, kills - sum(done.values()), random, kinds, done, pause)
-            if answer is not None:
-                break
-        if answer != expected(seed, goal):
-            raise SystemExit(f"after {done}: {answer} instead of {expected(seed, goal)}")
-        if sum(done.values()) >= kills:
-            return done
-    return done
+@dataclass(slots=True)
+class Figures:
+    """What was killed, and how long it took until everything was there again."""
+
+    engine: str
+    killed: Counter[str] = field(default_factory=Counter)
+    seconds: dict[str, list[float]] = field(default_factory=dict)
+    batches: int = 0
+
+    def line(self) -> str:
+        kinds = ", ".join(f"{self.killed[kind]} {kind}s" for kind in ("driver", "executor", "worker"))
+        return f"{self.engine}: {kinds} killed over {self.batches} batches; no row lost, none twice"
+
+    def cells(self) -> str:
+        rows = ""
+        for kind, seconds in sorted(self.seconds.items()):
+            rows += f"| {self.engine} | {kind} | {len(seconds)} | {statistics.median(seconds):.1f} | "
+            rows += f"{max(seconds):.1f} |\n"
+        return rows
 
 
-def _one_life(
-    directory: str,
-    master: str,
-    count: int,
-    seed: int,
-    left: int,
-    random: Random,
-    kinds: list[str],
-    done: dict[str, int],
-    pause: tuple[float, float],
-) -> dict[str, list[list[str]]] | None:
-    """One driver, until it is through or killed; its answer, if it got that far."""
-    command = [sys.executable, "-m", "bench.spark_soak", "--child", directory, "--master", master]
-    command += ["--seed", str(seed), "--batches", str(count)]
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
-        while left > 0:
-            try:
-                child.wait(random.uniform(*pause))
-                break
-            except subprocess.TimeoutExpired:
-                kind = random.choice(kinds)
-                word = {"executor": EXECUTOR, "worker": WORKER}.get(kind)
-                victims = [child.pid] if word is None else descendants(child.pid, word)
-                if not victims:
+@dataclass(slots=True)
+class Soak:
+    home: Path
+    master: str
+    engine: str
+    seed: int
+    pause: tuple[float, float] = (0.0, 3.0)
+    account: Account = field(default_factory=Account)
+
+    def run(self, kills: int, verbose: bool = False) -> Figures:
+        """Kills so often, and checks each time; a difference ends the program."""
+        rng, figures = random.Random(self.seed), Figures(self.engine)
+        driver, known = Driver(self.home, self.master, self.engine), 0
+        remains: set[int] = set()
+        try:
+            driver.wait_for("ready")
+            while sum(figures.killed.values()) < kills:
+                time.sleep(rng.uniform(*self.pause))
+                kind = "driver" if self.master == "inline" else rng.choice(KINDS)
+                remains.update(descendants(driver.process.pid))
+                if not self._kill(kind, driver, rng):
                     continue
-                os.kill(random.choice(victims), signal.SIGKILL)
-                done[kind] += 1
-                left -= 1
+                figures.killed[kind] += 1
+                started = time.perf_counter()
                 if kind == "driver":
-                    child.wait()
-                    return None
-        out, errors = child.communicate(timeout=600)
-        if child.returncode:
-            raise SystemExit(f"the driver failed by itself:\n{errors[-4000:]}")
-        answer: dict[str, list[list[str]]] = json.loads(out.splitlines()[-1])
-        return answer
-    finally:
-        if child.poll() is None:
-            child.kill()
-            child.wait()
+                    known = max(known, driver.acknowledged or 0)
+                    driver = Driver(self.home, self.master, self.engine)
+                    driver.wait_for("ready")
+                known = self._check(driver, known, at_most_one_more=kind == "driver")
+                figures.seconds.setdefault(kind, []).append(time.perf_counter() - started)
+                figures.batches = known
+                if verbose:
+                    number = sum(figures.killed.values())
+                    print(f"{self.engine}, kill {number}, {kind}: epoch {known} is right", flush=True)
+        finally:
+            remains.update(descendants(driver.process.pid))
+            driver.kill()
+            _end(remains)
+        return figures
+
+    def _kill(self, kind: str, driver: Driver, rng: random.Random) -> bool:
+        if kind == "driver":
+            driver.kill()
+            return True
+        victims = descendants(driver.process.pid, EXECUTOR if kind == "executor" else WORKER)
+        if not victims:
+            return False
+        try:
+            os.kill(rng.choice(victims), signal.SIGKILL)
+        except ProcessLookupError:
+            return False
+        return True
+
+    def _check(self, driver: Driver, known: int, at_most_one_more: bool) -> int:
+        epoch, found = driver.ask()
+        told = max(known, driver.acknowledged or 0)
+        if epoch < told or (at_most_one_more and epoch > known + 1):
+            raise SystemExit(f"{told} batches were acknowledged, {epoch} are there")
+        self.account.advance(epoch)
+        for name, rows in found.items():
+            expected = self.account.answer(VIEWS.get(name, f"SELECT * FROM {name}"))
+            if rows != expected:
+                raise SystemExit(f"{name} after batch {epoch}: {rows} instead of {expected}")
+        return epoch
+
+
+def _end(processes: set[int]) -> None:
+    """Spark's processes end with their driver; this sees to it."""
+    until = time.monotonic() + 30
+    ours = {pid for pid in processes if _is_spark(pid)}
+    while ours and time.monotonic() < until:
+        time.sleep(0.2)
+        ours = {pid for pid in ours if _is_spark(pid)}
+    for pid in ours:
+        os.kill(pid, signal.SIGKILL)
+
+
+def _is_spark(pid: int) -> bool:
+    try:
+        command = Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:
+        return False
+    return "org.apache.spark" in command or WORKER in command
+
+
+HEAD = """# Kills on Spark
+
+`python -m bench.spark_soak --kills {kills} --seed {seed}` on `{master}`: something is killed (SIGKILL) at a random
+moment while batches of inserts and deletes are applied to four views and two tables that keep their rows. After each
+kill all of them are compared with DuckDB. The seconds are those from the kill until everything has been read again; a
+driver takes its Spark session with it.
+
+| engine | killed | times | median seconds | most seconds |
+|---|---|---:|---:|---:|
+"""
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=100)
-    parser.add_argument("--master", default="local-cluster[2,1,1024]")
-    parser.add_argument("--batches", type=int, default=60, help="batches per round")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--pause", type=float, nargs=2, default=(5.0, 25.0), help="seconds between kills")
+    parser.add_argument("--master", default="local-cluster[2,1,1024]", help="`inline` runs tasks in the driver")
+    parser.add_argument("--engine", choices=("interpreter", "compiled"), help="one of them only")
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--pause", type=float, nargs=2, default=(0.0, 3.0), help="seconds from a check to a kill")
+    parser.add_argument("--record", metavar="FILE", help="where the figures go, such as docs/benchmarks/spark-kills.md")
     parser.add_argument("--child", metavar="DIRECTORY", help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.child is not None:
-        drive(given.child, given.master, given.seed, given.batches)
+    asked = parser.parse_args()
+    if asked.child is not None:
+        drive(asked.child, asked.master, asked.engine)
         return
+    print(f"seed {asked.seed}, {asked.master}", flush=True)
+    engines = [asked.engine] if asked.engine else ["compiled", "interpreter"]
+    text = HEAD.format(kills=asked.kills, seed=asked.seed, master=asked.master)
     started = time.perf_counter()
-    with tempfile.TemporaryDirectory() as scratch:
-        done = soak(f"{scratch}/state", given.master, given.kills, given.batches, given.seed, tuple(given.pause))
-    print(f"{done} killed in {time.perf_counter() - started:.0f} s: no row lost, none twice")
+    for number, engine in enumerate(engines):
+        kills = asked.kills * (number + 1) // len(engines) - asked.kills * number // len(engines)
+        with tempfile.TemporaryDirectory() as scratch:
+            soak = Soak(Path(scratch), asked.master, engine, asked.seed + number, tuple(asked.pause))
+            figures = soak.run(kills, verbose=True)
+        print(figures.line(), flush=True)
+        text += figures.cells()
+    print(f"{asked.kills} kills in {time.perf_counter() - started:.0f} s: no row lost, none twice")
+    if asked.record:
+        Path(asked.record).write_text(text)
 
 
 if __name__ == "__main__":

@@ -4,33 +4,34 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from bench.spark_soak import soak
+from bench.spark_soak import Soak
+
+ROOT = Path(__file__).parents[2]
 
 
-def test_drivers_are_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tasks run in the driver's process here, so that a life is short."""
-    _find_sources(monkeypatch)
-    done = soak(str(tmp_path / "state"), "inline", kills=6, count=40, seed=3, pause=(0.9, 2.5))
-    assert done == {"driver": 6, "executor": 0, "worker": 0}
+@pytest.mark.slow
+@pytest.mark.parametrize(("engine", "every"), [("interpreter", 37), ("compiled", 43)])
+def test_drivers_die_at_steps_of_a_commit(engine: str, every: int) -> None:
+    """`python -m tests.spark.driver_deaths` takes all steps, these are some of them."""
+    command = [sys.executable, "-m", "tests.spark.driver_deaths", "--engine", engine, "--every", str(every)]
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "VIEWLET_JIT": "0"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert "nothing lost, nothing twice" in done.stdout
 
 
 @pytest.mark.slow
 @pytest.mark.xdist_group("spark")
-def test_executors_and_workers_are_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = importlib.util.find_spec("pyspark")
-    if found is None or found.origin is None:
+def test_executors_and_workers_are_killed_at_random(tmp_path: Path) -> None:
+    """`python -m bench.spark_soak` does it for longer."""
+    if importlib.util.find_spec("pyspark") is None:
         pytest.skip("PySpark is not installed")
-    _find_sources(monkeypatch)
-    monkeypatch.setenv("SPARK_HOME", os.path.dirname(found.origin))
-    done = soak(str(tmp_path / "state"), "local-cluster[2,1,512]", kills=3, count=25, seed=5, pause=(8.0, 20.0))
-    assert sum(done.values()) == 3
-
-
-def _find_sources(monkeypatch: pytest.MonkeyPatch) -> None:
-    root = Path(__file__).parents[2]
-    monkeypatch.setenv("PYTHONPATH", f"{root / 'src'}{os.pathsep}{root}")
-    monkeypatch.chdir(root)
+    figures = Soak(tmp_path, "local-cluster[2,1,1024]", "compiled", seed=5).run(4)
+    assert figures.killed.total() == 4
+    assert figures.batches > 0
