@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from bench.spark_soak import Soak
+from tests.spark.cluster_faults import SCENARIOS
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,6 +25,26 @@ def test_drivers_die_at_steps_of_a_commit(engine: str, every: int) -> None:
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     assert "nothing lost, nothing twice" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("spark")
+def test_processes_of_a_cluster_die_at_chosen_moments(tmp_path: Path) -> None:
+    found = importlib.util.find_spec("pyspark")
+    if found is None or found.origin is None:
+        pytest.skip("PySpark is not installed")
+    environment = {
+        **os.environ,
+        "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}",
+        "SPARK_HOME": os.path.dirname(found.origin),
+        "VIEWLET_JIT": "0",
+        "VIEWLET_STATE": str(tmp_path / "mapped"),
+    }
+    command = [sys.executable, "-m", "tests.spark.cluster_faults", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stderr[-4000:]
+    expected = [f"{engine}: {who} {when}" for engine in SCENARIOS for who, when in SCENARIOS[engine]]
+    assert [line for line in done.stdout.splitlines() if "nobody" not in line] == expected
 
 
 @pytest.mark.slow
