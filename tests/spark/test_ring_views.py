@@ -245,3 +245,31 @@ def test_a_model_reads_a_spread_view(tmp_path: Path) -> None:
             each.apply(rows)
             models.append(RidgeRegression("units").fit(each.view("plain")))
     np.testing.assert_allclose(models[0].coef_, models[1].coef_, rtol=1e-9)
+
+
+@pytest.mark.xdist_group("spark")
+def test_trees_on_spark_itself(spark: Any, tmp_path: Path) -> None:
+    """Rows come in data frames and otherwise; the second connection finds the state of the first."""
+    views = {name: VIEWS[name] for name in ("groups", "triangles", "rows")}
+    reference = in_process(views)
+    edges = [(i, (i * 3 + j) % 7, float(j)) for i in range(7) for j in range(3)]
+    sales = [(i % 4, i % 5, i % 6, "2026-01-01" if i % 2 else None) for i in range(60)]
+    sold = spark.createDataFrame(sales, "shop long, item long, units int, day string")
+    sold = sold.selectExpr("shop", "item", "units", "CAST(day AS DATE) AS day")
+    others = {"shops": [(i, "Rome" if i % 2 else "Oslo") for i in range(4)], "items": [(i, i / 4) for i in range(5)]}
+    with viewlet.connect(spark=spark, checkpoint=tmp_path / "db", partitions=2) as db:
+        db.execute(schema(views=views))
+        db.apply({"sales": sold})
+        db.apply({**others, "edges": edges})
+        reference.apply({**others, "edges": edges, "sales": sales})
+        same(db, reference)
+        db.checkpoint()
+        for each in (db, reference):
+            each.delete("sales", sales[:20])
+    with viewlet.connect(spark=spark, checkpoint=tmp_path / "db") as db:
+        for each in (db, reference):
+            each.delete("edges", edges[:5])
+        same(db, reference)
+        sums = [each.view("rows").aggregate("sum", "units", "price") for each in (db, reference)]
+        assert sums[0] == pytest.approx(sums[1])
+        assert db.view("rows").to_spark().count() == len(reference.view("rows"))
