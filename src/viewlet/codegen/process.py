@@ -14,7 +14,7 @@ from viewlet.codegen.loading import load_source
 from viewlet.codegen.precompile import Helper, compile_alone, share
 from viewlet.errors import DataError
 from viewlet.rings import Dyadic
-from viewlet.runtime.adding import add_rows, kinds_of
+from viewlet.runtime.adding import add_rows, kinds_of, trees_of
 from viewlet.runtime.arithmetic import NULL
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FlatStore, Layout
@@ -77,9 +77,10 @@ class Process:
         target.reserve(len(rows))
         pool, layout = target.pool, target.layout
         first = np.int64(self._firsts[store])
-        kinds, arity = kinds_of(layout), np.int64(layout.arity)
+        kinds, trees, arity = kinds_of(layout), trees_of(layout), np.int64(layout.arity)
         reals = pool.view(np.float64), rows.view(np.float64)
-        add_rows(self._current_state(), first, arity, kinds, pool, reals[0], rows, reals[1], self.control)
+        add_rows(self._current_state(), first, arity, kinds, trees, pool, reals[0], rows, reals[1], self.control)
+        target.forget_orders()
 
     @property
     def path(self) -> Path:

@@ -240,6 +240,11 @@ class FlatStore:
         for tree, spec in zip(self.tree, self.spec, strict=True):
             build(self.pool, self.live, self.meta, tree, spec)
 
+    def forget_orders(self) -> None:
+        """Rows have changed behind the ordered indexes: each is built anew when it is asked."""
+        for spec in self.spec:
+            spec[KEPT] = 0
+
     def keep_journal(self) -> None:
         """From now on `take_journal` tells which rows have changed."""
         if self.layout.journaled and not len(self.before):
