@@ -127,13 +127,16 @@ class CompiledNode:
         if computation.replaces and computation.lasts:
             self.undo.append((computation.target, self.contents(computation.target), True))
         while True:
-            into.clear()
+            if not into.is_empty:
+                into.clear()
             self._process.control[1] = 0
             self._process.call(computation.function)
             if not self._process.control[1]:
                 break
-            self._process.grow_scratch(computation.scratches)
-            into.reserve(2 * into.pool.shape[0])
+            if into.is_full:
+                into.reserve(2 * into.pool.shape[0])
+            else:  # one of those that are emptied on the way
+                self._process.grow_scratch(computation.scratches)
         if not computation.replaces:
             if computation.lasts:
                 self.undo.append((computation.target, self.contents(computation.into), False))

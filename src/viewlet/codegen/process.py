@@ -80,7 +80,6 @@ class Process:
         kinds, trees, arity = kinds_of(layout), trees_of(layout), np.int64(layout.arity)
         reals = pool.view(np.float64), rows.view(np.float64)
         add_rows(self._current_state(), first, arity, kinds, trees, pool, reals[0], rows, reals[1], self.control)
-        target.forget_orders()
 
     @property
     def path(self) -> Path:

@@ -12,8 +12,9 @@ import numpy as np
 from viewlet.runtime.arithmetic import dd_add
 from viewlet.runtime.flat import Layout
 from viewlet.runtime.jit import compiled, entry
+from viewlet.runtime.ordered import arrange, withdraw
 from viewlet.runtime.probe import enter_indexes, hash_row, leave, take_slot
-from viewlet.runtime.state import flags, hashes, numbers
+from viewlet.runtime.state import flags, hashes, numbers, words
 from viewlet.runtime.wide import LIMIT_HIGH, wide_add
 
 _COUNT, _WIDE, _DOUBLE = 0, 1, 2
@@ -44,13 +45,28 @@ def find_row(pool: Any, index: Any, rows: Any, row: Any, arity: Any) -> Any:
     return -1
 
 
+def trees_of(layout: Layout) -> Any:
+    """The widths of a store's ordered indexes, as `add_rows` wants them."""
+    return np.array([layout.tree_width(f"tree{j}") for j in range(len(layout.ordered))], np.int64)
+
+
 @entry
 def add_rows(
-    state: Any, first: Any, arity: Any, kinds: Any, pool: Any, reals: Any, rows: Any, real_rows: Any, control: Any
+    state: Any,
+    first: Any,
+    arity: Any,
+    kinds: Any,
+    trees: Any,
+    pool: Any,
+    reals: Any,
+    rows: Any,
+    real_rows: Any,
+    control: Any,
 ) -> None:
     """Adds rows to the store whose arrays begin at `first`; `reals` and `real_rows` are the same words as doubles.
 
-    A row leaves when all its exact numbers are zero; if it has none, when all are.
+    A row leaves when all its exact numbers are zero; if it has none, when all are. `trees` are the widths of the
+    ordered indexes, which come after the slices.
     """
     width = np.int64(pool.shape[1])
     for row in range(rows.shape[0]):
@@ -93,8 +109,17 @@ def add_rows(
                 reals[slot, at + 1] = two
                 double_left = double_left or one != 0.0 or two != 0.0
                 at += 2
-        if arity > 0 and not (exact_left if has_exact else double_left):
-            leave(state, first, width, arity, slot)
+        if arity > 0:
+            stays = exact_left if has_exact else double_left
+            at = first + 4 + 2 * numbers(state, first + 2)[3]
+            for j in range(trees.shape[0]):
+                tree, spec = words(state, at + 2 * j, trees[j]), numbers(state, at + 2 * j + 1)
+                if stays:
+                    arrange(pool, tree, spec, slot)
+                else:
+                    withdraw(pool, tree, spec, slot)
+            if not stays:
+                leave(state, first, width, arity, slot)
 
 
 @entry

@@ -170,6 +170,11 @@ class FlatStore:
         return not self.pool.any()
 
     @property
+    def is_full(self) -> bool:
+        """There is no room for another row."""
+        return bool(self.layout.arity) and int(self.meta[ROOM]) <= 0
+
+    @property
     def is_shared(self) -> bool:
         """Other processes may see its arrays."""
         return self._memory is not HEAP
@@ -239,11 +244,6 @@ class FlatStore:
         """Builds the ordered indexes, whatever the number of rows."""
         for tree, spec in zip(self.tree, self.spec, strict=True):
             build(self.pool, self.live, self.meta, tree, spec)
-
-    def forget_orders(self) -> None:
-        """Rows have changed behind the ordered indexes: each is built anew when it is asked."""
-        for spec in self.spec:
-            spec[KEPT] = 0
 
     def keep_journal(self) -> None:
         """From now on `take_journal` tells which rows have changed."""
