@@ -12,6 +12,8 @@ from viewlet.spark.run.unit import SPREAD, UnitCode
 from viewlet.types import Table
 
 LocalChanges = Mapping[str, Changes | ColumnarChanges]
+SMALL_BYTES = 4 << 20
+"""Data frames that have no more than this together are fetched by the driver: that takes no Python workers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,18 @@ class FrameChange:
         if len(columns) == len(table.columns) or not named <= {*table.column_names, MULTIPLICITY, CHANGE_TYPE}:
             return None
         return tuple(table.column_names[i] for i in sorted(columns) or [0])
+
+
+def expected_bytes(frame: Any) -> int:
+    """What Spark expects a data frame to take."""
+    plan = getattr(frame, "_jdf", None)
+    if plan is None:
+        return 1 << 60
+    return int(str(plan.queryExecution().optimizedPlan().stats().sizeInBytes()))
+
+
+def are_small(frames: Sequence[FrameChange]) -> bool:
+    return sum(expected_bytes(each.frame) for each in frames) <= SMALL_BYTES
 
 
 def needed_at_driver(units: Sequence[UnitCode], spread: Collection[str], local: Collection[str]) -> set[str]:

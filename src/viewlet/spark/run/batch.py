@@ -133,11 +133,11 @@ class Batch:
         started = self.stats.spent("driver", started)
         if frames:
             self._route(self.cluster.map_frames(frames, f"{', '.join(frames)}: changes"))
-            self._count_stage()
+            self.count_stage()
             started = self.stats.spent("changes", started)
         if kept is not None:
             self._route(kept())
-            self._count_stage()
+            self.count_stage()
             started = self.stats.spent("changes", started)
         partitions = self.context().partitions
         while True:
@@ -161,7 +161,7 @@ class Batch:
         replies = self.cluster.run(task, freight.deliveries(context.partitions), what)
         self.checkpoint.add(step)
         self._stages += 1
-        self._count_stage()
+        self.count_stage()
         self._take(replies)
 
     def _take(self, replies: Collection[Reply]) -> None:
@@ -191,7 +191,8 @@ class Batch:
             else:
                 self._freight.add(unit, target, partition, blob)
 
-    def _count_stage(self) -> None:
+    def count_stage(self) -> None:
+        """A job of one stage has been run."""
         self.stats.jobs += 1
         self.stats.stages += 1
 

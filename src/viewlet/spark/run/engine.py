@@ -10,6 +10,7 @@ from typing import Any
 
 from viewlet.algebra.query import Query
 from viewlet.changes import Changes, to_changes
+from viewlet.changes.columnar import ColumnarChanges
 from viewlet.errors import ViewletError
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.durable.batch_ids import Ranges
@@ -19,7 +20,7 @@ from viewlet.spark.plan.compile import compile_distributed
 from viewlet.spark.plan.locations import LOCAL, REPLICATED
 from viewlet.spark.plan.tree_split import TreeSplit
 from viewlet.spark.run import loads
-from viewlet.spark.run.arriving import FrameChange, LocalChanges, needed_at_driver
+from viewlet.spark.run.arriving import FrameChange, LocalChanges, are_small, needed_at_driver
 from viewlet.spark.run.batch import Batch, BatchStats, UnitRun
 from viewlet.spark.run.checkpoint import DRIVER, Checkpoint
 from viewlet.spark.run.cluster import Cluster
@@ -203,8 +204,9 @@ class Engine:
         rest = [each for each in concerned if each.unit.name not in loaded]
         read = {table for each in rest for table in each.unit.tables}
         spread = {each.table.name: each for each in frames if each.table.name in read}
-        wanted_here = needed_at_driver([each.code for each in rest], spread, local)
-        local = {**local, **{name: self._collected(spread[name]) for name in wanted_here}}
+        small = are_small([*spread.values()])
+        wanted_here = set(spread) if small else needed_at_driver([each.code for each in rest], spread, local)
+        local = {**local, **{name: self._collected(batch, spread[name]) for name in sorted(wanted_here)}}
         spread = {name: each for name, each in spread.items() if name not in wanted_here}
         for each in rest:
             plan = SPREAD if each.unit.tables & spread.keys() else AT_DRIVER  # nothing else is spread then
@@ -214,8 +216,20 @@ class Engine:
         self._tell(batch, loaded)
         return batch, stats
 
-    def _collected(self, change: FrameChange) -> Changes:
-        return to_changes(change.table, self.cluster.collect(change.frame), change.sign, change.encoded)
+    def _collected(self, batch: Batch, change: FrameChange) -> Changes | ColumnarChanges:
+        """What a data frame has, at the driver."""
+        from viewlet.runtime.columns import to_columns
+
+        started = time.perf_counter()
+        table, rows = change.table, self.cluster.collect(change.frame)
+        batch.count_stage()
+        batch.stats.spent("changes", started)
+        columns = self.takes_columns(table.name)
+        if columns is not None:
+            found = to_columns(table, rows, columns, self.dictionary, change.sign, change.encoded)
+            if found is not None:
+                return found
+        return to_changes(table, rows, change.sign, change.encoded)
 
     def _tell(self, batch: Batch, loaded: Collection[str]) -> None:
         """What the batch did to results that are not looked at in partitions."""

@@ -8,7 +8,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from viewlet.spark.run.arriving import FrameChange, LocalChanges
+from viewlet.spark.run.arriving import FrameChange, LocalChanges, expected_bytes
 from viewlet.spark.run.batch import Batch
 from viewlet.spark.run.checkpoint import Checkpoint
 from viewlet.spark.run.cluster import Cluster
@@ -23,7 +23,7 @@ LOAD_FROM_BYTES = 4 << 20
 LOAD_FROM_ROWS = 20_000
 """From so much on, an empty view is not filled by triggers but by Spark SQL."""
 UNKNOWN_BYTES = 1 << 50
-"""Spark guesses something as large as this if it knows nothing."""
+"""Spark expects something as large as this if it knows nothing."""
 FOLDERS = "load-"
 
 
@@ -87,8 +87,4 @@ class Loads:
 
 def is_large(frame: Any) -> bool:
     """Spark expects a data frame to have so much that evaluating views over it is faster than running triggers."""
-    plan = getattr(frame, "_jdf", None)
-    if plan is None:
-        return False
-    size = int(str(plan.queryExecution().optimizedPlan().stats().sizeInBytes()))
-    return LOAD_FROM_BYTES <= size < UNKNOWN_BYTES
+    return LOAD_FROM_BYTES <= expected_bytes(frame) < UNKNOWN_BYTES
