@@ -13,7 +13,8 @@ from viewlet import StateError
 from viewlet.connection.spark_facade import SparkConnection, connect_inline
 from viewlet.runtime.durable.mapped import STAMP
 from viewlet.spark.run.cluster import InlineCluster
-from viewlet.spark.run.partition import DONE, forget
+from viewlet.spark.run.partition import forget
+from viewlet.spark.run.states import DONE
 from viewlet.spark.run.tasks import RunStage
 
 DECLARED = """

@@ -28,8 +28,9 @@ from viewlet.spark.run.kept import checks_of, kept_program, partitioned_by, unit
 from viewlet.spark.run.kernel import Node, ReferenceNode
 from viewlet.spark.run.loaded import LoadedViews
 from viewlet.spark.run.names import with_names
-from viewlet.spark.run.partition import NOTHING, Context, Shared, can_run_generated, state_root
+from viewlet.spark.run.partition import Context, Shared, can_run_generated, state_root
 from viewlet.spark.run.reading import Reading, reading_of, views_of
+from viewlet.spark.run.states import NOTHING
 from viewlet.spark.run.steps import EVERYWHERE, StepHead, read_head, read_step, write_step
 from viewlet.spark.run.tasks import MapChanges, MapKept, ReadResult, ReadViews, WriteSnapshot
 from viewlet.spark.run.tree_reading import AskTree, Question

@@ -3,9 +3,6 @@
 The next task of a partition may run in any process of any machine. What counts is the history, which the driver sends
 with every task: a snapshot in the checkpoint directory, and the records of the log since. Who has some version of it
 runs the stages that are missing; who has none reads the snapshot first.
-
-State on generated code lives in mapped files of the machine: a process attaches to what another one left. State that is
-evaluated lives in the process, which keeps it for the next task; another process has to catch up.
 """
 
 from __future__ import annotations
@@ -13,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import pickle
 import shutil
 import tempfile
 import time
@@ -28,24 +24,15 @@ from viewlet.errors import StateError
 from viewlet.runtime.durable.files import Files, files_at
 from viewlet.runtime.durable.log import read_record
 from viewlet.runtime.durable.snapshot import SnapshotReader, index_of
-from viewlet.spark.run.code import WorkerBlock
-from viewlet.spark.run.kernel import Node
-from viewlet.spark.run.steps import Delivery, StepHead, UnitStage, read_step
+from viewlet.spark.run.states import NOTHING, WAIT_SECONDS, FileState, ResidentState, UnitState
+from viewlet.spark.run.steps import Delivery, StepHead, read_step
 from viewlet.spark.run.unit import UnitCode
 from viewlet.spark.run.wire import table_bytes
 
 if TYPE_CHECKING:
-    from viewlet.runtime.durable.mapped import MappedState
-    from viewlet.spark.run.generated import GeneratedNode
+    pass
 
 T_co = TypeVar("T_co", covariant=True)
-NOTHING = "nothing"
-"""The token of the empty state."""
-NOTHING_DONE: Any = ([], {})
-DONE = "done"
-"""The file that tells what the batch has done so far that led to the state."""
-WAIT_SECONDS = 120.0
-"""How long a task waits for another one that works on the same state, such as one that Spark has given up."""
 UNUSED_DAYS = 3
 """State of a checkpoint that nobody has used for so long is removed from the machine."""
 
@@ -121,183 +108,6 @@ class Context:
 
     def code(self, unit: str) -> UnitCode:
         return self.units[unit].value
-
-
-@dataclass(slots=True)
-class UnitState:
-    """A unit in one partition: a node and its version; `before` is the one that taking back its last batch leads to."""
-
-    node: Node
-    digest: str
-    token: str | None
-    before: str | None = None
-
-    def acquire(self) -> None:
-        """Nobody else can have it."""
-
-    def runs(self, code: UnitCode) -> bool:
-        """Whether it is a state of this code."""
-        return self.digest == code.digest
-
-    def release(self) -> None: ...
-
-    def give_up(self) -> None:
-        """Nobody will use this object again."""
-
-    def perform(self, code: UnitCode, stage: UnitStage, token: str, delivery: Delivery, watched: bool) -> WorkerBlock:
-        """Runs one stage, of which this is the version before."""
-        plan = code.plan(stage.plan, stage.tables)
-        block = plan.blocks[stage.block]
-        if not isinstance(block, WorkerBlock):
-            raise StateError(f"block {stage.block} of a batch of {stage.unit} does not run at workers")
-        if stage.first:
-            if watched:
-                self.node.watch(code.program)
-            self.node.begin(plan)
-            self.before = self.token
-        else:
-            self.node.go_on(plan)
-        for target, blobs in delivery.items():
-            self.node.put(target, blobs)
-        self.node.run(block.statements)
-        self.token = token
-        return block
-
-    def load(self, contents: Mapping[str, Any], token: str) -> None:
-        """Puts contents in place of those of all views."""
-        for name, blob in contents.items():
-            self.node.restore(name, blob)
-        self.token, self.before = token, None
-
-    def take_back(self) -> None:
-        """To the version before the last batch; to none, if that cannot be taken back."""
-        taken_back = self.node.rollback()
-        self.token, self.before = (self.before or self.token) if taken_back else None, None
-
-    def start_over(self) -> None:
-        """To be filled from a snapshot."""
-        raise NotImplementedError
-
-
-class ResidentState(UnitState):
-    """Evaluated: what this process knows is all there is."""
-
-    @staticmethod
-    def of(code: UnitCode) -> ResidentState:
-        return ResidentState(code.evaluated(code.views), code.digest, NOTHING)
-
-    def start_over(self) -> None:
-        raise AssertionError("a resident state is dropped instead")
-
-
-class FileState(UnitState):
-    """On generated code, in files that processes of the machine share."""
-
-    __slots__ = ("_code", "_count", "_done_bytes", "_files", "_generated", "_strings")
-
-    def __init__(self, code: UnitCode, files: MappedState) -> None:
-        self._files, self._code, self.digest = files, code, code.digest
-        self._done_bytes = 0
-        self._make()
-
-    def _make(self) -> None:
-        """Attaches to what is there, or makes an empty state if that is none."""
-        version = self._files.version
-        if version is not None:
-            with contextlib.suppress(FileNotFoundError):
-                self._attach()
-                self.token = version
-                if self._read_done():
-                    return
-        self._files.reset()
-        self._attach()
-        self.token, self.before = NOTHING, None
-        self._finish(NOTHING)
-
-    def _attach(self) -> None:
-        from viewlet.runtime.dictionary import FileDictionary
-        from viewlet.runtime.flat import FlatStore, Layout
-        from viewlet.spark.run.generated import GeneratedNode
-
-        code, files = self._code, self._files
-        here = {*code.views, *(f"{plan.key}/{name}" for plan in code.plans.values() for name in plan.temporaries)}
-
-        def make_store(layout: Layout) -> FlatStore:
-            return FlatStore(layout, files.memory(layout.name)) if layout.name in here else FlatStore(layout)
-
-        self._strings = FileDictionary(files.file("strings"))
-        self._strings.catch_up()
-        self._generated: GeneratedNode = GeneratedNode(code, code.views, self._strings, make_store)
-        self.node = self._generated
-        self._count = files.count
-
-    def runs(self, code: UnitCode) -> bool:
-        """The node knows statements by identity: code that came once more is other code."""
-        return self._code is code
-
-    def acquire(self) -> None:
-        is_same = self._files.acquire(WAIT_SECONDS)
-        version = self._files.version
-        if not is_same or version is None or not self._strings.catch_up():
-            self._make()
-        elif self._files.count != self._count:
-            self._count, self.token = self._files.count, version
-            with contextlib.suppress(FileNotFoundError):
-                self._generated.attach_again()
-                if self._read_done():
-                    return
-            self._make()
-
-    def _read_done(self) -> bool:
-        """What the process did that had the state last; False if its files are not as it left them."""
-        data = self._files.file(DONE).read_bytes()
-        if not self._files.is_whole(self._strings.size + len(data)):
-            return False
-        self._done_bytes = len(data)
-        self.before, done = pickle.loads(data)
-        self._generated.take_over(done)
-        return True
-
-    def release(self) -> None:
-        known = self._strings.size
-        self._strings.save()
-        if self._strings.size != known and self.token is not None:
-            self._files.finish(self.token, self._strings.size + self._done_bytes)
-        self._files.release()
-
-    def give_up(self) -> None:
-        self._files.close()
-
-    def perform(self, code: UnitCode, stage: UnitStage, token: str, delivery: Delivery, watched: bool) -> WorkerBlock:
-        if watched:
-            self.node.watch(code.program)
-        self._files.begin()
-        block = super().perform(code, stage, token, delivery, watched)
-        self._finish(token)
-        return block
-
-    def load(self, contents: Mapping[str, Any], token: str) -> None:
-        self._files.begin()
-        super().load(contents, token)
-        self._finish(token)
-
-    def take_back(self) -> None:
-        self._files.begin()
-        super().take_back()
-        assert self.token is not None
-        self._finish(self.token)
-
-    def _finish(self, token: str) -> None:
-        """Tells other processes what they need to go on, or to take the batch back; only then it is a version."""
-        self._strings.save()
-        data = pickle.dumps((self.before, self._generated.done if self.before is not None else NOTHING_DONE))
-        self._done_bytes = self._files.file(DONE).write_bytes(data)
-        self._files.finish(token, self._strings.size + len(data))
-        self._count = self._files.count
-
-    def start_over(self) -> None:
-        self._files.begin()
-        self._make()
 
 
 _kept: dict[tuple[str, str, int], UnitState] = {}
