@@ -13,7 +13,7 @@ from viewlet.types import Table
 
 LocalChanges = Mapping[str, Changes | ColumnarChanges]
 SMALL_BYTES = 4 << 20
-"""Data frames that have no more than this together are fetched by the driver: that takes no Python workers."""
+"""A data frame that comes alone and has no more than this is fetched by the driver: that takes no Python workers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,9 @@ def expected_bytes(frame: Any) -> int:
     return int(str(plan.queryExecution().optimizedPlan().stats().sizeInBytes()))
 
 
-def are_small(frames: Sequence[FrameChange]) -> bool:
-    return sum(expected_bytes(each.frame) for each in frames) <= SMALL_BYTES
+def is_small(frames: Sequence[FrameChange]) -> bool:
+    """There is one data frame and it is small; several would take the driver one job each."""
+    return len(frames) == 1 and expected_bytes(frames[0].frame) <= SMALL_BYTES
 
 
 def needed_at_driver(units: Sequence[UnitCode], spread: Collection[str], local: Collection[str]) -> set[str]:

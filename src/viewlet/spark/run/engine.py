@@ -20,7 +20,7 @@ from viewlet.spark.plan.compile import compile_distributed
 from viewlet.spark.plan.locations import LOCAL, REPLICATED
 from viewlet.spark.plan.tree_split import TreeSplit
 from viewlet.spark.run import loads
-from viewlet.spark.run.arriving import FrameChange, LocalChanges, are_small, needed_at_driver
+from viewlet.spark.run.arriving import FrameChange, LocalChanges, is_small, needed_at_driver
 from viewlet.spark.run.batch import Batch, BatchStats, UnitRun
 from viewlet.spark.run.checkpoint import DRIVER, Checkpoint
 from viewlet.spark.run.cluster import Cluster
@@ -205,7 +205,7 @@ class Engine:
         rest = [each for each in concerned if each.unit.name not in loaded]
         read = {table for each in rest for table in each.unit.tables}
         spread = {each.table.name: each for each in frames if each.table.name in read}
-        small = are_small([*spread.values()])
+        small = is_small([*spread.values()])
         wanted_here = set(spread) if small else needed_at_driver([each.code for each in rest], spread, local)
         local = {**local, **{name: self._collected(batch, spread[name]) for name in sorted(wanted_here)}}
         spread = {name: each for name, each in spread.items() if name not in wanted_here}
