@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,16 @@ from matplotlib import pyplot
 def draw(file: Path) -> list[Path]:
     """All plots there is data for, beside the file."""
     results = read(file)
-    plots: dict[str, Callable[[Results], Any]] = {
+    makers: dict[str, Callable[[Results], Any]] = {
         "throughput": throughput, "batch-sizes": batch_sizes, "progress": progress, "memory": memory
     }  # fmt: skip
+    return write_figures(file, {name: make(results) for name, make in makers.items()})
+
+
+def write_figures(file: Path, figures: Mapping[str, Any]) -> list[Path]:
+    """Writes the figures that there are beside a file of results, and closes them."""
     drawn = []
-    for name, make in plots.items():
-        figure = make(results)
+    for name, figure in figures.items():
         if figure is not None:
             target = file.with_name(f"{file.stem}-{name}.png")
             figure.tight_layout()

@@ -9,6 +9,7 @@ from typing import Any
 
 import matplotlib
 
+from bench.plot import write_figures
 from bench.spark_report import BATCH, Results, read
 
 matplotlib.use("Agg")
@@ -18,15 +19,7 @@ from matplotlib import pyplot
 def draw(file: Path) -> list[Path]:
     """All plots there is data for, beside the file."""
     results = Results.of(read(file))
-    drawn = []
-    for name, figure in (("batch-sizes", batch_sizes(results)), ("ratios", ratios(results))):
-        if figure is not None:
-            target = file.with_name(f"{file.stem}-{name}.png")
-            figure.tight_layout()
-            figure.savefig(target, dpi=110)
-            pyplot.close(figure)
-            drawn.append(target)
-    return drawn
+    return write_figures(file, {"batch-sizes": batch_sizes(results), "ratios": ratios(results)})
 
 
 def batch_sizes(results: Results) -> Any:

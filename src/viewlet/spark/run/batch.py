@@ -56,7 +56,6 @@ class UnitRun:
     """The driver has views of it."""
     _waiting: Delivery = field(default_factory=dict)
     _at: int = 0
-    _begun: bool = False
 
     def begin(self, local: Mapping[str, Changes | ColumnarChanges]) -> None:
         self.node.begin(self.plan)
@@ -78,9 +77,10 @@ class UnitRun:
         return None
 
     def _stage(self) -> UnitStage:
-        first, self._begun = not self._begun, True
-        last = not any(isinstance(block, WorkerBlock) for block in self.plan.blocks[self._at :])
-        return UnitStage(self.unit, self.plan.key, self.plan.tables, self._at - 1, first, last)
+        number = self._at - 1
+        at_workers = [i for i, block in enumerate(self.plan.blocks) if isinstance(block, WorkerBlock)]
+        first, last = number == at_workers[0], number == at_workers[-1]
+        return UnitStage(self.unit, self.plan.key, self.plan.tables, number, first, last)
 
     def _run_here(self, block: DriverBlock, route: Callable[[Iterable[Piece]], None], partitions: int) -> None:
         for step in block.steps:

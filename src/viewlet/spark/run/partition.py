@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from viewlet.errors import StateError
 from viewlet.runtime.durable.files import Files, files_at
@@ -28,9 +28,6 @@ from viewlet.spark.run.states import NOTHING, WAIT_SECONDS, FileState, ResidentS
 from viewlet.spark.run.steps import Delivery, StepHead, read_step
 from viewlet.spark.run.unit import UnitCode
 from viewlet.spark.run.wire import table_bytes
-
-if TYPE_CHECKING:
-    pass
 
 T_co = TypeVar("T_co", covariant=True)
 UNUSED_DAYS = 3
@@ -127,7 +124,7 @@ def held(context: Context, unit: str, partition: int) -> Iterator[UnitState]:
             state.give_up()
         state = _opened(context, code, partition)
     try:
-        state = brought_up_to_date(context, code, partition, state)
+        _bring_up_to_date(context, code, partition, state)
         yield state
     except BaseException:
         state.give_up()
@@ -171,17 +168,17 @@ def forget() -> None:
         _kept.popitem()[1].give_up()
 
 
-def brought_up_to_date(context: Context, code: UnitCode, partition: int, state: UnitState) -> UnitState:
+def _bring_up_to_date(context: Context, code: UnitCode, partition: int, state: UnitState) -> None:
+    """Takes back what does not count, and runs the stages that are missing."""
     history, unit = context.history, code.name
     steps = history.steps_of(unit)
     tokens = [history.base(unit), *(step.head.token for step in steps)]
     if state.token not in tokens and state.before in tokens:
         state.take_back()
     if state.token not in tokens:
-        state = _restored(context, code, partition, state)
+        _restore(context, code, partition, state)
     for step in steps[tokens.index(state.token or "") :]:
         _run_again(context, code, partition, state, step)
-    return state
 
 
 def _run_again(context: Context, code: UnitCode, partition: int, state: UnitState, step: LoggedStep) -> None:
@@ -202,12 +199,9 @@ def loaded_contents(checkpoint: str, code: UnitCode, known: Any, partition: int)
     return {name: loaded.read(name, partition) for name in code.views}
 
 
-def _restored(context: Context, code: UnitCode, partition: int, state: UnitState) -> UnitState:
-    """The state as the snapshot has it."""
-    if isinstance(state, ResidentState):
-        state = ResidentState.of(code)
-    else:
-        state.start_over()
+def _restore(context: Context, code: UnitCode, partition: int, state: UnitState) -> None:
+    """Makes the state what the snapshot has."""
+    state.start_over(code)
     history = context.history
     if history.snapshot is not None and code.name in history.bases:
         folder = partition_folder(history.snapshot, partition)
@@ -215,7 +209,6 @@ def _restored(context: Context, code: UnitCode, partition: int, state: UnitState
         reader = SnapshotReader(files_of(context.checkpoint), folder, checksum, index_of(checksum))
         contents = {name: table_bytes(reader.table(name)) for name in code.views if name in reader}
         state.load(contents, history.base(code.name))
-    return state
 
 
 def read_delivery(checkpoint: str, step: LoggedStep, unit: str, partition: int) -> Delivery:

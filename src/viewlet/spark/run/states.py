@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import pickle
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -32,7 +33,7 @@ WAIT_SECONDS = 120.0
 
 
 @dataclass(slots=True)
-class UnitState:
+class UnitState(ABC):
     """A unit in one partition: a node and its version; `before` is the one that taking back its last batch leads to."""
 
     node: Node
@@ -40,15 +41,19 @@ class UnitState:
     token: str | None
     before: str | None = None
 
+    @abstractmethod
     def acquire(self) -> None:
-        """Nobody else can have it."""
+        """Takes it again for a task, after `release`."""
 
     def runs(self, code: UnitCode) -> bool:
         """Whether it is a state of this code."""
         return self.digest == code.digest
 
-    def release(self) -> None: ...
+    @abstractmethod
+    def release(self) -> None:
+        """Lets others have it."""
 
+    @abstractmethod
     def give_up(self) -> None:
         """Nobody will use this object again."""
 
@@ -58,9 +63,9 @@ class UnitState:
         block = plan.blocks[stage.block]
         if not isinstance(block, WorkerBlock):
             raise StateError(f"block {stage.block} of a batch of {stage.unit} does not run at workers")
+        if watched:
+            self.node.watch(code.program)
         if stage.first:
-            if watched:
-                self.node.watch(code.program)
             self.node.begin(plan)
             self.before = self.token
         else:
@@ -82,9 +87,9 @@ class UnitState:
         taken_back = self.node.rollback()
         self.token, self.before = (self.before or self.token) if taken_back else None, None
 
-    def start_over(self) -> None:
-        """To be filled from a snapshot."""
-        raise NotImplementedError
+    @abstractmethod
+    def start_over(self, code: UnitCode) -> None:
+        """Empties it, to be filled from a snapshot."""
 
 
 class ResidentState(UnitState):
@@ -94,8 +99,17 @@ class ResidentState(UnitState):
     def of(code: UnitCode) -> ResidentState:
         return ResidentState(code.evaluated(code.views), code.digest, NOTHING)
 
-    def start_over(self) -> None:
-        raise AssertionError("a resident state is dropped instead")
+    def acquire(self) -> None:
+        """Nobody else can have it."""
+
+    def release(self) -> None:
+        """It stays in this process."""
+
+    def give_up(self) -> None:
+        """There is nothing to close."""
+
+    def start_over(self, code: UnitCode) -> None:
+        self.node, self.token, self.before = code.evaluated(code.views), NOTHING, None
 
 
 class FileState(UnitState):
@@ -177,8 +191,6 @@ class FileState(UnitState):
         self._files.close()
 
     def perform(self, code: UnitCode, stage: UnitStage, token: str, delivery: Delivery, watched: bool) -> WorkerBlock:
-        if watched:
-            self.node.watch(code.program)
         self._files.begin()
         block = super().perform(code, stage, token, delivery, watched)
         self._finish(token)
@@ -203,6 +215,6 @@ class FileState(UnitState):
         self._files.finish(token, self._strings.size + len(data))
         self._count = self._files.count
 
-    def start_over(self) -> None:
+    def start_over(self, code: UnitCode) -> None:
         self._files.begin()
         self._make()
