@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from bench.records import Record
 from bench.spark_changes import Batch, ChangeStream, change_stream, sizes_of
 from bench.spark_check import same_answer
+from viewlet.runtime.durable.packing import unpacked
 from workloads import tpch
 from workloads.query import NamedQuery
 
@@ -177,7 +178,7 @@ class MeasuredView:
         Each partition leaves what it did to every view in a file; the driver remembers what it did to its own.
         """
         files = list(self.state.glob("*/*/*/done"))
-        places = [pickle.loads(path.read_bytes())[-1][0] for path in files]
+        places = [pickle.loads(unpacked(path.read_bytes()))[-1][0] for path in files]
         own = self.db._on_spark.cluster._running[VIEW].node
         places += [own.compiled.undo] if hasattr(own, "compiled") else []
         rows = packed = 0

@@ -52,6 +52,7 @@ class StringDictionary:
 class FileDictionary(StringDictionary):
     """A dictionary whose strings are in a file, in the order of their codes: other processes give the same codes.
 
+    The file is a mark, then a part for each time that strings were added: their number, their lengths, all their bytes.
     Who uses it has the file to itself meanwhile, reads what others have added with `catch_up` first and leaves what it
     has added itself with `save`.
     """
@@ -80,12 +81,10 @@ class FileDictionary(StringDictionary):
             data = file.read()
         self.mark, self._read = mark, max(self._read, _MARK)
         at = 0
-        while at + _LENGTH <= len(data):
-            end = at + _LENGTH + int.from_bytes(data[at : at + _LENGTH], "little")
-            if end > len(data):
-                break  # whoever wrote it did not come to an end
-            self.code(data[at + _LENGTH : end].decode())
-            at = end
+        while (part := _read_part(data, at)) is not None:
+            texts, at = part
+            self._codes.update(zip(texts, range(len(self.texts), len(self.texts) + len(texts)), strict=True))
+            self.texts += texts
         self._read += at
         self._known = len(self.texts)
         return True
@@ -93,8 +92,7 @@ class FileDictionary(StringDictionary):
     def save(self) -> None:
         if self._known == len(self.texts):
             return
-        parts = [text.encode() for text in self.texts[self._known :]]
-        data = b"".join(len(part).to_bytes(_LENGTH, "little") + part for part in parts)
+        data = _part(self.texts[self._known :])
         if not self._read:
             self.mark, self._read = os.urandom(_MARK), _MARK
             self._path.write_bytes(self.mark)
@@ -106,4 +104,29 @@ class FileDictionary(StringDictionary):
         self._known = len(self.texts)
 
 
-_MARK, _LENGTH = 16, 4
+def _part(texts: Sequence[str]) -> bytes:
+    encoded = [text.encode() for text in texts]
+    lengths = np.fromiter(map(len, encoded), _LENGTHS, len(encoded))
+    return b"".join((len(texts).to_bytes(_COUNT, "little"), lengths.tobytes(), *encoded))
+
+
+def _read_part(data: bytes, at: int) -> tuple[list[str], int] | None:
+    """The strings of the part at a place, and where it ends; None if whoever wrote it did not come to an end."""
+    import pyarrow as pa
+
+    count = int.from_bytes(data[at : at + _COUNT], "little")
+    begin = at + _COUNT + count * _LENGTHS.itemsize
+    if begin > len(data) or not count:
+        return None
+    offsets = np.zeros(count + 1, np.int64)
+    np.cumsum(np.frombuffer(data, _LENGTHS, count, at + _COUNT), out=offsets[1:])
+    end = begin + int(offsets[-1])
+    if end > len(data):
+        return None
+    contents = pa.py_buffer(data).slice(begin, end - begin)
+    texts = pa.LargeStringArray.from_buffers(count, pa.py_buffer(offsets), contents)
+    return texts.to_pylist(), end
+
+
+_MARK, _COUNT = 16, 4
+_LENGTHS = np.dtype("<i4")

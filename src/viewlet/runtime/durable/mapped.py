@@ -59,7 +59,7 @@ class MappedState:
 
     def _take(self, stamp: int) -> None:
         self._stamp, self._is_new = stamp, False
-        self._sizes: dict[Path, int] = {}
+        self._sizes: dict[str, int] = {}
         self._bytes: Any = _map(stamp, 0, (_SIZE,), np.uint8)
         self._words: Any = self._bytes[_HEAD : _HEAD + 8 * _WORDS].view(np.int64)
 
@@ -154,45 +154,63 @@ class MappedState:
 class MappedMemory:
     """The arrays of one store, a file each (see `viewlet.runtime.memory`)."""
 
-    def __init__(self, folder: Path, is_new: bool, sizes: dict[Path, int]) -> None:
+    def __init__(self, folder: Path, is_new: bool, sizes: dict[str, int]) -> None:
         self._folder = folder
         self._sizes = sizes
+        self._mapped: dict[str, tuple[tuple[int, int], Any]] = {}
+        """The arrays this process has, each with what tells its file from another one, and its length."""
         self.is_new = is_new
 
     def first(self, part: str, shape: tuple[int, ...], dtype: Any) -> Any:
         if self.is_new:
             return self.zeros(part, shape, dtype)
-        file = os.open(self._folder / part, os.O_RDWR)
+        path = self._path(part)
+        status = os.stat(path)
+        known = self._mapped.get(part)
+        if known is not None and known[0] == (status.st_ino, status.st_size):
+            self._sizes[path] = status.st_size
+            return known[1]
+        file = os.open(path, os.O_RDWR)
         try:
-            size = self._sizes[self._folder / part] = os.fstat(file).st_size
+            size = self._sizes[path] = os.fstat(file).st_size
             rows = size // _bytes(shape[1:], dtype)
-            return _map(file, 0, (rows, *shape[1:]), dtype)
+            return self._mapping(part, file, (rows, *shape[1:]), dtype)
         finally:
             os.close(file)
 
+    def _path(self, part: str) -> str:
+        return f"{self._folder}/{part}"
+
+    def _mapping(self, part: str, file: int, shape: tuple[int, ...], dtype: Any) -> Any:
+        """A mapped file cannot make room for another one of the same number."""
+        array = _map(file, 0, shape, dtype)
+        status = os.fstat(file)
+        self._mapped[part] = (status.st_ino, status.st_size), array
+        return array
+
     def zeros(self, part: str, shape: tuple[int, ...], dtype: Any) -> Any:
         """In a new file: the old one stays readable for whoever has it mapped."""
-        draft = self._folder / f"{part}.new"
+        draft = self._path(f"{part}.new")
         file = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
         try:
             self._reserve(file, part, _bytes(shape, dtype))
-            os.replace(draft, self._folder / part)
-            return _map(file, 0, shape, dtype)
+            os.replace(draft, self._path(part))
+            return self._mapping(part, file, shape, dtype)
         finally:
             os.close(file)
 
     def grown(self, part: str, array: Any, rows: int) -> Any:
         shape = (rows, *array.shape[1:])
-        file = os.open(self._folder / part, os.O_RDWR)
+        file = os.open(self._path(part), os.O_RDWR)
         try:
             self._reserve(file, part, _bytes(shape, array.dtype))
-            return _map(file, 0, shape, array.dtype)
+            return self._mapping(part, file, shape, array.dtype)
         finally:
             os.close(file)
 
     def _reserve(self, file: int, part: str, size: int) -> None:
         _reserve(file, size)
-        self._sizes[self._folder / part] = size
+        self._sizes[self._path(part)] = size
 
 
 def _bytes(shape: tuple[int, ...], dtype: Any) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,6 +26,8 @@ T = TypeVar("T")
 
 ATTEMPTS = 3
 """How often a stage is tried when the cluster fails; Spark has its own attempts within each."""
+MANY_OBJECTS = 20_000
+"""So many that looking through them takes a millisecond or more."""
 ERROR = "error"
 PIECES = "unit string, target string, part int, contents binary"
 
@@ -167,6 +170,12 @@ def _pruned(frame: Any, wanted: Sequence[str] | None) -> Any:
     return frame.select([f"`{name}`" for name in (*wanted, *told)])
 
 
+def _settle() -> None:
+    """Lets a worker keep what it has come to own out of sight: Spark has it look for garbage after every task."""
+    if len(gc.get_objects(generation=2)) > MANY_OBJECTS:
+        gc.freeze()
+
+
 @dataclass(frozen=True, slots=True)
 class _OnEach:
     task: Callable[[int, Any], Any]
@@ -174,6 +183,7 @@ class _OnEach:
     def __call__(self, numbered: Iterable[tuple[int, Any]]) -> Iterator[Any]:
         for number, payload in numbered:
             yield self.task(number, payload)
+        _settle()
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +197,7 @@ class _OnFrame:
             pieces = list(self.mapper(batches))
         except ViewletError as error:
             pieces = [(ERROR, "", 0, pickle.dumps(error))]
+        _settle()
         text = [("unit", pa.string()), ("target", pa.string())]
         schema = pa.schema([*text, ("part", pa.int32()), ("contents", pa.binary())])
         columns = [list(column) for column in zip(*pieces, strict=True)] or [[], [], [], []]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +29,7 @@ from viewlet.spark.run.kept import checks_of, kept_program, partitioned_by, unit
 from viewlet.spark.run.kernel import Node, ReferenceNode
 from viewlet.spark.run.loaded import LoadedViews
 from viewlet.spark.run.names import with_names
-from viewlet.spark.run.partition import Context, Shared, can_run_generated, state_root
+from viewlet.spark.run.partition import Context, SharedCode, can_run_generated, state_root
 from viewlet.spark.run.reading import Reading, reading_of, views_of
 from viewlet.spark.run.states import NOTHING
 from viewlet.spark.run.steps import EVERYWHERE, StepHead, read_head, read_step, write_step
@@ -53,7 +54,7 @@ class _Running:
     unit: Unit
     code: UnitCode
     node: Node
-    shared: Shared[UnitCode] | None = None
+    shared: SharedCode | None = None
     rows: int = 0
     bytes: int = 0
     compiled: set[tuple[str, tuple[str, ...]]] = field(default_factory=set)
@@ -184,9 +185,9 @@ class Engine:
             frozenset(name for name in self._watched if self.units[name].reading is Reading.PARTITIONS),
         )
 
-    def _share(self, running: _Running) -> Shared[UnitCode]:
+    def _share(self, running: _Running) -> SharedCode:
         if running.shared is None:
-            running.shared = self.cluster.share(running.code)
+            running.shared = SharedCode(uuid.uuid4().hex, self.cluster.share(running.code))
         return running.shared
 
     # -- batches ----------------------------------------------------------------------------------------------------
@@ -358,7 +359,7 @@ class Engine:
         for stage in head.stages:
             running = self._running.get(stage.unit)
             if running is not None:
-                received = read_step(record.payload, stage.unit, EVERYWHERE, "the log")
+                received = read_step(record.payload, stage.unit, EVERYWHERE)
                 running.node.redo(running.code.plan(stage.plan, stage.tables), received)
 
     # -- snapshots --------------------------------------------------------------------------------------------------

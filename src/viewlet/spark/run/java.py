@@ -12,6 +12,7 @@ import importlib.util
 import os
 import re
 import shutil
+import socket
 import stat
 import subprocess
 import sys
@@ -52,6 +53,8 @@ SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
 }
 ON_THIS_MACHINE = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
+"""Between Java and Python: over the network's sockets every task waits 40 ms for an acknowledgement."""
 DAEMON = "viewlet.spark.run.worker_daemon"
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
@@ -113,7 +116,9 @@ def _local_settings(master: str) -> dict[str, str]:
     if threads is None:
         return {}
     count = (os.cpu_count() or 1) if threads[1] == "*" else int(threads[1] or 1)
-    return {**ON_THIS_MACHINE, "spark.python.daemon.module": DAEMON, "spark.sql.shuffle.partitions": str(count)}
+    sockets = {UNIX_SOCKETS: "true"} if hasattr(socket, "AF_UNIX") else {}
+    python = {"spark.python.daemon.module": DAEMON, **sockets}
+    return {**ON_THIS_MACHINE, **python, "spark.sql.shuffle.partitions": str(count)}
 
 
 def _quiet_logging() -> str:

@@ -19,6 +19,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
+from weakref import WeakValueDictionary
 
 from viewlet.errors import StateError
 from viewlet.runtime.durable.files import Files, files_at
@@ -51,6 +52,25 @@ class Shared(Protocol[T_co]):
 
     @property
     def value(self) -> T_co: ...
+
+
+_codes: WeakValueDictionary[str, UnitCode] = WeakValueDictionary()
+"""The code that states of this process run."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedCode:
+    """The code of a unit. Spark takes back what it has sent when a task does not ask for it: states keep theirs."""
+
+    key: str
+    sent: Shared[UnitCode]
+
+    @property
+    def value(self) -> UnitCode:
+        code = _codes.get(self.key)
+        if code is None:
+            code = _codes[self.key] = self.sent.value
+        return code
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +119,7 @@ class Context:
     checkpoint: str
     state: str
     partitions: int
-    units: Mapping[str, Shared[UnitCode]]
+    units: Mapping[str, SharedCode]
     history: History
     watched: frozenset[str] = frozenset()
 
@@ -220,7 +240,7 @@ def read_delivery(checkpoint: str, step: LoggedStep, unit: str, partition: int) 
         raise StateError(f"{where} is missing; restore it from a copy") from error
     except OSError as error:
         raise StateError(f"cannot read {where}: {error.strerror}") from error
-    return read_step(record.payload, unit, partition, where)
+    return read_step(record.payload, unit, partition)
 
 
 def files_of(checkpoint: str) -> Files:

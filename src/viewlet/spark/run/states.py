@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from viewlet.errors import StateError
+from viewlet.runtime.durable.packing import packed, unpacked
 from viewlet.spark.run.code import WorkerBlock
 from viewlet.spark.run.kernel import Node
 from viewlet.spark.run.steps import Delivery, UnitStage
@@ -176,7 +177,7 @@ class FileState(UnitState):
         if not self._files.is_whole(self._strings.size + len(data)):
             return False
         self._done_bytes = len(data)
-        self.before, done = pickle.loads(data)
+        self.before, done = pickle.loads(unpacked(data))
         self._generated.take_over(done)
         return True
 
@@ -210,7 +211,8 @@ class FileState(UnitState):
     def _finish(self, token: str) -> None:
         """Tells other processes what they need to go on, or to take the batch back; only then it is a version."""
         self._strings.save()
-        data = pickle.dumps((self.before, self._generated.done if self.before is not None else NOTHING_DONE))
+        done = self._generated.done if self.before is not None else NOTHING_DONE
+        data = packed(pickle.dumps((self.before, done)))
         self._done_bytes = self._files.file(DONE).write_bytes(data)
         self._files.finish(token, self._strings.size + len(data))
         self._count = self._files.count

@@ -1,8 +1,9 @@
 """What one stage was given, as a record of the log: whoever has the state before the stage can run it again.
 
-    record ::= length of the head (4 bytes), head (JSON), contents ...
-    head   ::= token, what each unit runs, what it loads, and for every piece: unit, target, partition (-1 for all of
-               them), length, checksum
+    record ::= length of the head (4 bytes), head (JSON), length of the body (8 bytes), body (compressed)
+    head   ::= token, what each unit runs, what it loads
+    body   ::= length of the list (4 bytes), list (JSON) of unit, target, partition (-1 for all of them) and length of
+               every piece, contents of the pieces
 
 The token names the version of the state that the stage leads to. It is made up anew for every attempt at a batch, so
 that what an attempt that failed has left somewhere is never taken for the real thing.
@@ -11,12 +12,11 @@ that what an attempt that failed has left somewhere is never taken for the real 
 from __future__ import annotations
 
 import json
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from viewlet.errors import StateError
+from viewlet.runtime.durable.packing import packed, unpacked
 
 EVERYWHERE = -1
 DRIVER = -2
@@ -89,38 +89,36 @@ class StepHead:
 
 def write_step(head: StepHead, pieces: Mapping[tuple[str, str, int], Sequence[Blob]]) -> bytes:
     flat = [(*place, blob) for place, blobs in pieces.items() for blob in blobs]
-    known = {
-        "token": head.token,
-        "stages": [stage.to_json() for stage in head.stages],
-        "loads": head.loads,
-        "pieces": [[unit, target, part, len(blob), zlib.crc32(blob)] for unit, target, part, blob in flat],
-    }
-    text = json.dumps(known).encode()
-    return b"".join((len(text).to_bytes(_LENGTH, "little"), text, *(blob for *_, blob in flat)))
+    known = {"token": head.token, "stages": [stage.to_json() for stage in head.stages], "loads": head.loads}
+    listed = [[*place, len(blob)] for *place, blob in flat]
+    body = b"".join((_with_length(listed), *(blob for *_, blob in flat)))
+    return _with_length(known) + packed(body)
 
 
 def read_head(payload: Blob) -> StepHead:
-    known = _known(payload)
+    known, _ = _read_json(memoryview(payload))
     return StepHead(known["token"], tuple(map(UnitStage.of_json, known["stages"])), known["loads"])
 
 
-def read_step(payload: Blob, unit: str, partition: int, where: str) -> Delivery:
+def read_step(payload: Blob, unit: str, partition: int) -> Delivery:
     """What a unit was given in one partition."""
-    data = memoryview(payload)
-    at = _LENGTH + int.from_bytes(data[:_LENGTH], "little")
+    _, rest = _read_json(memoryview(payload))
+    listed, contents = _read_json(memoryview(unpacked(rest)))
     found: Delivery = {}
-    for owner, target, part, length, checksum in _known(payload)["pieces"]:
+    at = 0
+    for owner, target, part, length in listed:
         if owner == unit and part in (partition, EVERYWHERE):
-            blob = bytes(data[at : at + length])
-            if zlib.crc32(blob) != checksum:
-                raise StateError(f"{where} is damaged: the contents of {target} do not fit their checksum")
-            found.setdefault(target, []).append(blob)
+            found.setdefault(target, []).append(contents[at : at + length])
         at += length
     return found
 
 
-def _known(payload: Blob) -> dict[str, Any]:
-    data = memoryview(payload)
-    length = int.from_bytes(data[:_LENGTH], "little")
-    known: dict[str, Any] = json.loads(bytes(data[_LENGTH : _LENGTH + length]))
-    return known
+def _with_length(known: object) -> bytes:
+    text = json.dumps(known, separators=(",", ":")).encode()
+    return len(text).to_bytes(_LENGTH, "little") + text
+
+
+def _read_json(data: memoryview) -> tuple[Any, memoryview]:
+    """What `_with_length` wrote, and what follows it."""
+    end = _LENGTH + int.from_bytes(data[:_LENGTH], "little")
+    return json.loads(bytes(data[_LENGTH:end])), data[end:]
