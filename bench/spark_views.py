@@ -180,7 +180,7 @@ class MeasuredView:
         files = list(self.state.glob("*/*/*/done"))
         places = [pickle.loads(unpacked(path.read_bytes()))[-1][0] for path in files]
         own = self.db._on_spark.cluster._running[VIEW].node
-        places += [own.compiled.undo] if hasattr(own, "compiled") else []
+        places += [own.done[0]] if hasattr(own, "done") else []
         rows = packed = 0
         for done in places:
             for keys, words in _touched(done):

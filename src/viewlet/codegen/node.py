@@ -12,7 +12,7 @@ import numpy as np
 
 from viewlet.codegen.blocks import BlockModule, Computation, change_of, temporary
 from viewlet.codegen.process import Column, Process
-from viewlet.runtime.adding import numbers_at
+from viewlet.runtime.adding import slots_at
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FlatStore, Layout
 from viewlet.types import SqlType
@@ -105,8 +105,11 @@ class CompiledNode:
     def contents(self, store: str) -> Contents:
         """All rows of a store."""
         kept = self.stores[store]
-        layout = kept.layout
-        rows = kept.packed() if layout.arity or not kept.is_empty else kept.pool[:0]
+        return self._contents(store, kept.packed() if kept.layout.arity or not kept.is_empty else kept.pool[:0])
+
+    def _contents(self, store: str, rows: Column) -> Contents:
+        """Rows as a store has them, by column."""
+        layout = self.stores[store].layout
         keys = tuple(np.ascontiguousarray(rows[:, i]) for i in range(layout.arity))
         numbers = []
         for field, kind in zip(layout.fields, layout.kinds, strict=True):
@@ -157,10 +160,24 @@ class CompiledNode:
 
     def counts(self, store: str, keys: tuple[Column, ...]) -> Column:
         """The first number of some keys, which is a count; 0 where there is no row."""
+        slots = self._slots(store, np.column_stack(keys))
+        counts: Column = np.where(slots < 0, 0, self.stores[store].pool[slots, self.stores[store].layout.arity])
+        return counts
+
+    def _slots(self, store: str, keys: Column) -> Column:
         kept = self.stores[store]
-        found = np.zeros(len(keys[0]), np.int64)
-        numbers_at(kept.pool, kept.index, np.ascontiguousarray(np.column_stack(keys)), kept.layout.arity, found)
+        found = np.zeros(len(keys), np.int64)
+        slots_at(kept.pool, kept.index, np.ascontiguousarray(keys), found)
         return found
+
+    def touched_contents(self, store: str) -> Contents:
+        """The rows of a view that this batch has added something to and that are there now."""
+        touched = self.touched(store)
+        if not touched:
+            return self._contents(store, self.stores[store].pool[:0])
+        keys = np.unique(np.concatenate([np.column_stack(columns) for columns in touched]), axis=0)
+        slots = self._slots(store, keys)
+        return self._contents(store, self.stores[store].pool[slots[slots >= 0]])
 
     def end_batch(self, temporaries: Iterable[tuple[str, Iterable[str]]], tables: Iterable[str]) -> None:
         """Forgets what lives for one batch; it can no longer be taken back."""

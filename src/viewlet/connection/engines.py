@@ -1,13 +1,15 @@
 """Which engine runs a view.
 
-| `connect(engine=...)` | a view over tables                               | a view over a stream |
-|-----------------------|--------------------------------------------------|----------------------|
-| `"auto"`              | the interpreter; compiled once there is much to do | the interpreter    |
-| `"interpreter"`       | the interpreter                                  | the interpreter      |
-| `"compiled"`          | compiled at once                                 | compiled at once     |
+| `connect(engine=...)` |                                                    |
+|-----------------------|----------------------------------------------------|
+| `"auto"`              | the interpreter; compiled once there is much to do |
+| `"interpreter"`       | the interpreter                                    |
+| `"compiled"`          | compiled at once                                   |
 
-Compiling takes seconds, so `auto` waits until a view has seen many rows. A view over a stream cannot wait: there are no
-rows to fill another engine from. `explain(view, "engine")` and `view.stats()` tell which engine runs and why.
+Compiling takes seconds, so `auto` waits until a view has seen many rows. Over tables the compiled engine is filled from
+their rows. Streams keep none: there it takes over what the interpreter holds. It cannot for a trigger program over a
+stream and a table together, because the compiled engine keeps other views than the interpreter, which reads the table.
+`explain(view, "engine")` and `view.stats()` tell which engine runs and why.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 ENGINES = ("auto", "interpreter", "compiled")
 COMPILE_AFTER_ROWS = 20_000
 """Changed rows (and rows there at its declaration) after which `auto` compiles a view."""
+NO_NUMBA = "Numba is not installed: pip install 'viewlet[compiled]'"
 
 logger = logging.getLogger("viewlet")
 
@@ -86,7 +89,7 @@ class EngineChooser:
             return self._compiled(declared, sources, "asked for by connect(engine='compiled')")
         if asked == "interpreter":
             return self._interpreted(declared, sources, "asked for by connect(engine='interpreter')")
-        obstacle = _obstacle(sources) if declared.ring is None else tree_obstacle(sources)
+        obstacle = _obstacle(sources) if declared.ring is None else tree_obstacle()
         if obstacle is not None:
             return self._interpreted(declared, sources, obstacle)
         if sources.size > COMPILE_AFTER_ROWS:
@@ -168,6 +171,9 @@ class EngineChooser:
     def _taken_over(self, declared: Declaration, sources: Sources, before: Running, reason: str) -> Running:
         """Streams keep no rows to start from: the views go on from where the interpreter has brought them."""
         running = self.prepare(declared, sources, "compiled", reason, before.statistics)
+        if running.tree is not None and before.tree is not None:
+            running.tree.take_over(before.tree)
+            return running
         if not isinstance(before.engine, Interpreter) or running.program.views != before.program.views:
             raise InternalError("the engines do not keep the same views")
         assert running.compiled is not None
@@ -214,19 +220,15 @@ def numba_available() -> bool:
     return all(importlib.util.find_spec(name) is not None for name in needed)
 
 
-def tree_obstacle(sources: Sources) -> str | None:
+def tree_obstacle() -> str | None:
     """Why `auto` will not compile a view over a ring."""
-    if not numba_available():
-        return "Numba is not installed: pip install 'viewlet[compiled]'"
-    if sources.streams:
-        return f"stream {sources.streams[0]!r} keeps no rows to start another engine from; connect(engine='compiled')"
-    return None
+    return None if numba_available() else NO_NUMBA
 
 
 def _obstacle(sources: Sources) -> str | None:
     """Why `auto` will not compile a view over these sources, now or later."""
     if not numba_available():
-        return "Numba is not installed: pip install 'viewlet[compiled]'"
+        return NO_NUMBA
     if sources.streams and len(sources.streams) < len(sources.tables):
         return f"stream {sources.streams[0]!r} keeps no rows to start another engine from; connect(engine='compiled')"
     for table in sources.tables.values():

@@ -15,11 +15,11 @@ from viewlet.algebra.ring_query import CofactorPayload, FactorisedPayload
 from viewlet.changes import Changes, to_python
 from viewlet.changes.columnar import ColumnarChanges
 from viewlet.changes.factored import FactoredChanges
-from viewlet.errors import UnsupportedError
+from viewlet.errors import InternalError, UnsupportedError
 from viewlet.triggers.store import MapStore
 from viewlet.types import CofactorValue, Column, Row
 from viewlet.viewtree.factorised_sums import aggregate_rows
-from viewlet.viewtree.keepers import Keeper, KeepsRows
+from viewlet.viewtree.keepers import Keeper, KeepsRows, ReferenceTree, TakesOver
 from viewlet.viewtree.ring_plan import RingPlan
 
 
@@ -56,6 +56,12 @@ class TreeEngine(ABC):
                 for projection in projections
             }
         )
+
+    def take_over(self, other: TreeEngine) -> None:
+        """Goes on, on generated code, from what another engine of the same tree holds on the reference engine."""
+        if not (isinstance(self.keeper, TakesOver) and isinstance(other.keeper, ReferenceTree)):
+            raise InternalError(f"a tree cannot move from {other.engine_name} to {self.engine_name}")
+        self.keeper.take_over(other.keeper.state())
 
     def apply(self, table: str, changes: Changes | FactoredChanges) -> None:
         """Changes of a table, before the table's own store changes."""

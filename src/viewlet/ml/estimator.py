@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -15,6 +16,7 @@ from viewlet.rings.cofactor_table import CofactorTable
 
 Floats = npt.NDArray[np.float64]
 Self = TypeVar("Self", bound="Estimator")
+Learner = TypeVar("Learner", bound="CofactorEstimator")
 
 
 class NotFittedError(ViewletError, ValueError, AttributeError):
@@ -26,24 +28,9 @@ class ParameterError(ViewletError, ValueError):
 
 
 class Estimator:
-    """Parameters are the arguments of the constructor, kept under their names and checked when fitting.
+    """Parameters are the arguments of the constructor, kept under their names and checked when fitting."""
 
-    A subclass says in `_learn` what it makes of cofactors, as the attributes to set; none is set before all are known,
-    so an error leaves the model as it was.
-    """
-
-    def fit(self: Self, source: Any, y: None = None) -> Self:
-        """Learns from the cofactors of a view, a table or a tree, and remembers where to read them again."""
-        if y is not None:
-            raise ParameterError("fit takes cofactors, which have the label among their variables: name it as `label`")
-        self._take(read_one(source), source)
-        return self
-
-    def refresh(self: Self) -> Self:
-        """Reads the source again and learns anew; what it costs depends on the number of features only."""
-        source = self._source()
-        self._take(read_one(source), source)
-        return self
+    _fitted_from: Any
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         found = {name: getattr(self, name) for name in self._parameters()}
@@ -69,15 +56,6 @@ class Estimator:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.get_params(deep=False).items())})"
 
-    def _learn(self, cofactors: CofactorTable) -> dict[str, Any]:
-        raise NotImplementedError
-
-    def _take(self, cofactors: CofactorTable, source: Any) -> None:
-        learned = self._learn(cofactors)
-        for name, value in learned.items():
-            setattr(self, name, value)
-        self._fitted_from = source
-
     def _source(self) -> Any:
         self._check_fitted()
         return self._fitted_from
@@ -89,6 +67,33 @@ class Estimator:
     @classmethod
     def _parameters(cls) -> list[str]:
         return [name for name in inspect.signature(cls).parameters if name != "self"]
+
+
+class CofactorEstimator(Estimator, ABC):
+    """Learns from the cofactors of all rows; an error leaves the model as it was."""
+
+    def fit(self: Learner, source: Any, y: None = None) -> Learner:
+        """Learns from the cofactors of a view, a table or a tree, and remembers where to read them again."""
+        if y is not None:
+            raise ParameterError("fit takes cofactors, which have the label among their variables: name it as `label`")
+        self._take(read_one(source), source)
+        return self
+
+    def refresh(self: Learner) -> Learner:
+        """Reads the source again and learns anew; what it costs depends on the number of features only."""
+        source = self._source()
+        self._take(read_one(source), source)
+        return self
+
+    @abstractmethod
+    def _learn(self, cofactors: CofactorTable) -> dict[str, Any]:
+        """What it makes of cofactors: the attributes to set. None is set before all are known."""
+
+    def _take(self, cofactors: CofactorTable, source: Any) -> None:
+        learned = self._learn(cofactors)
+        for name, value in learned.items():
+            setattr(self, name, value)
+        self._fitted_from = source
 
 
 def clone(estimator: Self) -> Self:

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from viewlet.errors import SchemaError
-from viewlet.ml.estimator import Estimator, Floats, checked_rows, chosen
+from viewlet.ml.estimator import CofactorEstimator, Floats, checked_rows, chosen
 from viewlet.ml.source import checked, columns_of
 from viewlet.rings.cofactor_table import CofactorTable
 
 Edge = tuple[str, str]
 
 
-class MutualInformation(Estimator):
+class MutualInformation(CofactorEstimator):
     """The mutual information of every two categorical variables, in nats; on the diagonal their entropies."""
 
     variables_: tuple[str, ...]

@@ -10,7 +10,7 @@ import numpy as np
 
 from viewlet.errors import DataError, SchemaError
 from viewlet.ml.design import column_of, design_matrix, numbers, variables_of
-from viewlet.ml.estimator import Estimator, Floats, ParameterError, checked_rows, chosen
+from viewlet.ml.estimator import CofactorEstimator, Floats, ParameterError, checked_rows, chosen
 from viewlet.ml.normal_equations import EPSILON, SLACK, NormalEquations, descend, normal_equations, solve
 from viewlet.ml.source import checked, column_name, columns_of, read_one
 from viewlet.rings.cofactor_table import CofactorTable, Column
@@ -24,7 +24,7 @@ class ConvergenceWarning(UserWarning):
     """Gradient descent has taken all its steps and is not there yet."""
 
 
-class RidgeRegression(Estimator):
+class RidgeRegression(CofactorEstimator):
     """Least squares with a penalty on the squares of the weights, none on the intercept.
 
     `features` are some of the variables, all but the label by default; categorical ones have a weight per category, and

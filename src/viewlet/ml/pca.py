@@ -9,12 +9,12 @@ import numpy as np
 
 from viewlet.errors import DataError
 from viewlet.ml.design import design_matrix
-from viewlet.ml.estimator import Estimator, Floats, ParameterError, checked_rows, chosen
+from viewlet.ml.estimator import CofactorEstimator, Floats, ParameterError, checked_rows, chosen
 from viewlet.ml.source import checked, columns_of
 from viewlet.rings.cofactor_table import CofactorTable, Column
 
 
-class PCA(Estimator):
+class PCA(CofactorEstimator):
     """The directions in which the rows vary most, as scikit-learn's PCA finds them, signs included.
 
     `n_components` is a number of directions, a share of the variance (below 1), or None for all. Categorical variables

@@ -9,7 +9,7 @@ import numpy as np
 
 from viewlet.errors import DataError, SchemaError, ViewletError
 from viewlet.ml.design import column_of
-from viewlet.ml.estimator import Estimator, Floats, clone
+from viewlet.ml.estimator import CofactorEstimator, Estimator, Floats, clone
 from viewlet.ml.source import Groups, read
 from viewlet.rings.cofactor_table import CofactorMoments, CofactorTable
 
@@ -113,7 +113,7 @@ def _rows(data: Any, names: Sequence[str], places: list[int]) -> Any:
     return {name: [values[place] for place in places] for name, values in listed.items()}
 
 
-def _copy(model: Estimator) -> Estimator:
+def _copy(model: CofactorEstimator) -> CofactorEstimator:
     """A model that starts where another is, so that an error leaves the other as it was."""
     fresh = clone(model)
     fresh.__dict__.update(model.__dict__)

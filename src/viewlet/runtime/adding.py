@@ -11,38 +11,19 @@ import numpy as np
 
 from viewlet.runtime.arithmetic import dd_add
 from viewlet.runtime.flat import Layout
-from viewlet.runtime.jit import compiled, entry
+from viewlet.runtime.jit import entry
 from viewlet.runtime.ordered import arrange, withdraw
-from viewlet.runtime.probe import enter_indexes, hash_row, leave, take_slot
+from viewlet.runtime.probe import enter_indexes, find_row, leave, take_slot
 from viewlet.runtime.state import flags, hashes, numbers, words
 from viewlet.runtime.wide import LIMIT_HIGH, wide_add
 
 _COUNT, _WIDE, _DOUBLE = 0, 1, 2
 _KINDS = {"count": _COUNT, "wide": _WIDE, "double": _DOUBLE}
-_ZERO, _ONE = np.uint64(0), np.uint64(1)
-_SHIFT, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 
 
 def kinds_of(layout: Layout) -> Any:
     """The kinds of a row's numbers, as `add_rows` wants them."""
     return np.array([_KINDS[kind] for kind in layout.kinds], np.int64)
-
-
-@compiled
-def find_row(pool: Any, index: Any, rows: Any, row: Any, arity: Any) -> Any:
-    """The slot of the key of a row, or -1."""
-    h, mask = hash_row(rows, row, arity), np.uint64(index.shape[0] - 1)
-    i = h & mask
-    while index[i] != _ZERO:
-        if index[i] >> _SHIFT == h:
-            slot = np.int64(index[i] & _LOW) - 1
-            same = True
-            for j in range(arity):
-                same = same and pool[slot, j] == rows[row, j]
-            if same:
-                return slot
-        i = (i + _ONE) & mask
-    return -1
 
 
 def trees_of(layout: Layout) -> Any:
@@ -123,8 +104,7 @@ def add_rows(
 
 
 @entry
-def numbers_at(pool: Any, index: Any, keys: Any, at: Any, found: Any) -> None:
-    """The words at an offset in the rows of some keys, 0 where there is no row."""
+def slots_at(pool: Any, index: Any, keys: Any, found: Any) -> None:
+    """The slots of some keys, -1 where there is no row."""
     for row in range(keys.shape[0]):
-        slot = find_row(pool, index, keys, row, np.int64(keys.shape[1]))
-        found[row] = pool[slot, at] if slot >= 0 else 0
+        found[row] = find_row(pool, index, keys, row, np.int64(keys.shape[1]))

@@ -15,42 +15,13 @@ from typing import Any
 import numpy as np
 
 from viewlet.runtime.jit import compiled, entry
-from viewlet.runtime.probe import mix, settle
+from viewlet.runtime.probe import find_known
 from viewlet.runtime.state import chains, flags, hashes, numbers, words
 
 FIRST, WIDTH, KEYS, VALUES, SLICE, LAST, COUNTED, REFS = range(8)
 PIECE = 8
 SCAN, LOOK_UP = -1, -2
 """Instead of the number of a slice: all rows of the store, or the one with the key."""
-
-_SEED = np.uint64(0x243F6A8885A308D3)
-_SHIFT = np.uint64(32)
-_LOW = np.uint64(0xFFFFFFFF)
-_ONE = np.uint64(1)
-_ZERO = np.uint64(0)
-
-
-@compiled
-def find_known(pool: Any, index: Any, known: Any, refs: Any, at: Any, length: Any) -> Any:
-    """The slot that an index has for known values, which are the first words of its row; -1 if it has none."""
-    h = _SEED
-    for j in range(length):
-        h = mix(h, known[refs[at + j]])
-    h = settle(h)
-    mask = np.uint64(index.shape[0] - 1)
-    i = h & mask
-    while True:
-        entry = index[i]
-        if entry == _ZERO:
-            return -1
-        if entry >> _SHIFT == h:
-            slot = np.int64(entry & _LOW) - 1
-            same = True
-            for j in range(length):
-                same = same and pool[slot, j] == known[refs[at + j]]
-            if same:
-                return slot
-        i = (i + _ONE) & mask
 
 
 @compiled

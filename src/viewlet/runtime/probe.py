@@ -119,6 +119,46 @@ def hash_row(pool: Any, slot: Any, arity: Any) -> Any:
 
 
 @compiled
+def find_row(pool: Any, index: Any, rows: Any, row: Any, arity: Any) -> Any:
+    """The slot of the key of a row, or -1."""
+    h, mask = hash_row(rows, row, arity), np.uint64(index.shape[0] - 1)
+    i = h & mask
+    while index[i] != _ZERO:
+        if index[i] >> _SHIFT == h:
+            slot = np.int64(index[i] & _LOW) - 1
+            same = True
+            for j in range(arity):
+                same = same and pool[slot, j] == rows[row, j]
+            if same:
+                return slot
+        i = (i + _ONE) & mask
+    return -1
+
+
+@compiled
+def find_known(pool: Any, index: Any, known: Any, refs: Any, at: Any, length: Any) -> Any:
+    """The slot that an index has for known values, which are the first words of its row; -1 if it has none."""
+    h = _SEED
+    for j in range(length):
+        h = mix(h, known[refs[at + j]])
+    h = settle(h)
+    mask = np.uint64(index.shape[0] - 1)
+    i = h & mask
+    while True:
+        entry = index[i]
+        if entry == _ZERO:
+            return -1
+        if entry >> _SHIFT == h:
+            slot = np.int64(entry & _LOW) - 1
+            same = True
+            for j in range(length):
+                same = same and pool[slot, j] == known[refs[at + j]]
+            if same:
+                return slot
+        i = (i + _ONE) & mask
+
+
+@compiled
 def place(index: Any, h: Any, slot: Any) -> None:
     """Adds an entry to an index."""
     mask = np.uint64(index.shape[0] - 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from viewlet.algebra.ring_query import FactorisedPayload
 from viewlet.changes.columnar import ColumnarChanges
@@ -54,6 +54,14 @@ class Keeper(Protocol):
 
     def bytes(self) -> int:
         """What the stored views take, if that is known."""
+
+
+@runtime_checkable
+class TakesOver(Protocol):
+    """A keeper that can go on from what one on the reference engine holds."""
+
+    def take_over(self, nodes: Mapping[str, Mapping[Row, Any]]) -> None:
+        """`nodes` has the payloads of every stored view."""
 
 
 class KeepsRows(Keeper, Protocol):

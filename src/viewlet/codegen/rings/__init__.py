@@ -5,8 +5,9 @@
     compiled = compile_tree(tree, ring, column_types, updatable=None, database=None, dictionary=None)
 
 `tree` is a `viewtree.ring_tree.ViewTree`, `ring` an `IntegerRing`, `FloatRing`, `DecimalRing`, `VectorRing`, a
-`ProductRing` of these, or a `CofactorRing` (not exact); other rings raise `NotCompilable`, and the reference engine
-serves them. `column_types` has the `SqlType` of every variable, `database` rows with multiplicities by relation.
+`ProductRing` of these, a `CofactorRing` (not exact) or a `RelationalRing`; other rings raise `NotCompilable`, and the
+reference engine serves them. `column_types` has the `SqlType` of every variable, `database` rows with multiplicities by
+relation.
 
     compiled.apply({"R": [(row, 1), (row, -1)], ...})                  rows of several relations, all or nothing
     compiled.apply_columns("R", [column, ...], multiplicity)           words: int64, or float64 for REAL and DOUBLE

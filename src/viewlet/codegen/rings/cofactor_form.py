@@ -9,7 +9,7 @@ another variant of the view, by category and of one degree less.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
@@ -20,9 +20,10 @@ import numpy as np
 from viewlet.codegen.lines import Lines
 from viewlet.codegen.rings.forms import NotCompilable, Tables, Term, Words, note_peak, product_of
 from viewlet.codegen.rings.plan import Variant, bound_below
+from viewlet.errors import InternalError
 from viewlet.rings.cofactor import Cofactor, CofactorRing
 from viewlet.rings.monomials import places as places_of
-from viewlet.types import Kind, SqlType
+from viewlet.types import Kind, Row, SqlType
 from viewlet.viewtree.ring_tree import Keys, View
 
 COUNT, SUMS = 0, 1
@@ -74,6 +75,12 @@ class CofactorForm:
     def add_term(self, lines: Lines, term: Term) -> None:
         _StretchProduct(self, lines, term).write()
 
+    def moves(self, source: Variant, target: Variant) -> Sequence[int] | None:
+        (_, before), (_, after) = self.places(source), self.places(target)
+        found = np.zeros(len(before), np.int64)
+        found[before] = after
+        return None if (before == after).all() else found.tolist()
+
     def payloads(self, rows: Mapping[Variant, tuple[Words, Sequence[Any]]], keys: int) -> dict[Any, Any]:
         found: dict[Any, Cofactor] = {}
         for variant, (words, decoded) in rows.items():
@@ -85,6 +92,22 @@ class CofactorForm:
                 payload = found.setdefault(key[:keys], Cofactor(names, {}))
                 payload.blocks[tuple(sorted(zip(kinds, key[keys:], strict=True)))] = row
         return found
+
+    def unpack(self, variant: Variant, payloads: Mapping[Row, Cofactor]) -> Iterator[tuple[Row, Words]]:
+        """The rows of a variant in payloads: what `payloads` makes payloads of."""
+        names, order = self.places(variant)
+        kinds = [self.ring.categorical.index(name) for name in variant.kept]
+        for key, payload in payloads.items():
+            if payload.variables != names:
+                raise InternalError(f"{variant}: the payload of {key} is over other variables")
+            for categories, sums in payload.blocks.items():
+                if [kind for kind, _ in categories] != sorted(kinds):
+                    continue
+                values, numbers = dict(categories), np.zeros(len(order))
+                numbers[order] = sums
+                words = numbers.view(np.int64)
+                words[COUNT] = int(sums[COUNT])
+                yield (*key, *(values[kind] for kind in kinds)), words
 
     def places(self, variant: Variant) -> tuple[tuple[int, ...], Any]:
         """The variables of a payload as the ring numbers them, and for each of its monomials the place in a row."""

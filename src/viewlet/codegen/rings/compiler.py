@@ -7,6 +7,7 @@ from typing import Any
 
 from viewlet.codegen.rings.cofactor_form import CofactorForm
 from viewlet.codegen.rings.forms import Form, NotCompilable
+from viewlet.codegen.rings.listing_form import ListingForm
 from viewlet.codegen.rings.maintained import CompiledTree
 from viewlet.codegen.rings.plan import plan_tree
 from viewlet.codegen.rings.polynomial_form import PolynomialForm
@@ -14,6 +15,7 @@ from viewlet.codegen.rings.sums_form import sums_form
 from viewlet.codegen.rings.writing import write_module
 from viewlet.errors import SchemaError
 from viewlet.rings.cofactor import CofactorRing
+from viewlet.rings.relational import RelationalRing
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.types import SqlType
 from viewlet.viewtree.ring_relation import Row
@@ -49,13 +51,19 @@ def form_of(ring: Any, types: Mapping[str, SqlType]) -> Form:
     if isinstance(ring, CofactorRing):
         if wrong := [name for name in ring.continuous if name in types and not types[name].is_numeric]:
             raise NotCompilable(f"variable {wrong[0]!r} is a {types[wrong[0]]}: it can be categorical, not continuous")
-        return CofactorForm(ring) if ring.degree <= 2 else PolynomialForm(ring)
+        return cofactor_form(ring)
+    if isinstance(ring, RelationalRing):
+        return ListingForm(ring)
     found = sums_form(ring, types)
     if found is None:
         raise NotCompilable(
             f"the {getattr(ring, 'name', ring)} ring has no compiled form; the reference engine serves it"
         )
     return found
+
+
+def cofactor_form(ring: CofactorRing) -> CofactorForm:
+    return CofactorForm(ring) if ring.degree <= 2 else PolynomialForm(ring)
 
 
 def load(compiled: CompiledTree, ring: Any, database: Mapping[str, Mapping[Row, int]]) -> None:

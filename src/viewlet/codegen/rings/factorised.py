@@ -21,6 +21,7 @@ from viewlet.codegen.rings.plan import TreePlan, Variant, plan_tree
 from viewlet.codegen.rings.sums_form import sums_form
 from viewlet.codegen.rings.writing import write_module
 from viewlet.errors import DataError, InternalError, SchemaError
+from viewlet.rings.factorised import Choices
 from viewlet.rings.integer import INTEGER_RING
 from viewlet.rings.ring import Lift, Ring, product, times, total
 from viewlet.runtime.dictionary import StringDictionary
@@ -96,6 +97,16 @@ class CompiledResult:
     def apply_arrow(self, relation: str, table: Any, multiplicity: Any = None) -> None:
         """The rows of an Arrow table."""
         self.maintained.apply_arrow(relation, table, multiplicity)
+
+    def unpack(self, variant: Variant, payloads: Mapping[Row, Choices]) -> Iterator[tuple[Row, tuple[int]]]:
+        """The rows of a variant in the payloads that a `FactorisedResult` keeps of its node."""
+        for key, payload in payloads.items():
+            if not variant.kept:
+                yield key, (payload.count,)
+                continue
+            ((_, block),) = payload.blocks.items()
+            for values, count in block.items():
+                yield (*key, *values), (count,)
 
     # Reading
 

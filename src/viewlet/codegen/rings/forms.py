@@ -91,6 +91,13 @@ class Form(Protocol):
         """Code that adds a product to a row."""
         ...
 
+    def moves(self, source: Variant, target: Variant) -> Sequence[int] | None:
+        """Where the words of a payload go in one over the same variables, summed in another order; None if they stay.
+
+        A product has those of its values first, then those of its factors one after another.
+        """
+        ...
+
     def payloads(self, rows: Mapping[Variant, tuple[Words, Sequence[Any]]], keys: int) -> dict[Any, Any]:
         """The payloads of a node by key, from the rows of its variants and their decoded keys."""
         ...
@@ -108,3 +115,11 @@ def note_peak(lines: Lines, number: str, peak: str) -> None:
 
 def product_of(factors: Sequence[str], one: str) -> str:
     return " * ".join(factors) if factors else one
+
+
+def add_exact(lines: Lines, place: str, factors: Sequence[str], peak: str) -> None:
+    """Adds a product of integers to one, and notes how large they get."""
+    lines.add(f"{place} += {product_of(factors, '1')}")
+    if len(factors) > 1:
+        note_peak(lines, product_of([f"float({factor})" for factor in factors], "1.0"), peak)
+    note_peak(lines, f"float({place})", peak)

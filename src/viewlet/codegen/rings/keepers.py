@@ -9,24 +9,32 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from math import prod
+from typing import Any, TypeVar
 
 import numpy as np
 
 from viewlet.algebra.ring_query import FactorisedPayload, Variable
 from viewlet.changes.columnar import ColumnarChanges
-from viewlet.codegen.rings.compiler import compile_tree, load
+from viewlet.codegen.rings.compiler import cofactor_form, compile_tree, load
 from viewlet.codegen.rings.factorised import CompiledResult
 from viewlet.codegen.rings.forms import NotCompilable
 from viewlet.codegen.rings.maintained import CompiledTree
+from viewlet.codegen.rings.moving import Unpack, stores_of
 from viewlet.errors import DataError
+from viewlet.rings import INTEGER_RING
+from viewlet.rings.cofactor import CofactorRing
 from viewlet.rings.ring import Lift, Ring
 from viewlet.runtime.arithmetic import NULL
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.types import BIGINT, WORD_DIGITS, Kind, Row, SqlType
+from viewlet.viewtree.factored_update import expand, factored
 from viewlet.viewtree.keepers import Counted, Part
 from viewlet.viewtree.ring_plan import Projection, RingPlan
 
+T = TypeVar("T")
+MULTIPLIED_OUT = 1000
+"""Rows of a product up to which it is multiplied out."""
 NO_TEXT = "\ufdd0"
 """A code point that Unicode sets aside: no string of it is text."""
 
@@ -44,12 +52,12 @@ class Nulls:
                     if variable.scalar.type.kind is Kind.BOOLEAN:
                         self._truths.add(variable.name)
 
-    def hide(self, schema: Sequence[str], rows: Counted) -> Counted:
-        """Rows with stand-ins in the place of NULLs."""
+    def hide(self, schema: Sequence[str], rows: Mapping[Row, T]) -> Mapping[Row, T]:
+        """Rows, and what belongs to them, with stand-ins in the place of NULLs."""
         places = [(i, self._stand_in[name]) for i, name in enumerate(schema) if name in self._stand_in]
         if not places:
             return rows
-        found: dict[Row, int] = {}
+        found: dict[Row, T] = {}
         for row, weight in rows.items():
             values = list(row)
             for i, stand_in in places:
@@ -155,12 +163,23 @@ class GeneratedTree:
         )
 
     def add_products(self, relation: str, products: Sequence[Sequence[Part]], tell: bool) -> Iterable[Row] | None:
-        """Generated code takes rows, so products are multiplied out to those of the relation."""
-        from viewlet.rings import INTEGER_RING
-        from viewlet.viewtree.factored_update import expand, factored
+        """Small products are multiplied out to rows: that takes less time than making code for them."""
+        large = [parts for parts in products if self._is_large(relation, parts)]
+        small = [parts for parts in products if parts not in large] if large else products
+        rows = expand([factored(*parts) for parts in small], self._plan.query.schemas[relation], INTEGER_RING)
+        if rows:
+            self.add(relation, rows)
+        if large:
+            self._begin()
+            self.compiled.apply_products(relation, [self._hidden_factors(parts) for parts in large])
+        return None
 
-        rows = expand([factored(*parts) for parts in products], self._plan.query.schemas[relation], INTEGER_RING)
-        return self.add(relation, rows) if rows else None
+    def _is_large(self, relation: str, parts: Sequence[Part]) -> bool:
+        sizes = [len(rows) for _, rows in parts]
+        return prod(sizes) > max(MULTIPLIED_OUT, sum(sizes)) and self.compiled.takes_products(relation)
+
+    def _hidden_factors(self, parts: Sequence[Part]) -> list[Part]:
+        return [(schema, self._nulls.hide(schema, rows)) for schema, rows in parts]
 
     def commit(self) -> None:
         if self._begun:
@@ -192,6 +211,16 @@ class GeneratedTree:
     def restore(self, state: Mapping[str, Any]) -> None:
         self.compiled.restore(state)
 
+    def take_over(self, nodes: Mapping[str, Mapping[Row, Any]]) -> None:
+        """Goes on from what a tree on the reference engine holds."""
+        self.compiled.restore(stores_of(self.compiled, nodes, self._unpack, self._nulls.hide))
+
+    @property
+    def _unpack(self) -> Unpack:
+        ring = self._plan.ring
+        assert isinstance(ring, CofactorRing)
+        return cofactor_form(ring).unpack
+
     def sizes(self) -> dict[str, int]:
         return self.compiled.sizes()
 
@@ -210,6 +239,10 @@ class GeneratedRows(GeneratedTree):
 
     def load(self, relations: Mapping[str, Counted]) -> None:
         self.compiled.apply({name: rows.items() for name, rows in self._hidden(relations).items()})
+
+    @property
+    def _unpack(self) -> Unpack:
+        return self._result.unpack
 
     @property
     def count(self) -> int:

@@ -13,6 +13,8 @@ from viewlet.codegen.loading import load_source
 from viewlet.codegen.rings.columns import Column, check_column, decode, encode, encode_arrow
 from viewlet.codegen.rings.forms import LIMIT, Form
 from viewlet.codegen.rings.plan import TreePlan, Trigger, Variant
+from viewlet.codegen.rings.product_plan import Shape, plan_product
+from viewlet.codegen.rings.product_writing import FUNCTION, write_product
 from viewlet.codegen.rings.writing import CONTROL, NO_ROOM, NOT_FINITE, Source, count_name, delta_name
 from viewlet.errors import DataError, SchemaError
 from viewlet.runtime.dictionary import StringDictionary
@@ -23,8 +25,10 @@ from viewlet.runtime.probe import ALIVE
 from viewlet.runtime.state import bundle, put
 from viewlet.types import BIGINT, SqlType
 from viewlet.viewtree.ring_relation import Row
+from viewlet.viewtree.ring_tree import Keys
 
 Changes = Mapping[str, Iterable[tuple[Row, int]]]
+Factor = tuple[Keys, Mapping[Row, int]]
 
 
 class CompiledTree:
@@ -42,11 +46,11 @@ class CompiledTree:
         self._log = np.zeros(1, np.int64)
         self._peaks = np.zeros((max(len(trigger.deltas) for trigger in source.triggers.values()), 1))
         self._bounds = dict.fromkeys(self.stores, 0.0)
-        self._state: Any = None
-        self._bundled: list[int] = []
+        self._bundle = Bundle(source.arrays, self.stores, {"peaks": self._peaks, **form.tables})
         self._stale = True
         """Some arrays may have moved."""
         self._changed: set[Row] | None = None
+        self._products: dict[tuple[str, Shape], _Product] = {}
         self._open = False
         self.epoch = 0
         """Grows whenever a change is applied."""
@@ -123,7 +127,7 @@ class CompiledTree:
     def state(self) -> Any:
         """The state as compiled functions take it, valid until something changes."""
         self._refresh()
-        return self._state
+        return self._bundle.state
 
     # Reading
 
@@ -215,6 +219,73 @@ class CompiledTree:
             for unit in units:
                 self._run(unit, () if unit.trigger.is_indicator else (multiplicity, *checked), rows)
 
+    def takes_products(self, relation: str) -> bool:
+        """Whether changes of a relation can be products; what moves indicators has to be rows."""
+        return not any(unit.trigger.indicators or unit.trigger.is_indicator for unit in self._units[relation])
+
+    def apply_products(self, relation: str, products: Iterable[Sequence[Factor]]) -> None:
+        """A union of products, each given as factors: variables, and rows over them with multiplicities.
+
+        Nothing is multiplied out but in views that have to be stored. Of a relation that the join has several times,
+        the factors name the variables of its first occurrence.
+        """
+        schema, units = self._schema(relation), self._units[relation]
+        coded = [[self._coded_factor(relation, *factor) for factor in factors] for factors in products]
+        for factors in coded:
+            if sorted(name for names, *_ in factors for name in names) != sorted(schema):
+                raise SchemaError(
+                    f"the factors of a change of {relation!r} do not have each of {', '.join(schema)} once"
+                )
+        with self._whole(len(coded) * len(units) > 1):
+            for factors in coded:
+                for unit in units:
+                    self._run_product(unit, dict(zip(schema, unit.trigger.keys, strict=True)), factors)
+
+    def _coded_factor(self, relation: str, names: Keys, rows: Mapping[Row, int]) -> tuple[Keys, list[Column], Column]:
+        if unknown := [name for name in names if name not in self._schema(relation)]:
+            raise SchemaError(f"relation {relation!r} has no variable {unknown[0]!r}")
+        columns = zip(*rows, strict=True) if rows else ((),) * len(names)
+        coded = [encode(name, self.types[name], x, self.dictionary) for name, x in zip(names, columns, strict=True)]
+        return names, coded, np.array(list(rows.values()), np.int64)
+
+    def _run_product(
+        self, unit: _Unit, names: Mapping[str, str], factors: Sequence[tuple[Keys, list[Column], Column]]
+    ) -> None:
+        product = self._product(unit.trigger.leaf, tuple(tuple(names[name] for name in own) for own, *_ in factors))
+        given = [array for _, columns, times in factors for array in (times, *columns)]
+        stores, control = [*unit.deltas, *product.scratch], self._control
+        try:
+            while True:
+                product.bundle.refresh()
+                _called(product.change, *given, product.bundle.state, control)
+                full = int(control[NO_ROOM])
+                if not full:
+                    break
+                control[NO_ROOM] = 0
+                for store in stores:
+                    store.clear()
+                stores[full - 1].reserve(2 * stores[full - 1].pool.shape[0])
+        finally:
+            for store in product.scratch:
+                store.clear()
+            self._stale = True
+        self._add_up(unit)
+
+    def _product(self, leaf: str, shape: Shape) -> _Product:
+        """The code for products of a shape, made when one comes first."""
+        if (leaf, shape) not in self._products:
+            changed = {variant.name: variant for variant in self.plan.stored}
+            written = self._generated.triggers[leaf]
+            goals = [changed[goal] for _, goal in written.deltas if goal is not None]
+            plan = plan_product(self.tree, self._form.kept_by, leaf, shape, goals)
+            source = write_product(self.plan, self._form, self.types, plan)
+            scratch = {layout.name: FlatStore(layout) for layout in source.scratch}
+            named = {"peaks": self._peaks, **self._form.tables, **source.tables}
+            arrays = Bundle(source.arrays, {**self.stores, **scratch}, named)
+            change = getattr(load_source(source.text), FUNCTION)
+            self._products[leaf, shape] = _Product(change, list(scratch.values()), arrays)
+        return self._products[leaf, shape]
+
     def begin(self) -> None:
         """From here to `commit` or `rollback`, changes can be taken back."""
         if self._open:
@@ -276,8 +347,12 @@ class CompiledTree:
             control[NO_ROOM] = 0
             self._widen(unit, unit.deltas[full - 1])
             self._call(unit.change, *given)
-        if control[NOT_FINITE]:
-            control[NOT_FINITE] = 0
+        self._add_up(unit)
+
+    def _add_up(self, unit: _Unit) -> None:
+        """Adds what a change does to the stores, if nothing is wrong with it."""
+        if self._control[NOT_FINITE]:
+            self._control[NOT_FINITE] = 0
             raise DataError("a value is not a finite number")
         self._check_bounds(unit)
         self._make_room(unit)
@@ -338,7 +413,7 @@ class CompiledTree:
             key = np.zeros((1, len(positions)), np.int64)
             given = (origin, count, change, positions, moved[:movements], key, self._places, self._log)
             self._call(count_moved, *given)
-        empty_store(origin, self._places, self._state)
+        empty_store(origin, self._places, self._bundle.state)
 
     def _largest(self, store: FlatStore) -> float:
         """The largest integer of a store."""
@@ -358,36 +433,60 @@ class CompiledTree:
         if places:
             self.epoch += 1
             self._refresh()
-            take_back(np.array(places, np.int64), self._places, self._log, self._state)
+            take_back(np.array(places, np.int64), self._places, self._log, self._bundle.state)
         self._control[LOGGED] = mark
 
     def _call(self, function: Any, *given: Any) -> Any:
         """Calls compiled code on the state as it is now."""
         self._refresh()
-        if ENABLED:
-            return function(*given, self._state, self._control)
-        with np.errstate(over="ignore", invalid="ignore"):
-            return function(*given, self._state, self._control)
+        return _called(function, *given, self._bundle.state, self._control)
 
     def _refresh(self) -> None:
         """Tells the state where the arrays are, if some have moved."""
         if self._stale:
-            self._bundle([store.version for store in self.stores.values()])
+            self._bundle.refresh()
             self._stale = False
 
-    def _bundle(self, versions: list[int]) -> None:
-        named = {"peaks": self._peaks, **self._form.tables}
-        if self._state is None:
-            self._state = bundle([self._array(named, *place) for place in self._generated.arrays])
-        else:
-            moved = dict(zip(self.stores, self._bundled or [-1] * len(versions), strict=True))
-            for i, (store, part) in enumerate(self._generated.arrays):
-                if not store or moved[store] != self.stores[store].version:
-                    put(self._state, i, self._array(named, store, part))
-        self._bundled = versions
 
-    def _array(self, named: Mapping[str, Any], store: str, part: str) -> Any:
-        return self.stores[store].array(part) if store else named[part]
+class Bundle:
+    """The arrays of some stores, and others with names of their own, as compiled functions take them."""
+
+    def __init__(
+        self, arrays: Sequence[tuple[str, str]], stores: Mapping[str, FlatStore], named: Mapping[str, Any]
+    ) -> None:
+        self._arrays, self._stores, self._named = arrays, stores, named
+        self._versions: dict[str, int] = {}
+        self.state: Any = None
+
+    def refresh(self) -> None:
+        """Tells the state where the arrays are that have moved."""
+        versions = {name: store.version for name, store in self._stores.items()}
+        if self.state is None:
+            self.state = bundle([self._array(*place) for place in self._arrays])
+        else:
+            for i, (store, part) in enumerate(self._arrays):
+                if store and versions[store] != self._versions[store]:
+                    put(self.state, i, self._array(store, part))
+        self._versions = versions
+
+    def _array(self, store: str, part: str) -> Any:
+        return self._stores[store].array(part) if store else self._named[part]
+
+
+def _called(function: Any, *given: Any) -> Any:
+    if ENABLED:
+        return function(*given)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return function(*given)
+
+
+@dataclass(frozen=True, slots=True)
+class _Product:
+    """The function and the scratch stores for changes of one leaf that are products of one shape."""
+
+    change: Any
+    scratch: list[FlatStore]
+    bundle: Bundle
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,7 +108,7 @@ def plan_tree(
     changing = changing_leaves(tree, updatable)
     indicators = [leaf for leaf in tree.indicators if leaf.name in changing]
     wanted = {*materialised(tree, updatable), *(leaf.relation for leaf in indicators)}
-    variants = _Variants(tree, kept_by)
+    variants = Variants(tree, kept_by)
     triggers = {leaf: _trigger(variants, leaf, indicators) for leaf in tree.nodes if leaf in changing}
     stored = tuple(
         variant
@@ -134,7 +134,9 @@ def _is_met(variant: Variant, triggers: Mapping[str, Trigger], tree: ViewTree) -
 
 
 @dataclass(frozen=True)
-class _Variants:
+class Variants:
+    """The variants of the nodes of a tree."""
+
     tree: ViewTree
     kept_by: KeptBy
 
@@ -155,7 +157,7 @@ class _Variants:
         return Passage(target, factors, driver, lifted, plan)
 
 
-def _trigger(variants: _Variants, leaf: str, indicators: list[IndicatorLeaf]) -> Trigger:
+def _trigger(variants: Variants, leaf: str, indicators: list[IndicatorLeaf]) -> Trigger:
     tree = variants.tree
     node = tree.nodes[leaf]
     passages = tuple(

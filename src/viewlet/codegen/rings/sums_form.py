@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from viewlet.codegen.lines import Lines
-from viewlet.codegen.rings.forms import NotCompilable, RowPlace, Tables, Term, Words, note_peak, product_of
+from viewlet.codegen.rings.forms import NotCompilable, RowPlace, Tables, Term, Words, add_exact, product_of
 from viewlet.codegen.rings.plan import Variant
 from viewlet.rings.decimals import DecimalRing
 from viewlet.rings.floating import FloatRing
@@ -93,15 +93,9 @@ class SumsForm:
             factors += [self._field(factor, sum) for factor in term.factors]
             factors += [self._number(sum, name, value) for name, value in term.values.items() if name in sum.variables]
             if sum.exact:
-                self._add_exact(lines, term.target.word(i), factors, term.peak)
+                add_exact(lines, term.target.word(i), factors, term.peak)
             else:
                 lines.add(f"{term.target.double(i)} += {product_of(factors, '1.0')}")
-
-    def _add_exact(self, lines: Lines, place: str, factors: Sequence[str], peak: str) -> None:
-        lines.add(f"{place} += {product_of(factors, '1')}")
-        if len(factors) > 1:
-            note_peak(lines, product_of([f"float({factor})" for factor in factors], "1.0"), peak)
-        note_peak(lines, f"float({place})", peak)
 
     def _field(self, row: RowPlace, sum: Sum) -> str:
         own = sum.at(row.variant)
@@ -113,6 +107,9 @@ class SumsForm:
         type = self.types[name]
         scaled = not sum.exact and type.kind is Kind.DECIMAL and type.scale
         return f"({value} / {10.0**type.scale})" if scaled else value
+
+    def moves(self, source: Variant, target: Variant) -> Sequence[int] | None:
+        return None
 
     def payloads(self, rows: Mapping[Variant, tuple[Words, Sequence[Any]]], keys: int) -> dict[Any, Any]:
         variant, (words, decoded) = next(item for item in rows.items() if not item[0].kept)

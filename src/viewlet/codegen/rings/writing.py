@@ -15,12 +15,14 @@ from dataclasses import dataclass, field
 
 from viewlet.codegen.lines import Lines
 from viewlet.codegen.names import Identifiers
-from viewlet.codegen.rings.forms import Form, RowPlace, Term, is_empty
+from viewlet.codegen.rings.forms import Form, RowPlace, Tables, Term, is_empty
 from viewlet.codegen.rings.plan import Passage, TreePlan, Trigger, Variant
 from viewlet.runtime.flat import Layout
 from viewlet.types import SqlType
 from viewlet.viewtree.ring_tree import IndicatorLeaf
 
+Words = dict[str, str]
+"""Expressions by variable."""
 HEADER = '''"""Triggers of a view tree. Generated; set VIEWLET_JIT=0 to step through them."""
 import numpy as np
 
@@ -72,27 +74,28 @@ def count_name(leaf: IndicatorLeaf) -> str:
 
 
 def write_module(plan: TreePlan, form: Form, types: Mapping[str, SqlType]) -> Source:
-    return _Writer(plan, form, types).write()
+    return Writer(plan, form, types).write()
 
 
 @dataclass
-class _Writer:
+class Writer:
+    """What all functions of a module have in common: names, layouts, and where arrays are in the state."""
+
     plan: TreePlan
     form: Form
     types: Mapping[str, SqlType]
     layouts: dict[str, Layout] = field(default_factory=dict)
     variants: dict[str, Variant] = field(default_factory=dict)
     names: Identifiers = field(default_factory=Identifiers)
+    tables: Tables = field(default_factory=dict)
+    """Beyond those of the form."""
 
     def write(self) -> Source:
-        self._lay_out()
-        text, triggers = HEADER, {}
-        self._number_arrays()
-        for name, layout in self.layouts.items():
-            for j, positions in enumerate(layout.slices):
-                text += f"{self.identifier(name)}_slice{j} = {positions!r}\n"
+        self.lay_out()
+        self.number_arrays()
+        text, triggers = self.head(), {}
         for leaf, trigger in self.plan.triggers.items():
-            writer = _TriggerWriter(self, trigger)
+            writer = TriggerWriter(self, trigger)
             text += "\n\n" + writer.write()
             goals = (name.removeprefix("δ") for name in writer.deltas)
             pairs = (
@@ -103,15 +106,23 @@ class _Writer:
         integers = tuple(self.form.integers(variant) for variant in self.variants.values())
         return Source(text, tuple(self.layouts.values()), tuple(self.places), integers, triggers)
 
-    def _lay_out(self) -> None:
+    def head(self) -> str:
+        """What comes before the functions."""
+        text = HEADER
+        for name, layout in self.layouts.items():
+            for j, positions in enumerate(layout.slices):
+                text += f"{self.identifier(name)}_slice{j} = {positions!r}\n"
+        return text
+
+    def lay_out(self) -> None:
         for variant in self.plan.stored:
-            self._add_store(variant.name, variant, self.plan.slices[variant.name])
+            self.add_store(variant.name, variant, self.plan.slices[variant.name])
         for trigger in self.plan.triggers.values():
             leaf = self.leaf_variant(trigger)
             if trigger.is_indicator or leaf.name in self.layouts:
-                self._add_store(delta_name(leaf.name), leaf)
+                self.add_store(delta_name(leaf.name), leaf)
             for passage in trigger.passages:
-                self._add_store(delta_name(passage.target.name), passage.target)
+                self.add_store(delta_name(passage.target.name), passage.target)
             for indicator in trigger.indicators:
                 variant = Variant(indicator.name, indicator.keys, (), ())
                 self.variants[count_name(indicator)] = variant
@@ -120,12 +131,12 @@ class _Writer:
     def leaf_variant(self, trigger: Trigger) -> Variant:
         return Variant(trigger.leaf, trigger.keys, (), ())
 
-    def _add_store(self, name: str, variant: Variant, slices: tuple[tuple[int, ...], ...] = ()) -> None:
+    def add_store(self, name: str, variant: Variant, slices: tuple[tuple[int, ...], ...] = ()) -> None:
         if name not in self.layouts:
             self.variants[name] = variant
             self.layouts[name] = _layout(name, variant, self.form.width(variant), slices)
 
-    def _number_arrays(self) -> None:
+    def number_arrays(self) -> None:
         arrays = [(name, part) for name, layout in self.layouts.items() for part in (*layout.parts, "floats")]
         self.places = {pair: i for i, pair in enumerate((*arrays, ("", "peaks")))}
 
@@ -142,7 +153,7 @@ class _Writer:
                 at, kind = self.places[name, part], part.rstrip("0123456789")
                 width = f", {layout.width}" if kind in ("pool", "floats") else ""
                 lines.add(f"{prefix}_{part} = {READERS.get(kind, 'floats')}(state, {at}{width})")
-        for name, table in self.form.tables.items():
+        for name, table in (*self.form.tables.items(), *self.tables.items()):
             reader = "floats" if table.dtype.kind == "f" else "words"
             lines.add(f"{name} = {reader}(state, {self.table_place(name)}, {table.shape[1]})")
         lines.add(f"peaks = floats(state, {self.places['', 'peaks']}, 1)")
@@ -167,7 +178,7 @@ def _layout(name: str, variant: Variant, width: int, slices: tuple[tuple[int, ..
     return Layout(name, len(variant.keys), fields, ("count",) * width, slices)
 
 
-def _function(name: str, document: str, given: Sequence[str], head: Lines, body: Lines) -> str:
+def function_text(name: str, document: str, given: Sequence[str], head: Lines, body: Lines) -> str:
     """A function that opens only the arrays it uses."""
     arguments, code = ", ".join((*given, "state", "control")), body.text(1)
     used = set(re.findall(r"\w+", code))
@@ -175,91 +186,30 @@ def _function(name: str, document: str, given: Sequence[str], head: Lines, body:
     return f'@entry\ndef {name}({arguments}):\n    """{document}"""\n{opened}{code}'
 
 
-class _TriggerWriter:
-    """The function of one leaf."""
+class JoinWriter:
+    """Code that visits rows, joins them with the rows of stored views, and adds products to scratch stores."""
 
-    def __init__(self, writer: _Writer, trigger: Trigger) -> None:
-        self.writer, self.trigger = writer, trigger
-        self.leaf = writer.leaf_variant(trigger)
+    def __init__(self, writer: Writer, deltas: Sequence[str]) -> None:
+        self.writer = writer
         self.stored = {variant.name for variant in writer.plan.stored}
-        own = trigger.is_indicator or self.leaf.name in self.stored
-        names = [self.leaf.name] if own else []
-        names += [passage.target.name for passage in trigger.passages]
-        self.deltas = [delta_name(name) for name in names]
+        self.deltas = list(deltas)
+        """The scratch stores that are filled; `control` and `peaks` know them by their place."""
         self.remembered: dict[str, str] = {}
         """For some scratch stores, the local variable with the slot of the last row of the batch."""
-        self.function = writer.identifier(f"on {trigger.leaf}").removeprefix("v_")
 
-    def write(self) -> str:
-        lines = Lines()
-        columns = [] if self.trigger.is_indicator else ["times", *(f"column{i}" for i in range(len(self.leaf.keys)))]
-        for i in range(len(self.deltas)):
-            lines.add(f"peak{i} = 0.0")
-        if not self.trigger.is_indicator:
-            self._from_batch(lines)
-        for passage in self.trigger.passages:
-            if not self._is_first(passage) or delta_name(self.leaf.name) in self.deltas:
-                self._from_delta(lines, passage)
-        for i in range(len(self.deltas)):
-            lines.add(f"peaks[{i}, 0] = peak{i}")
-        lines.add("return 0")
-        read = [factor.name for passage in self.trigger.passages for factor in passage.factors]
-        opened = dict.fromkeys([*self.deltas, *(name for name in read if name in self.stored)])
-        document = f"Works out what a change of {self.leaf} does."
-        return _function(self.function, document, columns, self.writer.open(opened), lines)
-
-    def _is_first(self, passage: Passage) -> bool:
-        return passage.factors[passage.driver].node == self.trigger.leaf
-
-    def _from_batch(self, lines: Lines) -> None:
-        """One loop over the rows that were given: into the leaf's own δ where it is stored, and else on to its view."""
-        first = [passage for passage in self.trigger.passages if self._is_first(passage)]
-        self._remember(lines, [passage.target for passage in first if not passage.plan.steps])
-        with lines.block("for row in range(len(times))"):
-            keys, values = {}, {}
-            for i, name in enumerate(self.leaf.keys):
-                x = self._variable(name)
-                lines.add(f"{x} = column{i}[row]")
-                is_float = self.writer.types[name].is_float
-                if is_float:
-                    with lines.block(f"if {x} - {x} != 0.0"):
-                        lines.add(f"control[{NOT_FINITE}] = 1")
-                keys[name] = f"bits_of({x} + 0.0)" if is_float else x
-                values[name] = self.writer.form.value(self.writer.types[name], x, is_word=False)
-            lines.add("n = times[row]")
-            if delta_name(self.leaf.name) in self.deltas:
-                self._add(lines, self.leaf, [keys[name] for name in self.leaf.keys], (), "n", {})
-                return
-            for passage in first:
-                depth = lines.depth
-                if len(first) > 1 and passage.plan.steps:
-                    lines.open("for _ in range(1)")  # what finds no partner here may find one for the next
-                lines.add(f"# {passage}")
-                self._join(lines, passage, keys, values, {}, "n")
-                lines.close_to(depth)
-
-    def _remember(self, lines: Lines, targets: Iterable[Variant]) -> None:
-        """Rows of a batch often come by key: where the last one went is remembered, and its key."""
-        for target in targets:
-            if 0 < len(target.keys) <= MOST_REMEMBERED and delta_name(self.leaf.name) not in self.deltas:
-                self.remembered[delta_name(target.name)] = slot = lines.fresh("r")
-                lines.add(f"{slot} = np.int64(-1)")
-                for i in range(len(target.keys)):
-                    lines.add(f"{slot}_{i} = np.int64(0)")
-
-    def _from_delta(self, lines: Lines, passage: Passage) -> None:
-        driver = passage.factors[passage.driver]
-        store = delta_name(driver.name)
-        prefix, layout = self.writer.identifier(store), self.writer.layouts[store]
-        slot = lines.fresh("d")
-        lines.add(f"# {passage}")
-        depth = lines.depth
-        lines.open(f"for {slot} in range({f'{prefix}_meta[0]' if layout.arity else '1'})")
-        keys: dict[str, str] = {}
-        values: dict[str, str] = {}
-        self._read(lines, driver.keys, range(len(driver.keys)), f"{prefix}_pool[{slot}", keys, values)
-        self._join(lines, passage, keys, values, {passage.driver: self.writer.row(store, slot)}, None)
-        lines.close_to(depth)
+    def _from_columns(self, lines: Lines, names: Sequence[str], columns: Sequence[str]) -> tuple[Words, Words]:
+        """Values of a row that was given, as words of keys and as values to be lifted."""
+        keys, values = {}, {}
+        for name, column in zip(names, columns, strict=True):
+            x = self._variable(name)
+            lines.add(f"{x} = {column}[row]")
+            is_float = self.writer.types[name].is_float
+            if is_float:
+                with lines.block(f"if {x} - {x} != 0.0"):
+                    lines.add(f"control[{NOT_FINITE}] = 1")
+            keys[name] = f"bits_of({x} + 0.0)" if is_float else x
+            values[name] = self.writer.form.value(self.writer.types[name], x, is_word=False)
+        return keys, values
 
     def _read(
         self,
@@ -267,8 +217,8 @@ class _TriggerWriter:
         names: Sequence[str],
         at: Iterable[int],
         row: str,
-        keys: dict[str, str],
-        values: dict[str, str],
+        keys: Words,
+        values: Words,
     ) -> None:
         """Words of a row as variables."""
         for i in at:
@@ -284,8 +234,8 @@ class _TriggerWriter:
         self,
         lines: Lines,
         passage: Passage,
-        keys: dict[str, str],
-        values: dict[str, str],
+        keys: Words,
+        values: Words,
         rows: dict[int, RowPlace],
         times: str | None,
     ) -> None:
@@ -350,3 +300,83 @@ class _TriggerWriter:
         lines.close_to(depth)
         term = Term(self.writer.row(store, slot), factors, times, values, f"peak{number}")
         self.writer.form.add_term(lines, term)
+
+
+class TriggerWriter(JoinWriter):
+    """The function of one leaf."""
+
+    def __init__(self, writer: Writer, trigger: Trigger) -> None:
+        super().__init__(writer, changed_by(writer, trigger))
+        self.trigger, self.leaf = trigger, writer.leaf_variant(trigger)
+        self.function = writer.identifier(f"on {trigger.leaf}").removeprefix("v_")
+
+    def write(self) -> str:
+        lines = Lines()
+        columns = [] if self.trigger.is_indicator else ["times", *(f"column{i}" for i in range(len(self.leaf.keys)))]
+        for i in range(len(self.deltas)):
+            lines.add(f"peak{i} = 0.0")
+        if not self.trigger.is_indicator:
+            self._from_batch(lines)
+        for passage in self.trigger.passages:
+            if not self._is_first(passage) or delta_name(self.leaf.name) in self.deltas:
+                self._from_delta(lines, passage)
+        for i in range(len(self.deltas)):
+            lines.add(f"peaks[{i}, 0] = peak{i}")
+        lines.add("return 0")
+        read = [factor.name for passage in self.trigger.passages for factor in passage.factors]
+        opened = dict.fromkeys([*self.deltas, *(name for name in read if name in self.stored)])
+        document = f"Works out what a change of {self.leaf} does."
+        return function_text(self.function, document, columns, self.writer.open(opened), lines)
+
+    def _is_first(self, passage: Passage) -> bool:
+        return passage.factors[passage.driver].node == self.trigger.leaf
+
+    def _from_batch(self, lines: Lines) -> None:
+        """One loop over the rows that were given: into the leaf's own δ where it is stored, and else on to its view."""
+        first = [passage for passage in self.trigger.passages if self._is_first(passage)]
+        self._remember(lines, [passage.target for passage in first if not passage.plan.steps])
+        with lines.block("for row in range(len(times))"):
+            columns = [f"column{i}" for i in range(len(self.leaf.keys))]
+            keys, values = self._from_columns(lines, self.leaf.keys, columns)
+            lines.add("n = times[row]")
+            if delta_name(self.leaf.name) in self.deltas:
+                self._add(lines, self.leaf, [keys[name] for name in self.leaf.keys], (), "n", {})
+                return
+            for passage in first:
+                depth = lines.depth
+                if len(first) > 1 and passage.plan.steps:
+                    lines.open("for _ in range(1)")  # what finds no partner here may find one for the next
+                lines.add(f"# {passage}")
+                self._join(lines, passage, keys, values, {}, "n")
+                lines.close_to(depth)
+
+    def _remember(self, lines: Lines, targets: Iterable[Variant]) -> None:
+        """Rows of a batch often come by key: where the last one went is remembered, and its key."""
+        for target in targets:
+            if 0 < len(target.keys) <= MOST_REMEMBERED and delta_name(self.leaf.name) not in self.deltas:
+                self.remembered[delta_name(target.name)] = slot = lines.fresh("r")
+                lines.add(f"{slot} = np.int64(-1)")
+                for i in range(len(target.keys)):
+                    lines.add(f"{slot}_{i} = np.int64(0)")
+
+    def _from_delta(self, lines: Lines, passage: Passage) -> None:
+        driver = passage.factors[passage.driver]
+        store = delta_name(driver.name)
+        prefix, layout = self.writer.identifier(store), self.writer.layouts[store]
+        slot = lines.fresh("d")
+        lines.add(f"# {passage}")
+        depth = lines.depth
+        lines.open(f"for {slot} in range({f'{prefix}_meta[0]' if layout.arity else '1'})")
+        keys: Words = {}
+        values: Words = {}
+        self._read(lines, driver.keys, range(len(driver.keys)), f"{prefix}_pool[{slot}", keys, values)
+        self._join(lines, passage, keys, values, {passage.driver: self.writer.row(store, slot)}, None)
+        lines.close_to(depth)
+
+
+def changed_by(writer: Writer, trigger: Trigger) -> list[str]:
+    """The scratch stores of a trigger: of the leaf, if it is stored or an indicator, then of the views it passes."""
+    leaf = writer.leaf_variant(trigger)
+    own = trigger.is_indicator or any(variant.name == leaf.name for variant in writer.plan.stored)
+    passed = [passage.target.name for passage in trigger.passages]
+    return [delta_name(name) for name in ([leaf.name, *passed] if own else passed)]

@@ -169,9 +169,10 @@ class Engine:
         found: set[int] = set()
         for running in self._running.values():
             if table in running.unit.tables:
-                if isinstance(running.node, ReferenceNode) or running.code.module is None:
+                columns = running.node.columns_read(table)
+                if columns is None:
                     return None
-                found |= set(running.code.module.delta_columns.get(table, ()))
+                found |= columns
         return frozenset(found)
 
     def context(self) -> Context:

@@ -17,8 +17,10 @@ from viewlet.algebra.traverse import walk
 from viewlet.changes import Changes
 from viewlet.changes.columnar import ColumnarChanges
 from viewlet.codegen.blocks import BlockPlan, temporary
-from viewlet.codegen.node import CompiledNode, Undo
+from viewlet.codegen.module import result_store
+from viewlet.codegen.node import CompiledNode, Contents, Undo
 from viewlet.errors import InternalError
+from viewlet.runtime.columns import to_columns
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FlatStore, Layout
 from viewlet.spark.run.code import Departure, DriverBlock, PlanCode, WorkerBlock
@@ -26,7 +28,7 @@ from viewlet.spark.run.unit import UnitCode
 from viewlet.spark.run.words import decode_contents, encode_contents, numbers_of, partitions_of
 from viewlet.triggers.program import Program, Statement
 from viewlet.triggers.store import MapStore
-from viewlet.types import Row
+from viewlet.types import Row, Table
 
 Blob = bytes | memoryview
 Done = tuple[Undo, Changes]
@@ -68,26 +70,33 @@ class GeneratedNode:
         here = set(views)
         self._views = {name: view for name, view in (*code.views.items(), *code.local.items()) if name in here}
         self._node = CompiledNode(code.module, dictionary, make_store)
+        self._columns = {name: frozenset(code.module.delta_columns.get(name, ())) for name in code.tables}
         self._positions = {
             id(statement): i for plan in code.plans.values() for i, statement in enumerate(statements_of(plan))
         }
         self._plan = ""
         self._watched: Program | None = None
+        self._shown: str | None = None
+        """The view whose rows make the watched result, each on its own, if there is one."""
         self._before: Changes = {}
 
     def compile_all(self, plan: PlanCode) -> None:
         """Compiles what a plan runs anywhere, so that all processes of this machine find it in the cache."""
         self._node.compile_all(plan.key, [self._positions[id(statement)] for statement in statements_of(plan)])
 
-    @property
-    def compiled(self) -> CompiledNode:
-        return self._node
+    def columns_read(self, table: str) -> frozenset[int] | None:
+        return self._columns[table]
+
+    def to_columns(self, table: Table, rows: Any, sign: int, encoded: bool) -> ColumnarChanges | None:
+        return to_columns(table, rows, self._columns[table.name], self._node.dictionary, sign, encoded, partial=True)
 
     def begin(self, code: PlanCode) -> None:
         temporaries = [(plan.key, plan.temporaries) for plan in self._code.plans.values()]
         self._node.end_batch(temporaries, self._code.tables)
         self._plan = code.key
-        self._before = self.result(self._watched) if self._watched is not None else {}
+        self._before = {}
+        if self._watched is not None and self._shown is None:
+            self._before = self.result(self._watched)
 
     def go_on(self, code: PlanCode) -> None:
         self._plan = code.key
@@ -172,29 +181,50 @@ class GeneratedNode:
 
     def result(self, program: Program) -> Changes:
         wanted = {node.name for node in walk(program.result) if isinstance(node, View)}
-        state = State({}, {}, {name: self._as_map(name) for name in wanted})
-        found = evaluate(program.result, program.query.output, state)
-        return {row: int(number) for row, number in found.items()}  # type: ignore[arg-type]
+        return _evaluated(program, {name: self._as_map(name, self._node.contents(name)) for name in wanted})
 
-    def _as_map(self, name: str) -> MapStore:
+    def _as_map(self, name: str, *parts: Contents) -> MapStore:
+        """The sum of some rows of a view."""
         view = self._views[name]
         copy = MapStore([field.name for field in view.fields], view.presence)
-        contents, types = self._node.contents(name), self._node.key_types(name)
+        for contents in parts:
+            self._add_to(copy, name, contents)
+        return copy
+
+    def _add_to(self, copy: MapStore, name: str, contents: Contents) -> None:
+        types = self._node.key_types(name)
         keys = [self._node.decode(words, type) for words, type in zip(contents.keys, types, strict=True)]
         rows = list(zip(*keys, strict=True)) if keys else [()] * len(contents)
         kinds = self._node.stores[name].layout.kinds
         numbers = [numbers_of(kind, words) for kind, words in zip(kinds, contents.numbers, strict=True)]
         for key, payload in zip(rows, zip(*numbers, strict=True), strict=True):
             copy.add(key, payload)
-        return copy
 
     def watch(self, program: Program) -> None:
-        self._watched = program
+        if self._watched is not program:
+            self._watched, self._shown = program, self._row_by_row(program)
+
+    def _row_by_row(self, program: Program) -> str | None:
+        """The view whose touched rows tell how a result has changed."""
+        shown = result_store(program)
+        if shown is None:
+            return None
+        layout = self._node.stores[shown].layout
+        # What a sum of doubles was cannot be told from what it is and what was added.
+        return shown if layout.arity and "double" not in layout.kinds else None
 
     def result_change(self, name: str) -> Changes:
         if self._watched is None:
             raise InternalError(f"nobody watches {name}")
-        before, after = self._before, self.result(self._watched)
+        before, after = self._before, {}
+        if self._shown is None:
+            after = self.result(self._watched)
+        else:
+            rows = self._node.touched_contents(self._shown)
+            added = [contents for store, contents, _ in self._node.undo if store == self._shown]
+            taken = [contents.negated() for contents in added]
+            after = _evaluated(self._watched, {self._shown: self._as_map(self._shown, rows)})
+            before = _evaluated(self._watched, {self._shown: self._as_map(self._shown, rows, *taken)})
         return {row: n for row in before.keys() | after.keys() if (n := after.get(row, 0) - before.get(row, 0))}
 
     def misfit(self, name: str, at_most: int | None) -> tuple[Row, int] | None:
@@ -224,6 +254,12 @@ class GeneratedNode:
         if name not in self._code.plans[self._plan].temporaries:
             raise InternalError(f"{name} is neither a view nor a temporary of the plan for {self._plan}")
         return temporary(self._plan, name)
+
+
+def _evaluated(program: Program, views: dict[str, MapStore]) -> Changes:
+    """The result of a query over views."""
+    found = evaluate(program.result, program.query.output, State({}, {}, views))
+    return {row: int(number) for row, number in found.items()}  # type: ignore[arg-type]
 
 
 def _bits(column: Any) -> Any:

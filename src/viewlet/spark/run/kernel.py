@@ -9,7 +9,7 @@ A batch begins with empty temporaries and ends with the next one, or by being ta
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from viewlet.algebra.evaluate import State, evaluate
 from viewlet.changes import Changes
@@ -23,7 +23,7 @@ from viewlet.triggers.program import Program, Statement, ViewDefinition
 from viewlet.triggers.result import ResultKeeper
 from viewlet.triggers.step import Step
 from viewlet.triggers.store import MapStore, Payload, UndoLog
-from viewlet.types import Row
+from viewlet.types import Row, Table
 
 Blob = bytes | memoryview
 Definitions = Mapping[str, ViewDefinition]
@@ -43,6 +43,12 @@ class Node(Protocol):
 
     def rollback(self) -> bool:
         """Takes back what has been done since `begin`, if it can."""
+
+    def columns_read(self, table: str) -> frozenset[int] | None:
+        """The columns of a table's changes that statements read, if it takes columns instead of rows."""
+
+    def to_columns(self, table: Table, rows: Any, sign: int, encoded: bool) -> ColumnarChanges | None:
+        """A change given as an Arrow table, which has the columns that are read; None if rows are wanted."""
 
     def change(self, table: str, changes: Changes | ColumnarChanges) -> None:
         """The change of a table that statements may read, until the next `begin`."""
@@ -101,6 +107,12 @@ class ReferenceNode:
 
     def compile_all(self, plan: PlanCode) -> None:
         pass
+
+    def columns_read(self, table: str) -> frozenset[int] | None:
+        return None
+
+    def to_columns(self, table: Table, rows: Any, sign: int, encoded: bool) -> ColumnarChanges | None:
+        return None
 
     def begin(self, code: PlanCode) -> None:
         temporaries = code.temporaries

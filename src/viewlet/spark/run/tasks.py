@@ -14,7 +14,7 @@ from viewlet.errors import ViewletError
 from viewlet.runtime.durable.snapshot import SnapshotWriter
 from viewlet.spark.run.code import Departure, Place, WorkerBlock
 from viewlet.spark.run.kept import rows_view, unit_name
-from viewlet.spark.run.kernel import Node, ReferenceNode
+from viewlet.spark.run.kernel import Node
 from viewlet.spark.run.partition import Context, can_run_generated, files_of, held, nearest, partition_folder
 from viewlet.spark.run.steps import DRIVER, EVERYWHERE, Deliveries, Piece, UnitStage
 from viewlet.spark.run.unit import SPREAD, UnitCode
@@ -121,21 +121,14 @@ class MapChanges:
             return
         node = _mapper(self.context, code, block)
         node.begin(plan)
-        changes = rows if isinstance(rows, dict) else self._changes(code, node, rows)
+        changes = rows if isinstance(rows, dict) else self._changes(node, rows)
         node.change(self.table.name, changes)
         node.run(block.statements)
         yield from leaving(unit, node, block.departures, self.context.partitions, 0)
 
-    def _changes(self, code: UnitCode, node: Node, rows: Any) -> Changes | ColumnarChanges:
-        if code.module is not None and not isinstance(node, ReferenceNode):
-            from viewlet.runtime.columns import to_columns
-
-            wanted = frozenset(code.module.delta_columns.get(self.table.name, ()))
-            dictionary = node.compiled.dictionary  # type: ignore[attr-defined]
-            found = to_columns(self.table, rows, wanted, dictionary, self.sign, self.encoded, partial=True)
-            if found is not None:
-                return found
-        return self._by_rows(rows)
+    def _changes(self, node: Node, rows: Any) -> Changes | ColumnarChanges:
+        found = node.to_columns(self.table, rows, self.sign, self.encoded)
+        return self._by_rows(rows) if found is None else found
 
     def _by_rows(self, rows: Any) -> Changes:
         """The change row by row; columns that nobody reads, and that did not come, are NULL."""

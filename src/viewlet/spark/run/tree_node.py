@@ -18,7 +18,7 @@ from viewlet.spark.plan.hashing import partition_of
 from viewlet.spark.run.code import PlanCode
 from viewlet.spark.run.wire import bytes_table, table_bytes
 from viewlet.triggers.program import Program, Statement
-from viewlet.types import Row
+from viewlet.types import Row, Table
 from viewlet.viewtree.keepers import Keeper, ReferenceTree, reference_tree
 from viewlet.viewtree.ring_plan import RingPlan
 from viewlet.viewtree.state_text import of_rows, to_rows
@@ -64,6 +64,12 @@ class TreeNode:
 
     def compile_all(self, plan: PlanCode) -> None:
         """Workers compile, once for each machine."""
+
+    def columns_read(self, table: str) -> frozenset[int] | None:
+        return None
+
+    def to_columns(self, table: Table, rows: Any, sign: int, encoded: bool) -> ColumnarChanges | None:
+        return None
 
     def begin(self, code: PlanCode) -> None:
         self._changes, self._received = {}, {}

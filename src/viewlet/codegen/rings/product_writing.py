@@ -1,0 +1,156 @@
+"""The module for changes of one leaf that are products of one shape: one function, beside those of the tree.
+
+It works on the stores of the tree and on scratch stores of its own, one for each part (see `product_plan`), and leaves
+the changes of the stored views where the tree's own trigger would: what happens then is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from viewlet.codegen.lines import Lines
+from viewlet.codegen.rings.forms import Form, NotCompilable, RowPlace, Tables, is_empty
+from viewlet.codegen.rings.plan import Passage, TreePlan, Variant
+from viewlet.codegen.rings.product_plan import Expansion, PartPassage, ProductPlan
+from viewlet.codegen.rings.writing import NO_ROOM, JoinWriter, Words, Writer, changed_by, delta_name, function_text
+from viewlet.runtime.flat import Layout
+from viewlet.types import SqlType
+from viewlet.viewtree.ring_join import plan_join
+
+FUNCTION = "on_product"
+
+
+@dataclass(frozen=True, slots=True)
+class ProductSource:
+    """A module with one function; its scratch stores come after those of the trigger in the numbers of `control`."""
+
+    text: str
+    scratch: tuple[Layout, ...]
+    arrays: tuple[tuple[str, str], ...]
+    tables: Tables
+
+
+def write_product(tree: TreePlan, form: Form, types: Mapping[str, SqlType], product: ProductPlan) -> ProductSource:
+    writer = Writer(tree, form, types)
+    writer.lay_out()
+    known = set(writer.layouts)
+    steps: list[PartPassage] = []
+    moves: list[tuple[Variant, Variant]] = []
+    for step in product.steps:
+        if isinstance(step, PartPassage):
+            _check_slices(tree, step.passage)
+            steps.append(step)
+            continue
+        whole = _whole(step, form)
+        if whole is not step.view:
+            moves.append((whole, step.view))
+        steps.append(PartPassage(step.parts, _multiplied_out(step, whole)))
+    for variant in (*product.factors, *(step.passage.target for step in steps)):
+        writer.add_store(delta_name(variant.name), variant)
+    writer.number_arrays()
+    scratch = [name for name in writer.layouts if name not in known]
+    trigger = tree.triggers[product.leaf]
+    text = _ProductWriter(writer, [*changed_by(writer, trigger), *scratch], len(scratch)).write(product, steps, moves)
+    layouts = tuple(writer.layouts[name] for name in scratch)
+    return ProductSource(writer.head() + "\n\n" + text, layouts, tuple(writer.places), writer.tables)
+
+
+def _check_slices(tree: TreePlan, passage: Passage) -> None:
+    """Stored views can be read by the parts of their keys that triggers for rows read them by, and by no others."""
+    for step in passage.plan.steps:
+        if step.at and not step.complete and step.at not in tree.slices[passage.factors[step.relation].name]:
+            raise NotCompilable(f"{passage} reads a view in a way that the tree has no index for")
+
+
+def _whole(step: Expansion, form: Form) -> Variant:
+    """What the product of all parts is: the change of the view, or the same with its sums in another order."""
+    summed = tuple(name for part in step.parts for name in part.summed)
+    found = replace(step.view, node=f"{step.view.node}/all", summed=summed)
+    return step.view if form.moves(found, step.view) is None else found
+
+
+def _multiplied_out(step: Expansion, whole: Variant) -> Passage:
+    together = tuple(key for part in step.parts for key in part.keys)
+    start = Variant(whole.node, together, (), ())
+    return Passage(whole, (start,), 0, (), plan_join([together], 0, (), whole.keys))
+
+
+class _ProductWriter(JoinWriter):
+    def __init__(self, writer: Writer, deltas: Sequence[str], own: int) -> None:
+        super().__init__(writer, deltas)
+        self._own = own
+
+    def write(
+        self, product: ProductPlan, steps: Sequence[PartPassage], moves: Sequence[tuple[Variant, Variant]]
+    ) -> str:
+        lines, given = Lines(), []
+        for i in range(len(self.deltas)):
+            lines.add(f"peak{i} = 0.0")
+        for i, factor in enumerate(product.factors):
+            columns = [f"column{i}_{j}" for j in range(len(factor.keys))]
+            given += [f"times{i}", *columns]
+            with lines.block(f"for row in range(len(times{i}))"):
+                keys, _ = self._from_columns(lines, factor.keys, columns)
+                self._add(lines, factor, [keys[name] for name in factor.keys], (), f"times{i}[row]", {})
+        for step in steps:
+            self._pass(lines, step)
+        for whole, view in moves:
+            self._move(lines, whole, view)
+        others = [f"peak{i}" for i in range(len(self.deltas) - self._own, len(self.deltas))]
+        lines.add(f"peaks[0, 0] = max({', '.join(['peak0', *others])})")
+        for i in range(1, len(self.deltas) - self._own):
+            lines.add(f"peaks[{i}, 0] = peak{i}")
+        lines.add("return 0")
+        read = [factor.name for step in steps for factor in step.passage.factors[1:]]
+        document = f"Works out what a change of {product.leaf} that is a product does."
+        opened = self.writer.open(dict.fromkeys([*self.deltas, *read]))
+        return function_text(FUNCTION, document, given, opened, lines)
+
+    def _pass(self, lines: Lines, step: PartPassage) -> None:
+        """Every combination of rows of the parts meets the siblings."""
+        depth = lines.depth
+        lines.add(f"# {step.passage}")
+        keys: Words = {}
+        values: Words = {}
+        rows: dict[int, RowPlace] = {}
+        for i, part in enumerate(step.parts):
+            rows[i - len(step.parts)] = self._visit(lines, part, keys, values)
+        self._join(lines, step.passage, keys, values, rows, None)
+        lines.close_to(depth)
+
+    def _visit(self, lines: Lines, variant: Variant, keys: Words, values: Words) -> RowPlace:
+        """Opens a loop over the rows of a scratch store."""
+        store = delta_name(variant.name)
+        prefix, slot = self.writer.identifier(store), lines.fresh("d")
+        row = self.writer.row(store, slot)
+        lines.open(f"for {slot} in range({f'{prefix}_meta[0]' if variant.keys else '1'})")
+        if not variant.keys:
+            with lines.block(f"if {is_empty(row, self.writer.form.integers(variant))}"):
+                lines.add("continue")
+        self._read(lines, variant.keys, range(len(variant.keys)), f"{prefix}_pool[{slot}", keys, values)
+        return row
+
+    def _move(self, lines: Lines, whole: Variant, view: Variant) -> None:
+        """Puts the words of every payload where the view has them."""
+        depth, keys = lines.depth, dict[str, str]()
+        source = self._visit(lines, whole, keys, {})
+        store = delta_name(view.name)
+        number, slot = self.deltas.index(store), lines.fresh("r")
+        lines.add(f"{slot} = {self.writer.enter(store, [keys[name] for name in view.keys])}")
+        with lines.block(f"if {slot} < 0"):
+            lines.add(f"control[{NO_ROOM}] = {number + 1}")
+            lines.add("return 0")
+        places = self.writer.form.moves(whole, view)
+        assert places is not None
+        table = f"moves{len(self.writer.tables)}"
+        self.writer.tables[table] = np.array([places], np.int64)
+        target, start = self.writer.row(store, slot), len(view.keys)
+        with lines.block(f"for word in range({len(places)})"):
+            lines.add(
+                f"{target.words}[{slot}, {start} + {table}[0, word]] = {source.words}[{source.slot}, {start} + word]"
+            )
+        lines.add(f"peak{number} = max(peak{number}, peak{self.deltas.index(delta_name(whole.name))})")
+        lines.close_to(depth)
