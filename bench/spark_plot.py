@@ -66,13 +66,12 @@ def _points(results: Results, scale: float, query: str, sizes: list[int], mode: 
 
 def ratios(results: Results) -> Any:
     """Spark SQL's time over a batch's, a group of bars per query, for the scale with most queries."""
-    scale = max(results.scales, key=lambda scale: len(results.queries(scale)), default=None)
-    if scale is None:
+    compared = {scale: _compared(results, scale) for scale in results.scales}
+    scale = max(compared, key=lambda scale: len(compared[scale]), default=None)
+    if scale is None or not compared[scale]:
         return None
-    series = {mode: {q: results.ratio(scale, q, mode) for q in results.queries(scale)} for mode in ("arrow", "frames")}
-    queries = [q for q in results.queries(scale) if any(math.isfinite(known[q]) for known in series.values())]
-    if not queries:
-        return None
+    queries = compared[scale]
+    series = {mode: {q: results.ratio(scale, q, mode) for q in queries} for mode in ("arrow", "frames")}
     figure, axes = pyplot.subplots(figsize=(max(5, 0.45 * len(queries) + 2), 3.4))
     for place, (mode, known) in enumerate(series.items()):
         axes.bar([i + 0.4 * place - 0.2 for i in range(len(queries))], [known[q] for q in queries], 0.4, label=mode)
@@ -81,6 +80,11 @@ def ratios(results: Results) -> Any:
     axes.set(yscale="log", ylabel=f"Spark SQL ÷ batch of {BATCH:,}", title=f"scale factor {scale:g}")
     axes.legend(fontsize=8)
     return figure
+
+
+def _compared(results: Results, scale: float) -> list[str]:
+    ways = ("arrow", "frames")
+    return [q for q in results.queries(scale) if any(math.isfinite(results.ratio(scale, q, way)) for way in ways)]
 
 
 if __name__ == "__main__":
