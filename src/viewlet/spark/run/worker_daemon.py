@@ -19,10 +19,10 @@ if __name__ == "__main__":
 
     serve = daemon.worker
 
-    def worker(*given: Any) -> int:
+    def worker(sock: Any, authenticated: bool) -> int:
         """Java may go while a worker talks to it: that is the end of a session, and nothing to print."""
         try:
-            return int(serve(*given))
+            return int(serve(sock, authenticated))
         except BrokenPipeError:
             return 1
 
