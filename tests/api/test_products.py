@@ -90,7 +90,7 @@ def test_a_stream_under_rings_is_never_multiplied_out(engine: str, many: int) ->
     db.execute("DROP VIEW g; DROP VIEW j")
     db.insert("sales", pairs)
     assert db.view("m").cofactor().count == 16
-    assert db.view("m").stats()["tuples"] < 2.1 * many  # type: ignore[operator]
+    assert db.view("m").stats()["tuples"] < 2 * many + 100  # type: ignore[operator]
     db.apply({"sales": viewlet.product(*pairs.factors, multiplicity=-1)})
     assert db.view("m").cofactor().count == 0
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.spark.harness import Run, disagreement, order_book, warehouse
+from viewlet.codegen.module import result_store
+from viewlet.connection.ranking import ranking
 from viewlet.errors import DataError, StateError
 from viewlet.spark.run.cluster import InlineCluster
 from viewlet.spark.run.partition import forget
@@ -40,6 +42,31 @@ def test_generated_code_on_files(query: NamedQuery, spread: bool, tmp_path: Path
     run = Run(tmp_path, [query], tables, 2, generated=True)
     assert run.units[0][0].module is not None
     assert disagreement(run, batches, spread) is None
+
+
+READ = ("q03", "q04", "q07", "q09", "q10", "q12", "q13", "q16", "q18")
+
+
+@pytest.mark.parametrize("query", [q for q in tpch.QUERIES if q.name in READ], ids=lambda query: query.name)
+def test_results_read_by_generated_code(query: NamedQuery, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a result with a LIMIT, all rows that can be among the first, and nothing that is no row."""
+    monkeypatch.setattr("viewlet.codegen.node.READ_BY_CODE_FROM", 0)
+    tables, batches = warehouse()
+    run = Run(tmp_path, [query], tables, 2, generated=True)
+    ((unit, _),) = run.units
+    if result_store(unit.program) is not None:
+        assert unit.module is not None
+        assert unit.module.result is not None
+    rank, limit = ranking(unit.program.query), unit.program.query.limit
+    for batch in batches:
+        run.apply(batch)
+        expected, found = run.expect(batch)[query.name], run.results()[query.name]
+        if limit is None:
+            assert found == expected
+            continue
+        first = sorted(expected, key=rank)[:limit]
+        assert sorted(found, key=rank)[:limit] == first
+        assert found.items() <= expected.items()
 
 
 @pytest.mark.parametrize("generated", [False, True])

@@ -39,7 +39,7 @@ class CompiledCluster:
             {name: each.view for name, each in self.plan.temporaries.items()},
             tuple((step.target, step.source) for step in steps if isinstance(step, Move)),
         )
-        self.module = write_blocks("cluster", program.program.views, [block])
+        self.module = write_blocks(program.program, [block])
         self.driver = CompiledNode(self.module)
         self.workers = [CompiledNode(self.module) for _ in range(workers)]
         self._random = Random(workers)

@@ -22,13 +22,15 @@ from viewlet.codegen.asked import Asked
 from viewlet.codegen.assembly import HEADER, Arrays, function_text
 from viewlet.codegen.fusion import fuse
 from viewlet.codegen.lines import Lines
-from viewlet.codegen.module import identifier, layout_of
+from viewlet.codegen.module import Function, identifier, layout_of, result_body, result_store
 from viewlet.codegen.names import Identifiers
 from viewlet.codegen.numbers import Product
 from viewlet.codegen.products import Bound, ProductWriter
 from viewlet.codegen.scalars import Tables
 from viewlet.runtime.flat import Layout
-from viewlet.triggers.program import COUNT_FIELD, Statement, Update, ViewDefinition
+from viewlet.triggers.program import COUNT_FIELD, Program, Statement, Update, ViewDefinition
+
+READ = "read_result"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,8 @@ class BlockModule:
     arrays: tuple[tuple[str, str], ...]
     lengths: Mapping[str, int]
     """Lines of every function."""
+    result: Function | None = None
+    """Reads the result, if that is made of the rows of one view, each on its own."""
 
 
 def change_of(table: str) -> str:
@@ -81,15 +85,14 @@ def temporary(plan: str, name: str) -> str:
     return f"{plan}/{name}"
 
 
-def write_blocks(name: str, views: Sequence[ViewDefinition], plans: Sequence[BlockPlan]) -> BlockModule:
+def write_blocks(program: Program, plans: Sequence[BlockPlan]) -> BlockModule:
     """One module for all plans of a program, so that a view has the indexes that any of them needs."""
-    return _BlockWriter(name, views, plans).write()
+    return _BlockWriter(program, plans).write()
 
 
 @dataclass(slots=True)
 class _BlockWriter:
-    name: str
-    views: Sequence[ViewDefinition]
+    program: Program
     plans: Sequence[BlockPlan]
     lookups: Tables = field(default_factory=Tables)
     names: Identifiers = field(default_factory=Identifiers)
@@ -102,17 +105,18 @@ class _BlockWriter:
 
     def write(self) -> BlockModule:
         used = _columns_used(self.plans)
-        for view in self.views:
+        for view in self.program.views:
             self._declare(view.name, view.keys, layout_of(view))
         for table, (columns, variables) in used.items():
             store = change_of(table)
             self._declare(store, variables, Layout(store, len(columns), (COUNT_FIELD,), ("count",)))
         for plan in self.plans:
             self._plan(plan, {table: columns for table, (columns, _) in used.items()})
+        result = self._result()
         final = self.asked.layouts(self.layouts)
         arrays = Arrays(final, self.names, len(self.lookups.lookups))
         kept = {self.names.store(layout.name): layout for layout in final.values()}
-        parts = [HEADER.format(name=self.name), arrays.constants()]
+        parts = [HEADER.format(name=self.program.name), arrays.constants()]
         parts += [function_text(head, text, arrays, kept) for head, text in self.functions]
         return BlockModule(
             "\n\n".join(parts),
@@ -124,6 +128,7 @@ class _BlockWriter:
             tuple(self.lookups.strings),
             arrays.order,
             {computation.function: lines for computation, lines in self.lengths},
+            result,
         )
 
     def _declare(self, store: str, keys: tuple[Var, ...], layout: Layout) -> None:
@@ -169,6 +174,16 @@ class _BlockWriter:
         self._declare(store, view.keys, Layout(store, len(view.keys), tuple(f.name for f in view.fields), known))
 
     # Functions
+
+    def _result(self) -> Function | None:
+        if result_store(self.program) is None:
+            return None
+        body = result_body(self.program, self._writer(Lines()), selects=False)
+        if body is None:
+            return None
+        columns = "".join(f"out{i}, " for i in body.columns)
+        self.functions.append((f"@entry\ndef {READ}(capacity, weights, {columns}state, control):\n", body.text))
+        return Function(READ, body.columns, body.stores)
 
     def _compute(self, name: str, statement: Statement, target: str) -> Computation:
         layout, known = self.layouts[target], len(self.asked.scratches)

@@ -212,39 +212,11 @@ class CompiledEngine:
         if whole and self.program.query.limit is not None:
             return self._evaluate_result()
         if function is not None and sum(len(self.stores[view]) for view in function.stores) >= READ_BY_CODE_FROM:
-            rows = self._read_by_code(function)
-            if rows is not None:
-                return rows
+            types = [var.type for var in self.program.query.output]
+            found = self._process.read(function.name, function.stores, types)
+            if found is not None:
+                return self._process.rows(*found, types)
         return self._evaluate_result()
-
-    def _read_by_code(self, function: Function) -> dict[Row, int] | None:
-        """The result as generated code finds it; None if a number did not fit its word."""
-        self._process.fill_lookups()
-        types = [var.type for var in self.program.query.output]
-        capacity = max((len(self.stores[view]) for view in function.stores), default=1)
-        while True:
-            columns = [np.empty(capacity, np.float64 if type.is_float else np.int64) for type in types]
-            weights = np.empty(capacity, np.int64)
-            self._control[:] = 0
-            found = self._process.call(function.name, capacity, weights, *columns)
-            overflow, full = self._control[0], self._control[1]
-            self._control[:] = 0
-            if overflow:
-                return None
-            if full:
-                self._process.grow_scratch(function.stores)
-            elif found <= capacity:
-                break
-            capacity = max(capacity, found)
-        decoded = [
-            self._process.decode_column(column[:found], type) for column, type in zip(columns, types, strict=True)
-        ]
-        rows: dict[Row, int] = {}
-        for row, weight in zip(
-            zip(*decoded, strict=True) if decoded else [()] * found, weights[:found].tolist(), strict=True
-        ):
-            rows[row] = rows.get(row, 0) + weight
-        return {row: weight for row, weight in rows.items() if weight}
 
     def watch(self) -> bool:
         """From now on `changes` tells how the result has changed, if it can."""

@@ -98,7 +98,7 @@ class _ModuleWriter:
         refreshed = {s.view: s for t in self.program.triggers for s in t.statements if s.replaces}
         for view, statement in refreshed.items():
             bodies.append((f"refresh_{view}", statement, self._refresh_body(statement, layouts)))
-        if (read := self._result_body(layouts)) is not None:
+        if (read := result_body(self.program, self._writer(Lines(), layouts), selects=True)) is not None:
             bodies.append(("read_result", None, read))
         final = self.asked.layouts(layouts)
         if (journaled := result_store(self.program)) is not None:
@@ -106,7 +106,7 @@ class _ModuleWriter:
         return self._assemble(bodies, final)
 
     def _assemble(
-        self, bodies: list[tuple[str, RowTrigger | Statement | None, _Body]], layouts: dict[str, Layout]
+        self, bodies: list[tuple[str, RowTrigger | Statement | None, Body]], layouts: dict[str, Layout]
     ) -> Module:
         arrays = Arrays(layouts, self.names, len(self.lookups.lookups))
         parts = [HEADER.format(name=self.program.name)]
@@ -145,7 +145,7 @@ class _ModuleWriter:
 
     # Functions
 
-    def _trigger_body(self, trigger: RowTrigger, layouts: Mapping[str, Layout]) -> _Body:
+    def _trigger_body(self, trigger: RowTrigger, layouts: Mapping[str, Layout]) -> Body:
         """The loop over the rows of a batch: room is checked, the row is read, each statement carried out.
 
         A long trigger calls its statements as functions: compile time grows faster than the length of a function.
@@ -176,7 +176,7 @@ class _ModuleWriter:
             else:
                 text += piece.lines.text(indent=2)
         text += self._refresh_each(trigger, layouts) + "    return end\n"
-        return _Body(text, tuple(used), tuple(stores))
+        return Body(text, tuple(used), tuple(stores))
 
     def _refresh_each(self, trigger: RowTrigger, layouts: Mapping[str, Layout]) -> str:
         """Where every row is to leave the views fresh, those that are assigned are assigned after each."""
@@ -214,7 +214,7 @@ class _ModuleWriter:
         self.functions.append((f"@compiled\ndef {signature}:\n", piece.lines.text(indent=1) + "    return\n"))
         return signature
 
-    def _refresh_body(self, statement: Statement, layouts: Mapping[str, Layout]) -> _Body:
+    def _refresh_body(self, statement: Statement, layouts: Mapping[str, Layout]) -> Body:
         lines = Lines()
         lines.open("def f()")
         writer, known = self._writer(lines, layouts), len(self.asked.scratches)
@@ -222,49 +222,7 @@ class _ModuleWriter:
             self._statement(writer, statement, group, NONE)
         lines.add("return control[1]")
         stores = (*_views_of(statement), *(layout.name for layout in self.asked.scratches[known:]))
-        return _Body(lines.text().removeprefix("def f():\n"), (), stores)
-
-    def _result_body(self, layouts: Mapping[str, Layout]) -> _Body | None:
-        """Writes the rows of the result to arrays, as far as they have room, and returns how many there are.
-
-        Of a result with a LIMIT, the rows that can be among the first are enough. None where the result needs what
-        generated code cannot express: then it is evaluated in Python.
-        """
-        lines = Lines()
-        lines.open("def f()")
-        lines.add("n = 0")
-        writer, known = self._writer(lines, layouts), len(self.asked.scratches)
-        output = self.program.query.output
-
-        def put(products: list[Product], bound: Bound) -> None:
-            if not bound.issuperset(output):
-                raise NotCompilable("a result without rows")
-            (weight,) = writer.numbers.evaluate(products[0], "count")
-            with lines.block("if n < capacity"):
-                for i, var in enumerate(output):
-                    lines.add(f"out{i}[n] = {self.names.of(var)}")
-                lines.add(f"weights[n] = {weight}")
-            lines.add("n += 1")
-
-        expr = order(self.program.result)
-        query = self.program.query
-        if query.limit is not None and query.order:
-            first = query.order[0]
-            writer.stretches.top = Top(first.var, first.descending, query.limit + query.offset + 1)
-        try:
-            if writer.kind_of(expr) != "count":
-                return None
-            writer.write([expr], NONE, [Product()], put)
-        except NotCompilable:
-            del self.asked.scratches[known:]
-            return None
-        lines.close_to(1)
-        lines.add("return n")
-        read = dict.fromkeys(node.name for node in walk(expr) if isinstance(node, View))
-        stores = (*read, *(layout.name for layout in self.asked.scratches[known:]))
-        conditions = {node.scalar for node in walk(expr) if isinstance(node, Cond)}
-        by_order = conditions <= writer.stretches.covered
-        return _Body(lines.text().removeprefix("def f():\n"), tuple(range(len(output))), stores, by_order)
+        return Body(lines.text().removeprefix("def f():\n"), (), stores)
 
     def _writer(self, lines: Lines, layouts: Mapping[str, Layout]) -> ProductWriter:
         return ProductWriter(lines, layouts, self.names, self.lookups, self.asked)
@@ -298,15 +256,59 @@ class _Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class _Body:
+class Body:
+    """The code of a function, and what it takes."""
+
     text: str
     columns: tuple[int, ...]
     stores: tuple[str, ...]
     selects_by_order: bool = True
 
 
-_NamedBody = tuple[str, RowTrigger | Statement | None, _Body]
+_NamedBody = tuple[str, RowTrigger | Statement | None, Body]
 """A function to be: its name, what it carries out (nothing for the one that reads the result), its code."""
+
+
+def result_body(program: Program, writer: ProductWriter, selects: bool) -> Body | None:
+    """Writes the rows of the result to arrays, as far as they have room, and returns how many there are.
+
+    Of a result with a LIMIT, the rows that can be among the first are enough, if it `selects`. None where the result
+    needs what generated code cannot express: then it is evaluated in Python.
+    """
+    lines, asked = writer.lines, writer.asked
+    lines.open("def f()")
+    lines.add("n = 0")
+    known, output = len(asked.scratches), program.query.output
+
+    def put(products: list[Product], bound: Bound) -> None:
+        if not bound.issuperset(output):
+            raise NotCompilable("a result without rows")
+        (weight,) = writer.numbers.evaluate(products[0], "count")
+        with lines.block("if n < capacity"):
+            for i, var in enumerate(output):
+                lines.add(f"out{i}[n] = {writer.names.of(var)}")
+            lines.add(f"weights[n] = {weight}")
+        lines.add("n += 1")
+
+    expr = order(program.result)
+    query = program.query
+    if selects and query.limit is not None and query.order:
+        first = query.order[0]
+        writer.stretches.top = Top(first.var, first.descending, query.limit + query.offset + 1)
+    try:
+        if writer.kind_of(expr) != "count":
+            return None
+        writer.write([expr], NONE, [Product()], put)
+    except NotCompilable:
+        del asked.scratches[known:]
+        return None
+    lines.close_to(1)
+    lines.add("return n")
+    read = dict.fromkeys(node.name for node in walk(expr) if isinstance(node, View))
+    stores = (*read, *(layout.name for layout in asked.scratches[known:]))
+    conditions = {node.scalar for node in walk(expr) if isinstance(node, Cond)}
+    by_order = conditions <= writer.stretches.covered
+    return Body(lines.text().removeprefix("def f():\n"), tuple(range(len(output))), stores, by_order)
 
 
 def layout_of(view: ViewDefinition) -> Layout:

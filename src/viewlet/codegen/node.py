@@ -10,12 +10,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from viewlet.algebra.query import Query
 from viewlet.codegen.blocks import BlockModule, Computation, change_of, temporary
 from viewlet.codegen.process import Column, Process
 from viewlet.runtime.adding import slots_at
+from viewlet.runtime.arithmetic import NULL
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FlatStore, Layout
-from viewlet.types import SqlType
+from viewlet.types import Kind, Row, SqlType
+
+READ_BY_CODE_FROM = 10_000
+"""Rows of a view from which compiling the reader of a result pays; fewer are read in Python."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +159,24 @@ class CompiledNode:
                 self.add(store, contents.negated())
         self.undo.clear()
 
+    def read(self, query: Query) -> dict[Row, int] | None:
+        """The result by generated code; None where there is none, where it does not pay, or if a number did not fit.
+
+        Of a query with ORDER BY and LIMIT these are all rows that can be among the first.
+        """
+        function = self.module.result
+        if function is None or sum(len(self.stores[store]) for store in function.stores) < READ_BY_CODE_FROM:
+            return None
+        types = [var.type for var in query.output]
+        found = self._process.read(function.name, function.stores, types)
+        if found is None:
+            return None
+        columns, weights = found
+        chosen = _can_be_first(query, columns)
+        if chosen is not None:
+            columns, weights = [column[chosen] for column in columns], weights[chosen]
+        return self._process.rows(columns, weights, types)
+
     def touched(self, store: str) -> list[tuple[Column, ...]]:
         """The keys of a view that this batch has added something to."""
         return [contents.keys for name, contents, replaced in self.undo if name == store and not replaced]
@@ -186,6 +209,20 @@ class CompiledNode:
         for store in (*passing, *map(change_of, tables)):
             if store in self.stores and not self.stores[store].is_empty:
                 self.stores[store].clear()
+
+
+def _can_be_first(query: Query, columns: Sequence[Column]) -> Column | None:
+    """Which rows the first column of the order leaves among those within LIMIT, and one more; None for all."""
+    if query.limit is None or not query.order or query.order[0].var.type.kind is Kind.VARCHAR:
+        return None
+    key, wanted = query.order[0], query.limit + query.offset + 1
+    column = columns[query.output.index(key.var)]
+    missing = np.isnan(column) if key.var.type.is_float else column == NULL
+    if len(column) <= wanted or missing.any():
+        return None
+    if key.descending:
+        return np.asarray(column >= np.partition(column, len(column) - wanted)[len(column) - wanted])
+    return np.asarray(column <= np.partition(column, wanted - 1)[wanted - 1])
 
 
 def _negative(number: tuple[Column, ...]) -> tuple[Column, ...]:

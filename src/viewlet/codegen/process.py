@@ -24,6 +24,8 @@ from viewlet.runtime.wide import to_words
 from viewlet.types import Datum, Kind, Row, SqlType
 
 Column = Any
+Listed = tuple[list[Column], Column]
+"""Columns of some rows, and the multiplicities of the rows."""
 
 
 class Generated(Protocol):
@@ -80,6 +82,39 @@ class Process:
         kinds, trees, arity = kinds_of(layout), trees_of(layout), np.int64(layout.arity)
         reals = pool.view(np.float64), rows.view(np.float64)
         add_rows(self._current_state(), first, arity, kinds, trees, pool, reals[0], rows, reals[1], self.control)
+
+    def read(
+        self, function: str, stores: Sequence[str], types: Sequence[SqlType]
+    ) -> tuple[list[Column], Column] | None:
+        """The columns of a result and the multiplicities of its rows, by generated code.
+
+        None if a number did not fit its word.
+        """
+        self.fill_lookups()
+        capacity = max((len(self.stores[store]) for store in stores), default=1)
+        while True:
+            columns = [np.empty(capacity, np.float64 if type.is_float else np.int64) for type in types]
+            weights = np.empty(capacity, np.int64)
+            self.control[:] = 0
+            found = self.call(function, capacity, weights, *columns)
+            overflow, full = self.control[0], self.control[1]
+            self.control[:] = 0
+            if overflow:
+                return None
+            if full:
+                self.grow_scratch(stores)
+            elif found <= capacity:
+                return [column[:found] for column in columns], weights[:found]
+            capacity = max(capacity, found)
+
+    def rows(self, columns: Sequence[Column], weights: Column, types: Sequence[SqlType]) -> dict[Row, int]:
+        """Columns of a result as rows with their multiplicities."""
+        decoded = [self.decode_column(column, type) for column, type in zip(columns, types, strict=True)]
+        listed = zip(*decoded, strict=True) if decoded else [()] * len(weights)
+        rows: dict[Row, int] = {}
+        for row, weight in zip(listed, weights.tolist(), strict=True):
+            rows[row] = rows.get(row, 0) + weight
+        return {row: weight for row, weight in rows.items() if weight}
 
     @property
     def path(self) -> Path:

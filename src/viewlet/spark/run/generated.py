@@ -96,7 +96,7 @@ class GeneratedNode:
         self._plan = code.key
         self._before = {}
         if self._watched is not None and self._shown is None:
-            self._before = self.result(self._watched)
+            self._before = self._whole_result(self._watched)
 
     def go_on(self, code: PlanCode) -> None:
         self._plan = code.key
@@ -180,6 +180,11 @@ class GeneratedNode:
             self._node.stores[name].clear()
 
     def result(self, program: Program) -> Changes:
+        rows = self._node.read(program.query) if program is self._code.program else None
+        return self._whole_result(program) if rows is None else rows
+
+    def _whole_result(self, program: Program) -> Changes:
+        """All rows, whatever the LIMIT."""
         wanted = {node.name for node in walk(program.result) if isinstance(node, View)}
         return _evaluated(program, {name: self._as_map(name, self._node.contents(name)) for name in wanted})
 
@@ -218,7 +223,7 @@ class GeneratedNode:
             raise InternalError(f"nobody watches {name}")
         before, after = self._before, {}
         if self._shown is None:
-            after = self.result(self._watched)
+            after = self._whole_result(self._watched)
         else:
             rows = self._node.touched_contents(self._shown)
             added = [contents for store, contents, _ in self._node.undo if store == self._shown]

@@ -74,7 +74,7 @@ class Node(Protocol):
         """Puts contents in place of those of a view."""
 
     def result(self, program: Program) -> Changes:
-        """The rows of a query over views that are here."""
+        """The rows of a query over views that are here; with ORDER BY and LIMIT, those that can be among the first."""
 
     def watch(self, program: Program) -> None:
         """From now on `result_change` is asked for after every batch."""

@@ -167,7 +167,7 @@ class ProgramUnit:
         from viewlet.spark.run.generated import block_plan
 
         try:
-            return write_blocks(self.name, self.program.views, [block_plan(plan) for plan in self.plans.values()])
+            return write_blocks(self.program, [block_plan(plan) for plan in self.plans.values()])
         except NotCompilable:
             return None
 
