@@ -109,7 +109,7 @@ class _BlockWriter:
             self._declare(view.name, view.keys, layout_of(view))
         for table, (columns, variables) in used.items():
             store = change_of(table)
-            self._declare(store, variables, Layout(store, len(columns), (COUNT_FIELD,), ("count",)))
+            self._declare(store, variables, Layout(store, len(columns), (COUNT_FIELD,), ("count",)), passing=True)
         for plan in self.plans:
             self._plan(plan, {table: columns for table, (columns, _) in used.items()})
         result = self._result()
@@ -131,9 +131,11 @@ class _BlockWriter:
             result,
         )
 
-    def _declare(self, store: str, keys: tuple[Var, ...], layout: Layout) -> None:
+    def _declare(self, store: str, keys: tuple[Var, ...], layout: Layout, passing: bool = False) -> None:
         self.layouts[store] = layout
         self.keys[store] = keys
+        if passing:
+            self.asked.passing.add(store)
 
     def _plan(self, plan: BlockPlan, columns: Mapping[str, tuple[int, ...]]) -> None:
         sources = dict(plan.moves)
@@ -163,7 +165,7 @@ class _BlockWriter:
         source = self.layouts.get(temporary(plan.name, sources.get(name, "")))
         fields = tuple(f.name for f in view.fields)
         kinds = source.kinds if source is not None else tuple("double" if f.is_float else "wide" for f in view.fields)
-        self._declare(store, view.keys, Layout(store, len(view.keys), fields, kinds))
+        self._declare(store, view.keys, Layout(store, len(view.keys), fields, kinds), passing=True)
 
     def _temporary(self, plan: BlockPlan, name: str, updates: Sequence[Update]) -> None:
         """A temporary whose numbers are of the kinds of what it sums."""
@@ -171,7 +173,8 @@ class _BlockWriter:
         writer = self._writer(Lines())
         kinds = {update.field: writer.kind_of(update.expr) for update in updates}
         known = tuple("double" if f.is_float else kinds.get(f.name, "wide") for f in view.fields)
-        self._declare(store, view.keys, Layout(store, len(view.keys), tuple(f.name for f in view.fields), known))
+        fields = tuple(f.name for f in view.fields)
+        self._declare(store, view.keys, Layout(store, len(view.keys), fields, known), passing=True)
 
     # Functions
 

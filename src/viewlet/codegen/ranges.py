@@ -84,7 +84,7 @@ class RangeWriter:
         atom = chain[0]
         assert isinstance(atom, View)
         fresh = [arg for arg in atom.args if arg not in bound]
-        if wanted is None or not fresh or len(set(atom.args)) < len(atom.args):
+        if wanted is None or not fresh or len(set(atom.args)) < len(atom.args) or not self.trees.pays(atom, bound):
             return None
         outer = {
             var for row in values for value in row if isinstance(value, Value) for var in scalar_variables(value.scalar)

@@ -119,7 +119,7 @@ class StretchWriter:
 
     def _stretch(self, atom: View, rest: Sequence[Expr], bound: Bound) -> tuple[Path, str, str] | None:
         """An index, where to begin in it, and how long to go on: by a number that is known, or by conditions."""
-        if all(arg in bound for arg in atom.args):
+        if all(arg in bound for arg in atom.args) or not self.trees.pays(atom, bound):
             return None
         layout = self.out.layouts[atom.name]
         for factor in rest:
@@ -167,7 +167,7 @@ class StretchWriter:
         if source is None:
             return None
         atom, field = source
-        if len(set(atom.args)) < len(atom.args) or not is_ordered(of):
+        if len(set(atom.args)) < len(atom.args) or not is_ordered(of) or not self.trees.pays(atom, bound):
             return None
         lines = self.out.lines
         path = self.trees.path(atom, of, bound, (), field)
