@@ -42,7 +42,7 @@ def state(db: viewlet.Connection) -> tuple[Any, ...]:
 def product_and_rows(random: Random) -> tuple[Any, list[tuple[Any, ...]]]:
     """A product with its rows; the columns are cut into factors by chance."""
     shops = random.sample(range(5), 2)
-    pairs = [(random.randrange(4), random.randrange(9)) for _ in range(3)]
+    pairs = [(item, random.randrange(9)) for item in random.sample(range(6), 5)]
     day = random.choice([None, "2026-01-02"])
     factors: list[Any] = [
         {"shop": shops},

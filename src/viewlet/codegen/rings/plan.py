@@ -71,6 +71,7 @@ class TreePlan:
     """All variants of a tree that are needed, those that are stored, and the triggers of the leaves that change."""
 
     tree: ViewTree
+    kept_by: KeptBy
     stored: tuple[Variant, ...]
     triggers: Mapping[str, Trigger]
     read: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -116,7 +117,7 @@ def plan_tree(
         for variant in variants.of(node)
         if (node.name in wanted and _is_met(variant, triggers, tree)) or also(variant)
     )
-    return TreePlan(tree, stored, triggers)
+    return TreePlan(tree, kept_by, stored, triggers)
 
 
 def _is_met(variant: Variant, triggers: Mapping[str, Trigger], tree: ViewTree) -> bool:
