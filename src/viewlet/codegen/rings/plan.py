@@ -22,6 +22,11 @@ KeptBy = Callable[[View], Iterable[Keys]]
 """The variables that a view keeps in each of its variants; () is the view as it is."""
 
 
+def as_they_are(view: View) -> Iterable[Keys]:
+    """Every view has one variant, which keeps nothing."""
+    return ((),)
+
+
 @dataclass(frozen=True, slots=True)
 class Variant:
     """The rows of a node that keep some variables beyond its keys; the others bound below it are in the payload."""
@@ -71,11 +76,11 @@ class TreePlan:
     """All variants of a tree that are needed, those that are stored, and the triggers of the leaves that change."""
 
     tree: ViewTree
-    kept_by: KeptBy
     stored: tuple[Variant, ...]
     triggers: Mapping[str, Trigger]
     read: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Stored variants that are read by a part of their keys."""
+    kept_by: KeptBy = as_they_are
 
     @cached_property
     def results(self) -> tuple[Variant, ...]:
@@ -100,7 +105,7 @@ class TreePlan:
 
 def plan_tree(
     tree: ViewTree,
-    kept_by: KeptBy = lambda view: ((),),
+    kept_by: KeptBy = as_they_are,
     updatable: Set[str] | None = None,
     also: Callable[[Variant], bool] = lambda variant: False,
 ) -> TreePlan:
@@ -117,7 +122,7 @@ def plan_tree(
         for variant in variants.of(node)
         if (node.name in wanted and _is_met(variant, triggers, tree)) or also(variant)
     )
-    return TreePlan(tree, kept_by, stored, triggers)
+    return TreePlan(tree, stored, triggers, kept_by=kept_by)
 
 
 def _is_met(variant: Variant, triggers: Mapping[str, Trigger], tree: ViewTree) -> bool:
