@@ -30,7 +30,6 @@ ORDERS_PER_BATCH = 500
 SHARE_WITHDRAWN = 0.2
 CHANGING = ("orders", "lineitem")
 PARTITIONS = 2
-POLL_SECONDS = 0.1
 
 
 @dataclass(slots=True)
@@ -101,11 +100,11 @@ def _stream(stage: Stage, db: SparkConnection, planned: Sequence[Batch], console
         (stage.incoming / name).mkdir(parents=True)
     _write(stage, 0, planned[0])
     sources = {name: _source(stage, name) for name in CHANGING}
-    begun, deadline = db.epoch, time.perf_counter() + seconds
+    deadline = time.perf_counter() + seconds
     query = db.stream(sources, name="demo").start()
     try:
         for done, batch in enumerate(planned, 1):
-            _wait_for(db, query, begun + done)
+            query.processAllAvailable()
             _line(db, done, len(planned), batch, console)
             if time.perf_counter() > deadline or done == len(planned):
                 break
@@ -129,18 +128,11 @@ def _source(stage: Stage, name: str) -> Any:
 
 
 def _write(stage: Stage, number: int, batch: Batch) -> None:
-    """Both files appear at once, as far as the stream can tell: it has nothing to do before the second is there."""
+    """Files appear whole; should the stream find the first before the second is there, the batch comes in two parts."""
     for name, changes in stage.database.changes(batch).items():
         hidden = stage.incoming / name / f"_{number:05}.parquet"
         pq.write_table(changes, hidden)
         hidden.rename(hidden.with_name(f"{number:05}.parquet"))
-
-
-def _wait_for(db: SparkConnection, query: Any, epoch: int) -> None:
-    while db.epoch < epoch:
-        if query.exception() is not None:
-            raise query.exception()
-        time.sleep(POLL_SECONDS)
 
 
 def _line(db: SparkConnection, done: int, of: int, batch: Batch, console: Console) -> None:
