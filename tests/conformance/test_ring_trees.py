@@ -76,7 +76,7 @@ def close(found: Any, expected: Any) -> bool:
     )
 
 
-def agree(compiled: CompiledTree, reference: MaintainedTree[Any]) -> None:
+def assert_agreement(compiled: CompiledTree, reference: MaintainedTree[Any]) -> None:
     for node, store in reference.stores.items():
         found = compiled.view(node)
         assert found.keys() == store.entries.keys(), node
@@ -99,13 +99,13 @@ def test_compiled_trees_hold_what_reference_trees_hold(ring: str, data: st.DataO
     payload = {table: {row: times(payloads, n) for row, n in rows.items()} for table, rows in start.items()}
     reference = MaintainedTree(tree, payloads, None, updatable, payload)
     compiled = compile_tree(tree, payloads, integers(tree), updatable, start)
-    agree(compiled, reference)
+    assert_agreement(compiled, reference)
     for batch in batches:
         allowed = {table: changes for table, changes in batch.items() if updatable is None or table in updatable}
         apply_net(tables, allowed)
         reference.apply(allowed)
         compiled.apply(allowed)
-        agree(compiled, reference)
+        assert_agreement(compiled, reference)
     if updatable is None:
         compiled.apply({table: [(row, -n) for row, n in rows.items()] for table, rows in tables.items()})
         assert not compiled.entries()
@@ -150,11 +150,11 @@ def test_products_mean_their_rows(ring: str, data: st.DataObject) -> None:
         rows = expand([factored(*factors) for factors in union], tuple(schema), INTEGER_RING)
         reference.apply({relation: rows.items()})
         compiled.apply_products(relation, union)
-        agree(compiled, reference)
+        assert_agreement(compiled, reference)
         gone = [[(names, {row: -n for row, n in first.items()}), *rest] for (names, first), *rest in union]
         reference.apply({relation: [(row, -n) for row, n in rows.items()]})
         compiled.apply_products(relation, gone)
-        agree(compiled, reference)
+        assert_agreement(compiled, reference)
         reference.apply({relation: rows.items()})
         compiled.apply({relation: rows.items()})
 
@@ -390,7 +390,7 @@ def test_what_cannot_be_compiled_says_so() -> None:
 
 
 SCRIPT = """
-from tests.conformance.test_ring_trees import RINGS, CompiledResult, FactorisedResult, agree, integers
+from tests.conformance.test_ring_trees import RINGS, CompiledResult, FactorisedResult, assert_agreement, integers
 from tests.viewtree.test_ring_random import JOINS, trees
 from viewlet.codegen.rings.compiler import compile_tree
 from viewlet.runtime.jit import ENABLED
@@ -415,12 +415,12 @@ for name, ring, which in (("figure 2", "cofactors by category", 0), ("triangle",
                 batch[table].append((row, sign))
         compiled.apply(batch)
         reference.apply(batch)
-        agree(compiled, reference)
+        assert_agreement(compiled, reference)
     try:
         compiled.apply({t: [((1,) * n, 2**45)] for t, n in join.tables.items()})
     except Exception as error:
         assert "overflow" in str(error), error
-        agree(compiled, reference)
+        assert_agreement(compiled, reference)
     else:
         raise AssertionError("an overflow goes unnoticed")
     rows, expected = CompiledResult(tree, integers(tree)), FactorisedResult(tree)

@@ -22,15 +22,13 @@ from viewlet.codegen.asked import Asked
 from viewlet.codegen.assembly import HEADER, Arrays, function_text
 from viewlet.codegen.fusion import fuse
 from viewlet.codegen.lines import Lines
-from viewlet.codegen.module import Function, identifier, layout_of, result_body, result_store
+from viewlet.codegen.module import READ_RESULT, Function, identifier, layout_of, result_body, result_store
 from viewlet.codegen.names import Identifiers
 from viewlet.codegen.numbers import Product
 from viewlet.codegen.products import Bound, ProductWriter
 from viewlet.codegen.scalars import Tables
 from viewlet.runtime.flat import Layout
 from viewlet.triggers.program import COUNT_FIELD, Program, Statement, Update, ViewDefinition
-
-READ = "read_result"
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +183,8 @@ class _BlockWriter:
         if body is None:
             return None
         columns = "".join(f"out{i}, " for i in body.columns)
-        self.functions.append((f"@entry\ndef {READ}(capacity, weights, {columns}state, control):\n", body.text))
-        return Function(READ, body.columns, body.stores)
+        self.functions.append((f"@entry\ndef {READ_RESULT}(capacity, weights, {columns}state, control):\n", body.text))
+        return Function(READ_RESULT, body.columns, body.stores)
 
     def _compute(self, name: str, statement: Statement, target: str) -> Computation:
         layout, known = self.layouts[target], len(self.asked.scratches)

@@ -38,6 +38,7 @@ from viewlet.triggers.program import COUNT_FIELD, Program, Statement, ViewDefini
 from viewlet.triggers.single import RowTrigger, row_trigger
 from viewlet.types import Table
 
+READ_RESULT = "read_result"
 _LONG_TRIGGER = 700
 """Lines of statements beyond which a trigger calls them as functions."""
 
@@ -99,7 +100,7 @@ class _ModuleWriter:
         for view, statement in refreshed.items():
             bodies.append((f"refresh_{view}", statement, self._refresh_body(statement, layouts)))
         if (read := result_body(self.program, self._writer(Lines(), layouts), selects=True)) is not None:
-            bodies.append(("read_result", None, read))
+            bodies.append((READ_RESULT, None, read))
         final = self.asked.layouts(layouts)
         if (journaled := result_store(self.program)) is not None:
             final[journaled] = replace(final[journaled], journaled=True)

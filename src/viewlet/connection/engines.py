@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 ENGINES = ("auto", "interpreter", "compiled")
 COMPILE_AFTER_ROWS = 20_000
 """Changed rows (and rows there at its declaration) after which `auto` compiles a view."""
-NO_NUMBA = "Numba is not installed: pip install 'viewlet[compiled]'"
 
 logger = logging.getLogger("viewlet")
 
@@ -89,7 +88,7 @@ class EngineChooser:
             return self._compiled(declared, sources, "asked for by connect(engine='compiled')")
         if asked == "interpreter":
             return self._interpreted(declared, sources, "asked for by connect(engine='interpreter')")
-        obstacle = _obstacle(sources) if declared.ring is None else tree_obstacle()
+        obstacle = _obstacle(declared, sources)
         if obstacle is not None:
             return self._interpreted(declared, sources, obstacle)
         if sources.size > COMPILE_AFTER_ROWS:
@@ -220,15 +219,12 @@ def numba_available() -> bool:
     return all(importlib.util.find_spec(name) is not None for name in needed)
 
 
-def tree_obstacle() -> str | None:
-    """Why `auto` will not compile a view over a ring."""
-    return None if numba_available() else NO_NUMBA
-
-
-def _obstacle(sources: Sources) -> str | None:
-    """Why `auto` will not compile a view over these sources, now or later."""
+def _obstacle(declared: Declaration, sources: Sources) -> str | None:
+    """Why `auto` will not compile a view, now or later."""
     if not numba_available():
-        return NO_NUMBA
+        return "Numba is not installed: pip install 'viewlet[compiled]'"
+    if declared.ring is not None:
+        return None  # a tree says itself when it cannot be compiled, and takes over what another one holds
     if sources.streams and len(sources.streams) < len(sources.tables):
         return f"stream {sources.streams[0]!r} keeps no rows to start another engine from; connect(engine='compiled')"
     for table in sources.tables.values():

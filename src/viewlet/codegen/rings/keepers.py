@@ -164,8 +164,10 @@ class GeneratedTree:
 
     def add_products(self, relation: str, products: Sequence[Sequence[Part]], tell: bool) -> Iterable[Row] | None:
         """Small products are multiplied out to rows: that takes less time than making code for them."""
-        large = [parts for parts in products if self._is_large(relation, parts)]
-        small = [parts for parts in products if parts not in large] if large else products
+        large: list[Sequence[Part]] = []
+        small: list[Sequence[Part]] = []
+        for parts in products:
+            (large if self._is_large(relation, parts) else small).append(parts)
         rows = expand([factored(*parts) for parts in small], self._plan.query.schemas[relation], INTEGER_RING)
         if rows:
             self.add(relation, rows)

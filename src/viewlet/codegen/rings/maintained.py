@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from viewlet.codegen.loading import load_source
+from viewlet.codegen.rings.bundle import Bundle, call
 from viewlet.codegen.rings.columns import Column, check_column, decode, encode, encode_arrow
 from viewlet.codegen.rings.forms import LIMIT, Form
 from viewlet.codegen.rings.plan import TreePlan, Trigger, Variant
@@ -19,10 +20,8 @@ from viewlet.codegen.rings.writing import CONTROL, NO_ROOM, NOT_FINITE, Source, 
 from viewlet.errors import DataError, SchemaError
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FlatStore
-from viewlet.runtime.jit import ENABLED
 from viewlet.runtime.merging import FIRST, INTEGERS, JOURNAL, LOGGED, count_moved, empty_store, merge, take_back
 from viewlet.runtime.probe import ALIVE
-from viewlet.runtime.state import bundle, put
 from viewlet.types import BIGINT, SqlType
 from viewlet.viewtree.ring_relation import Row
 from viewlet.viewtree.ring_tree import Keys
@@ -257,7 +256,7 @@ class CompiledTree:
         try:
             while True:
                 product.bundle.refresh()
-                _called(product.change, *given, product.bundle.state, control)
+                call(product.change, *given, product.bundle.state, control)
                 full = int(control[NO_ROOM])
                 if not full:
                     break
@@ -439,45 +438,13 @@ class CompiledTree:
     def _call(self, function: Any, *given: Any) -> Any:
         """Calls compiled code on the state as it is now."""
         self._refresh()
-        return _called(function, *given, self._bundle.state, self._control)
+        return call(function, *given, self._bundle.state, self._control)
 
     def _refresh(self) -> None:
         """Tells the state where the arrays are, if some have moved."""
         if self._stale:
             self._bundle.refresh()
             self._stale = False
-
-
-class Bundle:
-    """The arrays of some stores, and others with names of their own, as compiled functions take them."""
-
-    def __init__(
-        self, arrays: Sequence[tuple[str, str]], stores: Mapping[str, FlatStore], named: Mapping[str, Any]
-    ) -> None:
-        self._arrays, self._stores, self._named = arrays, stores, named
-        self._versions: dict[str, int] = {}
-        self.state: Any = None
-
-    def refresh(self) -> None:
-        """Tells the state where the arrays are that have moved."""
-        versions = {name: store.version for name, store in self._stores.items()}
-        if self.state is None:
-            self.state = bundle([self._array(*place) for place in self._arrays])
-        else:
-            for i, (store, part) in enumerate(self._arrays):
-                if store and versions[store] != self._versions[store]:
-                    put(self.state, i, self._array(store, part))
-        self._versions = versions
-
-    def _array(self, store: str, part: str) -> Any:
-        return self._stores[store].array(part) if store else self._named[part]
-
-
-def _called(function: Any, *given: Any) -> Any:
-    if ENABLED:
-        return function(*given)
-    with np.errstate(over="ignore", invalid="ignore"):
-        return function(*given)
 
 
 @dataclass(frozen=True, slots=True)

@@ -182,7 +182,7 @@ class MappedMemory:
         return f"{self._folder}/{part}"
 
     def _mapping(self, part: str, file: int, shape: tuple[int, ...], dtype: Any) -> Any:
-        """A mapped file cannot make room for another one of the same number."""
+        """Maps a file and remembers it by its number, which no other file gets as long as it is mapped."""
         array = _map(file, 0, shape, dtype)
         status = os.fstat(file)
         self._mapped[part] = (status.st_ino, status.st_size), array

@@ -80,7 +80,8 @@ def spark_session(master: str = "local[*]", **settings: str) -> Any:
 
     `settings` are Spark's, as in `**{"spark.driver.memory": "4g"}`; they come before those made here: Arrow for the way
     between Spark and Python, UTC as the time zone, no web page of its own, and on one machine as many partitions
-    after a shuffle as there are cores. A session that is there already is returned as it is.
+    after a shuffle as there are cores, and Unix sockets between Java and Python. A session that is there already is
+    returned as it is.
     """
     require_spark()
     from pyspark import SparkContext
