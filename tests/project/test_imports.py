@@ -20,10 +20,11 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "runtime": BASE | {"rings"},
     "sql": BASE | {"algebra"},
     "triggers": BASE | {"algebra", "rings"},
+    "sqlgen": BASE | {"algebra", "triggers"},
     "viewtree": BASE | {"algebra", "rings", "triggers"},
     "ml": BASE | {"rings", "viewtree"},
     "codegen": BASE | {"algebra", "rings", "runtime", "triggers", "viewtree"},
-    "spark": BASE | {"algebra", "codegen", "rings", "runtime", "triggers", "viewtree"},
+    "spark": BASE | {"algebra", "codegen", "rings", "runtime", "sqlgen", "triggers", "viewtree"},
 }
 """Unit (module or package directly under viewlet) -> units it may import besides itself."""
 

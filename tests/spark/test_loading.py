@@ -29,7 +29,6 @@ from viewlet.runtime.durable.rows import from_arrow
 from viewlet.spark.plan.compile import compile_distributed
 from viewlet.spark.plan.hashing import partition_of
 from viewlet.spark.plan.locations import LOCAL, REPLICATED, Dist, Home
-from viewlet.spark.plan.sql_columns import columns_read
 from viewlet.spark.run import segments
 from viewlet.spark.run.frames import is_cheap_to_read_again
 from viewlet.spark.run.kept import checks_of, kept_program, keys_view, partitioned_by, rows_view
@@ -37,6 +36,7 @@ from viewlet.spark.run.loaded import LoadedView, Segment
 from viewlet.spark.run.loading import LoadedViews, NotLoadable, load_views, rows_frame
 from viewlet.spark.run.sources import spark_type
 from viewlet.spark.run.wire import bytes_table, decode
+from viewlet.sqlgen.columns import columns_read
 from viewlet.triggers.program import Program, ViewDefinition
 from viewlet.triggers.step import payloads
 from viewlet.types import Row, Table

@@ -12,8 +12,8 @@ from tests.conformance.engines import changes_in_order, schemas
 from viewlet.algebra.evaluate import State, evaluate
 from viewlet.algebra.printer import show
 from viewlet.changes.arrow import rows_to_arrow
-from viewlet.spark.plan.sql import definition_sql
 from viewlet.sql import CreateView, bind_statement, split_statements
+from viewlet.sqlgen.definition import definition_sql
 from viewlet.triggers.program import Program, ViewDefinition
 from viewlet.triggers.store import MapStore
 from viewlet.types import Datum, Row, Table, TableKind

@@ -14,8 +14,8 @@ from tests.spark_plan import sql_functions
 from tests.spark_plan.asking_sql import Ask, Database
 from viewlet.algebra.functions import FUNCTIONS
 from viewlet.errors import UnsupportedError
-from viewlet.spark.plan import sql_scalars
-from viewlet.spark.plan.sql import definition_sql
+from viewlet.sqlgen import scalars
+from viewlet.sqlgen.definition import definition_sql
 from workloads import finance, tpch
 from workloads.query import NamedQuery
 from workloads.streams import Batch, batches_of, insertion
@@ -91,7 +91,7 @@ def test_aggregates_over_values_of_all_types(sql: str) -> None:
 
 
 def test_every_function_of_the_calculus_is_known_in_sql() -> None:
-    assert set(sql_scalars.FUNCTIONS) == set(FUNCTIONS)
+    assert set(scalars.FUNCTIONS) == set(FUNCTIONS)
 
 
 def test_rows_may_come_with_their_multiplicity() -> None:

@@ -8,8 +8,8 @@ import duckdb
 import pytest
 
 from tests.spark_plan.asking_sql import Database
-from viewlet.spark.plan.sql import definition_sql
-from viewlet.spark.plan.sql_columns import columns_read
+from viewlet.sqlgen.columns import columns_read
+from viewlet.sqlgen.definition import definition_sql
 from viewlet.triggers.program import ViewDefinition
 from workloads import finance, tpch
 from workloads.query import NamedQuery

@@ -12,8 +12,8 @@ from typing import Any
 
 from viewlet.changes import CHANGE_TYPE, MULTIPLICITY, match_columns, to_changes
 from viewlet.errors import DataError
-from viewlet.spark.plan.sql_dialects import DIALECTS
 from viewlet.spark.run.sources import spark_type
+from viewlet.sqlgen.dialects import DIALECTS
 from viewlet.types import BIGINT, INTEGER_BITS, Column, Kind, SqlType, Table
 
 _INTEGERS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}

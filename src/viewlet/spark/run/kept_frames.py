@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from viewlet.changes import MULTIPLICITY, arrow_type, rows_to_arrow
 from viewlet.runtime.durable.rows import from_arrow, is_text
-from viewlet.spark.plan.sql_dialects import DIALECTS
 from viewlet.spark.run.sources import spark_type
 from viewlet.spark.run.wire import bytes_table
+from viewlet.sqlgen.dialects import DIALECTS
 from viewlet.types import Column, Kind, SqlType, Table
 
 ROWS_AT_ONCE = 1 << 16

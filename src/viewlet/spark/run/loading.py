@@ -1,6 +1,6 @@
 """Initial loads: the contents of views by Spark SQL, written to the checkpoint directory partition by partition.
 
-    definition of a view ──► SELECT (spark.plan.sql) ──► rows ──► segments of a file per task ──► `LoadedViews`
+    definition of a view ──► SELECT (viewlet.sqlgen) ──► rows ──► segments of a file per task ──► `LoadedViews`
 
 Rows do not move for the sake of our partitions: each task sorts what it has by partition and writes a segment for each,
 as a shuffle would, and whoever restores a partition reads its segments.
@@ -19,13 +19,13 @@ from viewlet.changes import MULTIPLICITY
 from viewlet.errors import UnsupportedError
 from viewlet.runtime.durable.files import Files, files_at
 from viewlet.spark.plan.locations import Dist, Location
-from viewlet.spark.plan.sql import definition_sql
-from viewlet.spark.plan.sql_columns import columns_read
 from viewlet.spark.run.frames import NotLoadable, TableFrame, empty_frame, is_cheap_to_read_again, table_frame
 from viewlet.spark.run.kept import Check
 from viewlet.spark.run.kept_frames import rows_frame
 from viewlet.spark.run.loaded import LoadedView, LoadedViews, Segment
 from viewlet.spark.run.segments import SEGMENTS, WriteSegments
+from viewlet.sqlgen.columns import columns_read
+from viewlet.sqlgen.definition import definition_sql
 from viewlet.triggers.program import COUNT_FIELD, ViewDefinition
 from viewlet.types import Table
 

@@ -14,9 +14,9 @@ from typing import assert_never
 from viewlet.algebra.nodes import Add, Cond, Exists, Expr, Mul, Neg, Scalar, Sum, Value
 from viewlet.algebra.traverse import walk
 from viewlet.errors import InternalError
-from viewlet.spark.plan.sql_dialects import Dialect
-from viewlet.spark.plan.sql_scalars import term_of
-from viewlet.spark.plan.sql_terms import Term, in_units
+from viewlet.sqlgen.dialects import Dialect
+from viewlet.sqlgen.scalars import term_of
+from viewlet.sqlgen.terms import Term, in_units
 from viewlet.types import MAX_DECIMAL_DIGITS, Kind, SqlType
 
 _DIGITS = {Kind.BOOLEAN: 1, Kind.SMALLINT: 5, Kind.INTEGER: 10, Kind.BIGINT: 19, Kind.DATE: 7}

@@ -1,7 +1,7 @@
 """What Spark SQL and DuckDB write differently: names, literals, types, and a few functions.
 
-Everything else of the generated SQL is common to both. Spark is what loads run on; DuckDB answers the same queries
-without a JVM, which is how the translation is tested.
+Everything else of the generated SQL is common to both. Spark SQL evaluates
+the loads of a cluster, DuckDB those of one process; DuckDB also answers without a JVM when the translation is tested.
 """
 
 from __future__ import annotations

@@ -49,12 +49,12 @@ from viewlet.algebra.nodes import (
 from viewlet.algebra.scope import NONE, Vars, outputs
 from viewlet.algebra.traverse import all_variables
 from viewlet.errors import InternalError
-from viewlet.spark.plan.sql_dialects import DIALECTS, Dialect, unsupported
-from viewlet.spark.plan.sql_numbers import Measure, Number, computed, is_computed, value_number
-from viewlet.spark.plan.sql_order import arranged
-from viewlet.spark.plan.sql_relations import Block, CommonTable, CommonTables, Given, Total
-from viewlet.spark.plan.sql_scalars import term_of
-from viewlet.spark.plan.sql_terms import Term, constant_term, equality, word
+from viewlet.sqlgen.dialects import DIALECTS, Dialect, unsupported
+from viewlet.sqlgen.numbers import Measure, Number, computed, is_computed, value_number
+from viewlet.sqlgen.order import arranged
+from viewlet.sqlgen.relations import Block, CommonTable, CommonTables, Given, Total
+from viewlet.sqlgen.scalars import term_of
+from viewlet.sqlgen.terms import Term, constant_term, equality, word
 from viewlet.triggers.program import ViewDefinition
 from viewlet.types import Column, Kind, Table
 

@@ -13,18 +13,18 @@ from collections.abc import Mapping
 from typing import assert_never
 
 from viewlet.algebra.nodes import Call, Const, Scalar, Var
-from viewlet.spark.plan.sql_casts import (
+from viewlet.sqlgen.casts import (
     WHOLE_DOUBLES,
     cast,
     divide_half_away,
     floor_quotient,
     is_wide,
 )
-from viewlet.spark.plan.sql_dialects import Dialect, unsupported
-from viewlet.spark.plan.sql_function import Terms, Writer
-from viewlet.spark.plan.sql_moments import TEMPORAL
-from viewlet.spark.plan.sql_terms import Term, alike, constant_term, in_units
-from viewlet.spark.plan.sql_text import TEXTUAL
+from viewlet.sqlgen.dialects import Dialect, unsupported
+from viewlet.sqlgen.function import Terms, Writer
+from viewlet.sqlgen.moments import TEMPORAL
+from viewlet.sqlgen.terms import Term, alike, constant_term, in_units
+from viewlet.sqlgen.text import TEXTUAL
 from viewlet.types import Kind
 
 

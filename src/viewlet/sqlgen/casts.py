@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from viewlet.spark.plan.sql_dialects import Dialect, unsupported
-from viewlet.spark.plan.sql_terms import Term, in_units
+from viewlet.sqlgen.dialects import Dialect, unsupported
+from viewlet.sqlgen.terms import Term, in_units
 from viewlet.types import WORD_DIGITS, Kind, SqlType
 
 _TRUE_WORDS = "('true', 't', 'yes', 'y', '1')"

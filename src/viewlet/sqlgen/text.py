@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from viewlet.algebra.nodes import Call
-from viewlet.spark.plan.sql_dialects import Dialect, unsupported
-from viewlet.spark.plan.sql_function import Terms, Writer
-from viewlet.spark.plan.sql_terms import Term
+from viewlet.sqlgen.dialects import Dialect, unsupported
+from viewlet.sqlgen.function import Terms, Writer
+from viewlet.sqlgen.terms import Term
 
 _ESCAPE = "\\"
 

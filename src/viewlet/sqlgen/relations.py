@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from viewlet.algebra.nodes import Var
-from viewlet.spark.plan.sql_dialects import Dialect
-from viewlet.spark.plan.sql_numbers import Measure, Number, column_number, total
-from viewlet.spark.plan.sql_terms import Term, in_units
+from viewlet.sqlgen.dialects import Dialect
+from viewlet.sqlgen.numbers import Measure, Number, column_number, total
+from viewlet.sqlgen.terms import Term, in_units
 
 Conditions = Callable[[str], Sequence[str]]
 """The conditions of a join, once the new relation has an alias."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from viewlet.algebra.nodes import Call
-from viewlet.spark.plan.sql_dialects import Dialect
-from viewlet.spark.plan.sql_terms import Term
+from viewlet.sqlgen.dialects import Dialect
+from viewlet.sqlgen.terms import Term
 
 Terms = tuple[Term, ...]
 Writer = Callable[[Call, Terms, Dialect], str]

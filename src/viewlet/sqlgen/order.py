@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Set
 
 from viewlet.algebra.nodes import Add, Exists, Expr, Lift, Rel, Sum, Var
 from viewlet.algebra.scope import inputs, outputs
-from viewlet.spark.plan.sql_terms import Term
+from viewlet.sqlgen.terms import Term
 from viewlet.types import Table
 
 Names = frozenset[str]

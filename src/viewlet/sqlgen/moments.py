@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from viewlet.algebra.calendar import DIFFERENCE_UNITS, PARTS, TRUNCATIONS
 from viewlet.algebra.nodes import Call
-from viewlet.spark.plan.sql_casts import floor_quotient
-from viewlet.spark.plan.sql_dialects import Dialect
-from viewlet.spark.plan.sql_function import Terms, Writer
+from viewlet.sqlgen.casts import floor_quotient
+from viewlet.sqlgen.dialects import Dialect
+from viewlet.sqlgen.function import Terms, Writer
 from viewlet.types import Kind, SqlType
 
 _SECONDS = {"hour": 3600, "minute": 60, "second": 1}

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from viewlet.algebra.calendar import date_text, timestamp_text
 from viewlet.algebra.casts import decimal_text
 from viewlet.algebra.nodes import Const
-from viewlet.spark.plan.sql_dialects import Dialect
+from viewlet.sqlgen.dialects import Dialect
 from viewlet.types import Kind, SqlType
 
 
