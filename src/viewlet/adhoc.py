@@ -1,46 +1,168 @@
-"""Ad-hoc queries: DuckDB reads the tables and views a query names, handed over as Arrow."""
+"""Ad-hoc queries: DuckDB reads the tables and views a query names, handed over as Arrow.
+
+Unless external access is asked for, a query reaches nothing else: no file, no network, no extension, no variable of the
+calling program. DuckDB's own locked configuration enforces this, whatever the query looks like.
+"""
 
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from viewlet.errors import SqlError, ViewletError
+from viewlet.changes import did_you_mean
+from viewlet.errors import DataError, Span, SqlError, UnsupportedError, ViewletError
 
 SETTINGS = {
     "python_enable_replacements": "false",  # a name in a query is a table, never a variable of the calling program
     "error_on_division_by_zero": "false",  # as in views, a division by zero is NULL, ...
     "ieee_floating_point_ops": "false",  # ... for floats too
+    "enable_progress_bar": "false",  # nothing is written to the terminal
 }
+CLOSED = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_community_extensions": "false",
+    "allow_persistent_secrets": "false",
+    "enable_external_access": "false",
+    "lock_configuration": "true",  # has to be the last one
+}
+_QUERIES = ("SELECT", "MULTI")  # MULTI is PIVOT, which asks for its columns first
+
 _MISSING_TABLE = re.compile(r'Table with name "?(.+?)"? does not exist')
+_MISSING_COLUMN = re.compile(
+    r'(?:Referenced column|Referenced table|Values list "[^"]*" does not have a column named) "([^"]*)"'
+)
+_MISSING_FUNCTION = re.compile(r"(?:Function|Macro) with name (\S+) does not exist")
+_CANDIDATES = re.compile(r"Candidate bindings: (.*)|Candidate tables: (.*)")
+_PLACE = re.compile(r"\n+LINE \d+: (.*)\n( *)(\^+)")
+_KIND = re.compile(r"^(?:[A-Z][A-Za-z]* )+(?:Error|Exception): ")
 
 
 class AdHoc:
-    """An in-memory DuckDB that holds nothing between queries."""
+    """An in-memory DuckDB that holds nothing between queries; it is started by the first one."""
 
-    def __init__(self) -> None:
+    def __init__(self, external_access: bool = False) -> None:
+        self._external_access = external_access
+        self._connection: Any = None
+        self._spill: tempfile.TemporaryDirectory[str] | None = None
+
+    def query(self, sql: str, tables: Mapping[str, Any], missing: Callable[[str], ViewletError], text: str = "") -> Any:
+        """The answer of `sql` over Arrow tables, as one; `missing` makes the error for a name that is none of them.
+
+        `text` is what the user wrote, where `sql` was made from it; errors quote it.
+        """
         import duckdb
 
-        self._duckdb = duckdb
-        self._connection = duckdb.connect(":memory:")
-        known = {name for (name,) in self._connection.execute("SELECT name FROM duckdb_settings()").fetchall()}
-        for name, value in SETTINGS.items():
-            if name in known:
-                self._connection.execute(f"SET {name} = {value}")
-
-    def query(self, sql: str, tables: Mapping[str, Any], missing: Callable[[str], ViewletError]) -> Any:
-        """The answer of `sql` over Arrow tables, as one; `missing` makes the error for a name that is none of them."""
+        connection = self._open()
         try:
             for name, table in tables.items():
-                self._connection.register(name, table)
-            return self._connection.sql(sql).to_arrow_table()
-        except self._duckdb.Error as error:
-            unknown = _MISSING_TABLE.search(str(error))
-            raise (missing(unknown[1]) if unknown else SqlError(str(error), sql)) from error
+                connection.register(name, table)
+            return connection.sql(_only_query(connection, sql)).to_arrow_table()
+        except (duckdb.InternalException, duckdb.FatalException) as error:
+            self.close()  # it answers no query after such an error
+            raise SqlError(f"DuckDB cannot answer this query: {_first_line(str(error))}", text or sql) from error
+        except ViewletError:
+            raise
+        except Exception as error:
+            raise translate_error(error, text or sql, missing) from error
         finally:
-            for name in tables:
-                self._connection.unregister(name)
+            if self._connection is not None:
+                for name in tables:
+                    connection.unregister(name)
 
     def close(self) -> None:
-        self._connection.close()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+        if self._spill is not None:
+            self._spill.cleanup()
+            self._spill = None
+
+    def _open(self) -> Any:
+        if self._connection is None:
+            import duckdb
+
+            connection = duckdb.connect(":memory:")
+            known = {name for (name,) in connection.execute("SELECT name FROM duckdb_settings()").fetchall()}
+            self._spill = tempfile.TemporaryDirectory(prefix="viewlet-", ignore_cleanup_errors=True)
+            connection.execute(f"SET temp_directory = '{self._spill.name.replace(chr(39), chr(39) * 2)}'")
+            for name, value in {**SETTINGS, **({} if self._external_access else CLOSED)}.items():
+                if name in known:
+                    connection.execute(f"SET {name} = {value}")
+            self._connection = connection
+        return self._connection
+
+
+def _only_query(connection: Any, sql: str) -> Any:
+    """The text as DuckDB cuts it, which has to be one query, wherever our own tokenizer saw its end."""
+    statements = connection.extract_statements(sql)
+    if len(statements) != 1 or statements[0].type.name not in _QUERIES:
+        raise SqlError("one query is expected", sql)
+    return statements[0]
+
+
+def translate_error(error: Exception, sql: str, missing: Callable[[str], ViewletError]) -> ViewletError:
+    """An error of DuckDB, or of the conversion of its answer, as one of ours about the user's text."""
+    import duckdb
+
+    message = str(error)
+    unknown = _MISSING_TABLE.search(message)
+    if unknown is not None:
+        return missing(unknown[1])
+    place = _PLACE.search(message)
+    fragment = place[1][len(place[2]) :][: len(place[3])] if place is not None else ""
+    problem = _KIND.sub("", message[: place.start()] if place is not None else message).strip()
+    if isinstance(error, duckdb.PermissionException) or "configuration has been locked" in message:
+        return _closed(problem, sql)
+    if isinstance(error, duckdb.DataError):
+        return DataError(f"{_first_line(problem)}, in: {_shortened(sql)}")
+    if isinstance(error, duckdb.ParserException):
+        return SqlError(f"syntax error: {_first_line(problem)}", sql, _span(sql, fragment))
+    if not isinstance(error, duckdb.Error):
+        return UnsupportedError(
+            "the answer of this query", f"it has no form as Arrow ({_first_line(problem)})", sql=sql
+        )
+    return SqlError(*_described(problem, sql, fragment))
+
+
+def _described(problem: str, sql: str, fragment: str) -> tuple[str, str, Span | None]:
+    column, function = _MISSING_COLUMN.search(problem), _MISSING_FUNCTION.search(problem)
+    if column is not None:
+        listed = _CANDIDATES.search(problem)
+        known = re.findall(r'"([^"]*)"', listed[1] or listed[2]) if listed is not None else []
+        kind = "table" if "Referenced table" in problem else "column"
+        return f"{kind} {column[1]!r} does not exist{did_you_mean(column[1], known)}", sql, _span(sql, column[1])
+    if function is not None:
+        return f"function {function[1]}() does not exist", sql, _span(sql, function[1])
+    return _first_line(problem), sql, _span(sql, fragment)
+
+
+def _closed(problem: str, sql: str) -> SqlError:
+    quoted = re.search(r'"([^"]+)"', problem)
+    span = _span(sql, quoted[1]) if quoted is not None else None
+    what = f" ({quoted[1]})" if quoted is not None and span is not None else ""
+    return SqlError(
+        f"this query reaches outside the database{what}: files, extensions and settings are closed to SQL "
+        "unless the database is opened with connect(external_access=True)",
+        sql,
+        span,
+    )
+
+
+def _first_line(problem: str) -> str:
+    """What is wrong, without advice about settings and lists of DuckDB's own functions."""
+    line = problem.splitlines()[0] if problem else "no reason is given"
+    line = re.split(r" You might need to add| Use \"SET| Did you mean", line)[0]
+    return line.rstrip(" .!")
+
+
+def _span(sql: str, fragment: str) -> Span | None:
+    start = sql.lower().find(fragment.lower()) if fragment else -1
+    return Span(start, start + len(fragment)) if start >= 0 else None
+
+
+def _shortened(sql: str) -> str:
+    flat = " ".join(sql.split())
+    return flat if len(flat) <= 80 else flat[:77] + "..."

@@ -84,6 +84,9 @@ def run(
         typer.Option(metavar="TABLE=FILE", help="Rows for a table, from .csv, .json or .parquet; may be repeated."),
     ] = None,
     format: Annotated[Format, typer.Option(help="How results of SELECT are printed.")] = Format.TABLE,
+    external_access: Annotated[
+        bool, typer.Option("--external-access", help="Let queries read files and other places that DuckDB reaches.")
+    ] = False,
 ) -> None:
     """Run a script and print the results of its queries.
 
@@ -94,7 +97,7 @@ def run(
 
     statements = list(split(_read_text(script)))
     files = _parse_loads(load or [])
-    db = viewlet.connect()
+    db = viewlet.connect(external_access=external_access)
     loader = Loader(db, files)
     for statement in statements:
         loader.before(statement)

@@ -30,6 +30,7 @@ def connect(
     spark: Any = None,
     checkpoint: str | os.PathLike[str] | None = None,
     partitions: int | None = None,
+    external_access: bool = False,
 ) -> Connection:
     """Opens a database: the one in the directory `path`, which is made if it is not there, or an empty one in memory.
     `path` may be a URL that fsspec knows, such as `"s3://bucket/folder"`.
@@ -40,20 +41,24 @@ def connect(
 
     With `spark`, a SparkSession or a master such as `"local[*]"`, views are spread over `partitions` of a Spark cluster
     (twice the cores, if it is not said when the database is made), and the database is in the directory `checkpoint`.
+
+    With `external_access`, queries may read files and other places that DuckDB reaches, as in
+    `SELECT * FROM 'orders.parquet'`; otherwise they read the tables and views of this database and nothing else.
     """
     if spark is not None:
         from viewlet.connection.spark_facade import connect_on_spark
 
         check_engine(engine)
-        return connect_on_spark(spark, checkpoint if checkpoint is not None else path, partitions, fsync, engine)
+        place = checkpoint if checkpoint is not None else path
+        return connect_on_spark(spark, place, partitions, fsync, engine, external_access)
     check_engine(engine)
     if path is None:
-        return Connection(Session(Database(engine=engine)))
+        return Connection(Session(Database(engine=engine)), external_access)
     if not isinstance(path, str | os.PathLike) or not os.fspath(path):
         raise StateError(f"connect() takes the path of a directory, not {path!r}")
     from viewlet.connection.durability import open_database
 
-    return Connection(Session(*open_database(os.fspath(path), engine, fsync)))
+    return Connection(Session(*open_database(os.fspath(path), engine, fsync)), external_access)
 
 
 class Connection:
@@ -62,9 +67,9 @@ class Connection:
     A connection may be shared by threads. Used in a `with` statement, it is closed at the end of the block.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, external_access: bool = False) -> None:
         self._session = session
-        self._statements = StatementRunner(self._session)
+        self._statements = StatementRunner(self._session, external_access)
 
     def close(self) -> None:
         """Ends the connection; what is not in a directory is forgotten. Closing twice is harmless."""

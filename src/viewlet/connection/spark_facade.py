@@ -33,7 +33,12 @@ _GENERATED = {"interpreter": False, "compiled": True, "auto": None}
 
 
 def connect_on_spark(
-    spark: Any, checkpoint: str | os.PathLike[str] | None, partitions: int | None, sync: bool, engine: str
+    spark: Any,
+    checkpoint: str | os.PathLike[str] | None,
+    partitions: int | None,
+    sync: bool,
+    engine: str,
+    external_access: bool = False,
 ) -> SparkConnection:
     """The database in a checkpoint directory, run by a Spark session."""
     require_spark()
@@ -45,7 +50,7 @@ def connect_on_spark(
     usual = PARTITIONS_PER_CORE * session.sparkContext.defaultParallelism
     database = _open(SparkCluster(session), Checkpoint(location, sync), partitions, usual, engine)
     database.progress = progress_on(session.sparkContext)
-    return SparkConnection(Session(database), database, session, scratch)
+    return SparkConnection(Session(database), database, session, scratch, external_access)
 
 
 def connect_inline(
@@ -81,8 +86,15 @@ def _partitions(asked: int | None, known: int | None, usual: int) -> int:
 class SparkConnection(Connection):
     """Tables, views over them, and batches, on a Spark cluster (see `Connection`)."""
 
-    def __init__(self, session: Session, database: SparkDatabase, spark: Any, scratch: Any = None) -> None:
-        super().__init__(session)
+    def __init__(
+        self,
+        session: Session,
+        database: SparkDatabase,
+        spark: Any,
+        scratch: Any = None,
+        external_access: bool = False,
+    ) -> None:
+        super().__init__(session, external_access)
         self._on_spark = database
         self._spark = spark
         self._scratch = scratch

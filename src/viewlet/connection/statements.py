@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 class StatementRunner:
     """Carries out SQL on a session; DuckDB is started by the first statement that needs it."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, external_access: bool = False) -> None:
         self._session = session
-        self._adhoc: AdHoc | None = None
+        self._adhoc = AdHoc(external_access)
         self._arrow: dict[str, Any] = {}
         self._arrow_version = -1
 
@@ -39,9 +39,7 @@ class StatementRunner:
 
     def close(self) -> None:
         self._arrow.clear()
-        if self._adhoc is not None:
-            self._adhoc.close()
-            self._adhoc = None
+        self._adhoc.close()
 
     def _run(self, statement: Statement, text: str, database: Database) -> Any:
         from viewlet import sql
@@ -62,11 +60,10 @@ class StatementRunner:
             case _:
                 assert_never(statement)
 
-    def _query(self, sql: str, database: Database) -> Any:
-        if self._adhoc is None:
-            self._adhoc = AdHoc()
+    def _query(self, sql: str, database: Database, text: str = "") -> Any:
+        """The answer of a query; `text` is the statement of the user that it was made from."""
         tables = {name: self._arrow_of(name, database) for name in _readable_names(sql, database)}
-        return self._adhoc.query(sql, tables, lambda name: _missing(name, sql, database))
+        return self._adhoc.query(sql, tables, lambda name: _missing(name, text or sql, database), text)
 
     def _arrow_of(self, name: str, database: Database) -> Any:
         """A table or view as Arrow, made once for all queries until something changes."""
@@ -81,7 +78,7 @@ class StatementRunner:
         """INSERT, DELETE, UPDATE: the rows to take out and to put in are queried, then applied as one batch."""
         schema = database.find_table(statement.table).schema
         queries = ((statement.deleted_sql, -1), (statement.inserted_sql, 1))
-        answers = [(self._query(sql, database), sign) for sql, sign in queries if sql is not None]
+        answers = [(self._query(sql, database, statement.sql), sign) for sql, sign in queries if sql is not None]
         parts = [to_changes(schema, rows, sign) for rows, sign in answers]
         self._session.commit({schema.name: net(item for part in parts for item in part.items())})
         return max((int(rows.num_rows) for rows, _ in answers), default=0)
