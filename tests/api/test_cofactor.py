@@ -384,6 +384,7 @@ def test_auto_compiles_a_busy_view(monkeypatch: pytest.MonkeyPatch) -> None:
         rows = twin.ask(f"SELECT city, units, price FROM {JOIN} WHERE price IS NOT NULL")
         for city, table in twin.db.view("m").cofactor().items():
             assert_cofactor(table, [row[1:] for row in rows if row[0] == city], ["units", "price"])
+        twin.db.settle()
     assert twin.db.view("m").stats()["engine"] == "compiled"
     assert "def " in twin.db.explain("m", stage="code")
     assert twin.db.view("e").stats()["engine"] == "interpreter"

@@ -102,5 +102,6 @@ def test_random_joins(seed: int, engine: str, monkeypatch: pytest.MonkeyPatch) -
             raise
     for _ in twin.churn(Random(seed), case.make, 3, 6):
         case.check(twin)
+        twin.db.settle()
     engines = {twin.db.view(name).stats()["engine"] for name in twin.db.views}
     assert engines == {"compiled" if engine == "auto" else engine}

@@ -35,10 +35,11 @@ class CompiledEngine:
         tables: Mapping[str, Table],
         dictionary: StringDictionary | None = None,
         make_store: Callable[[Layout], FlatStore] = FlatStore,
+        module: Module | None = None,
     ) -> None:
         self.program = program
         self.tables = tables
-        self.module: Module = write_module(program, tables)
+        self.module: Module = module if module is not None else write_module(program, tables)
         known = dictionary if dictionary is not None else StringDictionary()
         self._process = Process(self.module, known, make_store)
         self.dictionary = self._process.dictionary
@@ -70,6 +71,12 @@ class CompiledEngine:
             helper.wait()
         for name in others:
             self._warm(name, tables[name])
+
+    def warm_up_reading(self) -> None:
+        """Reads the result with generated code, so that Numba compiles that too and the first long reading does not."""
+        if (function := self.module.result) is not None:
+            types = [var.type for var in self.program.query.output]
+            self._process.read(function.name, function.stores, types)
 
     def _warm(self, name: str, table: str) -> None:
         self._process.call(name, 0, 0, False, np.zeros(0, np.int64), *self._no_columns(table))

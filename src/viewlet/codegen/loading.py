@@ -39,6 +39,14 @@ def load_source(source: str) -> ModuleType:
     return module
 
 
+def is_cached(code: ModuleType, function: str) -> bool:
+    """Whether the disk cache has a compiled version of a function of a generated module."""
+    cache = getattr(getattr(code, function), "_cache", None)
+    folder = getattr(cache, "cache_path", None)
+    assert code.__file__ is not None
+    return folder is not None and any(Path(folder).glob(f"{Path(code.__file__).stem}.{function}-*.nbi"))
+
+
 @cache
 def runtime_digest() -> bytes:
     """A digest of what generated code calls: it is compiled into it, and Numba's cache does not look there."""

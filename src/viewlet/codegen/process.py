@@ -10,7 +10,7 @@ import numpy as np
 
 from viewlet.algebra.functions import compile_scalar
 from viewlet.algebra.nodes import Scalar, Var
-from viewlet.codegen.loading import load_source
+from viewlet.codegen.loading import is_cached, load_source
 from viewlet.codegen.precompile import Helper, compile_alone, share
 from viewlet.errors import DataError
 from viewlet.rings import Dyadic
@@ -124,9 +124,7 @@ class Process:
 
     def is_cached(self, name: str) -> bool:
         """Whether the disk cache has a compiled version of a function."""
-        cache = getattr(getattr(self._code, name), "_cache", None)
-        folder = getattr(cache, "cache_path", None)
-        return folder is not None and any(Path(folder).glob(f"{self.path.stem}.{name}-*.nbi"))
+        return is_cached(self._code, name)
 
     def compile_all(self, names: Sequence[str], lengths: Mapping[str, int]) -> None:
         """Compiles functions of the state alone; those that no cache has are shared with a second process."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from viewlet.changes.columnar import ColumnarChanges
 from viewlet.codegen.engine import CompiledEngine
+from viewlet.codegen.module import Module
 from viewlet.errors import DataError
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FlatStore, Words
@@ -30,10 +31,13 @@ class CompiledView:
         dictionary: StringDictionary,
         kept: Mapping[str, MapStore] | None,
         step: Callable[[str], None] = lambda text: None,
+        module: Module | None = None,
+        reads: bool = False,
     ) -> None:
-        step("writing its code")
-        self._engine = CompiledEngine(program, tables, dictionary)
+        self._engine = CompiledEngine(program, tables, dictionary, module=module)
         self._engine.warm_up(step)
+        if reads:
+            self._engine.warm_up_reading()
         self._kept = kept
         self._batch: list[tuple[str, ColumnarChanges]] = []
 
@@ -41,6 +45,11 @@ class CompiledView:
         """Runs the rows already there through the triggers."""
         for table, store in stores.items():
             self._engine.apply(table, store.multiplicities())
+
+    def reload(self, stores: Mapping[str, MapStore]) -> None:
+        """Like `load`, for an engine that may hold something."""
+        self._engine.clear()
+        self.load(stores)
 
     def take_over(self, views: Mapping[str, MapStore]) -> None:
         """Goes on from the views as the interpreter holds them."""
@@ -75,8 +84,7 @@ class CompiledView:
         if not batch:
             return
         if self._kept is not None:
-            self._engine.clear()
-            self.load(self._kept)
+            self.reload(self._kept)
         else:
             self._take_back(batch)
         self._engine.forget_changes()

@@ -14,18 +14,20 @@ move to the compiled engine.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from viewlet.changes import Changes, describe_row, did_you_mean, rows_to_arrow
 from viewlet.changes.columnar import ColumnarChanges
 from viewlet.changes.factored import FactoredChanges
-from viewlet.connection.engines import EngineChooser, Sources
+from viewlet.connection.build import Sources, as_streams, plan_program
+from viewlet.connection.engines import EngineChooser
 from viewlet.connection.journal import Batch, InMemory, Journal
 from viewlet.connection.maintained import Declaration, MaintainedView, Running
 from viewlet.connection.tree_engine import CofactorEngine, FactorisedEngine
 from viewlet.connection.tree_engines import plan_tree
-from viewlet.errors import DataError, InternalError, SchemaError, UnsupportedError
+from viewlet.errors import DataError, SchemaError, UnsupportedError
 from viewlet.runtime.durable.batch_ids import BatchIds, BatchMark
 from viewlet.triggers.program import Program
 from viewlet.triggers.store import MapStore, UndoLog
@@ -33,6 +35,7 @@ from viewlet.types import Column, Row, Table, TableKind
 from viewlet.view import Callback, Snapshot, sorted_rows
 
 if TYPE_CHECKING:
+    from viewlet.connection.background import Task
     from viewlet.runtime.dictionary import StringDictionary
     from viewlet.triggers.statistics import Statistics
     from viewlet.viewtree.ring_plan import RingPlan
@@ -79,7 +82,7 @@ class Database:
     _engines: EngineChooser = field(init=False)
 
     def __post_init__(self) -> None:
-        self._engines = EngineChooser(self.engine, self._compile, self._statistics, self._log)
+        self._engines = EngineChooser(self.engine, self._statistics, self._log)
 
     # -- names ------------------------------------------------------------------------------------------------------
 
@@ -139,10 +142,16 @@ class Database:
         return self._engines.start(declared, self.sources(declared), engine)
 
     def prepare(
-        self, declared: Declaration, sources: Sources, engine: str, reason: str, statistics: Statistics
+        self,
+        declared: Declaration,
+        sources: Sources,
+        engine: str,
+        reason: str,
+        statistics: Statistics,
+        movable: bool = False,
     ) -> Running:
         """A view still to be filled, its program chosen by what was known before."""
-        return self._engines.prepare(declared, sources, engine, reason, statistics)
+        return self._engines.prepare(declared, sources, engine, reason, statistics, movable)
 
     def add_view(self, declared: Declaration, running: Running) -> MaintainedView:
         """Makes a view that is filled part of the database."""
@@ -151,8 +160,10 @@ class Database:
         return view
 
     def _put(self, view: MaintainedView) -> None:
-        self.views.pop(view.name, None)
+        replaced = self.views.pop(view.name, None)
         self.views[view.name] = view
+        if replaced is not None:
+            self._engines.forget(replaced)
 
     def _settle(self) -> None:
         self.version += 1
@@ -161,7 +172,7 @@ class Database:
     def compile(self, declared: Declaration) -> Program:
         """The trigger program of a view that need not be declared."""
         sources = self._source_schemas(declared)
-        return self._compile(declared, sources, self._statistics(sources))
+        return plan_program(declared, sources, self._statistics(sources))
 
     def plan_tree(self, declared: Declaration) -> RingPlan:
         """The view tree of a view over a ring that need not be declared."""
@@ -173,19 +184,11 @@ class Database:
         from viewlet.codegen.module import write_module
         from viewlet.codegen.scalars import NotCompilable
 
-        tables = {name: replace(t, kind=TableKind.STREAM) for name, t in self._source_schemas(declared).items()}
+        tables = as_streams(self._source_schemas(declared))
         try:
-            return write_module(self._compile(declared, tables, self._statistics(tables)), tables).source
+            return write_module(plan_program(declared, tables, self._statistics(tables)), tables).source
         except NotCompilable as error:
             return f"no compiled form: {error}"
-
-    @staticmethod
-    def _compile(declared: Declaration, sources: Mapping[str, Table], statistics: Statistics) -> Program:
-        from viewlet.viewtree.plan import plan_query
-
-        if declared.ring is not None:
-            raise InternalError(f"view {declared.name!r} is a view tree, not a trigger program")
-        return plan_query(declared.name, declared.query, sources, declared.strategy, statistics)
 
     def _source_schemas(self, declared: Declaration) -> dict[str, Table]:
         schemas = self.schemas()
@@ -222,7 +225,7 @@ class Database:
     def drop_view(self, name: str) -> None:
         self._check_unused(name, "drop view")
         self.journal.dropped(name)
-        del self.views[name]
+        self._engines.forget(self.views.pop(name))
         self._settle()
 
     def _check_name(self, declared: Declaration) -> None:
@@ -318,6 +321,26 @@ class Database:
             used.update(columns)
         return frozenset(used)
 
+    def expect(self, sizes: Mapping[str, int]) -> None:
+        """Before a batch is converted, with so many rows per table: lets views move to a better engine."""
+        for view in self.views.values():
+            rows = sum(sizes.get(source, 0) for source in view.sources)
+            self._engines.expect(view, rows, partial(self.sources, view.declared))
+
+    def compilations(self) -> list[Task[Running]]:
+        """What is being compiled in the background."""
+        found = [view.running.compilation for view in self.views.values()]
+        return [task for task in found if task is not None]
+
+    def take_compiled(self) -> None:
+        """Moves views to the code that has been compiled for them meanwhile."""
+        for view in self.views.values():
+            self._engines.move_if_ready(view, partial(self.sources, view.declared))
+
+    def close(self) -> None:
+        """Ends what is under way in the background."""
+        self._engines.close()
+
     @property
     def dictionary(self) -> StringDictionary:
         return self._engines.dictionary
@@ -371,8 +394,7 @@ class Database:
         for table, _ in changed:
             table.started = not table.kept
         for view in self.views.values():
-            if self._engines.is_busy(view):
-                self._engines.reconsider(view, self.sources(view.declared))
+            self._engines.compile_if_busy(view, partial(self.sources, view.declared))
         self._settle()
         return announcements
 

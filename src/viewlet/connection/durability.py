@@ -107,6 +107,7 @@ class Durability:
         database = self._database
         if record.kind == BATCH:
             changes, mark = decode_batch(record.payload, database.schemas(), lambda: database.dictionary)
+            database.expect({name: len(change) for name, change in changes.items()})
             try:
                 database.apply(changes, mark)
             except DataError as error:

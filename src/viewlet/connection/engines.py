@@ -6,9 +6,17 @@
 | `"interpreter"`       | the interpreter                                    |
 | `"compiled"`          | compiled at once                                   |
 
-Compiling takes seconds, so `auto` waits until a view has seen many rows. Over tables the compiled engine is filled from
-their rows. Streams keep none: there it takes over what the interpreter holds. It cannot for a trigger program over a
-stream and a table together, because the compiled engine keeps other views than the interpreter, which reads the table.
+Compiling takes seconds, so `auto` begins when a view has seen many rows, in the background: the interpreter continues,
+and the view moves between two batches. Over tables the compiled engine is filled from their rows. Streams keep none:
+there it takes over what the interpreter holds, whose program is the same.
+
+A batch or a table with many rows does not wait for that, and does not go through the interpreter row by row:
+
+| what is known of the view                    | what happens                                                   |
+|----------------------------------------------|----------------------------------------------------------------|
+| its code is in the disk cache                | it is compiled at once, before the batch                       |
+| it is not                                    | a very large batch waits until it is compiled                  |
+
 `explain(view, "engine")` and `view.stats()` tell which engine runs and why.
 """
 
@@ -17,11 +25,13 @@ from __future__ import annotations
 import importlib.util
 import logging
 import os
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from viewlet.connection.background import BackgroundCompiler, Task
+from viewlet.connection.build import Planned, Sources, build_compiled, build_interpreted, plan_compiled
+from viewlet.connection.compile_ahead import request
 from viewlet.connection.maintained import Declaration, MaintainedView, Running
 from viewlet.connection.progress import ProgressLine
 from viewlet.connection.tree_engines import prepare_tree
@@ -29,37 +39,25 @@ from viewlet.errors import DataError, InternalError, MissingExtraError, Unsuppor
 from viewlet.triggers.interpreter import Interpreter
 from viewlet.triggers.program import Program
 from viewlet.triggers.statistics import Statistics
-from viewlet.triggers.store import MapStore, UndoLog
-from viewlet.types import WORD_DIGITS, Kind, Table, TableKind
+from viewlet.triggers.store import UndoLog
+from viewlet.types import WORD_DIGITS, Kind, Table
 
 if TYPE_CHECKING:
-    from viewlet.connection.compiled import CompiledView
     from viewlet.runtime.dictionary import StringDictionary
 
 ENGINES = ("auto", "interpreter", "compiled")
 COMPILE_AFTER_ROWS = 20_000
 """Changed rows (and rows there at its declaration) after which `auto` compiles a view."""
+LARGE_BATCH = 10_000
+"""Rows of a batch from which `auto` looks for a faster way than the interpreter."""
+WORTH_WAITING = 50_000
+"""Rows of a batch that take the interpreter about as long as Numba takes to compile a view."""
 
 logger = logging.getLogger("viewlet")
 
-Compile = Callable[[Declaration, Mapping[str, Table], Statistics], Program]
 Measure = Callable[[Mapping[str, Table]], Statistics]
-
-
-@dataclass(frozen=True, slots=True)
-class Sources:
-    """What a view reads: schemas, and stores that hold the rows of those that keep them."""
-
-    tables: Mapping[str, Table]
-    stores: Mapping[str, MapStore]
-
-    @property
-    def streams(self) -> list[str]:
-        return [name for name, table in self.tables.items() if table.kind is TableKind.STREAM]
-
-    @property
-    def size(self) -> int:
-        return sum(map(len, self.stores.values()))
+GetSources = Callable[[], Sources]
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -67,10 +65,10 @@ class EngineChooser:
     """Starts views, and compiles those that turn out to be busy."""
 
     asked: str
-    compile: Compile
     measure: Measure
     log: UndoLog
     _dictionary: StringDictionary | None = field(default=None, init=False)
+    _background: BackgroundCompiler = field(default_factory=BackgroundCompiler, init=False)
 
     @property
     def dictionary(self) -> StringDictionary:
@@ -80,6 +78,8 @@ class EngineChooser:
 
             self._dictionary = StringDictionary()
         return self._dictionary
+
+    # -- declarations -----------------------------------------------------------------------------------------------
 
     def start(self, declared: Declaration, sources: Sources, asked: str | None = None) -> Running:
         """A new view, filled from the rows already there; `asked` is what to do instead of what the connection says."""
@@ -92,105 +92,202 @@ class EngineChooser:
         if obstacle is not None:
             return self._interpreted(declared, sources, obstacle)
         if sources.size > COMPILE_AFTER_ROWS:
-            running = self._tried(declared, sources)
+            running = self._tried(declared.name, lambda: self._compiled(declared, sources, _many_rows()))
             return self._interpreted(declared, sources, running) if isinstance(running, str) else running
         waiting = f"it is compiled after {COMPILE_AFTER_ROWS:,} changed rows"
-        return replace(self._interpreted(declared, sources, waiting), may_change=True)
-
-    @staticmethod
-    def is_busy(view: MaintainedView) -> bool:
-        """There is enough to do to think again about the engine."""
-        return view.running.may_change and view.work.tuples > COMPILE_AFTER_ROWS
-
-    def reconsider(self, view: MaintainedView, sources: Sources) -> None:
-        """After a batch: compiles a view that has become busy, unless that would make its changes dear to find."""
-        if view.is_watched and (view.running.tree is not None or not _tells_changes(view.program)):
-            reason = "its changes are wanted after every batch, and only the interpreter knows them"
-            view.running = replace(view.running, reason=reason)
-            return
-        running = self._tried(view.declared, sources, view.running)
-        if isinstance(running, str):
-            view.running = replace(view.running, reason=running, may_change=False)
-        else:
-            view.run_on(running)
+        running = self._interpreted(declared, sources, waiting, movable=sources.is_mixed)
+        return replace(running, may_change=True)
 
     def prepare(
-        self, declared: Declaration, sources: Sources, engine: str, reason: str, statistics: Statistics | None = None
+        self,
+        declared: Declaration,
+        sources: Sources,
+        engine: str,
+        reason: str,
+        statistics: Statistics | None = None,
+        movable: bool = False,
     ) -> Running:
         """A view on an engine that is still to be filled; the sizes are measured unless they are known."""
         if statistics is None:
             statistics = self.measure(sources.tables)
+        if engine == "compiled":
+            require_numba()
+            return self._build(declared, sources, statistics, reason)
         if declared.ring is not None:
-            if engine == "compiled":
-                require_numba()
             return prepare_tree(declared, sources, engine, reason, statistics, lambda: self.dictionary)
-        if engine == "interpreter":
-            program = self.compile(declared, sources.tables, statistics)
-            return Running(program, Interpreter(program, sources.stores, self.log), reason, statistics=statistics)
-        started = time.perf_counter()
-        require_numba()
-        from viewlet.codegen.scalars import NotCompilable
+        return build_interpreted(declared, sources, statistics, self.log, reason, movable)
 
+    def _interpreted(self, declared: Declaration, sources: Sources, reason: str, movable: bool = False) -> Running:
+        return _filled(self.prepare(declared, sources, "interpreter", reason, movable=movable), sources)
+
+    def _compiled(self, declared: Declaration, sources: Sources, reason: str) -> Running:
+        return _filled(self.prepare(declared, sources, "compiled", reason), sources)
+
+    def _build(
+        self,
+        declared: Declaration,
+        sources: Sources,
+        statistics: Statistics,
+        reason: str,
+        planned: Planned | None = None,
+    ) -> Running:
+        """Compiles a view while the user waits."""
+        line = ProgressLine(f"compiling view {declared.name}")
         try:
-            program, compiled = self._build(declared, sources, statistics)
-        except NotCompilable as error:
-            hint = f"view {declared.name!r} runs with connect(engine='interpreter') or 'auto'"
-            raise UnsupportedError(f"{error} in the compiled engine", hint, "engine") from error
-        seconds = time.perf_counter() - started
-        logger.info("view %s: compiled in %.1f s", declared.name, seconds)
-        return Running(program, compiled, reason, seconds, statistics=statistics)
-
-    def _interpreted(self, declared: Declaration, sources: Sources, reason: str) -> Running:
-        return self._filled(self.prepare(declared, sources, "interpreter", reason), sources)
-
-    @staticmethod
-    def _filled(running: Running, sources: Sources) -> Running:
-        if isinstance(running.engine, Interpreter):
-            running.engine.load()
-        else:
-            running.engine.load(sources.stores)
+            running = build_compiled(declared, sources, statistics, self.dictionary, reason, planned, step=line.step)
+        finally:
+            line.close()
+        logger.info("view %s: compiled in %.1f s", declared.name, running.compile_seconds)
         return running
 
-    def _tried(self, declared: Declaration, sources: Sources, before: Running | None = None) -> Running | str:
-        """The view compiled, or why it is not; whatever goes wrong, the interpreter can go on."""
-        reason = f"there were more than {COMPILE_AFTER_ROWS:,} changed rows"
+    # -- between two batches ----------------------------------------------------------------------------------------
+
+    def expect(self, view: MaintainedView, rows: int, sources: GetSources) -> None:
+        """Before a batch with so many rows for a view: moves it to compiled code that is ready or worth waiting for."""
+        self.move_if_ready(view, sources)
+        if rows >= LARGE_BATCH and view.running.may_change and not _must_stay(view):
+            self._expect_many(view, rows, sources())
+
+    def _expect_many(self, view: MaintainedView, rows: int, sources: Sources) -> None:
+        declared, statistics = view.declared, self._statistics(view, sources)
+        if view.running.compilation is None:
+            planned = self._tried(declared.name, lambda: _planned(declared, sources, statistics))
+            if isinstance(planned, str):
+                view.describe(replace(view.running, reason=planned, may_change=False))
+                return
+            if planned is not None and planned.is_cached:
+                self._move(view, sources, lambda: self._build(declared, sources, statistics, _many_rows(), planned))
+                return
+            self._compile_ahead(view, sources, statistics, planned)
+        task = view.running.compilation
+        if task is not None and rows >= WORTH_WAITING:
+            self._wait(declared.name, task)
+            self.move_if_ready(view, lambda: sources)
+
+    @staticmethod
+    def _wait(view: str, task: Task[Running]) -> None:
+        line = ProgressLine(f"compiling view {view}")
         try:
-            if before is not None and sources.streams:
-                return self._taken_over(declared, sources, before, reason)
-            return self._compiled(declared, sources, reason)
+            while not task.wait(0.5) and not task.is_lost:
+                line.step("a large batch waits for it")
+        finally:
+            line.close()
+
+    def compile_if_busy(self, view: MaintainedView, sources: GetSources) -> None:
+        """After a batch: begins to compile a view that has become busy, unless it has to stay where it is."""
+        running = view.running
+        if running.may_change and running.compilation is None and view.work.tuples > COMPILE_AFTER_ROWS:
+            if (obstacle := _must_stay(view)) is not None:
+                view.describe(replace(running, reason=obstacle))
+            else:
+                found = sources()
+                self._compile_ahead(view, found, self._statistics(view, found))
+
+    def _statistics(self, view: MaintainedView, sources: Sources) -> Statistics:
+        """What the compiled program is chosen by; over streams it has to be the one that the interpreter runs."""
+        return view.running.statistics if sources.streams else self.measure(sources.tables)
+
+    def _compile_ahead(
+        self, view: MaintainedView, sources: Sources, statistics: Statistics, planned: Planned | None = None
+    ) -> None:
+        """Compiles a view in the background."""
+        declared, dictionary = view.declared, self.dictionary
+
+        def build() -> Running:
+            running = build_compiled(declared, sources, statistics, dictionary, _many_rows(), planned, reads=True)
+            logger.info("view %s: compiled in the background", declared.name)
+            return running
+
+        task = self._background.submit(Task(request(declared, sources.tables, statistics), build))
+        view.describe(replace(view.running, reason="it is being compiled", compilation=task))
+
+    def move_if_ready(self, view: MaintainedView, sources: GetSources) -> None:
+        """Moves a view to the code that was compiled for it in the background, if that is done."""
+        task = view.running.compilation
+        if task is None:
+            return
+        if task.is_lost:
+            view.describe(replace(view.running, compilation=None))
+        elif task.is_done:
+            if (obstacle := _must_stay(view)) is not None:
+                view.describe(replace(view.running, reason=obstacle))
+            else:
+                self._move(view, sources(), task.result)
+
+    def _move(self, view: MaintainedView, sources: Sources, compiled: Callable[[], Running]) -> None:
+        """Fills compiled code and lets it run the view; until then, or if that fails, nothing has changed."""
+        before = view.running
+
+        def filled() -> Running:
+            running = compiled()
+            if sources.streams:
+                _take_over(running, before)
+                return running
+            return _filled(running, sources)
+
+        running = self._tried(view.name, filled)
+        if isinstance(running, str):
+            view.describe(replace(before, reason=running, may_change=False, compilation=None))
+        else:
+            view.run_on(running)
+
+    @staticmethod
+    def _tried(view: str, attempt: Callable[[], T]) -> T | str:
+        """What an attempt to compile comes to, or why it failed; whatever goes wrong, the interpreter can continue."""
+        try:
+            return attempt()
         except (UnsupportedError, DataError) as error:
             return str(error)
         except Exception as error:
-            logger.warning("view %s: compiling it failed, the interpreter goes on", declared.name, exc_info=True)
+            logger.warning("view %s: compiling it failed, the interpreter continues", view, exc_info=True)
             return f"compiling it failed: {type(error).__name__}: {error}"
 
-    def _compiled(self, declared: Declaration, sources: Sources, reason: str) -> Running:
-        return self._filled(self.prepare(declared, sources, "compiled", reason), sources)
+    @staticmethod
+    def forget(view: MaintainedView) -> None:
+        """A view is gone: nobody needs its code."""
+        if (task := view.running.compilation) is not None:
+            task.cancel()
 
-    def _taken_over(self, declared: Declaration, sources: Sources, before: Running, reason: str) -> Running:
-        """Streams keep no rows to start from: the views go on from where the interpreter has brought them."""
-        running = self.prepare(declared, sources, "compiled", reason, before.statistics)
-        if running.tree is not None and before.tree is not None:
-            running.tree.take_over(before.tree)
-            return running
-        if not isinstance(before.engine, Interpreter) or running.program.views != before.program.views:
-            raise InternalError("the engines do not keep the same views")
-        assert running.compiled is not None
-        running.compiled.take_over(before.engine.stores)
-        return running
+    def close(self) -> None:
+        self._background.close()
 
-    def _build(self, declared: Declaration, sources: Sources, statistics: Statistics) -> tuple[Program, CompiledView]:
-        """The compiled engine reads no base tables: its program is the one for streams, whatever the tables are."""
-        from viewlet.connection.compiled import CompiledView
 
-        tables = {name: replace(table, kind=TableKind.STREAM) for name, table in sources.tables.items()}
-        program = self.compile(declared, tables, statistics)
-        kept = None if sources.streams else sources.stores
-        line = ProgressLine(f"compiling view {declared.name}")
-        try:
-            return program, CompiledView(program, tables, self.dictionary, kept, line.step)
-        finally:
-            line.close()
+def _planned(declared: Declaration, sources: Sources, statistics: Statistics) -> Planned | None:
+    """The code of a view, if it is one over a trigger program."""
+    return None if declared.ring is not None else plan_compiled(declared, sources.tables, statistics)
+
+
+def _filled(running: Running, sources: Sources) -> Running:
+    """The view with the rows already there, whatever it held before."""
+    if isinstance(running.engine, Interpreter):
+        running.engine.load()
+    elif running.compiled is not None:
+        running.compiled.reload(sources.stores)
+    elif running.tree is not None:
+        running.tree.load(sources.stores)
+    return running
+
+
+def _take_over(running: Running, before: Running) -> None:
+    """Streams keep no rows to start from: the views continue from where the interpreter has brought them."""
+    if running.tree is not None and before.tree is not None:
+        running.tree.take_over(before.tree)
+        return
+    if not isinstance(before.engine, Interpreter) or running.program.views != before.program.views:
+        raise InternalError("the engines do not keep the same views")
+    assert running.compiled is not None
+    running.compiled.take_over(before.engine.stores)
+
+
+def _many_rows() -> str:
+    return f"there were more than {COMPILE_AFTER_ROWS:,} changed rows"
+
+
+def _must_stay(view: MaintainedView) -> str | None:
+    """Why a view stays on the interpreter as long as its changes are wanted: they would be dear to find."""
+    if view.is_watched and (view.running.tree is not None or not _tells_changes(view.program)):
+        return "its changes are wanted after every batch, and only the interpreter knows them"
+    return None
 
 
 def _tells_changes(program: Program) -> bool:
@@ -225,8 +322,6 @@ def _obstacle(declared: Declaration, sources: Sources) -> str | None:
         return "Numba is not installed: pip install 'viewlet[compiled]'"
     if declared.ring is not None:
         return None  # a tree says itself when it cannot be compiled, and takes over what another one holds
-    if sources.streams and len(sources.streams) < len(sources.tables):
-        return f"stream {sources.streams[0]!r} keeps no rows to start another engine from; connect(engine='compiled')"
     for table in sources.tables.values():
         for column in table.columns:
             if column.type.kind is Kind.DECIMAL and column.type.precision > WORD_DIGITS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from types import TracebackType
 from typing import Any
 
@@ -120,6 +120,7 @@ class Connection:
         with self._session.open() as database:
             if mark is not None and mark in database.batches:
                 return database.epoch
+            database.expect({database.find_table(name).schema.name: rows_in(data) for name, data in batch.items()})
             changes: dict[str, Any] = {}
             for name, data in batch.items():
                 schema = database.find_table(name).schema
@@ -131,6 +132,7 @@ class Connection:
     def _change(self, table: str, signed: list[tuple[object, int]]) -> int:
         with self._session.open() as database:
             schema = database.find_table(table).schema
+            database.expect({schema.name: sum(rows_in(rows) for rows, _ in signed)})
             if len(signed) == 1:
                 return self._session.commit({schema.name: self._changes(database, schema, *signed[0], encoded=False)})
             parts = [to_changes(schema, self._here(rows), sign) for rows, sign in signed]
@@ -197,6 +199,14 @@ class Connection:
             if self._session.durability is not None:
                 self._session.durability.checkpoint()
 
+    def settle(self, timeout: float | None = None) -> bool:
+        """Waits until views that are being compiled in the background run on their compiled code.
+
+        Nothing needs this: views move by themselves, before the next batch. It makes benchmarks, tests and notebooks
+        repeatable. Returns False if `timeout` seconds were not enough.
+        """
+        return self._session.settle(timeout)
+
     def explain(self, name: str, stage: str | None = None, format: str = "text") -> str:
         """How a view is maintained: one stage of its compilation, or all of them.
 
@@ -224,6 +234,16 @@ def batch_mark(batch_id: int | None, source: str) -> BatchMark | None:
     if not isinstance(batch_id, int) or isinstance(batch_id, bool) or not isinstance(source, str):
         raise DataError(f"batch_id is an integer and source a string, not {batch_id!r} and {source!r}")
     return BatchMark(source, batch_id)
+
+
+def rows_in(data: object) -> int:
+    """How many rows the user hands in, if that can be told without reading them."""
+    if isinstance(data, Decomposed):
+        data = data.rows
+    rows = getattr(data, "num_rows", None)
+    if not isinstance(rows, int):
+        rows = len(data) if isinstance(data, Sized) and not isinstance(data, Mapping) else 0
+    return rows
 
 
 def any_changes(

@@ -26,6 +26,7 @@ from viewlet.types import Column, Row, Table, TableKind
 from viewlet.view import Callback
 
 if TYPE_CHECKING:
+    from viewlet.connection.background import Task
     from viewlet.connection.compiled import CompiledView
 
 
@@ -58,6 +59,7 @@ class Running:
     compile_seconds: float = 0.0
     may_change: bool = False  # on the interpreter only until there is enough to do
     statistics: Statistics = UNKNOWN  # what the program was chosen by
+    compilation: Task[Running] | None = None  # under way in the background
 
     def that_may_change(self, may_change: bool) -> Running:
         return replace(self, may_change=may_change)
@@ -119,15 +121,27 @@ class MaintainedView:
 
     def run_on(self, running: Running) -> None:
         """Changes the engine, between two batches; the new one holds the same result."""
-        self.running = running
         engine = running.engine
-        self._rows = (
+        rows = (
             EagerRows(engine, self.query, self._log)
             if isinstance(engine, Interpreter)
             else LazyRows(engine, self.query, self._log)
         )
         if self.is_watched:
-            self._rows.watch()
+            rows.watch()
+        self._current = running, rows
+
+    def describe(self, running: Running) -> None:
+        """Changes what is said of the engine: its reason, or what becomes of it."""
+        self._current = running, self._rows
+
+    @property
+    def running(self) -> Running:
+        return self._current[0]
+
+    @property
+    def _rows(self) -> EagerRows | LazyRows:
+        return self._current[1]
 
     @property
     def program(self) -> Program:

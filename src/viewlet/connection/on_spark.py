@@ -14,6 +14,7 @@ from typing import Any, cast
 from viewlet import __version__
 from viewlet.changes import Changes
 from viewlet.changes.columnar import ColumnarChanges
+from viewlet.connection.build import plan_program
 from viewlet.connection.catalogue_json import Json, table_of_json, table_to_json
 from viewlet.connection.compiled import CompiledView
 from viewlet.connection.database import Announcement, BaseTable, Database, unreadable_stream
@@ -214,7 +215,7 @@ class SparkDatabase(Database):
     def _compile_with(self, declared: Declaration, sources: Mapping[str, Table]) -> Program:
         from viewlet.triggers.statistics import UNKNOWN
 
-        return self._compile(declared, sources, UNKNOWN)
+        return plan_program(declared, sources, UNKNOWN)
 
     def compile(self, declared: Declaration) -> Program:
         """The trigger program of a view: no base table is kept for it, unless the strategy says so."""
@@ -272,6 +273,9 @@ class SparkDatabase(Database):
     @property
     def dictionary(self) -> StringDictionary:
         return self.cluster.dictionary
+
+    def expect(self, sizes: Mapping[str, int]) -> None:
+        """Partitions choose their engines themselves."""
 
     def columns_wanted(self, name: str) -> frozenset[int] | None:
         return self.cluster.takes_columns(name)

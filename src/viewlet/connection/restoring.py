@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
 from viewlet import __version__
+from viewlet.connection.build import Sources
 from viewlet.connection.catalogue_json import (
     Json,
     state_digest,
@@ -21,7 +22,6 @@ from viewlet.connection.catalogue_json import (
     table_to_json,
     text_digest,
 )
-from viewlet.connection.engines import Sources
 from viewlet.connection.maintained import Declaration, MaintainedView, Running, Work
 from viewlet.connection.statements import declaration
 from viewlet.connection.tree_engine import TreeEngine
@@ -141,10 +141,11 @@ def _resumed(
     database: Database, declared: Declaration, sources: Sources, known: Json, reader: SnapshotReader
 ) -> Running | None:
     """The view with the state it had, or None if this version does not keep such a state."""
+    statistics = statistics_of_json(known["statistics"])
     try:
-        running = database.prepare(
-            declared, sources, known["engine"], known["reason"], statistics_of_json(known["statistics"])
-        )
+        running = database.prepare(declared, sources, known["engine"], known["reason"], statistics)
+        if _digest(running) != known["digest"] and sources.is_mixed:
+            running = database.prepare(declared, sources, known["engine"], known["reason"], statistics, movable=True)
     except (MissingExtraError, SqlError):
         if sources.streams:
             raise

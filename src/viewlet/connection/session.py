@@ -6,6 +6,7 @@ Every call takes the lock, so that a reader sees the state between two batches, 
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -52,8 +53,10 @@ class Session:
 
     def close(self) -> None:
         with self._lock:
-            if self._database is not None and self.durability is not None:
-                self.durability.close()
+            if self._database is not None:
+                self._database.close()
+                if self.durability is not None:
+                    self.durability.close()
             self._database = None
             self._announcements.clear()
 
@@ -64,6 +67,19 @@ class Session:
             epoch = database.epoch
             self._deliver()
             return epoch
+
+    def settle(self, timeout: float | None) -> bool:
+        """Waits, without the lock, for compilations in the background, then moves views to them."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            with self.open() as database:
+                database.take_compiled()
+                tasks = [task for task in database.compilations() if not task.is_done]
+            for task in tasks:
+                if not task.wait(None if deadline is None else max(0.0, deadline - time.monotonic())):
+                    return False
+            if not tasks:
+                return True
 
     def _deliver(self) -> None:
         """Calls the subscribers; a batch that one of them applies waits until the others have seen the current one."""

@@ -79,6 +79,7 @@ class StatementRunner:
         schema = database.find_table(statement.table).schema
         queries = ((statement.deleted_sql, -1), (statement.inserted_sql, 1))
         answers = [(self._query(sql, database, statement.sql), sign) for sql, sign in queries if sql is not None]
+        database.expect({schema.name: sum(int(rows.num_rows) for rows, _ in answers)})
         parts = [to_changes(schema, rows, sign) for rows, sign in answers]
         self._session.commit({schema.name: net(item for part in parts for item in part.items())})
         return max((int(rows.num_rows) for rows, _ in answers), default=0)

@@ -17,7 +17,7 @@ from viewlet.viewtree.keepers import Keeper, KeepsRows, reference_tree
 from viewlet.viewtree.ring_plan import RingPlan, plan_ring
 
 if TYPE_CHECKING:
-    from viewlet.connection.engines import Sources
+    from viewlet.connection.build import Sources
     from viewlet.connection.maintained import Declaration, Running
     from viewlet.runtime.dictionary import StringDictionary
 

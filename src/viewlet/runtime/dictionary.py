@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,14 @@ import numpy as np
 
 from viewlet.runtime.arithmetic import NULL
 
+_ADDING = threading.Lock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_ADDING._at_fork_reinit)  # type: ignore[attr-defined]
+
 
 class StringDictionary:
+    """Codes count from 0 in the order of first sight. Threads may share a dictionary: codes are only ever added."""
+
     def __init__(self) -> None:
         self._codes: dict[str, int] = {}
         self.texts: list[str] = []
@@ -25,10 +32,16 @@ class StringDictionary:
         if text is None:
             return NULL
         code = self._codes.get(text)
-        if code is None:
-            code = self._codes[text] = len(self.texts)
-            self.texts.append(text)
-        return code
+        return self._add(text) if code is None else code
+
+    def _add(self, text: str) -> int:
+        with _ADDING:
+            code = self._codes.get(text)
+            if code is None:
+                code = len(self.texts)
+                self.texts.append(text)
+                self._codes[text] = code
+            return code
 
     def text(self, code: int) -> str | None:
         return None if code == NULL else self.texts[code]

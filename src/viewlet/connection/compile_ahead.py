@@ -1,0 +1,62 @@
+"""The second process of `background.py`: compiles a view for the disk cache that both processes share, and ends.
+
+    echo '{"statement": "CREATE MATERIALIZED VIEW ...", "tables": [...], "statistics": {...}}' \
+        | python -m viewlet.connection.compile_ahead
+
+It is told what the view is, not what its code is: planning is deterministic, so the code is the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Mapping
+
+from viewlet.connection.catalogue_json import (
+    statistics_of_json,
+    statistics_to_json,
+    table_of_json,
+    table_to_json,
+)
+from viewlet.connection.maintained import Declaration
+from viewlet.triggers.statistics import Statistics
+from viewlet.types import Table
+
+_PRIORITY = 10
+
+
+def request(declared: Declaration, tables: Mapping[str, Table], statistics: Statistics) -> str | None:
+    """What the second process reads; None where it would not help."""
+    if os.environ.get("VIEWLET_JIT") == "0" or not declared.statement:
+        return None
+    return json.dumps(
+        {
+            "statement": declared.statement,
+            "tables": [table_to_json(table) for table in tables.values()],
+            "statistics": statistics_to_json(statistics),
+        }
+    )
+
+
+def compile_ahead(text: str) -> None:
+    """Compiles what `request` asks for."""
+    from viewlet.connection.build import Sources, build_compiled
+    from viewlet.connection.statements import declaration
+    from viewlet.runtime.dictionary import StringDictionary
+    from viewlet.sql import CreateView, bind_statement, split_statements
+
+    known = json.loads(text)
+    tables = {table.name: table for table in map(table_of_json, known["tables"])}
+    bound = bind_statement(next(split_statements(known["statement"])), tables)
+    if isinstance(bound, CreateView):
+        declared = declaration(bound, known["statement"])
+        statistics = statistics_of_json(known["statistics"])
+        build_compiled(declared, Sources(tables, {}), statistics, StringDictionary(), reads=True)
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(OSError, AttributeError):
+        os.nice(_PRIORITY)
+    compile_ahead(sys.stdin.read())
