@@ -23,8 +23,6 @@ class Asked:
     orders: dict[str, list[Order]] = field(default_factory=dict)
     watched: dict[tuple[str, int], set[str]] = field(default_factory=dict)
     scratches: list[Layout] = field(default_factory=list)
-    passing: set[str] = field(default_factory=set)
-    """Stores that are filled for one batch."""
 
     def slice(self, view: str, positions: tuple[int, ...]) -> int:
         """The number of the index of a view over a part of its key."""

@@ -107,7 +107,7 @@ class _BlockWriter:
             self._declare(view.name, view.keys, layout_of(view))
         for table, (columns, variables) in used.items():
             store = change_of(table)
-            self._declare(store, variables, Layout(store, len(columns), (COUNT_FIELD,), ("count",)), passing=True)
+            self._declare(store, variables, _transient(store, len(columns), (COUNT_FIELD,), ("count",)))
         for plan in self.plans:
             self._plan(plan, {table: columns for table, (columns, _) in used.items()})
         result = self._result()
@@ -129,11 +129,9 @@ class _BlockWriter:
             result,
         )
 
-    def _declare(self, store: str, keys: tuple[Var, ...], layout: Layout, passing: bool = False) -> None:
+    def _declare(self, store: str, keys: tuple[Var, ...], layout: Layout) -> None:
         self.layouts[store] = layout
         self.keys[store] = keys
-        if passing:
-            self.asked.passing.add(store)
 
     def _plan(self, plan: BlockPlan, columns: Mapping[str, tuple[int, ...]]) -> None:
         sources = dict(plan.moves)
@@ -163,7 +161,7 @@ class _BlockWriter:
         source = self.layouts.get(temporary(plan.name, sources.get(name, "")))
         fields = tuple(f.name for f in view.fields)
         kinds = source.kinds if source is not None else tuple("double" if f.is_float else "wide" for f in view.fields)
-        self._declare(store, view.keys, Layout(store, len(view.keys), fields, kinds), passing=True)
+        self._declare(store, view.keys, _transient(store, len(view.keys), fields, kinds))
 
     def _temporary(self, plan: BlockPlan, name: str, updates: Sequence[Update]) -> None:
         """A temporary whose numbers are of the kinds of what it sums."""
@@ -172,7 +170,7 @@ class _BlockWriter:
         kinds = {update.field: writer.kind_of(update.expr) for update in updates}
         known = tuple("double" if f.is_float else kinds.get(f.name, "wide") for f in view.fields)
         fields = tuple(f.name for f in view.fields)
-        self._declare(store, view.keys, Layout(store, len(view.keys), fields, known), passing=True)
+        self._declare(store, view.keys, _transient(store, len(view.keys), fields, known))
 
     # Functions
 
@@ -220,7 +218,7 @@ class _BlockWriter:
         for known in self.asked.scratches:
             if known.name == name:
                 return known
-        self.asked.scratches.append(replace(layout, name=name, slices=(), ordered=()))
+        self.asked.scratches.append(replace(layout, name=name, slices=(), ordered=(), transient=True))
         return self.asked.scratches[-1]
 
     def _function(self, name: str, lines: Lines) -> None:
@@ -229,6 +227,11 @@ class _BlockWriter:
 
     def _writer(self, lines: Lines) -> ProductWriter:
         return ProductWriter(lines, self.layouts, self.names, self.lookups, self.asked)
+
+
+def _transient(store: str, arity: int, fields: tuple[str, ...], kinds: tuple[str, ...]) -> Layout:
+    """A store of changes: a count of zero says nothing of the sums beside it."""
+    return Layout(store, arity, fields, kinds, transient=True)
 
 
 def _over_stores(expr: Expr, plan: BlockPlan, columns: Mapping[str, tuple[int, ...]]) -> Expr:

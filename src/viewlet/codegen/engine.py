@@ -19,6 +19,7 @@ from viewlet.runtime.batches import BatchShaper
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FlatStore, Item, Layout
 from viewlet.triggers.program import Program
+from viewlet.triggers.step import initial_contents
 from viewlet.triggers.store import MapStore
 from viewlet.types import Kind, Row, Table
 
@@ -105,7 +106,9 @@ class CompiledEngine:
             self.stores[view].keep_orders()
 
     def _empty(self) -> None:
-        """Views that are assigned as a whole have a value over empty tables too."""
+        """Views with constant rows have some over empty tables too, and those that are assigned have a value."""
+        for name, contents in initial_contents(self.program.views).items():
+            self._process.fill(name, [key.type for key in self.program.view(name).keys], list(contents.items()))
         self._process.fill_lookups()
         for refresh in dict.fromkeys(each for many in self.module.refreshes.values() for each in many):
             self._refresh(refresh)

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from viewlet.algebra.nodes import Add, Expr, Mul, Neg, Sum, Value, View, factors_of, mul
+from viewlet.algebra.nodes import Add, Expr, Mul, Neg, Sum, Value, View, factors_of, is_constant, mul
 from viewlet.triggers.program import COUNT_FIELD, Update
 
 _MOST_TERMS = 16
@@ -34,9 +34,11 @@ class Term:
 def fuse(updates: Sequence[Update]) -> list[list[Term]]:
     """Terms of one shape together; those of the count first, so that presence is right early.
 
-    An expression is taken apart only if each of its terms finds company: otherwise it stays factorised.
+    An expression is taken apart only if each of its terms finds company: otherwise it stays factorised. One that is 0
+    binds no keys to add it to, and is left out.
     """
-    ordered = sorted(updates, key=lambda update: update.field != COUNT_FIELD)
+    changing = (update for update in updates if not is_constant(update.expr, 0))
+    ordered = sorted(changing, key=lambda update: update.field != COUNT_FIELD)
     apart = [_terms(update.field, update.expr) for update in ordered]
     company = Counter(_shape(term.expr) for terms in apart for term in terms)
     groups: dict[object, list[Term]] = {}

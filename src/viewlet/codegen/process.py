@@ -80,8 +80,8 @@ class Process:
         pool, layout = target.pool, target.layout
         first = np.int64(self._firsts[store])
         kinds, trees, arity = kinds_of(layout), trees_of(layout), np.int64(layout.arity)
-        reals = pool.view(np.float64), rows.view(np.float64)
-        add_rows(self._current_state(), first, arity, kinds, trees, pool, reals[0], rows, reals[1], self.control)
+        reals, state = (pool.view(np.float64), rows.view(np.float64)), self._current_state()
+        add_rows(state, first, arity, kinds, layout.transient, trees, pool, reals[0], rows, reals[1], self.control)
 
     def read(
         self, function: str, stores: Sequence[str], types: Sequence[SqlType]

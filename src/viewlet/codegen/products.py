@@ -456,20 +456,26 @@ class ProductWriter:
         for field, number in zip(fields, words, strict=True):
             self._add_field(layout, name, slot, field, number)
         if layout.arity:
-            kinds = [kind for kind in layout.kinds if kind != "double"] or list(layout.kinds)
-            exact = [
-                f"{name}_pool[{slot}, {layout.offset(field) + w}] == 0"
-                for field, kind in zip(layout.fields, layout.kinds, strict=True)
-                if kind in kinds
-                for w in range(WIDTHS[kind])
-            ]
-            lines.open(f"if {' and '.join(exact)}")
+            lines.open(f"if {self._vanishes(layout, name, slot)}")
             lines.add(f"{WITHDRAW}({name}, {slot})")
             lines.add(f"leave(state, {name}_at, {name}_width, {name}_arity, {slot})")
             lines.close_to(depth + 1)
             lines.open("else")
             lines.add(f"{ARRANGE}({name}, {slot})")
         lines.close_to(depth)
+
+    def _vanishes(self, layout: Layout, name: str, slot: str) -> str:
+        """Code for the condition under which a row leaves: its numbers are zero, and in a view the exact ones suffice.
+
+        What a sum of doubles keeps of its rounding is no reason for a row to stay, unless the row is a change.
+        """
+        deciding = set(layout.kinds) if layout.transient else set(layout.kinds) - {"double"} or {"double"}
+        return " and ".join(
+            f"{name}_{'floats' if kind == 'double' else 'pool'}[{slot}, {layout.offset(field) + word}] == 0"
+            for field, kind in zip(layout.fields, layout.kinds, strict=True)
+            if kind in deciding
+            for word in range(WIDTHS[kind])
+        )
 
     def _add_field(self, layout: Layout, name: str, slot: str, field: str, words: tuple[str, ...]) -> None:
         at, lines = layout.offset(field), self.lines

@@ -55,7 +55,7 @@ class TreeWriter:
 
     def pays(self, atom: View, bound: Bound) -> bool:
         """Not for what is there for one batch and read once: visiting all of it is cheaper than putting it in order."""
-        return bool(bound) or atom.name not in self.out.asked.passing
+        return bool(bound) or not self.out.layouts[atom.name].transient
 
     def path(self, atom: View, x: Var, bound: Bound, groups: tuple[Var, ...], field: str = "") -> Path:
         """The index on what is bound, then the groups, then x: a key, or the number in a field."""

@@ -37,6 +37,7 @@ def add_rows(
     first: Any,
     arity: Any,
     kinds: Any,
+    transient: Any,
     trees: Any,
     pool: Any,
     reals: Any,
@@ -46,8 +47,8 @@ def add_rows(
 ) -> None:
     """Adds rows to the store whose arrays begin at `first`; `reals` and `real_rows` are the same words as doubles.
 
-    A row leaves when all its exact numbers are zero; if it has none, when all are. `trees` are the widths of the
-    ordered indexes, which come after the slices.
+    A row leaves when all its exact numbers are zero; if it has none, or the store is transient, when all are. `trees`
+    are the widths of the ordered indexes, which come after the slices.
     """
     width = np.int64(pool.shape[1])
     for row in range(rows.shape[0]):
@@ -91,7 +92,7 @@ def add_rows(
                 double_left = double_left or one != 0.0 or two != 0.0
                 at += 2
         if arity > 0:
-            stays = exact_left if has_exact else double_left
+            stays = exact_left or (double_left and (transient or not has_exact))
             at = first + 4 + 2 * numbers(state, first + 2)[3]
             for j in range(trees.shape[0]):
                 tree, spec = words(state, at + 2 * j, trees[j]), numbers(state, at + 2 * j + 1)

@@ -49,6 +49,8 @@ class Layout:
     ordered: tuple[Ordered, ...] = ()
     journaled: bool = False
     """Whether it can be asked which rows have changed."""
+    transient: bool = False
+    """Whether it holds changes for one batch: its rows leave only when all numbers are zero."""
 
     def offset(self, field: str) -> int:
         before = self.fields.index(field)

@@ -14,13 +14,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from viewlet.algebra.evaluate import Environment, State, evaluate
+from viewlet.algebra.evaluate import Environment, State
 from viewlet.algebra.nodes import Var
 from viewlet.triggers.program import Program, Statement, ViewDefinition
 from viewlet.triggers.result import ResultKeeper
 from viewlet.triggers.rows import row_schema
 from viewlet.triggers.single import row_trigger
-from viewlet.triggers.step import Step, payloads
+from viewlet.triggers.step import Step, defined_contents
 from viewlet.triggers.store import MapStore, Payload, UndoLog
 from viewlet.types import Row
 
@@ -48,9 +48,7 @@ class Interpreter:
         """Initialises every view and the result from the base tables as they are."""
         state = State(self._tables)
         for view in self.program.views:
-            store = self._views[view.name]
-            sums = [evaluate(f.definition, view.keys, state) for f in view.fields]
-            store.assign(payloads(view, sums))
+            self._views[view.name].assign(defined_contents(view, state))
         self._result.refresh_all()
 
     @property

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from viewlet.algebra.evaluate import Environment, Number, Run, State, accumulate, prepare
-from viewlet.algebra.nodes import Var
+from viewlet.algebra.evaluate import Environment, Number, Run, State, accumulate, evaluate, prepare
+from viewlet.algebra.nodes import Rel, Var
 from viewlet.algebra.scope import NONE, Vars
+from viewlet.algebra.traverse import walk
 from viewlet.rings import DOUBLE_RING, INTEGER_RING
 from viewlet.triggers.program import Statement, ViewDefinition
 from viewlet.triggers.store import MapStore, Payload
@@ -47,6 +48,27 @@ class Step:
         else:
             for key, payload in computed.items():
                 store.add(key, payload)
+
+
+def defined_contents(view: ViewDefinition, state: State) -> dict[Row, Payload]:
+    """What a view holds by its definition, over base tables."""
+    store = MapStore([f.name for f in view.fields], view.presence)
+    store.assign(payloads(view, [evaluate(f.definition, view.keys, state) for f in view.fields]))
+    return dict(store.items())
+
+
+def initial_contents(views: Iterable[ViewDefinition]) -> dict[str, dict[Row, Payload]]:
+    """What views hold over empty tables, those left out that hold nothing.
+
+    Constant tables, and what outer joins and negations make of them, are there before the first change.
+    """
+    found: dict[str, dict[Row, Payload]] = {}
+    for view in views:
+        tables = {node.name for f in view.fields for node in walk(f.definition) if isinstance(node, Rel)}
+        contents = defined_contents(view, State({name: MapStore() for name in tables}))
+        if contents:
+            found[view.name] = contents
+    return found
 
 
 def payloads(view: ViewDefinition, sums: Sequence[Mapping[Row, Number]]) -> dict[Row, Payload]:

@@ -17,7 +17,7 @@ from viewlet.spark.plan.hashing import partition_of
 from viewlet.spark.plan.locations import LOCAL, RANDOM, REPLICATED, Arrival, Dist, Location
 from viewlet.spark.plan.program import BatchPlan, Block, Compute, Mode, Move, Movement, Temporary
 from viewlet.triggers.program import Statement, ViewDefinition
-from viewlet.triggers.step import Step, payloads
+from viewlet.triggers.step import Step, defined_contents, initial_contents
 from viewlet.triggers.store import MapStore, Payload
 from viewlet.types import Row
 
@@ -49,13 +49,14 @@ class Cluster:
         for view in program.program.views:
             for node in self._nodes(program.homes[view.name]):
                 node.views[view.name] = MapStore([f.name for f in view.fields], view.presence)
+        for name, contents in initial_contents(program.program.views).items():
+            self._distribute(program.view(name), program.homes[name], contents)
 
     def load(self, tables: Mapping[str, MapStore]) -> None:
         """Fills every view from base tables."""
         state = State(tables)
         for view in self.program.program.views:
-            sums = [evaluate(f.definition, view.keys, state) for f in view.fields]
-            self._distribute(view, self.program.homes[view.name], payloads(view, sums))
+            self._distribute(view, self.program.homes[view.name], defined_contents(view, state))
 
     def apply(self, batch: Mapping[str, Mapping[Row, int]], arrivals: Mapping[str, Arrival] | None = None) -> BatchPlan:
         """Runs a batch; the plan it followed is the one for the tables in `arrivals`, or in the batch."""

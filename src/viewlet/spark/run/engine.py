@@ -124,7 +124,7 @@ class Engine:
             self.remove(unit_name(table))
 
     def add(self, unit: Unit) -> None:
-        """Takes up a program; its views are empty."""
+        """Takes up a program; its views are as before the first batch."""
         known = unit.name in self.checkpoint.generated
         code = unit.code(known if self._generated is None else self._generated)
         self._running[unit.name] = _Running(unit, code, self._node(code))
@@ -135,7 +135,13 @@ class Engine:
         self.checkpoint.forget(name)
 
     def _node(self, code: UnitCode) -> Node:
-        """An empty state of what a unit has at the driver."""
+        """What a unit has at the driver before the first batch."""
+        node = self._empty_node(code)
+        for name, blob in code.at_driver().items():
+            node.restore(name, blob)
+        return node
+
+    def _empty_node(self, code: UnitCode) -> Node:
         if code.module is None or not can_run_generated():
             return code.evaluated(code.local)
         from viewlet.spark.run.generated import GeneratedNode
@@ -348,8 +354,9 @@ class Engine:
 
     def _empty(self, running: _Running) -> None:
         running.rows = running.bytes = 0
+        initial = running.code.at_driver()
         for view in running.code.local:
-            running.node.restore(view, b"")
+            running.node.restore(view, initial.get(view, b""))
 
     def replay(self, record: Record) -> None:
         """Runs the driver's part of a committed batch again."""
@@ -389,8 +396,7 @@ class Engine:
         """The driver's views as a snapshot has them."""
         for running in self._running.values():
             for name in running.code.local:
-                if name in driver:
-                    running.node.restore(name, table_bytes(driver[name]))
+                running.node.restore(name, table_bytes(driver[name]) if name in driver else b"")
 
     # -- results ----------------------------------------------------------------------------------------------------
 

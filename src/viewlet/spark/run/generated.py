@@ -189,11 +189,13 @@ class GeneratedNode:
         return _evaluated(program, {name: self._as_map(name, self._node.contents(name)) for name in wanted})
 
     def _as_map(self, name: str, *parts: Contents) -> MapStore:
-        """The sum of some rows of a view."""
+        """The sum of some rows of a view; a count that is zero on the way to it takes no sums with it."""
         view = self._views[name]
-        copy = MapStore([field.name for field in view.fields], view.presence)
+        fields = [field.name for field in view.fields]
+        total, copy = MapStore(fields, None), MapStore(fields, view.presence)
         for contents in parts:
-            self._add_to(copy, name, contents)
+            self._add_to(total, name, contents)
+        copy.assign(dict(total.items()))
         return copy
 
     def _add_to(self, copy: MapStore, name: str, contents: Contents) -> None:

@@ -154,8 +154,9 @@ def held(context: Context, unit: str, partition: int) -> Iterator[UnitState]:
 
 
 def _opened(context: Context, code: UnitCode, partition: int) -> UnitState:
+    initial = code.at_worker(partition, context.partitions)
     if code.module is None or not can_run_generated():
-        return ResidentState.of(code)
+        return ResidentState.of(code, initial)
     from viewlet.codegen.loading import runtime_digest
     from viewlet.runtime.durable.mapped import MappedState
 
@@ -164,7 +165,7 @@ def _opened(context: Context, code: UnitCode, partition: int) -> UnitState:
     if not home.exists():
         _tidy(Path(context.state))
     folder = home / code.digest / str(partition)
-    return FileState(code, MappedState.open(folder, code.digest + runtime_digest().hex(), WAIT_SECONDS))
+    return FileState(code, MappedState.open(folder, code.digest + runtime_digest().hex(), WAIT_SECONDS), initial)
 
 
 def _tidy(root: Path) -> None:
@@ -227,7 +228,7 @@ def _restore(context: Context, code: UnitCode, partition: int, state: UnitState)
         folder = partition_folder(history.snapshot, partition)
         checksum = history.checksums[partition]
         reader = SnapshotReader(files_of(context.checkpoint), folder, checksum, index_of(checksum))
-        contents = {name: table_bytes(reader.table(name)) for name in code.views if name in reader}
+        contents = {name: table_bytes(reader.table(name)) if name in reader else b"" for name in code.views}
         state.load(contents, history.base(code.name))
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from viewlet.spark.run.generated import GeneratedNode
 
 NOTHING = "nothing"
-"""The token of the empty state."""
+"""The token of the state before the first batch."""
 NOTHING_DONE: Any = ([], {})
 DONE = "done"
 """The file that tells what the batch has done so far that led to the state."""
@@ -35,11 +35,15 @@ WAIT_SECONDS = 120.0
 
 @dataclass(slots=True)
 class UnitState(ABC):
-    """A unit in one partition: a node and its version; `before` is the one that taking back its last batch leads to."""
+    """A unit in one partition: a node and its version; `before` is the one that taking back its last batch leads to.
+
+    `initial` is what its views hold before the first batch.
+    """
 
     node: Node
     digest: str
     token: str | None
+    initial: Mapping[str, bytes]
     before: str | None = None
 
     @abstractmethod
@@ -90,15 +94,22 @@ class UnitState(ABC):
 
     @abstractmethod
     def start_over(self, code: UnitCode) -> None:
-        """Empties it, to be filled from a snapshot."""
+        """Brings it to where it was before the first batch."""
+
+    def _begin_history(self) -> None:
+        for name, blob in self.initial.items():
+            self.node.restore(name, blob)
+        self.token, self.before = NOTHING, None
 
 
 class ResidentState(UnitState):
     """Evaluated: what this process knows is all there is."""
 
     @staticmethod
-    def of(code: UnitCode) -> ResidentState:
-        return ResidentState(code.evaluated(code.views), code.digest, NOTHING)
+    def of(code: UnitCode, initial: Mapping[str, bytes]) -> ResidentState:
+        state = ResidentState(code.evaluated(code.views), code.digest, NOTHING, initial)
+        state._begin_history()
+        return state
 
     def acquire(self) -> None:
         """Nobody else can have it."""
@@ -110,7 +121,8 @@ class ResidentState(UnitState):
         """There is nothing to close."""
 
     def start_over(self, code: UnitCode) -> None:
-        self.node, self.token, self.before = code.evaluated(code.views), NOTHING, None
+        self.node = code.evaluated(code.views)
+        self._begin_history()
 
 
 class FileState(UnitState):
@@ -118,13 +130,13 @@ class FileState(UnitState):
 
     __slots__ = ("_code", "_count", "_done_bytes", "_files", "_generated", "_strings")
 
-    def __init__(self, code: UnitCode, files: MappedState) -> None:
-        self._files, self._code, self.digest = files, code, code.digest
+    def __init__(self, code: UnitCode, files: MappedState, initial: Mapping[str, bytes]) -> None:
+        self._files, self._code, self.digest, self.initial = files, code, code.digest, initial
         self._done_bytes = 0
         self._make()
 
     def _make(self) -> None:
-        """Attaches to what is there, or makes an empty state if that is none."""
+        """Attaches to what is there, or begins the history if that is no state."""
         version = self._files.version
         if version is not None:
             with contextlib.suppress(FileNotFoundError):
@@ -134,7 +146,7 @@ class FileState(UnitState):
                     return
         self._files.reset()
         self._attach()
-        self.token, self.before = NOTHING, None
+        self._begin_history()
         self._finish(NOTHING)
 
     def _attach(self) -> None:

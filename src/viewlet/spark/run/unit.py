@@ -18,20 +18,41 @@ from typing import TYPE_CHECKING, Protocol
 
 from viewlet.errors import InternalError
 from viewlet.spark.plan.compile import DistributedProgram
-from viewlet.spark.plan.locations import LOCAL, RANDOM, Home
+from viewlet.spark.plan.hashing import partition_of
+from viewlet.spark.plan.locations import LOCAL, RANDOM, Dist, Home
 from viewlet.spark.plan.partitioning import SMALL_ROWS
 from viewlet.spark.run.active import for_tables
 from viewlet.spark.run.code import NotMappable, PlanCode, plan_code
 from viewlet.spark.run.kept import Check
 from viewlet.spark.run.kernel import Node, ReferenceNode
 from viewlet.spark.run.reading import Reading
+from viewlet.spark.run.wire import encode
 from viewlet.triggers.program import Program, ViewDefinition
-from viewlet.types import Table
+from viewlet.triggers.step import initial_contents
+from viewlet.triggers.store import Payload
+from viewlet.types import Row, Table
 
 if TYPE_CHECKING:
     from viewlet.codegen.blocks import BlockModule
 
 AT_DRIVER, SPREAD = "local", "spread"
+
+
+@dataclass(frozen=True, slots=True)
+class Initial:
+    """Rows that a view has before the first batch, and the positions of the keys that it is partitioned by.
+
+    Without such keys they are wherever the view is.
+    """
+
+    rows: tuple[tuple[Row, Payload], ...]
+    by: tuple[int, ...] | None
+
+    def part(self, partition: int, partitions: int) -> list[tuple[Row, Payload]]:
+        by = self.by
+        if by is None:
+            return list(self.rows)
+        return [row for row in self.rows if partition_of((row[0][i] for i in by), partitions) == partition]
 
 
 @dataclass(frozen=True)
@@ -50,6 +71,8 @@ class UnitCode:
     checks: tuple[Check, ...]
     module: BlockModule | None
     """The statements as generated code; without it they are evaluated."""
+    initial: Mapping[str, Initial] = field(default_factory=dict)
+    """What views hold before the first batch, those left out that hold nothing."""
     _restricted: dict[tuple[str, frozenset[str]], PlanCode] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -65,6 +88,15 @@ class UnitCode:
                 raise InternalError(f"{self.name}: the plan for {key} changes has none of {sorted(known[1])}")
             self._restricted[known] = for_tables(self.plans[key], tables)
         return self._restricted[known]
+
+    def at_driver(self) -> dict[str, bytes]:
+        """What the views at the driver hold before the first batch."""
+        return {name: encode(self.local[name], self.initial[name].rows) for name in self.local if name in self.initial}
+
+    def at_worker(self, partition: int, partitions: int) -> dict[str, bytes]:
+        """What the views of a partition hold before the first batch."""
+        found = {name: self.initial[name].part(partition, partitions) for name in self.views if name in self.initial}
+        return {name: encode(self.views[name], rows) for name, rows in found.items()}
 
     def evaluated(self, views: Mapping[str, ViewDefinition]) -> Node:
         """An empty state of some of its views that needs no code of the program."""
@@ -179,7 +211,26 @@ class ProgramUnit:
         module = self.module if generated else None
         digest = digest_of((self.digest, self.name, module.source if module else None))
         views, local = self.views_at(driver=False), self.views_at(driver=True)
-        return UnitCode(self.name, digest, self.program, views, local, self.sources, self.plans, self.checks, module)
+        return UnitCode(
+            self.name,
+            digest,
+            self.program,
+            views,
+            local,
+            self.sources,
+            self.plans,
+            self.checks,
+            module,
+            self._initial(),
+        )
+
+    def _initial(self) -> dict[str, Initial]:
+        found: dict[str, Initial] = {}
+        for name, contents in initial_contents(self.program.views).items():
+            home, keys = self.homes[name], self.program.view(name).keys
+            by = tuple(map(keys.index, home.by)) if isinstance(home, Dist) else None
+            found[name] = Initial(tuple(contents.items()), by)
+        return found
 
 
 def digest_of(known: object) -> str:
