@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+EXCERPT = 240
+"""Characters of a line that an error shows; of longer lines, those around the fragment."""
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -86,5 +89,17 @@ def _excerpt(sql: str | None, span: Span | None) -> str:
     number = sql.count("\n", 0, span.start) + 1
     column = span.start - line_start
     width = max(1, min(span.end, line_start + len(line)) - span.start)
+    line, column, width = _window(line, column, width)
     prefix = f"  line {number}: "
     return f"\n{prefix}{line}\n{' ' * (len(prefix) + column)}{'^' * width}"
+
+
+def _window(line: str, column: int, width: int) -> tuple[str, int, int]:
+    """The part of a long line around a fragment, and where the fragment is in it."""
+    if len(line) <= EXCERPT:
+        return line, column, width
+    width = min(width, EXCERPT // 2)
+    start = max(0, column - EXCERPT // 4)
+    lead = "..." if start else ""
+    tail = "..." if start + EXCERPT < len(line) else ""
+    return f"{lead}{line[start : start + EXCERPT]}{tail}", column - start + len(lead), width

@@ -34,7 +34,10 @@ class StatementRunner:
         answer: Any = None
         with self._session.open() as database:
             for raw in split_statements(sql):
-                answer = self._run(bind_statement(raw, database.schemas()), raw.text, database)
+                try:
+                    answer = self._run(bind_statement(raw, database.schemas()), raw.text, database)
+                except RecursionError:
+                    raise raw.source.error("nested too deeply for the stack of the calling thread") from None
         return answer
 
     def close(self) -> None:
@@ -88,8 +91,9 @@ class StatementRunner:
 def _readable_names(sql: str, database: Database) -> list[str]:
     """The tables and views whose names occur in a query, if only as a column: DuckDB sorts out which is meant."""
     from viewlet.sql import split_statements
+    from viewlet.sql.split import unquoted
 
-    words = {word.lower() for raw in split_statements(sql) for word in raw.words}
+    words = {unquoted(word).lower() for raw in split_statements(sql) for word in raw.words}
     return [
         name
         for name, schema in database.schemas().items()

@@ -9,7 +9,9 @@ from sqlglot import exp
 
 from viewlet.algebra.query import Query
 from viewlet.algebra.ring_query import RingQuery
+from viewlet.sql.depth import shallow
 from viewlet.sql.modify import bind_modify
+from viewlet.sql.parser import quiet
 from viewlet.sql.query import translate_to_query
 from viewlet.sql.ring_views import asks_for_cofactor, bind_ring_view
 from viewlet.sql.source import Source, name_of
@@ -27,12 +29,9 @@ def bind_statement(raw: RawStatement, catalog: Mapping[str, Table]) -> Statement
     if raw.words[0] == "EXPLAIN":
         return _explain(raw, catalog)
     node = parse(raw)
-    if isinstance(node, exp.Create):
-        return _create(node, raw, catalog)
-    if isinstance(node, exp.Drop):
-        return _drop(node, raw)
-    if isinstance(node, exp.Insert | exp.Delete | exp.Update):
-        return bind_modify(node, raw.source, catalog)
+    if isinstance(node, exp.Create | exp.Drop | exp.Insert | exp.Delete | exp.Update):
+        with quiet(), shallow(node, raw.source):
+            return _bind(node, raw, catalog)
     if isinstance(node, _QUERY) or raw.words[0] in ("PIVOT", "UNPIVOT", "DESCRIBE", "SHOW", "SUMMARIZE"):
         if factorised_word(raw) is not None or asks_for_cofactor(node):
             what = "FACTORIZED" if factorised_word(raw) is not None else "COFACTOR"
@@ -41,6 +40,14 @@ def bind_statement(raw: RawStatement, catalog: Mapping[str, Table]) -> Statement
     if raw.words[0].isalpha() and not isinstance(node, exp.Alter | exp.Copy | exp.Transaction | exp.Set):
         raise raw.source.error(f"'{raw.words[0]}' does not begin a statement", node)
     raise raw.source.unsupported(f"{raw.words[0]} statement", None)
+
+
+def _bind(node: exp.Expr, raw: RawStatement, catalog: Mapping[str, Table]) -> Statement:
+    if isinstance(node, exp.Create):
+        return _create(node, raw, catalog)
+    if isinstance(node, exp.Drop):
+        return _drop(node, raw)
+    return bind_modify(node, raw.source, catalog)
 
 
 def bind_query(sql: str, catalog: Mapping[str, Table]) -> CreateView:
@@ -55,7 +62,8 @@ def _query_view(raw: RawStatement, skip: int, catalog: Mapping[str, Table]) -> C
     node = parse(raw, skip)
     if not isinstance(node, _QUERY):
         raise raw.source.error("a SELECT is expected", node)
-    query, sources, ring = _view_query(node, raw, catalog, (), _Options())
+    with quiet(), shallow(node, raw.source):
+        query, sources, ring = _view_query(node, raw, catalog, (), _Options())
     return CreateView("query", query, sources, select_sql=raw.text_from(skip), ring=ring)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from viewlet.sql.source import Source
+from viewlet.sql.source import Source, whole_number
 from viewlet.types import (
     BIGINT,
     BOOLEAN,
@@ -48,13 +48,12 @@ DEFAULT_DECIMAL = (18, 3)
 def to_sql_type(node: exp.DataType, source: Source, around: exp.Expr) -> SqlType:
     """The scalar type a type name stands for; `around` is the node an error points at."""
     kind = node.this
-    if kind in _PLAIN:
-        return _PLAIN[kind]
     if kind is _T.DECIMAL:
         return _decimal(node, source, around)
     written = str(node.args.get("kind") or "").lower()
-    if written in _WORDS:
-        return _WORDS[written]
+    known = _PLAIN.get(kind) or _WORDS.get(written)
+    if known is not None and (not node.expressions or (known is VARCHAR and len(_sizes(node, source, around)) == 1)):
+        return known
     raise source.unsupported(
         f"type {node.sql('duckdb')}",
         around,
@@ -62,8 +61,21 @@ def to_sql_type(node: exp.DataType, source: Source, around: exp.Expr) -> SqlType
     )
 
 
+def _sizes(node: exp.DataType, source: Source, around: exp.Expr) -> list[int]:
+    """The numbers in parentheses behind a type name."""
+    sizes: list[int] = []
+    for parameter in node.expressions:
+        size = whole_number(str(parameter.this.this)) if isinstance(parameter, exp.DataTypeParam) else None
+        if size is None or parameter.args.get("expression") or not isinstance(parameter.this, exp.Literal):
+            raise source.error(f"the size of a type is a number, not {parameter.sql('duckdb')}", around)
+        sizes.append(size)
+    return sizes
+
+
 def _decimal(node: exp.DataType, source: Source, around: exp.Expr) -> SqlType:
-    sizes = [int(str(size.this.this)) for size in node.expressions]
+    sizes = _sizes(node, source, around)
+    if len(sizes) > 2:
+        raise source.error("DECIMAL takes a precision and a scale", around)
     precision, scale = DEFAULT_DECIMAL if not sizes else (sizes[0], sizes[1] if len(sizes) > 1 else 0)
     if not (1 <= precision <= MAX_DECIMAL_DIGITS and 0 <= scale <= precision):
         raise source.error(

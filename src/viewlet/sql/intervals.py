@@ -15,7 +15,7 @@ from viewlet.algebra.calendar import MICROSECONDS_PER_DAY
 from viewlet.algebra.nodes import Const, Scalar
 from viewlet.sql.builtins import moment, whole
 from viewlet.sql.coerce import arithmetic, cast_to, constant, read_literal, strict
-from viewlet.sql.source import MismatchError
+from viewlet.sql.source import MismatchError, whole_number
 from viewlet.types import BIGINT, DATE, TIMESTAMP, Kind
 
 _MONTHS = {"month": 1, "quarter": 3, "year": 12, "decade": 120, "century": 1200}
@@ -47,20 +47,24 @@ def read_interval(node: exp.Interval, bind: Callable[[exp.Expr], Scalar]) -> Int
     if amount is None or unit is None:
         raise MismatchError("an interval needs an amount and a unit")
     if isinstance(amount, exp.Literal):
-        try:
-            count: Scalar = constant(int(str(amount.this)), BIGINT)
-        except ValueError:
-            raise MismatchError(f"an interval needs a whole number, not '{amount.this}'") from None
+        count: Scalar = constant(_amount(str(amount.this)), BIGINT)
     else:
         count = cast_to(whole(bind(amount)), BIGINT)
     return _of(count, str(unit.name))
+
+
+def _amount(text: str) -> int:
+    number = whole_number(text.strip().lstrip("+-"))
+    if number is None or number >= 1 << 63:
+        raise MismatchError(f"an interval needs a whole number, not '{text}'")
+    return -number if text.strip().startswith("-") else number
 
 
 def _from_text(text: str) -> Interval:
     months = microseconds = 0
     position = 0
     for match in _AMOUNT.finditer(text):
-        part = _of(constant(int(match.group(1)), BIGINT), match.group(2))
+        part = _of(constant(_amount(match.group(1)), BIGINT), match.group(2))
         assert isinstance(part.months, Const)
         assert isinstance(part.microseconds, Const)
         months += int(part.months.value or 0)

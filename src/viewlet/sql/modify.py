@@ -57,6 +57,8 @@ def _insert(node: exp.Insert, source: Source, catalog: Mapping[str, Table]) -> M
         if names.count(name) > 1:
             raise source.error(f"column '{name}' is listed twice", column)
     names = names or list(table.column_names)
+    if not isinstance(node.expression, exp.Query | exp.Values):
+        raise source.error("INSERT needs VALUES or a query", node)
     rows = _with_clause(node, node.expression)
     _check_width(rows, len(names), source)
     given = ", ".join(quoted(name) for name in names)

@@ -16,7 +16,7 @@ from viewlet.sql.scalars import ScalarBinder
 from viewlet.sql.scope import Cte, Relation, Scope
 from viewlet.sql.select import Block, output_variables, sort_key, translate_select
 from viewlet.sql.set_operations import translate_set_operation
-from viewlet.sql.source import Source, name_of
+from viewlet.sql.source import Source, name_of, whole_number
 from viewlet.types import Table
 
 
@@ -94,8 +94,9 @@ def _translate(node: exp.Expr, scope: Scope, context: Context, order: exp.Expr |
 def _column_of(node: exp.Expr, relation: Relation, context: Context) -> Scalar:
     """What ORDER BY names after a set operation: a column of the result."""
     fields = tuple(column.name for column in relation.columns)
-    if isinstance(node, exp.Literal) and str(node.this).isdigit() and 1 <= int(str(node.this)) <= len(fields):
-        return relation.columns[int(str(node.this)) - 1].scalar
+    position = whole_number(str(node.this)) if isinstance(node, exp.Literal) and not node.is_string else None
+    if position is not None and 1 <= position <= len(fields):
+        return relation.columns[position - 1].scalar
     if isinstance(node, exp.Column) and name_of(node.this) in fields:
         return relation.columns[fields.index(name_of(node.this))].scalar
     raise context.source.error("ORDER BY after a set operation must name a column of the result", node)

@@ -25,7 +25,7 @@ from viewlet.sql.query import check_names, translate_nested, with_ctes
 from viewlet.sql.scalars import ScalarBinder
 from viewlet.sql.scope import Item, OutputField, Relation, Scope
 from viewlet.sql.select import expand_stars, has_aggregate, key_expressions, output_name, unaliased
-from viewlet.sql.source import Source, name_of
+from viewlet.sql.source import Source, name_of, whole_number
 from viewlet.types import COFACTOR, DOUBLE, Kind, SqlType, Table
 
 COFACTOR_NAME, CATEGORICAL_NAME = "cofactor", "categorical"
@@ -254,9 +254,10 @@ class _Cofactor(_Binder):
         if option is None:
             return 2
         text = option.expression.sql("duckdb")
-        if not text.isdigit() or not LOWEST_DEGREE <= int(text) <= HIGHEST_DEGREE:
+        degree = whole_number(text)
+        if degree is None or not LOWEST_DEGREE <= degree <= HIGHEST_DEGREE:
             raise self.context.source.error(f"degree is a number from 2 to {HIGHEST_DEGREE}, not {text}", option)
-        return int(text)
+        return degree
 
     def _flag(self, option: exp.Expr | None) -> bool:
         if option is None:

@@ -19,9 +19,9 @@ from viewlet.sql.datatypes import to_sql_type
 from viewlet.sql.function_names import FUNCTION_NODES, UNSUPPORTED_NODES, arguments_of, other_arguments
 from viewlet.sql.intervals import date_arithmetic, read_interval, shift
 from viewlet.sql.scope import Scope, unknown
-from viewlet.sql.source import MismatchError, name_of
+from viewlet.sql.source import MismatchError, name_of, whole_number
 from viewlet.sql.subqueries import Want, exists_subquery, in_subquery, quantified, scalar_subquery
-from viewlet.types import BOOLEAN, DOUBLE, NULL, VARCHAR, Kind, decimal
+from viewlet.types import BOOLEAN, DOUBLE, MAX_DECIMAL_DIGITS, NULL, VARCHAR, Kind, decimal
 
 COMPARISONS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",
@@ -146,10 +146,15 @@ def _literal(binder: ScalarBinder, node: exp.Literal, want: Want) -> Scalar:
     if "." in text:
         whole, _, fraction = text.partition(".")
         digits = len(whole.lstrip("0") or "0") + len(fraction)
+        if digits > MAX_DECIMAL_DIGITS:
+            return coerce.cast_to(coerce.constant(text, VARCHAR), DOUBLE)
         return coerce.cast_to(coerce.constant(text, VARCHAR), decimal(max(digits, 1), len(fraction)))
-    if abs(int(text)) >= 1 << 63:
-        return coerce.cast_to(coerce.constant(text, VARCHAR), decimal(min(len(text), 38), 0))
-    return coerce.integer_constant(int(text))
+    number = whole_number(text)
+    if number is None or number >= 10**MAX_DECIMAL_DIGITS:
+        raise MismatchError(f"a whole number has at most {MAX_DECIMAL_DIGITS} digits, not {len(text)}")
+    if number >= 1 << 63:
+        return coerce.cast_to(coerce.constant(text, VARCHAR), decimal(len(str(number)), 0))
+    return coerce.integer_constant(number)
 
 
 def _column(binder: ScalarBinder, node: exp.Column, want: Want) -> Scalar:

@@ -20,7 +20,7 @@ from viewlet.sql.context import Context
 from viewlet.sql.from_clause import translate_from
 from viewlet.sql.scalars import ScalarBinder
 from viewlet.sql.scope import GroupScope, Item, OutputField, Relation, Scope, unknown
-from viewlet.sql.source import name_of
+from viewlet.sql.source import name_of, whole_number
 from viewlet.sql.subqueries import Want
 from viewlet.types import VARCHAR, Kind
 
@@ -235,7 +235,7 @@ def unaliased(node: exp.Expr) -> exp.Expr:
 def _meaning(node: exp.Expr, written: list[exp.Expr], scope: Scope, context: Context, columns_first: bool) -> exp.Expr:
     """What a GROUP BY or ORDER BY item refers to: a column of the select list by number or alias, or itself."""
     if isinstance(node, exp.Literal) and not node.is_string:
-        position = int(str(node.this)) if str(node.this).isdigit() else 0
+        position = whole_number(str(node.this)) or 0
         if not 1 <= position <= len(written):
             raise context.source.error(f"position {node.this} is not in the select list", node)
         return unaliased(written[position - 1])
@@ -336,7 +336,7 @@ def _sort_keys(
 def _output_reference(node: exp.Expr, columns: tuple[OutputField, ...], context: Context) -> Scalar | None:
     """The column of the result an ORDER BY item names by position or name."""
     if isinstance(node, exp.Literal) and not node.is_string:
-        position = int(str(node.this)) if str(node.this).isdigit() else 0
+        position = whole_number(str(node.this)) or 0
         if not 1 <= position <= len(columns):
             raise context.source.error(f"position {node.this} is not in the select list", node)
         return columns[position - 1].scalar

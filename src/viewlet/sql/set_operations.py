@@ -59,9 +59,16 @@ def _union(node: exp.Union, scope: Scope, context: Context) -> Relation:
 
 
 def _branches(node: exp.Expr, every: bool) -> list[exp.Expr]:
-    if isinstance(node, exp.Union) and (not node.args.get("distinct")) == every and not _stands_alone(node):
-        return [*_branches(node.this, every), *_branches(node.expression, every)]
-    return [node]
+    """The queries of a chain of unions of one kind, from left to right."""
+    branches: list[exp.Expr] = []
+    pending = [node]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, exp.Union) and (not part.args.get("distinct")) == every and not _stands_alone(part):
+            pending += [part.expression, part.this]
+        else:
+            branches.append(part)
+    return branches
 
 
 def _stands_alone(node: exp.Expr) -> bool:

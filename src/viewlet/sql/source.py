@@ -72,3 +72,8 @@ def name_of(identifier: exp.Expr) -> str:
     if isinstance(identifier, exp.Identifier) and identifier.args.get("quoted"):
         return str(identifier.this)
     return str(identifier.name).lower()
+
+
+def whole_number(text: str) -> int | None:
+    """The number that plain digits stand for; None for anything else, and for more digits than any type has."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 100 else None

@@ -15,16 +15,36 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from viewlet.errors import SqlError
+from viewlet.sql.depth import check_nesting, headroom
+from viewlet.sql.parser import parse_text, quiet
 from viewlet.sql.source import Source
 from viewlet.types import TableKind
 
 DIALECT = "duckdb"
+_QUOTED = (TokenType.STRING, TokenType.IDENTIFIER, TokenType.RAW_STRING, TokenType.HEREDOC_STRING)
+_OURS = (
+    "CREATE",
+    "DROP",
+    "INSERT",
+    "UPDATE",
+    "DELETE",
+    "SELECT",
+    "WITH",
+    "VALUES",
+    "FROM",
+    "DESCRIBE",
+    "SHOW",
+    "SUMMARIZE",
+)
 FACTORISED = ("FACTORIZED", "FACTORISED")
 
 
 @dataclass(frozen=True, slots=True)
 class RawStatement:
-    """One statement of a script, cut into tokens whose positions are relative to its own text."""
+    """One statement of a script, cut into tokens whose positions are relative to its own text.
+
+    Words are in upper case, apart from strings and quoted names, which keep their quotes and are no keywords.
+    """
 
     source: Source
     words: tuple[str, ...]
@@ -56,7 +76,7 @@ def _statement(sql: str, tokens: list[Token]) -> RawStatement:
     if tokens[0].text.upper() == "EXPLAIN" and len(tokens) == 2:
         return _explained(sql, tokens)
     start, end = tokens[0].start, tokens[-1].end + 1
-    words = tuple(token.text.upper() for token in tokens)
+    words = tuple(_word(token, sql) for token in tokens)
     positions = tuple((token.start - start, token.end + 1 - start) for token in tokens)
     return RawStatement(Source(sql, start, sql[start:end]), words, positions)
 
@@ -67,18 +87,46 @@ def _explained(sql: str, tokens: list[Token]) -> RawStatement:
     begin = sql.index(rest.text, head.end + 1)
     end = begin + len(rest.text)
     inner, shift = tokenize(rest.text), begin - start
-    words = ("EXPLAIN", *(token.text.upper() for token in inner))
+    words = ("EXPLAIN", *(_word(token, rest.text) for token in inner))
     positions = tuple((token.start + shift, token.end + 1 + shift) for token in inner)
     return RawStatement(Source(sql, start, sql[start:end]), words, ((0, head.end + 1 - start), *positions))
 
 
+def _word(token: Token, sql: str) -> str:
+    return sql[token.start : token.end + 1] if token.token_type in _QUOTED else token.text.upper()
+
+
+def unquoted(word: str) -> str:
+    """The text of a word without its quotes."""
+    mark = word[:1]
+    if mark not in ("'", '"') or len(word) < 2:
+        return word
+    return word[1:-1].replace(mark * 2, mark)
+
+
 def tokenize(sql: str) -> list[Token]:
+    source = Source(sql, 0, sql)
+    _check_characters(source)
     try:
-        return sqlglot.tokenize(sql, read=DIALECT)
+        with quiet():
+            tokens = sqlglot.tokenize(sql, read=DIALECT)
     except TokenError:
-        source = Source(sql, 0, sql)
         start = _unclosed(sql)
         raise source.error_at("unreadable SQL: a quote or comment is not closed", start, len(sql)) from None
+    for token in tokens if "\0" in sql else ():
+        if "\0" in token.text and token.token_type not in _QUOTED:
+            raise source.error_at("a NUL character outside quotes", token.start, token.end + 1)
+    return tokens
+
+
+def _check_characters(source: Source) -> None:
+    """Text that cannot be written as UTF-8 cannot be stored or handed on."""
+    if source.text.isascii():
+        return
+    try:
+        source.text.encode()
+    except UnicodeEncodeError as error:
+        raise source.error_at("half of a surrogate pair is no character", error.start, error.start + 1) from None
 
 
 def _unclosed(sql: str) -> int:
@@ -98,18 +146,32 @@ def _unclosed(sql: str) -> int:
 
 def parse(raw: RawStatement, skip: int = 0) -> exp.Expr:
     """The syntax tree of a statement, leaving out its first `skip` tokens."""
-    text = raw.text
     begin = raw.positions[skip][0]
-    blank = " " * begin + text[begin:]
+    blank = " " * begin + raw.text[begin:]
+    levels = check_nesting(raw.words, raw.positions, raw.source)
     try:
-        node = sqlglot.parse_one(_plain_create(raw, blank), read=DIALECT)
+        with headroom(levels):
+            node, given_up = parse_text(_plain_create(raw, blank))
     except ParseError as error:
         raise _syntax_error(raw.source, error) from None
     except TokenError:
         raise raw.source.error("unreadable SQL") from None
-    if isinstance(node, exp.Command):
-        raise raw.source.unsupported(f"{raw.words[0]} statement", None)
+    except RecursionError:
+        raise raw.source.error("nested too deeply") from None
+    if node is None:
+        raise raw.source.error("a statement is expected")
+    if isinstance(node, exp.Command) or (given_up is not None and node.find(exp.Command) is not None):
+        raise _not_understood(raw, given_up)
     return node
+
+
+def _not_understood(raw: RawStatement, given_up: Token | None) -> SqlError:
+    """The error for a statement that the parser hands over as text: for one of ours, where it gave up."""
+    first = raw.words[0]
+    if first not in _OURS or given_up is None:
+        return raw.source.unsupported(f"{first} statement", None)
+    start, end = given_up.start, given_up.end + 1
+    return raw.source.error_at(f"syntax error in {first}: this is not understood", start, end)
 
 
 def _plain_create(raw: RawStatement, text: str) -> str:
