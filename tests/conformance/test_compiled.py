@@ -37,7 +37,9 @@ def whatever_the_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ordered, "SHORT", 2)
 
 
-SCENARIOS = range(60)
+SLOW_TO_DECLARE = (29,)
+"""Their self-joins over a subquery take the planner too long for this suite."""
+SCENARIOS = tuple(seed for seed in range(60) if seed not in SLOW_TO_DECLARE)
 Batches = Sequence[Mapping[str, Changes]]
 
 

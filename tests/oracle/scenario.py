@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -9,9 +10,9 @@ from typing import Any
 import duckdb
 
 import viewlet
-from tests.oracle.grammar.choices import Choices, pick
+from tests.oracle.grammar.choices import Choices, chance, pick
 from tests.oracle.grammar.queries import Grammar
-from tests.oracle.grammar.values import TABLE_COLUMNS, TABLES, random_batch, random_load
+from tests.oracle.grammar.values import TABLE_COLUMNS, TABLES, random_batch, random_load, tables_of
 from tests.oracle.oracle import Expectation, Oracle
 from tests.oracle.play import STRATEGIES, changes_of
 from workloads.streams import Batch, insertion
@@ -25,29 +26,30 @@ class OracleError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """The batches are applied one after another; the view is declared after the first."""
+    """The batches are applied one after another; the view is declared after the first, or before it."""
 
     sql: str
     order: tuple[int, ...]
     strategy: str
     batches: tuple[Batch, ...]
+    declared_first: bool = False
 
     def script(self) -> str:
         """What to type to see it fail, with the tables it reads only."""
-        lines = [f"{TABLES[table]};" for table in TABLES if any(table in batch for batch in self.batches)]
-        for number, batch in enumerate(self.batches):
-            lines.append(f"-- batch {number}: {batch}")
-            if number == 0:
-                lines.append(f"CREATE MATERIALIZED VIEW result WITH (strategy = '{self.strategy}') AS\n{self.sql};")
+        view = f"CREATE MATERIALIZED VIEW result WITH (strategy = '{self.strategy}') AS\n{self.sql};"
+        lines = [f"{TABLES[table]};" for table in tables_of(self.sql)]
+        lines += [f"-- batch {number}: {batch}" for number, batch in enumerate(self.batches)]
+        lines.insert(len(lines) - len(self.batches) + (0 if self.declared_first else 1), view)
         return "\n".join(lines)
 
 
 def random_scenario(choices: Choices) -> Scenario:
     sql, order = Grammar(choices).query()
     strategy = pick(choices, STRATEGIES)
-    present = random_load(choices, tuple(TABLES))
+    present = random_load(choices, tables_of(sql))
     load = insertion(present)
-    return Scenario(sql, order, strategy, (load, *(random_batch(choices, present) for _ in range(BATCHES))))
+    batches = (load, *(random_batch(choices, present) for _ in range(BATCHES)))
+    return Scenario(sql, order, strategy, batches, chance(choices, 25))
 
 
 @cache
@@ -74,16 +76,38 @@ def expectations(scenario: Scenario) -> list[Expectation]:
     return found
 
 
-def objection(scenario: Scenario, expected: list[Expectation]) -> str | None:
-    """The first difference between the view and the oracle; errors of the product are raised."""
-    db: Any = viewlet.connect()
-    for statement in TABLES.values():
-        db.execute(statement)
+@dataclass(slots=True)
+class Played:
+    """What came of a scenario on one engine: the first difference, if there is one, and the time of CREATE VIEW."""
+
+    objection: str | None
+    declared_in: float
+
+
+def play(scenario: Scenario, expected: list[Expectation], engine: str = "auto") -> Played:
+    """Compares the view with the oracle after every batch; errors of the product are raised."""
+    db: Any = viewlet.connect(engine=engine)
+    for table in tables_of(scenario.sql):
+        db.execute(TABLES[table])
+    seconds = 0.0
     for number, batch in enumerate(scenario.batches):
+        if number == 0 and scenario.declared_first:
+            seconds = _declare(db, scenario)
         db.apply(changes_of(batch, TABLE_COLUMNS))
-        if number == 0:
-            db.execute(f"CREATE MATERIALIZED VIEW result WITH (strategy = '{scenario.strategy}') AS {scenario.sql}")
+        if number == 0 and not scenario.declared_first:
+            seconds = _declare(db, scenario)
         found = expected[number].objection(db.view("result").rows())
         if found is not None:
-            return f"after batch {number}: {found}"
-    return None
+            return Played(f"after batch {number}: {found}", seconds)
+    return Played(None, seconds)
+
+
+def _declare(db: Any, scenario: Scenario) -> float:
+    start = time.perf_counter()
+    db.execute(f"CREATE MATERIALIZED VIEW result WITH (strategy = '{scenario.strategy}') AS {scenario.sql}")
+    return time.perf_counter() - start
+
+
+def objection(scenario: Scenario, expected: list[Expectation], engine: str = "auto") -> str | None:
+    """The first difference between the view and the oracle; errors of the product are raised."""
+    return play(scenario, expected, engine).objection

@@ -11,6 +11,7 @@ from functools import partial
 from viewlet.algebra.calendar import DIFFERENCE_UNITS, PARTS, TRUNCATIONS
 from viewlet.algebra.nodes import Const, Scalar
 from viewlet.sql.coerce import (
+    arithmetic,
     case,
     cast_to,
     comparison,
@@ -174,6 +175,20 @@ def log10(value: Scalar) -> Scalar:
     return _double("log10", value)
 
 
+def log(first: Scalar, second: Scalar | None = None) -> Scalar:
+    """log(x) and log10(x) to the base 10, log(base, x) to a constant one; the parser writes log10(x) as log(10, x)."""
+    if second is None:
+        return log10(first)
+    if not isinstance(first, Const):
+        raise MismatchError("the base of a logarithm must be a constant")
+    base = number(first)
+    if base == integer_constant(10):
+        return log10(second)
+    if base == integer_constant(1):
+        raise MismatchError("there is no logarithm to the base 1")
+    return arithmetic("/", log10(second), log10(base))
+
+
 def is_boolean(scalar: Scalar) -> Scalar:
     """A condition, or the NULL literal as one."""
     if scalar.type.kind is Kind.NULL:
@@ -224,7 +239,7 @@ FUNCTIONS: dict[str, tuple[int, int, Builder]] = {
     "power": (2, 2, partial(_double, "power")),
     "ln": (1, 1, partial(_double, "ln")),
     "log10": (1, 1, log10),
-    "log": (1, 1, log10),
+    "log": (1, 2, log),
     "exp": (1, 1, partial(_double, "exp")),
     "date_part": (2, 2, date_part),
     "datepart": (2, 2, date_part),

@@ -65,17 +65,31 @@ def _item(node: exp.Expr, scope: Scope, context: Context) -> Item:
         raise context.source.unsupported("TABLESAMPLE", node)
     if node.args.get("pivots"):
         raise context.source.unsupported("PIVOT", node)
-    if isinstance(node, exp.Table):
-        item = _table(node, scope, context)
-    elif isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table):
-        item = _parenthesised(node, scope, context)
-    elif isinstance(node, exp.Subquery | exp.Values):
+    if isinstance(node, exp.Values | exp.Table) and _values_of(node) is not None:
         item = _derived(node, scope, context)
+    elif isinstance(node, exp.Table):
+        item = _table(node, scope, context)
+    elif isinstance(node, exp.Subquery):
+        item = (_parenthesised if _is_parenthesised(node) else _derived)(node, scope, context)
     else:
         raise context.source.error("a table or a subquery in parentheses is expected in FROM", node)
     for join in node.args.get("joins") or []:
         item = _join(item, join, scope, context)
     return item
+
+
+def _values_of(node: exp.Expr) -> exp.Values | None:
+    """VALUES in FROM; at the head of a join in parentheses the parser wraps it in a table."""
+    values = node.this if isinstance(node, exp.Table) else node
+    return values if isinstance(values, exp.Values) else None
+
+
+def _is_parenthesised(node: exp.Subquery) -> bool:
+    """The parentheses hold a table, a join or a derived table with its own alias, not just a query."""
+    inner = node.this
+    if isinstance(inner, exp.Table):
+        return True
+    return isinstance(inner, exp.Subquery) and any(inner.args.get(key) for key in ("joins", "alias"))
 
 
 def _parenthesised(node: exp.Subquery, scope: Scope, context: Context) -> Item:
@@ -111,10 +125,8 @@ def _table(node: exp.Table, scope: Scope, context: Context) -> Item:
 
 def _derived(node: exp.Expr, scope: Scope, context: Context) -> Item:
     """A subquery in FROM does not see its neighbours, only the blocks around."""
-    if isinstance(node, exp.Values):
-        relation = context.query(node, scope)
-    else:
-        relation = context.query(node.this, Scope((), scope))
+    values = _values_of(node)
+    relation = context.query(values, scope) if values is not None else context.query(node.this, Scope((), scope))
     return _aliased(relation, node, None, context)
 
 

@@ -221,12 +221,22 @@ def _between(binder: ScalarBinder, node: exp.Between, want: Want) -> Scalar:
 
 
 def _in(binder: ScalarBinder, node: exp.In, want: Want) -> Scalar:
-    if node.args.get("query") is not None:
-        return in_subquery(binder, node, want)
+    query = _members_query(node)
+    if query is not None:
+        return in_subquery(binder, node.this, query, want)
     if node.args.get("unnest") is not None or node.args.get("field") is not None or isinstance(node.this, exp.Tuple):
         raise binder.context.source.unsupported(f"'{node.sql('duckdb')}'", node)
     value = binder.bind(node.this)
     return membership(value, [binder.bind(member) for member in node.expressions])
+
+
+def _members_query(node: exp.In) -> exp.Expr | None:
+    """The subquery or VALUES that IN looks into; VALUES comes as the only member of a list."""
+    members = node.expressions
+    if len(members) == 1 and isinstance(members[0], exp.Values):
+        return members[0]
+    query: exp.Expr | None = node.args.get("query")
+    return query
 
 
 def membership(value: Scalar, members: Sequence[Scalar]) -> Scalar:

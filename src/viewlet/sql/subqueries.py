@@ -81,11 +81,10 @@ def _some(binder: ScalarBinder, factors: tuple[Expr, ...], *conditions: Scalar) 
     return coerce.comparison(">", rows, _ZERO)
 
 
-def in_subquery(binder: ScalarBinder, node: exp.In, want: Want) -> Scalar:
-    query = node.args["query"]
-    if isinstance(node.this, exp.Tuple):
-        return _row_in_subquery(binder, node.this, query, want)
-    return _any(binder, "=", binder.bind(node.this), query, want)
+def in_subquery(binder: ScalarBinder, value: exp.Expr, query: exp.Expr, want: Want) -> Scalar:
+    if isinstance(value, exp.Tuple):
+        return _row_in_subquery(binder, value, query, want)
+    return _any(binder, "=", binder.bind(value), query, want)
 
 
 def _row_in_subquery(binder: ScalarBinder, row: exp.Tuple, query: exp.Expr, want: Want) -> Scalar:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from viewlet.algebra.delta import delta, nested_domain
-from viewlet.algebra.nodes import Exists, Expr, Extremum, Lift, Rel, Sum, Var, View, factors_of, is_constant
+from viewlet.algebra.nodes import Exists, Expr, Extremum, Lift, Rel, Sum, Value, Var, View, factors_of, is_constant
 from viewlet.algebra.order import order
 from viewlet.algebra.query import Query
 from viewlet.algebra.scope import NONE, close_scopes, free_variables
@@ -116,9 +116,13 @@ class _Compilation:
         self._emit(table, entry, Update(new.name, ordered), again)
 
     def _recomputes(self, definition: Sum) -> bool:
-        """Under `recompute` every view is evaluated again but those that stand for the rows of a stream."""
-        match factors_of(definition.body):
-            case (Rel(name, _),) if self.tables[name].kind is TableKind.STREAM:
+        """Under `recompute` every view is evaluated again but those over the rows of one stream.
+
+        Sums of such a view are fields of one payload with its count. All of them are incremented: to assign some would
+        empty the others.
+        """
+        match [factor for factor in factors_of(definition.body) if not isinstance(factor, Value)]:
+            case [Rel(name, _)] if self.tables[name].kind is TableKind.STREAM:
                 return False
             case _:
                 return self.strategy is Strategy.RECOMPUTE

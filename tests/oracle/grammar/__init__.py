@@ -1,4 +1,5 @@
 """A grammar of SQL: random queries that are type-correct by construction, over small tables whose values collide.
 
-`choices` decides, `values` are the tables and rows, `scalars` the expressions and predicates, `queries` the rest.
+`choices` decides, `values` are the tables and rows, `families` the types, `scalars` and `predicates` the expressions,
+`aggregates` the aggregates, `sources` what stands in FROM, `queries` the rest.
 """

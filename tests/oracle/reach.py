@@ -1,0 +1,233 @@
+"""Which branches of the SQL front end the random grammar reaches: `python -m tests.oracle.reach --queries 500`.
+
+The modules of `viewlet.sql` that translate queries are loaded with a probe in every condition, function, `case` and
+`except`. Random queries are then translated, and what no query reached is printed, together with the scalar functions
+and the entries of the front end's tables that no query used. Branches that raise an error are left out: `tests/sql`
+covers them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import importlib
+import sys
+from collections.abc import Iterator, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.util import find_spec, spec_from_loader
+from types import CodeType
+from typing import Any
+
+PACKAGE = "viewlet.sql."
+SKIPPED_MODULES = {
+    "bind": "statements around a query",
+    "statements": "statements around a query",
+    "modify": "INSERT, DELETE and UPDATE",
+    "tables": "CREATE TABLE",
+    "split": "the statements of a script",
+    "source": "errors",
+    "ring_views": "COFACTOR and FACTORIZED, which have a random test of their own",
+    "join_graph": "COFACTOR and FACTORIZED, which have a random test of their own",
+    "inline": "views over views",
+}
+EXPECTED: dict[str, str] = {}
+"""Branches that no query of the grammar can reach, as `module:function: condition is outcome`, and why."""
+
+Point = tuple[str, str, str]
+"""Module, function and text of the condition; the outcome is kept beside it."""
+
+
+class Probes:
+    """Every probe that was compiled into a module, and every outcome that was seen."""
+
+    def __init__(self) -> None:
+        self.points: dict[int, tuple[Point, tuple[str, ...]]] = {}
+        self.seen: set[tuple[int, str]] = set()
+
+    def add(self, point: Point, outcomes: tuple[str, ...]) -> int:
+        self.points[len(self.points)] = (point, outcomes)
+        return len(self.points) - 1
+
+    def condition(self, number: int, value: Any) -> Any:
+        self.seen.add((number, "true" if value else "false"))
+        return value
+
+    def entered(self, number: int) -> None:
+        self.seen.add((number, "reached"))
+
+    def unreached(self) -> Iterator[str]:
+        for number, ((module, function, text), outcomes) in self.points.items():
+            for outcome in outcomes:
+                if (number, outcome) not in self.seen:
+                    yield f"{module}:{function}: {text} is {outcome}" if text else f"{module}:{function}"
+
+    def counts(self) -> tuple[int, int]:
+        """Outcomes seen, and outcomes there are."""
+        wanted = {(n, outcome) for n, (_, outcomes) in self.points.items() for outcome in outcomes}
+        return len(wanted & self.seen), len(wanted)
+
+
+class Instrument(ast.NodeTransformer):
+    """Puts probes into the syntax tree of one module."""
+
+    def __init__(self, module: str, probes: Probes) -> None:
+        self.module = module
+        self.probes = probes
+        self.functions: list[str] = []
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        self.functions.append(node.name)
+        self.generic_visit(node)
+        if not _fails(node.body):
+            node.body.insert(0, self._entered(""))
+        self.functions.pop()
+        return node
+
+    def visit_If(self, node: ast.If) -> ast.AST:
+        outcomes = [
+            outcome
+            for outcome, body in (("true", node.body), ("false", node.orelse or None))
+            if body is None or not _fails(body)
+        ]
+        node.test = self._condition(node.test, outcomes)
+        return self.generic_visit(node)
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        node.test = self._condition(node.test, ["true", "false"])
+        return self.generic_visit(node)
+
+    def visit_comprehension(self, node: ast.comprehension) -> ast.AST:
+        node.ifs = [self._condition(test, ["true", "false"]) for test in node.ifs]
+        return self.generic_visit(node)
+
+    def visit_match_case(self, node: ast.match_case) -> ast.AST:
+        text = f"case {ast.unparse(node.pattern)}"
+        self.generic_visit(node)
+        if not _fails(node.body):
+            node.body.insert(0, self._entered(text))
+        return node
+
+    def _function(self) -> str:
+        return self.functions[-1] if self.functions else "module"
+
+    def _condition(self, test: ast.expr, outcomes: Sequence[str]) -> ast.expr:
+        if ast.unparse(test) == "TYPE_CHECKING":
+            return test
+        number = self.probes.add((self.module, self._function(), ast.unparse(test)), tuple(outcomes))
+        call = ast.Call(ast.Name("_condition_probe", ast.Load()), [ast.Constant(number), test], [])
+        return ast.copy_location(call, test)
+
+    def _entered(self, text: str) -> ast.stmt:
+        number = self.probes.add((self.module, self._function(), text), ("reached",))
+        return ast.Expr(ast.Call(ast.Name("_entered_probe", ast.Load()), [ast.Constant(number)], []))
+
+
+def _fails(body: Sequence[ast.stmt]) -> bool:
+    """Nothing comes of these statements but an error."""
+    return isinstance(body[-1], ast.Raise) or "assert_never" in ast.unparse(body[-1])
+
+
+class ProbedLoader(SourceFileLoader):
+    """Loads a module with probes in it."""
+
+    def __init__(self, name: str, path: str, probes: Probes) -> None:
+        super().__init__(name, path)
+        self.probes = probes
+
+    def get_code(self, fullname: str) -> CodeType:
+        tree = ast.parse(self.get_data(self.path))
+        Instrument(fullname.removeprefix(PACKAGE), self.probes).visit(tree)
+        return compile(ast.fix_missing_locations(tree), self.path, "exec", dont_inherit=True)
+
+    def exec_module(self, module: Any) -> None:
+        module._condition_probe, module._entered_probe = self.probes.condition, self.probes.entered
+        super().exec_module(module)
+
+
+class ProbedFinder(MetaPathFinder):
+    """Finds the modules that get probes."""
+
+    def __init__(self, probes: Probes) -> None:
+        self.probes = probes
+
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
+        if not fullname.startswith(PACKAGE) or fullname.removeprefix(PACKAGE) in SKIPPED_MODULES:
+            return None
+        sys.meta_path.remove(self)
+        try:
+            found = find_spec(fullname)
+        finally:
+            sys.meta_path.insert(0, self)
+        assert found is not None
+        assert found.origin is not None
+        loader: Loader = ProbedLoader(fullname, found.origin, self.probes)
+        return spec_from_loader(fullname, loader)
+
+
+def measure(queries: int, first_seed: int = 0) -> tuple[Probes, set[str], int]:
+    """Translates random queries. Returns the probes, the scalar functions that were used, and the queries refused."""
+    probes = Probes()
+    sys.meta_path.insert(0, ProbedFinder(probes))
+    choices: Any = importlib.import_module("tests.oracle.grammar.choices")
+    grammar: Any = importlib.import_module("tests.oracle.grammar.queries")
+    values: Any = importlib.import_module("tests.oracle.grammar.values")
+    sql: Any = importlib.import_module("viewlet.sql")
+    errors: Any = importlib.import_module("viewlet.errors")
+    tables: dict[str, Any] = {}
+    for statement in values.TABLES.values():
+        table = sql.bind_statement(next(sql.split_statements(statement)), tables).table
+        tables[table.name] = table
+    probes.seen.clear()
+    used: set[str] = set()
+    refused = 0
+    for seed in range(first_seed, first_seed + queries):
+        text, _ = grammar.Grammar(choices.RandomChoices(seed)).query()
+        try:
+            view = sql.bind_statement(next(sql.split_statements(f"CREATE MATERIALIZED VIEW result AS {text}")), tables)
+        except errors.ViewletError as error:
+            refused += 1
+            print(f"refused, seed {seed}: {error}\n", file=sys.stderr)
+            continue
+        used |= _operations(view.query.expr)
+    return probes, used, refused
+
+
+def _operations(expr: Any) -> set[str]:
+    """The scalar functions an expression calls."""
+    nodes: Any = importlib.import_module("viewlet.algebra.nodes")
+    found: set[str] = set()
+    todo: list[Any] = [expr]
+    while todo:
+        item = todo.pop()
+        if isinstance(item, nodes.Call):
+            found.add(item.op)
+        if isinstance(item, tuple):
+            todo.extend(item)
+        elif hasattr(item, "__slots__"):
+            todo.extend(getattr(item, name) for name in item.__slots__)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--queries", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    probes, used, refused = measure(arguments.queries, arguments.seed)
+    functions: Any = importlib.import_module("viewlet.algebra.functions")
+    missed = [branch for branch in probes.unreached() if branch not in EXPECTED]
+    for branch in missed:
+        print(branch)
+    seen, all_outcomes = probes.counts()
+    unused = sorted(set(functions.FUNCTIONS) - used)
+    print(f"scalar functions not used: {', '.join(unused) or 'none'}")
+    print(
+        f"{arguments.queries} queries, {refused} refused; {seen} of {all_outcomes} outcomes reached, "
+        f"{len(missed)} missed, {len(EXPECTED)} expected; "
+        f"{len(functions.FUNCTIONS) - len(unused)} of {len(functions.FUNCTIONS)} scalar functions used"
+    )
+
+
+if __name__ == "__main__":
+    main()
