@@ -189,6 +189,8 @@ class Grammar:
                 key = self._group_key(plain, family)
                 keys.setdefault(key, name)
                 columns.append(self._shown_key(key, family) if keys[key] != name else key)
+            elif keys and inner.depth > 0 and family in COMPARABLE and chance(self.choices, 12):
+                columns.append(self.scalar_subquery(_keys_scope(keys, inner), family))
             elif family == "bool" and chance(self.choices, 60):
                 columns.append(f"({self.aggregates.condition(plain)})")
             else:
@@ -235,7 +237,7 @@ class Grammar:
 
     def _having(self, scope: Scope, surroundings: Scope, keys: dict[str, str]) -> str:
         if surroundings.depth > 0 and chance(self.choices, 25):
-            outside = Scope((), surroundings.outer, surroundings.depth)
+            outside = _keys_scope(keys, surroundings)
             family = self.scalars.family(scope, NUMERIC)
             operator = pick(self.choices, COMPARISONS)
             left = self.aggregates.aggregate(scope, family)
@@ -312,6 +314,13 @@ class Grammar:
         plain = inner.without_subqueries().without_outer()
         shown = ", ".join(self.scalars.leaf(plain, family) for family in families)
         return f"({left}) {negation}IN (SELECT {shown} FROM {source.text}{where})"
+
+
+def _keys_scope(keys: dict[str, str], surroundings: Scope) -> Scope:
+    """What a subquery beside aggregates sees of its block: the keys that are plain columns."""
+    families = {field.text: field.family for field in surroundings.fields}
+    fields = tuple(Field(key, families[key]) for key in keys if key in families)
+    return Scope(fields, surroundings.outer, surroundings.depth)
 
 
 def _visible(outer: tuple[Field, ...], source: From) -> tuple[Field, ...]:
