@@ -231,6 +231,14 @@ QUERIES = [
     "SELECT b FROM r GROUP BY b HAVING COUNT(*) = 1 UNION SELECT a FROM s",
     "SELECT hour(dt) AS h FROM r",
     "SELECT -(-a) AS x, +b AS y, - 2.5 AS z, NOT NOT (a > 1) AS w FROM r",
+    "SELECT COUNT(*) AS n FROM ((SELECT a FROM s) AS q CROSS JOIN r)",
+    "SELECT r.a, q.p, s.c FROM r LEFT JOIN ((SELECT a AS p FROM s) AS q JOIN s ON q.p = s.a) ON r.a = q.p",
+    "SELECT v.p, r.b FROM ((VALUES (1), (2), (NULL)) AS v(p) LEFT JOIN r ON r.a = v.p)",
+    "SELECT q.a FROM ((SELECT a FROM r) AS q)",
+    "SELECT x.p, s.c FROM (((VALUES (1), (2)) AS x(p) JOIN r ON r.a = x.p) JOIN s ON s.a = x.p)",
+    "SELECT a, b IN (VALUES (1), (2), (NULL)) AS f FROM r WHERE a NOT IN (VALUES (2), (3))",
+    "SELECT a FROM r WHERE b = ANY (VALUES (1), (2))",
+    "SELECT log10(b * b + 1) AS x, log(b * b + 1) AS y, log(2, b * b + 1) AS z FROM r",
 ]
 
 
