@@ -48,7 +48,7 @@ def to_changes(table: Table, data: object, sign: int = 1, encoded: bool = False)
     changes: Changes = {}
     for row, weight in zip(rows, weights, strict=True):
         changes[row] = changes.get(row, 0) + sign * weight
-    return {row: weight for row, weight in changes.items() if weight}
+    return changes if all(changes.values()) else {row: weight for row, weight in changes.items() if weight}
 
 
 def describe_row(table: Table, row: Row) -> str:

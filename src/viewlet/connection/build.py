@@ -33,6 +33,8 @@ class Sources:
 
     tables: Mapping[str, Table]
     stores: Mapping[str, MapStore]
+    has_past: bool = False
+    """A stream among them has received rows, which nobody has kept."""
 
     @property
     def streams(self) -> list[str]:

@@ -23,6 +23,7 @@ from viewlet.changes.columnar import ColumnarChanges
 from viewlet.changes.factored import FactoredChanges
 from viewlet.connection.build import Sources, as_streams, plan_program
 from viewlet.connection.engines import EngineChooser
+from viewlet.connection.garbage import collecting_later
 from viewlet.connection.journal import Batch, InMemory, Journal
 from viewlet.connection.maintained import Declaration, MaintainedView, Running
 from viewlet.connection.tree_engine import CofactorEngine, FactorisedEngine
@@ -132,10 +133,14 @@ class Database:
         for source in sorted(declared.sources):
             self._check_not_started(source, declared.name)
             self._check_readable(source, declared.name)
-        view = MaintainedView(declared, self.start(declared, engine), self._log)
+        with collecting_later(self._size(declared)):
+            view = MaintainedView(declared, self.start(declared, engine), self._log)
         self.journal.view_created(declared)
         self._put(view)
         self._settle()
+
+    def _size(self, declared: Declaration) -> int:
+        return sum(len(kept) for source in declared.sources if (kept := self._kept_rows(source)) is not None)
 
     def start(self, declared: Declaration, engine: str | None = None) -> Running:
         """A view filled from the rows already there, not yet part of the database."""
@@ -196,7 +201,8 @@ class Database:
 
     def sources(self, declared: Declaration) -> Sources:
         stores = {source: self._source_store(source) for source in declared.sources}
-        return Sources(self._source_schemas(declared), stores)
+        has_past = any(self.tables[source].started for source in declared.sources & self.tables.keys())
+        return Sources(self._source_schemas(declared), stores, has_past)
 
     def _statistics(self, sources: Mapping[str, Table]) -> Statistics:
         """Sizes of the tables a view reads, unless there are so few rows that they tell nothing of those to come."""
@@ -408,13 +414,13 @@ class Database:
         for view in self.dependents(table.schema.name):
             view.apply(table.schema.name, changes)
         if table.kept and not isinstance(changes, ColumnarChanges):
-            for row, weight in (changes.expanded if isinstance(changes, FactoredChanges) else changes).items():
-                table.store.add(row, (weight,))
+            table.store.add_rows(changes.expanded if isinstance(changes, FactoredChanges) else changes)
 
     def _change_view(self, view: MaintainedView) -> Changes:
         changes = view.finish()
         if changes:
             for dependent in self.dependents(view.name):
+                self._engines.expect_change(dependent, len(changes), partial(self.sources, dependent.declared))
                 dependent.apply(view.name, changes)
             view.publish(changes)
         return changes
@@ -432,7 +438,7 @@ class Database:
         schema = table.schema
         if schema.kind is TableKind.STATIC:
             self._check_static(schema, changes)
-        if not table.kept:
+        if not table.kept or self._is_first_load(table, changes):
             return
         for row, weight in changes.items():
             present = (table.store.get(row) or (0,))[0]
@@ -443,6 +449,18 @@ class Database:
                 raise DataError(f"{schema.name} would hold {describe_row(schema, row)} more than 2^63 times")
         if schema.primary_key:
             self._check_keys(table, changes)
+
+    @staticmethod
+    def _is_first_load(table: BaseTable, changes: Changes) -> bool:
+        """Rows are inserted in a table that has none, and no key is there twice: there is nothing else to check."""
+        if len(table.store) or not changes:
+            return False
+        if min(changes.values()) < 0 or max(changes.values()) > MAX_MULTIPLICITY:
+            return False
+        positions = _key_positions(table.schema)
+        if not positions:
+            return True
+        return len({tuple(row[i] for i in positions) for row in changes}) == len(changes) == sum(changes.values())
 
     def _check_static(self, schema: Table, changes: Changes) -> None:
         users = [view.name for view in self.dependents(schema.name)]
@@ -457,7 +475,7 @@ class Database:
     def _check_keys(self, table: BaseTable, changes: Changes) -> None:
         """No key may be there twice once the whole batch is in; absent deletes have been refused already."""
         schema = table.schema
-        positions = tuple(schema.column_names.index(name) for name in schema.primary_key)
+        positions = _key_positions(schema)
         added: dict[Row, int] = {}
         for row, weight in changes.items():
             key = tuple(row[position] for position in positions)
@@ -471,6 +489,10 @@ class Database:
     @staticmethod
     def _rows_with_key(table: BaseTable, positions: tuple[int, ...], key: Row) -> int:
         return sum((table.store.get(row) or (0,))[0] for row in table.store.slice(positions, key))
+
+
+def _key_positions(schema: Table) -> tuple[int, ...]:
+    return tuple(schema.column_names.index(name) for name in schema.primary_key)
 
 
 def unreadable_stream(name: str) -> SchemaError:

@@ -15,7 +15,9 @@ A batch or a table with many rows does not wait for that, and does not go throug
 | what is known of the view                    | what happens                                                   |
 |----------------------------------------------|----------------------------------------------------------------|
 | its code is in the disk cache                | it is compiled at once, before the batch                       |
-| it is not                                    | a very large batch waits until it is compiled                  |
+| SQL can say what it holds, and all rows      | DuckDB evaluates its definition (`bulk_load.py`), while it is  |
+| are there (tables, streams without a past)   | compiled in the background                                     |
+| neither                                      | a very large batch waits until it is compiled                  |
 
 `explain(view, "engine")` and `view.stats()` tell which engine runs and why.
 """
@@ -31,6 +33,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from viewlet.connection.background import BackgroundCompiler, Task
 from viewlet.connection.build import Planned, Sources, build_compiled, build_interpreted, plan_compiled
+from viewlet.connection.bulk_load import BulkLoad, plan_load
 from viewlet.connection.compile_ahead import request
 from viewlet.connection.maintained import Declaration, MaintainedView, Running
 from viewlet.connection.progress import ProgressLine
@@ -52,6 +55,8 @@ LARGE_BATCH = 10_000
 """Rows of a batch from which `auto` looks for a faster way than the interpreter."""
 WORTH_WAITING = 50_000
 """Rows of a batch that take the interpreter about as long as Numba takes to compile a view."""
+OLD_ROWS_PER_NEW = 4
+"""Rows already there for each new one up to which evaluating a definition over all of them is worth it."""
 
 logger = logging.getLogger("viewlet")
 
@@ -92,11 +97,27 @@ class EngineChooser:
         if obstacle is not None:
             return self._interpreted(declared, sources, obstacle)
         if sources.size > COMPILE_AFTER_ROWS:
-            running = self._tried(declared.name, lambda: self._compiled(declared, sources, _many_rows()))
-            return self._interpreted(declared, sources, running) if isinstance(running, str) else running
+            return self._start_large(declared, sources)
         waiting = f"it is compiled after {COMPILE_AFTER_ROWS:,} changed rows"
         running = self._interpreted(declared, sources, waiting, movable=sources.is_mixed)
         return replace(running, may_change=True)
+
+    def _start_large(self, declared: Declaration, sources: Sources) -> Running:
+        """A view over many rows: compiled, unless that takes long and DuckDB can fill the interpreter meanwhile."""
+        statistics = self.measure(sources.tables)
+        planned = self._tried(declared.name, lambda: _planned(declared, sources, statistics))
+        if isinstance(planned, str):
+            return self._interpreted(declared, sources, planned)
+        if planned is not None and not planned.is_cached:
+            reason, movable = "it is being compiled", sources.is_mixed
+            waiting = self.prepare(declared, sources, "interpreter", reason, statistics, movable)
+            if plan_load(waiting.program, sources.tables) is not None:
+                task = self._submit(declared, sources, statistics, planned)
+                return replace(_filled(waiting, sources), may_change=True, compilation=task)
+        compiled = self._tried(
+            declared.name, lambda: _filled(self._build(declared, sources, statistics, _many_rows(), planned), sources)
+        )
+        return self._interpreted(declared, sources, compiled) if isinstance(compiled, str) else compiled
 
     def prepare(
         self,
@@ -118,7 +139,8 @@ class EngineChooser:
         return build_interpreted(declared, sources, statistics, self.log, reason, movable)
 
     def _interpreted(self, declared: Declaration, sources: Sources, reason: str, movable: bool = False) -> Running:
-        return _filled(self.prepare(declared, sources, "interpreter", reason, movable=movable), sources)
+        running = self.prepare(declared, sources, "interpreter", reason, movable=movable)
+        return _filled(running, sources, by_query=self.asked == "auto")
 
     def _compiled(self, declared: Declaration, sources: Sources, reason: str) -> Running:
         return _filled(self.prepare(declared, sources, "compiled", reason), sources)
@@ -143,12 +165,37 @@ class EngineChooser:
     # -- between two batches ----------------------------------------------------------------------------------------
 
     def expect(self, view: MaintainedView, rows: int, sources: GetSources) -> None:
-        """Before a batch with so many rows for a view: moves it to compiled code that is ready or worth waiting for."""
+        """Before a batch with so many rows for a view: decides how they reach it."""
+        view.load = None
         self.move_if_ready(view, sources)
-        if rows >= LARGE_BATCH and view.running.may_change and not _must_stay(view):
-            self._expect_many(view, rows, sources())
+        if rows < LARGE_BATCH or self.asked != "auto" or view.running.engine_name != "interpreter":
+            return
+        found = sources()
+        moves = view.running.may_change and _must_stay(view) is None
+        if moves:
+            self._compile_now_or_ahead(view, found)
+        view.load = self._load(view, rows, found)
+        task = view.running.compilation
+        if moves and view.load is None and task is not None and rows >= WORTH_WAITING:
+            self._wait(view.name, task)
+            self.move_if_ready(view, lambda: found)
 
-    def _expect_many(self, view: MaintainedView, rows: int, sources: Sources) -> None:
+    def expect_change(self, view: MaintainedView, rows: int, sources: GetSources) -> None:
+        """In a batch: the same for a view over a view that has just changed in so many rows."""
+        if rows >= LARGE_BATCH and self.asked == "auto" and view.load is None and not view.is_touched:
+            view.load = self._load(view, rows, sources())
+
+    def _load(self, view: MaintainedView, rows: int, sources: Sources) -> BulkLoad | None:
+        """How a batch is loaded by DuckDB, if it can be."""
+        if not isinstance(view.running.engine, Interpreter) or sources.has_past:
+            return None
+        if sources.size > OLD_ROWS_PER_NEW * rows:
+            return None
+        plan = plan_load(view.program, sources.tables)
+        return None if plan is None else BulkLoad(plan, sources, self.dictionary if numba_available() else None)
+
+    def _compile_now_or_ahead(self, view: MaintainedView, sources: Sources) -> None:
+        """Compiles a view at once if its code is in the disk cache, else in the background."""
         declared, statistics = view.declared, self._statistics(view, sources)
         if view.running.compilation is None:
             planned = self._tried(declared.name, lambda: _planned(declared, sources, statistics))
@@ -159,10 +206,6 @@ class EngineChooser:
                 self._move(view, sources, lambda: self._build(declared, sources, statistics, _many_rows(), planned))
                 return
             self._compile_ahead(view, sources, statistics, planned)
-        task = view.running.compilation
-        if task is not None and rows >= WORTH_WAITING:
-            self._wait(declared.name, task)
-            self.move_if_ready(view, lambda: sources)
 
     @staticmethod
     def _wait(view: str, task: Task[Running]) -> None:
@@ -190,16 +233,21 @@ class EngineChooser:
     def _compile_ahead(
         self, view: MaintainedView, sources: Sources, statistics: Statistics, planned: Planned | None = None
     ) -> None:
-        """Compiles a view in the background."""
-        declared, dictionary = view.declared, self.dictionary
+        task = self._submit(view.declared, sources, statistics, planned)
+        view.describe(replace(view.running, reason="it is being compiled", compilation=task))
+
+    def _submit(
+        self, declared: Declaration, sources: Sources, statistics: Statistics, planned: Planned | None
+    ) -> Task[Running]:
+        """Begins to compile a view in the background."""
+        dictionary = self.dictionary
 
         def build() -> Running:
             running = build_compiled(declared, sources, statistics, dictionary, _many_rows(), planned, reads=True)
             logger.info("view %s: compiled in the background", declared.name)
             return running
 
-        task = self._background.submit(Task(request(declared, sources.tables, statistics), build))
-        view.describe(replace(view.running, reason="it is being compiled", compilation=task))
+        return self._background.submit(Task(request(declared, sources.tables, statistics), build))
 
     def move_if_ready(self, view: MaintainedView, sources: GetSources) -> None:
         """Moves a view to the code that was compiled for it in the background, if that is done."""
@@ -257,10 +305,14 @@ def _planned(declared: Declaration, sources: Sources, statistics: Statistics) ->
     return None if declared.ring is not None else plan_compiled(declared, sources.tables, statistics)
 
 
-def _filled(running: Running, sources: Sources) -> Running:
-    """The view with the rows already there, whatever it held before."""
+def _filled(running: Running, sources: Sources, by_query: bool = True) -> Running:
+    """The view with the rows already there, whatever it held before; many rows are loaded by DuckDB."""
     if isinstance(running.engine, Interpreter):
-        running.engine.load()
+        plan = plan_load(running.program, sources.tables) if sources.size >= LARGE_BATCH and by_query else None
+        if plan is None:
+            running.engine.load()
+        else:
+            running.engine.restore(BulkLoad(plan, sources).contents(running.engine))
     elif running.compiled is not None:
         running.compiled.reload(sources.stores)
     elif running.tree is not None:

@@ -12,6 +12,7 @@ from viewlet.changes.columnar import ColumnarChanges
 from viewlet.changes.factored import Decomposed, FactorChanges, FactoredChanges, products_in, to_factored
 from viewlet.connection.database import Database
 from viewlet.connection.engines import check_engine
+from viewlet.connection.garbage import collecting_later
 from viewlet.connection.reading import net
 from viewlet.connection.session import Session
 from viewlet.connection.statements import StatementRunner
@@ -120,23 +121,28 @@ class Connection:
         with self._session.open() as database:
             if mark is not None and mark in database.batches:
                 return database.epoch
-            database.expect({database.find_table(name).schema.name: rows_in(data) for name, data in batch.items()})
-            changes: dict[str, Any] = {}
-            for name, data in batch.items():
-                schema = database.find_table(name).schema
-                if schema.name in changes:
-                    raise DataError(f"table {schema.name!r} is given twice in one batch")
-                changes[schema.name] = self._changes(database, schema, data, 1, encoded=True)
-            return self._session.commit(changes, mark)
+            sizes = {database.find_table(name).schema.name: rows_in(data) for name, data in batch.items()}
+            with collecting_later(sum(sizes.values())):
+                database.expect(sizes)
+                changes: dict[str, Any] = {}
+                for name, data in batch.items():
+                    schema = database.find_table(name).schema
+                    if schema.name in changes:
+                        raise DataError(f"table {schema.name!r} is given twice in one batch")
+                    changes[schema.name] = self._changes(database, schema, data, 1, encoded=True)
+                return self._session.commit(changes, mark)
 
     def _change(self, table: str, signed: list[tuple[object, int]]) -> int:
         with self._session.open() as database:
             schema = database.find_table(table).schema
-            database.expect({schema.name: sum(rows_in(rows) for rows, _ in signed)})
-            if len(signed) == 1:
-                return self._session.commit({schema.name: self._changes(database, schema, *signed[0], encoded=False)})
-            parts = [to_changes(schema, self._here(rows), sign) for rows, sign in signed]
-            return self._session.commit({schema.name: net(item for part in parts for item in part.items())})
+            size = sum(rows_in(rows) for rows, _ in signed)
+            with collecting_later(size):
+                database.expect({schema.name: size})
+                if len(signed) == 1:
+                    changes = self._changes(database, schema, *signed[0], encoded=False)
+                    return self._session.commit({schema.name: changes})
+                parts = [to_changes(schema, self._here(rows), sign) for rows, sign in signed]
+                return self._session.commit({schema.name: net(item for part in parts for item in part.items())})
 
     def _changes(self, database: Database, table: Table, data: object, sign: int, encoded: bool) -> Any:
         """What the user hands in for a table, as the database takes it."""

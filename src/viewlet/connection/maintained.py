@@ -27,6 +27,7 @@ from viewlet.view import Callback
 
 if TYPE_CHECKING:
     from viewlet.connection.background import Task
+    from viewlet.connection.bulk_load import BulkLoad
     from viewlet.connection.compiled import CompiledView
 
 
@@ -114,6 +115,8 @@ class MaintainedView:
         self.subscribers: dict[object, Callback] = {}
         self.store: MapStore | None = None
         self.work = Work()
+        self.load: BulkLoad | None = None
+        """What to do in the next batch instead of running triggers."""
         self._batch: Work | None = None
         self._log = log
         self._visible = [query.output.index(column.var) for column in query.columns]
@@ -153,6 +156,11 @@ class MaintainedView:
         return Table(self.name, self.columns, TableKind.VIEW)
 
     @property
+    def is_touched(self) -> bool:
+        """The current batch has changed something that it reads."""
+        return self._batch is not None
+
+    @property
     def is_watched(self) -> bool:
         """Someone wants the changes of every batch."""
         return self.store is not None or bool(self.subscribers)
@@ -186,6 +194,13 @@ class MaintainedView:
         if self._batch is None:
             self._batch = Work()
         started = time.perf_counter()
+        if self.load is not None:
+            self.load.add(table, changes)
+        else:
+            self._run_triggers(table, changes)
+        self._batch.add(table, len(changes), time.perf_counter() - started)
+
+    def _run_triggers(self, table: str, changes: Changes | ColumnarChanges | FactoredChanges) -> None:
         compiled, tree = self.running.compiled, self.running.tree
         if isinstance(changes, FactoredChanges):
             if tree is not None:
@@ -200,16 +215,20 @@ class MaintainedView:
             tree.apply_columns(table, changes)
         else:
             raise InternalError(f"view {self.name!r} runs on the interpreter, which takes rows, not columns")
-        self._batch.add(table, len(changes), time.perf_counter() - started)
 
     def columns_used(self, table: str) -> tuple[int, ...] | None:
         """The columns of a table that are read, if changes of it may come as columns."""
+        if self.load is not None:
+            return self.load.columns_used(table)
         if self.running.tree is not None:
             return self.running.tree.columns_used(table)
         return None if self.running.compiled is None else self.running.compiled.columns_used(table)
 
     def finish(self) -> Changes:
         """Ends the batch and returns the change of the visible rows; `publish` makes it visible to other views."""
+        engine = self.running.engine
+        if self.load is not None and self._batch is not None and isinstance(engine, Interpreter):
+            engine.replace(self.load.contents(engine))
         change = self._rows.finish(touched=self._batch is not None, wanted=self.is_watched)
         return net((self._show(row), weight) for row, weight in change.items())
 
@@ -219,6 +238,7 @@ class MaintainedView:
                 self.store.add(row, (weight,))
 
     def commit(self) -> None:
+        self.load = None
         if self._batch is None:
             return
         self.work.include(self._batch)
@@ -228,7 +248,7 @@ class MaintainedView:
 
     def rollback(self) -> None:
         """After the tables are back to what they were."""
-        touched, self._batch = self._batch is not None, None
+        touched, self._batch, self.load = self._batch is not None, None, None
         if touched and not isinstance(self.running.engine, Interpreter):
             self.running.engine.rollback()
 

@@ -46,10 +46,12 @@ class Interpreter:
 
     def load(self) -> None:
         """Initialises every view and the result from the base tables as they are."""
-        state = State(self._tables)
-        for view in self.program.views:
-            self._views[view.name].assign(defined_contents(view, state))
-        self._result.refresh_all()
+        self.restore(self.evaluate(self._tables))
+
+    def evaluate(self, tables: Mapping[str, MapStore]) -> dict[str, dict[Row, Payload]]:
+        """What every view holds over base tables, by its definition."""
+        state = State(tables)
+        return {view.name: defined_contents(view, state) for view in self.program.views}
 
     @property
     def stores(self) -> Mapping[str, MapStore]:
@@ -61,6 +63,11 @@ class Interpreter:
         for name, rows in contents.items():
             self._views[name].assign(rows)
         self._result.refresh_all()
+
+    def replace(self, contents: Mapping[str, dict[Row, Payload]]) -> None:
+        """Instead of triggers: makes `contents` the state of the views, as a part of the current batch."""
+        for name, rows in contents.items():
+            self._views[name].replace(rows)
 
     def apply(self, table: str, changes: Mapping[Row, int]) -> None:
         """Runs the increments of one table's trigger, before its own store changes.

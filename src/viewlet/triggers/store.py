@@ -5,7 +5,7 @@ All stores of one connection share an `UndoLog`, so that a batch that fails half
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import add, itemgetter
 from typing import Any
 
@@ -102,6 +102,32 @@ class MapStore:
         new = values if old is None else tuple(map(add, old, values))
         self._set(key, old, None if self._vanishes(new) else new)
 
+    def add_rows(self, rows: Mapping[Row, int]) -> None:
+        """Adds multiplicities, in a store that holds rows, with one entry of the log for all of them."""
+        held, indexes = self._rows, self._indexes
+        before = {row: held[row] for row in rows if row in held}
+        self._log.record(lambda: self._restore_rows(rows, before))
+        if self._touched is not None:
+            self._touched.update(rows)
+        payloads: dict[int, Payload] = {}
+        for row, weight in rows.items():
+            count = weight + before[row][0] if row in before else weight
+            if indexes:
+                self._put(row, (count,) if count else None)
+            elif count:
+                held[row] = payloads.get(count) or payloads.setdefault(count, (count,))
+            else:
+                held.pop(row, None)
+
+    def _restore_rows(self, rows: Iterable[Row], before: Mapping[Row, Payload]) -> None:
+        """Makes rows what they were, however far their change got; indexes are built again when asked for."""
+        self._indexes = {}
+        for row in rows:
+            if row in before:
+                self._rows[row] = before[row]
+            else:
+                self._rows.pop(row, None)
+
     def assign(self, contents: dict[Row, Payload]) -> None:
         """Replaces everything by `contents`, touching only what differs."""
         for key in [key for key in self._rows if key not in contents]:
@@ -110,6 +136,19 @@ class MapStore:
             old = self._rows.get(key)
             if old != new and not self._vanishes(new):
                 self._set(key, old, new)
+
+    def replace(self, contents: dict[Row, Payload]) -> None:
+        """Like `assign`, in one step and with one entry of the log: for contents that have little in common."""
+        kept = {key: payload for key, payload in contents.items() if not self._vanishes(payload)}
+        if self._touched is not None:
+            self._touched.update(self._rows, kept)
+        before = self._rows
+        self._log.record(lambda: self._set_all(before))
+        self._set_all(kept)
+
+    def _set_all(self, rows: dict[Row, Payload]) -> None:
+        self._indexes = {}
+        self._rows = rows
 
     def _vanishes(self, payload: Payload) -> bool:
         return not (any(payload) if self._presence is None else payload[self._presence])

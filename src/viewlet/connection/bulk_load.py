@@ -1,0 +1,233 @@
+"""Large loads: DuckDB evaluates the definitions of stored views over all rows, instead of triggers row by row.
+
+    rows of the sources ──► Arrow ──► one SELECT per stored view (`sqlgen/`) ──► contents of the interpreter's stores
+
+All rows have to be there: those of tables and views are, those of a stream only in the first batch that has any. Sums
+of doubles are exact in the interpreter and rounded in DuckDB, so a view with such sums is not loaded this way.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from viewlet.changes import MULTIPLICITY, Changes, arrow_type
+from viewlet.changes.columnar import ColumnarChanges
+from viewlet.changes.factored import FactoredChanges
+from viewlet.connection.build import Sources
+from viewlet.errors import UnsupportedError
+from viewlet.sqlgen.columns import columns_read
+from viewlet.sqlgen.definition import definition_sql
+from viewlet.triggers.interpreter import Interpreter
+from viewlet.triggers.program import Program, ViewDefinition
+from viewlet.triggers.store import MapStore, Payload
+from viewlet.types import WORD_DIGITS, Column, Datum, Kind, Row, SqlType, Table
+
+if TYPE_CHECKING:
+    from viewlet.runtime.dictionary import StringDictionary
+
+Contents = dict[str, dict[Row, Payload]]
+Given = Changes | ColumnarChanges
+SETTINGS = {"error_on_division_by_zero": "false", "ieee_floating_point_ops": "false", "enable_progress_bar": "false"}
+
+logger = logging.getLogger("viewlet")
+
+
+@dataclass(frozen=True, slots=True)
+class LoadPlan:
+    """A query for each stored view, and the columns that the queries read, by source.
+
+    Sources and columns have names of ours in the queries: `s0`, `s1`, ... and `c0`, `c1`, ...
+    """
+
+    queries: Mapping[str, str]
+    arity: Mapping[str, int]
+    columns: Mapping[str, tuple[int, ...]]
+    tables: Mapping[str, Table]
+
+    def name_of(self, source: str) -> str:
+        return f"s{list(self.tables).index(source)}"
+
+
+def plan_load(program: Program, tables: Mapping[str, Table]) -> LoadPlan | None:
+    """How to load the views of a program; None if rows have to go through its triggers."""
+    if any(_is_rounded(view) for view in program.views):
+        return None
+    renamed = {name: _renamed(table) for name, table in tables.items()}
+    names = {name: f"s{i}" for i, name in enumerate(tables)}
+    try:
+        queries = {
+            view.name: definition_sql(view, renamed, "duckdb", names.__getitem__, MULTIPLICITY)
+            for view in program.views
+        }
+    except UnsupportedError:
+        return None
+    read = columns_read(program.views, renamed)
+    columns = {name: tuple(sorted(int(column[1:]) for column in read.get(name, ()))) for name in tables}
+    if any(_is_wide(tables[name].columns[i].type) for name, places in columns.items() for i in places):
+        return None
+    return LoadPlan(queries, {view.name: len(view.keys) for view in program.views}, columns, tables)
+
+
+def _is_rounded(view: ViewDefinition) -> bool:
+    return any(field.is_float for field in view.fields) or any(key.type.is_float for key in view.keys)
+
+
+def _is_wide(type: SqlType) -> bool:
+    return type.kind is Kind.DECIMAL and type.precision > WORD_DIGITS
+
+
+def _renamed(table: Table) -> Table:
+    columns = tuple(Column(f"c{i}", column.type) for i, column in enumerate(table.columns))
+    return replace(table, columns=columns, primary_key=(), non_negative=frozenset(), partition_by=())
+
+
+@dataclass(slots=True)
+class BulkLoad:
+    """One load: collects what a batch brings to streams, then finds what the views hold after it."""
+
+    plan: LoadPlan
+    sources: Sources
+    dictionary: StringDictionary | None = None
+    _given: dict[str, Given] = field(default_factory=dict)
+
+    def add(self, source: str, changes: Changes | ColumnarChanges | FactoredChanges) -> None:
+        """The changes of one source; those of tables and views are in their stores when it matters."""
+        self._given[source] = changes.expanded if isinstance(changes, FactoredChanges) else changes
+
+    def columns_used(self, source: str) -> tuple[int, ...] | None:
+        """The columns of a source that are read, if changes of it may come as columns."""
+        return None if self.dictionary is None else self.plan.columns[source]
+
+    def contents(self, engine: Interpreter) -> Contents:
+        """What the stored views hold; the interpreter evaluates their definitions if DuckDB cannot."""
+        import duckdb
+
+        try:
+            return evaluate_all(self.plan, {name: self._arrow(name) for name in self.plan.tables})
+        except (duckdb.Error, OverflowError, ValueError) as error:
+            logger.info("DuckDB could not load views, the interpreter does: %s", error)
+            return engine.evaluate({name: self._store(name) for name in self.plan.tables})
+
+    def _arrow(self, source: str) -> Any:
+        table, places = self.plan.tables[source], self.plan.columns[source]
+        given = self._given.get(source, {}) if source in self.sources.streams else self._kept(source)
+        if isinstance(given, ColumnarChanges):
+            assert self.dictionary is not None
+            return arrow_of_words(table, places, given, self.dictionary)
+        return arrow_of_rows(table, places, given)
+
+    def _kept(self, source: str) -> Changes:
+        return self.sources.stores[source].multiplicities()
+
+    def _store(self, source: str) -> MapStore:
+        if source not in self.sources.streams:
+            return self.sources.stores[source]
+        given = self._given.get(source, {})
+        if isinstance(given, ColumnarChanges):
+            assert self.dictionary is not None
+            given = rows_of_words(self.plan.tables[source], given, self.dictionary)
+        store = MapStore()
+        for row, weight in given.items():
+            store.add(row, (weight,))
+        return store
+
+
+def evaluate_all(plan: LoadPlan, given: Mapping[str, Any]) -> Contents:
+    """The contents of every view over Arrow tables, as a store holds them."""
+    import duckdb
+
+    contents: Contents = {}
+    with duckdb.connect(":memory:") as connection:
+        for name, value in SETTINGS.items():
+            connection.execute(f"SET {name} = {value}")
+        for source, arrow in given.items():
+            connection.register(plan.name_of(source), arrow)
+        for view, query in plan.queries.items():
+            width = plan.arity[view]
+            contents[view] = {row[:width]: row[width:] for row in connection.execute(query).fetchall()}
+    return contents
+
+
+# -- rows and words as Arrow ------------------------------------------------------------------------------------------
+
+
+def arrow_of_rows(table: Table, places: Sequence[int], rows: Mapping[Row, int]) -> Any:
+    """Some columns of rows in the representation of `viewlet.types`, and a column of their multiplicities."""
+    import pyarrow as pa
+
+    arrays = {}
+    for i in places:
+        type, values = table.columns[i].type, [row[i] for row in rows]
+        arrays[f"c{i}"] = _typed(pa.array(values, _held_as(type)), type)
+    return pa.table(arrays | {MULTIPLICITY: pa.array(rows.values(), pa.int64())})
+
+
+def arrow_of_words(table: Table, places: Sequence[int], changes: ColumnarChanges, dictionary: StringDictionary) -> Any:
+    """The same for columns of words."""
+    import numpy as np
+    import pyarrow as pa
+
+    arrays = {}
+    for i in places:
+        type, words = table.columns[i].type, changes.columns[i]
+        absent = np.isnan(words) if type.is_float else words == np.iinfo(np.int64).min
+        array = pa.array(words, mask=absent)
+        if type.kind is Kind.VARCHAR:
+            array = pa.DictionaryArray.from_arrays(array, pa.array(dictionary.texts, pa.string())).dictionary_decode()
+        arrays[f"c{i}"] = _typed(array, type)
+    return pa.table(arrays | {MULTIPLICITY: pa.array(changes.multiplicity)})
+
+
+def rows_of_words(table: Table, changes: ColumnarChanges, dictionary: StringDictionary) -> Changes:
+    """Columns of words as rows; columns that nobody reads are NULL."""
+    columns = [
+        _datums(changes.columns[i].tolist(), column.type, dictionary) if i in changes.columns else [None] * len(changes)
+        for i, column in enumerate(table.columns)
+    ]
+    rows: Changes = {}
+    for row, weight in zip(zip(*columns, strict=True), changes.multiplicity.tolist(), strict=True):
+        rows[row] = rows.get(row, 0) + weight
+    return {row: weight for row, weight in rows.items() if weight}
+
+
+def _datums(words: Sequence[Any], type: SqlType, dictionary: StringDictionary) -> Sequence[Datum]:
+    if type.is_float:
+        return [None if word != word else word for word in words]
+    absent = -(2**63)
+    if type.kind is Kind.VARCHAR:
+        return [None if word == absent else dictionary.texts[word] for word in words]
+    if type.kind is Kind.BOOLEAN:
+        return [None if word == absent else bool(word) for word in words]
+    return [None if word == absent else word for word in words]
+
+
+def _held_as(type: SqlType) -> Any:
+    """The Arrow type of the engine's representation: integers stand for decimals and for points in time."""
+    import pyarrow as pa
+
+    if type.kind in (Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP):
+        return pa.int64()
+    return pa.float64() if type.is_float else arrow_type(type)
+
+
+def _typed(array: Any, type: SqlType) -> Any:
+    """An array of the engine's representation as one of the SQL type."""
+    import pyarrow as pa
+
+    match type.kind:
+        case Kind.DECIMAL:
+            units = array.cast(pa.decimal128(WORD_DIGITS + 1, 0))
+            return pa.Array.from_buffers(
+                pa.decimal128(WORD_DIGITS, type.scale), len(units), units.buffers(), offset=units.offset
+            )
+        case Kind.DATE:
+            return array.cast(pa.int32()).view(pa.date32())
+        case Kind.TIMESTAMP:
+            return array.view(pa.timestamp("us"))
+        case Kind.REAL | Kind.DOUBLE | Kind.VARCHAR:
+            return array
+        case _:
+            return array.cast(arrow_type(type))
