@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import operator
+import sys
 from collections.abc import Callable
 from typing import Any
 
 from viewlet.algebra.casts import check_decimal, check_finite, check_integer, divide_half_away, round_single
 from viewlet.algebra.scalar_function import Function, Implementation, Types, simple
 from viewlet.errors import DataError
-from viewlet.types import Kind, SqlType
+from viewlet.types import MAX_DECIMAL_DIGITS, Kind, SqlType
 
 
 def _checked(type: SqlType) -> Callable[[Any], Any]:
@@ -63,6 +64,8 @@ def _round(types: Types, result: SqlType) -> Implementation:
     if source.kind is Kind.DECIMAL:
 
         def round_decimal(value: int, digits: int) -> int:
+            if digits < -MAX_DECIMAL_DIGITS:
+                return 0
             unit = 10 ** (source.scale - min(digits, source.scale))
             return (
                 divide_half_away(value, unit) * 10 ** max(result.scale - digits, 0) if digits < source.scale else value
@@ -70,17 +73,28 @@ def _round(types: Types, result: SqlType) -> Implementation:
 
         return round_decimal
     if source.is_integer:
-        return lambda value, digits: value if digits >= 0 else divide_half_away(value, 10**-digits) * 10**-digits
+        return _round_integer
     return _round_double
 
 
+def _round_integer(value: int, digits: int) -> int:
+    if digits >= 0:
+        return value
+    unit = int(10 ** min(-digits, MAX_DECIMAL_DIGITS))  # beyond the digits of any number all units are alike
+    return divide_half_away(value, unit) * unit
+
+
 def _round_double(value: float, digits: int) -> float:
+    if digits > sys.float_info.max_10_exp:
+        return value
+    if digits < -sys.float_info.max_10_exp:
+        return math.copysign(0.0, value)
     factor = 10.0**digits
     scaled = value * factor
     if not math.isfinite(scaled):
         return value
     rounded = math.floor(abs(scaled) + 0.5)
-    return math.copysign(rounded / factor, value)
+    return check_finite(math.copysign(rounded / factor, value))
 
 
 def _toward(direction: Callable[[float], int], exact: Callable[[int, int], int]) -> Function:

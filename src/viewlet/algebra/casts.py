@@ -74,7 +74,7 @@ def check_decimal(target: SqlType) -> Callable[[int], int]:
 def round_single(value: float) -> float:
     """The nearest single-precision number."""
     try:
-        return float(struct.unpack("f", struct.pack("f", value))[0])
+        return float(struct.unpack("<f", struct.pack("<f", value))[0])
     except OverflowError:
         raise DataError(f"{value!r} is out of range for REAL") from None
 
@@ -124,7 +124,7 @@ def _to_decimal(source: SqlType, target: SqlType) -> Conversion:
     if source.kind is Kind.DECIMAL:
         return lambda value: check(rescale(value, source.scale, scale))
     if source.is_float:
-        return lambda value: check(_round_half_away(value * 10.0**scale))
+        return lambda value: check(_round_half_away(check_finite(value * 10.0**scale)))
     return lambda value: check(scaled_integer(value, scale))
 
 

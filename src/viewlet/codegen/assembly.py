@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from viewlet.codegen.names import Identifiers
 from viewlet.codegen.products import ADD_COUNT, ARRANGE, TOUCH, WITHDRAW
+from viewlet.codegen.scalars import Tables
+from viewlet.runtime import functions, moments
 from viewlet.runtime.flat import Layout
 
 HEADER = '''"""Triggers of {name}. Generated; set VIEWLET_JIT=0 to step through them."""
@@ -99,10 +101,13 @@ def _add_count(store: str, layout: Layout, number: str, key: str) -> list[str]:
 class Arrays:
     """Which number each array has in the state."""
 
-    def __init__(self, layouts: Mapping[str, Layout], names: Identifiers, lookups: int) -> None:
+    def __init__(self, layouts: Mapping[str, Layout], names: Identifiers, tables: Tables) -> None:
         self._layouts, self._names = layouts, names
         order = [(layout.name, part) for layout in layouts.values() for part in layout.parts]
-        self._others = [("", name) for name in (*(f"lookup{i}" for i in range(lookups)), "strings", "ranks")]
+        others = [*(f"lookup{i}" for i in range(len(tables.lookups))), "strings", "ranks"]
+        others += ["answers"] if tables.answers else []
+        others += ["calls", *(f"memo{i}" for i in range(len(tables.formulas)))] if tables.formulas else []
+        self._others = [("", name) for name in others]
         order += self._others
         self.order = tuple(order)
         self._number = {array: i for i, array in enumerate(order)}
@@ -152,6 +157,23 @@ class Arrays:
                 return f"chains(state, {number})"
             case _:
                 return f"hashes(state, {number})"
+
+
+def with_imports(parts: Sequence[str]) -> str:
+    """The parts of a module, the first being its head, with an import of the scalar functions they call."""
+    found = set(re.findall(r"\w+", "\n".join(parts[1:])))
+    imports = [
+        f"from {module.__name__} import {', '.join(sorted(found & names))}\n"
+        for module, names in _SCALAR_FUNCTIONS
+        if found & names
+    ]
+    return "\n\n".join(("".join((parts[0], *imports)), *parts[1:]))
+
+
+_SCALAR_FUNCTIONS = tuple(
+    (module, {name for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__})
+    for module in (functions, moments)
+)
 
 
 def function_text(head: str, body: str, arrays: Arrays, layouts: Mapping[str, Layout]) -> str:

@@ -13,20 +13,20 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from viewlet.algebra.nodes import Delta, Expr, Scalar, Var, View
+from viewlet.algebra.nodes import Delta, Expr, Var, View
 from viewlet.algebra.order import order
 from viewlet.algebra.printer import show
 from viewlet.algebra.scope import NONE
 from viewlet.algebra.traverse import mentioned, rebuild, walk
 from viewlet.codegen.asked import Asked
-from viewlet.codegen.assembly import HEADER, Arrays, function_text
+from viewlet.codegen.assembly import HEADER, Arrays, function_text, with_imports
 from viewlet.codegen.fusion import fuse
 from viewlet.codegen.lines import Lines
 from viewlet.codegen.module import READ_RESULT, Function, identifier, layout_of, result_body, result_store
 from viewlet.codegen.names import Identifiers
 from viewlet.codegen.numbers import Product
 from viewlet.codegen.products import Bound, ProductWriter
-from viewlet.codegen.scalars import Tables
+from viewlet.codegen.scalars import Formula, Lookup, Tables, makes_strings
 from viewlet.runtime.flat import Layout
 from viewlet.triggers.program import COUNT_FIELD, Program, Statement, Update, ViewDefinition
 
@@ -64,8 +64,10 @@ class BlockModule:
     keys: Mapping[str, tuple[Var, ...]]
     delta_columns: Mapping[str, tuple[int, ...]]
     """Which columns of a changed table are kept of a change."""
-    lookups: tuple[tuple[Scalar, Var], ...]
+    lookups: tuple[Lookup, ...]
     strings: tuple[str, ...]
+    formulas: tuple[Formula, ...]
+    answers: int
     arrays: tuple[tuple[str, str], ...]
     lengths: Mapping[str, int]
     """Lines of every function."""
@@ -102,6 +104,8 @@ class _BlockWriter:
     lengths: list[tuple[Computation, int]] = field(default_factory=list)
 
     def write(self) -> BlockModule:
+        updates = [update for plan in self.plans for statement in plan.statements for update in statement.updates]
+        self.lookups.makes_strings = makes_strings([*(update.expr for update in updates), self.program.result])
         used = _columns_used(self.plans)
         for view in self.program.views:
             self._declare(view.name, view.keys, layout_of(view))
@@ -112,18 +116,20 @@ class _BlockWriter:
             self._plan(plan, {table: columns for table, (columns, _) in used.items()})
         result = self._result()
         final = self.asked.layouts(self.layouts)
-        arrays = Arrays(final, self.names, len(self.lookups.lookups))
+        arrays = Arrays(final, self.names, self.lookups)
         kept = {self.names.store(layout.name): layout for layout in final.values()}
         parts = [HEADER.format(name=self.program.name), arrays.constants()]
         parts += [function_text(head, text, arrays, kept) for head, text in self.functions]
         return BlockModule(
-            "\n\n".join(parts),
+            with_imports(parts),
             tuple(final.values()),
             self.computations,
             self.keys,
             {table: columns for table, (columns, _) in used.items()},
             tuple(self.lookups.lookups),
             tuple(self.lookups.strings),
+            tuple(self.lookups.formulas),
+            self.lookups.answers,
             arrays.order,
             {computation.function: lines for computation, lines in self.lengths},
             result,

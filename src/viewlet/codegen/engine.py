@@ -21,7 +21,7 @@ from viewlet.runtime.flat import FlatStore, Item, Layout
 from viewlet.triggers.program import Program
 from viewlet.triggers.step import initial_contents
 from viewlet.triggers.store import MapStore
-from viewlet.types import Kind, Row, Table
+from viewlet.types import Row, Table
 
 READ_BY_CODE_FROM = 2_000
 """Rows in the views a result reads from which compiling the reader pays; fewer are read in Python."""
@@ -91,7 +91,7 @@ class CompiledEngine:
         """Back to the state over empty tables."""
         for store in self.stores.values():
             store.clear()
-        self._control[:] = 0
+        self._process.forget_notes()
         self._empty()
 
     def take_over(self, views: Mapping[str, MapStore]) -> None:
@@ -112,6 +112,7 @@ class CompiledEngine:
         self._process.fill_lookups()
         for refresh in dict.fromkeys(each for many in self.module.refreshes.values() for each in many):
             self._refresh(refresh)
+        self._process.forget_notes()  # what fails over empty tables need not fail over those to come
 
     def columns_used(self, table: str) -> tuple[int, ...]:
         """Positions of the columns the triggers of a table read."""
@@ -140,7 +141,6 @@ class CompiledEngine:
         if function is None:
             return
         self._process.fill_lookups()
-        self._check_strings(table, columns)
         given = tuple(columns[i] for i in function.columns)
         refreshes = self.module.refreshes.get(table, ())
         each_row = bool(refreshes) and (each_row or table in self._row_by_row)
@@ -199,17 +199,6 @@ class CompiledEngine:
                 return
             self._process.grow_scratch(function.stores)
             target.reserve(2 * target.pool.shape[0])
-
-    def _check_strings(self, table: str, columns: Mapping[int, Column]) -> None:
-        """Refuses a change with a string that a function of the view cannot take."""
-        if not self._process.refused:
-            return
-        refused = np.fromiter(self._process.refused, np.int64, len(self._process.refused))
-        for i in self.columns_used(table):
-            if self.tables[table].columns[i].type.kind is Kind.VARCHAR:
-                found = columns[i][np.isin(columns[i], refused)]
-                if len(found):
-                    raise self._process.refused[int(found[0])]
 
     # Reading
 

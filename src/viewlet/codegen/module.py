@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from viewlet.algebra.nodes import (
     MULTIPLICITY,
     Cond,
-    Scalar,
     Var,
     View,
 )
@@ -24,13 +23,13 @@ from viewlet.algebra.printer import show
 from viewlet.algebra.scope import NONE
 from viewlet.algebra.traverse import all_variables, walk
 from viewlet.codegen.asked import Asked
-from viewlet.codegen.assembly import HEADER, Arrays, function_text
+from viewlet.codegen.assembly import HEADER, Arrays, function_text, with_imports
 from viewlet.codegen.fusion import Term, fuse
 from viewlet.codegen.lines import Lines
 from viewlet.codegen.names import Identifiers
 from viewlet.codegen.numbers import Product
 from viewlet.codegen.products import Bound, ProductWriter
-from viewlet.codegen.scalars import NotCompilable, Tables
+from viewlet.codegen.scalars import Formula, Lookup, NotCompilable, Tables, makes_strings
 from viewlet.codegen.stretches import Top
 from viewlet.runtime.flat import Layout
 from viewlet.runtime.probe import ROOM
@@ -63,8 +62,10 @@ class Module:
     triggers: Mapping[str, Function]
     refreshes: Mapping[str, tuple[Function, ...]]
     result: Function | None
-    lookups: tuple[tuple[Scalar, Var], ...]
+    lookups: tuple[Lookup, ...]
     strings: tuple[str, ...]
+    formulas: tuple[Formula, ...]
+    answers: int
     arrays: tuple[tuple[str, str], ...]
     """The arrays of the state in order: (store, part), or ("", name) for what belongs to no store."""
 
@@ -90,6 +91,9 @@ class _ModuleWriter:
     temporaries: Lines = field(default_factory=Lines)
 
     def write(self) -> Module:
+        statements = [statement for trigger in self.program.triggers for statement in trigger.statements]
+        exprs = [update.expr for statement in statements for update in statement.updates]
+        self.lookups.makes_strings = makes_strings([*exprs, self.program.result])
         layouts = {view.name: layout_of(view) for view in self.program.views}
         bodies: list[_NamedBody] = []
         for trigger in self.program.triggers:
@@ -109,7 +113,7 @@ class _ModuleWriter:
     def _assemble(
         self, bodies: list[tuple[str, RowTrigger | Statement | None, Body]], layouts: dict[str, Layout]
     ) -> Module:
-        arrays = Arrays(layouts, self.names, len(self.lookups.lookups))
+        arrays = Arrays(layouts, self.names, self.lookups)
         parts = [HEADER.format(name=self.program.name)]
         parts.append(arrays.constants())
         kept = {self.names.store(layout.name): layout for layout in layouts.values()}
@@ -134,13 +138,15 @@ class _ModuleWriter:
             for trigger in self.program.triggers
         }
         return Module(
-            "\n\n".join(parts),
+            with_imports(parts),
             tuple(layouts.values()),
             triggers,
             refreshes,
             functions.get("result of the query"),
             tuple(self.lookups.lookups),
             tuple(self.lookups.strings),
+            tuple(self.lookups.formulas),
+            self.lookups.answers,
             arrays.order,
         )
 

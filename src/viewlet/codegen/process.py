@@ -9,15 +9,18 @@ from typing import Any, Protocol
 import numpy as np
 
 from viewlet.algebra.functions import compile_scalar
-from viewlet.algebra.nodes import Scalar, Var
+from viewlet.codegen.answers import Answers
+from viewlet.codegen.encoding import decode, too_wide, word_of
 from viewlet.codegen.loading import is_cached, load_source
 from viewlet.codegen.precompile import Helper, compile_alone, share
+from viewlet.codegen.scalars import Formula, Lookup
 from viewlet.errors import DataError
 from viewlet.rings import Dyadic
 from viewlet.runtime.adding import add_rows, kinds_of, trees_of
 from viewlet.runtime.arithmetic import NULL
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FlatStore, Layout
+from viewlet.runtime.functions import NOT_FINITE, UNKNOWN
 from viewlet.runtime.jit import ENABLED
 from viewlet.runtime.state import bundle, put
 from viewlet.runtime.wide import to_words
@@ -38,10 +41,16 @@ class Generated(Protocol):
     def layouts(self) -> tuple[Layout, ...]: ...
 
     @property
-    def lookups(self) -> tuple[tuple[Scalar, Var], ...]: ...
+    def lookups(self) -> tuple[Lookup, ...]: ...
 
     @property
     def strings(self) -> tuple[str, ...]: ...
+
+    @property
+    def formulas(self) -> tuple[Formula, ...]: ...
+
+    @property
+    def answers(self) -> int: ...
 
     @property
     def arrays(self) -> tuple[tuple[str, str], ...]: ...
@@ -56,9 +65,9 @@ class Process:
         self.dictionary = dictionary
         self.stores = {layout.name: make_store(layout) for layout in generated.layouts}
         self.control = np.zeros(4, np.int64)
-        """Overflow; out of room; how many rows are needed and in which store."""
-        self.refused: dict[int, DataError] = {}
-        """Strings that a function cannot take."""
+        """What went wrong with a number; out of room; how many rows are needed and in which store."""
+        self._answers = Answers(generated.formulas, dictionary)
+        self._kept = np.zeros(max(generated.answers, 1), np.int64)
         self._generated = generated
         self._code = load_source(generated.source)
         self._firsts = {store: i for i, (store, part) in enumerate(generated.arrays) if part == "pool"}
@@ -100,6 +109,7 @@ class Process:
             overflow, full = self.control[0], self.control[1]
             self.control[:] = 0
             if overflow:
+                self._forget_failure()
                 return None
             if full:
                 self.grow_scratch(stores)
@@ -147,12 +157,26 @@ class Process:
 
     def check_overflow(self) -> None:
         """Raises what generated code could only note."""
-        if self.control[0]:
-            self.control[0] = 0
-            raise DataError("a sum overflows its type")
+        noted = self.control[0]
+        if not noted:
+            return
+        self.control[0] = 0
+        if (failure := self._answers.take_failure()) is not None:
+            raise failure
+        raise DataError("a DOUBLE result is not finite" if noted == NOT_FINITE else "a sum overflows its type")
+
+    def forget_notes(self) -> None:
+        """Nothing has gone wrong so far."""
+        self.control[:] = 0
+        self._forget_failure()
+
+    def _forget_failure(self) -> None:
+        failure = self._answers.take_failure()
+        if failure is not None and not isinstance(failure, Exception):
+            raise failure  # an interrupt
 
     def _current_state(self) -> Any:
-        versions = (self._filled, *[store.version for store in self.stores.values()])
+        versions = (self._filled + self._answers.version, *[store.version for store in self.stores.values()])
         if versions != self._bundled:
             self._bundle(versions)
         return self._state
@@ -173,44 +197,42 @@ class Process:
     def _array(self, store: str, part: str) -> Any:
         if store:
             return self.stores[store].array(part)
-        named = {"strings": self._strings, "ranks": self._ranks}
-        return named[part] if part in named else self._lookups[int(part.removeprefix("lookup"))]
+        if part.startswith("memo"):
+            return self._answers.memo(int(part.removeprefix("memo")))
+        if part.startswith("lookup"):
+            return self._lookups[int(part.removeprefix("lookup"))]
+        return {"strings": self._strings, "ranks": self._ranks, "calls": self._answers.calls, "answers": self._kept}[
+            part
+        ]
 
     # Strings
 
     def fill_lookups(self) -> None:
         """Extends the tables of string functions to strings not seen before."""
+        self._answers.make_room()
         if self._filled == len(self.dictionary):
             return
         self._strings = np.array([self.dictionary.code(text) for text in self._generated.strings] or [0], np.int64)
         while self._filled != len(self.dictionary):
             size = len(self.dictionary)
-            for i, (scalar, var) in enumerate(self._generated.lookups):
-                self._lookups[i] = self._extended(self._lookups[i], scalar, var, size)
+            for i, lookup in enumerate(self._generated.lookups):
+                self._lookups[i] = self._extended(self._lookups[i], lookup, size)
             self._filled = size
-        if "ranks[" in self._generated.source:
+        if "ranks" in self._generated.source:
             self._ranks = np.argsort(np.argsort(np.array(self.dictionary.texts, object), kind="stable"), kind="stable")
 
-    def _extended(self, known: Any, scalar: Scalar, var: Var, size: int) -> Any:
-        compute = compile_scalar(scalar)
-        table = np.empty(size + 1, np.int64)
+    def _extended(self, known: Any, lookup: Lookup, size: int) -> Any:
+        table = np.full(size + 1, UNKNOWN, np.int64)
         start = len(known) if self._filled >= 0 else 0
         table[:start] = known[:start]
-        for i in range(start, size + 1):
-            text = None if i == 0 else self.dictionary.texts[i - 1]
-            try:
-                table[i] = self.word(compute({var.name: text}), scalar.type)
-            except DataError as error:  # the string may be one of another column
-                table[i] = NULL
-                self.refused[i - 1] = error
+        if not lookup.is_lazy:
+            compute = compile_scalar(lookup.scalar)
+            for i in range(start, size + 1):
+                text = None if i == 0 else self.dictionary.texts[i - 1]
+                table[i] = word_of(compute({lookup.var.name: text}), lookup.scalar.type, self.dictionary)
         return table
 
     # Values and words
-
-    def word(self, value: Datum, type: SqlType) -> int:
-        if value is None:
-            return NULL
-        return self.dictionary.code(value) if isinstance(value, str) else int(value)
 
     def encode(self, type: SqlType, values: Sequence[Datum]) -> Column:
         if type.kind is Kind.VARCHAR:
@@ -220,9 +242,9 @@ class Process:
         try:
             words = np.array([NULL if value is None else value for value in values], np.int64)
         except OverflowError as error:
-            raise _too_wide(type) from error
+            raise too_wide(type) from error
         if int(np.count_nonzero(words == NULL)) != values.count(None):
-            raise _too_wide(type)
+            raise too_wide(type)
         return words
 
     def fill(self, store: str, types: Sequence[SqlType], rows: Sequence[tuple[Row, Sequence[Any]]]) -> None:
@@ -238,14 +260,7 @@ class Process:
         target.fill(words)
 
     def decode(self, word: int, type: SqlType) -> Datum:
-        if type.is_float:
-            number = float(np.int64(word).view(np.float64))
-            return None if number != number else number
-        if word == NULL:
-            return None
-        if type.kind is Kind.VARCHAR:
-            return self.dictionary.texts[word]
-        return bool(word) if type.kind is Kind.BOOLEAN else int(word)
+        return decode(word, type, self.dictionary)
 
     def decode_column(self, column: Column, type: SqlType) -> list[Datum]:
         values = column.tolist()
@@ -269,7 +284,3 @@ def number_words(kind: str, numbers: Sequence[Any]) -> tuple[Column, ...]:
     firsts = [float(number) for number in numbers]
     rests = [float(Dyadic.of(number) + -Dyadic.of(first)) for number, first in zip(numbers, firsts, strict=True)]
     return np.array(firsts, np.float64), np.array(rests, np.float64)
-
-
-def _too_wide(type: SqlType) -> DataError:
-    return DataError(f"a {type} does not fit the 64-bit words of the compiled engine; connect(engine='interpreter')")

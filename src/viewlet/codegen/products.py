@@ -34,9 +34,10 @@ from viewlet.codegen.lines import Lines
 from viewlet.codegen.names import Identifiers
 from viewlet.codegen.numbers import RANK, NumberWriter, Part, Product, nonzero
 from viewlet.codegen.ranges import RangeWriter
-from viewlet.codegen.scalars import ALWAYS, NEVER, NotCompilable, ScalarWriter, Tables, Word
+from viewlet.codegen.scalars import NotCompilable, ScalarWriter, Tables
 from viewlet.codegen.stretches import StretchWriter
 from viewlet.codegen.trees import TreeWriter
+from viewlet.codegen.word import ALWAYS, NEVER, Word, null_word
 from viewlet.runtime.flat import WIDTHS, Layout
 from viewlet.runtime.probe import ALIVE, META_WORDS, SIZE
 from viewlet.types import Kind
@@ -506,12 +507,13 @@ class ProductWriter:
         self.lines.add(f"{best} = {'0.0' if of.type.is_float else 'NULL'}")
         self.lines.add(f"{found} = False")
         value = self.names.of(of)
-        ranked = f"ranks[{value}]" if of.type.kind is Kind.VARCHAR else value
-        against = f"ranks[{best}]" if of.type.kind is Kind.VARCHAR else best
-        sign = "<" if which is Extreme.MIN else ">"
+        is_least = which is Extreme.MIN
+        better = f"{value} {'<' if is_least else '>'} {best}"
+        if of.type.kind is Kind.VARCHAR:
+            better = self.scalars.is_before(*((value, best) if is_least else (best, value)))
 
         def compare() -> None:
-            self.lines.add(f"if not {found} or {ranked} {sign} {against}:")
+            self.lines.add(f"if not {found} or {better}:")
             self.lines.add(f"    {best} = {value}")
             self.lines.add(f"    {found} = True")
 
@@ -524,14 +526,6 @@ class ProductWriter:
             self._grouped((of,), body, bound - {of}, lambda load: compare())
         self.lines.close_to(depth)
         return Word(best, found, of.type.is_float)
-
-
-def null_word(word: Word) -> str:
-    """The value with NULL written out."""
-    if word.present == ALWAYS:
-        return word.code
-    null = "NAN" if word.is_float else "NULL"
-    return null if word.present == NEVER else f"({word.code} if {word.present} else {null})"
 
 
 def tuple_code(words: Sequence[str]) -> str:

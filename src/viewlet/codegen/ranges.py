@@ -30,9 +30,9 @@ from viewlet.codegen.monotone import (
     without_null,
 )
 from viewlet.codegen.numbers import Part, Product, nonzero
-from viewlet.codegen.scalars import ALWAYS, NEVER, both
 from viewlet.codegen.thresholds import ThresholdWriter
 from viewlet.codegen.trees import Path, TreeWriter, Words
+from viewlet.codegen.word import ALWAYS, NEVER, both
 from viewlet.runtime.ordered import NEGATIVES
 
 if TYPE_CHECKING:

@@ -2,20 +2,28 @@
 
 Each scalar becomes the code of its value, valid where it is not NULL, and the code of the condition under which it is
 not NULL. Booleans become two conditions, is-true and is-false, so that three-valued logic needs no third value.
-Anything that depends on one string column alone is looked up in a table indexed by the string's code, filled once per
-distinct string.
+Functions with code of their own are in `functions/`. All others are computed by the interpreter's implementation: what
+depends on one string column alone is looked up in a table indexed by the string's code, filled once per distinct
+string, and anything else in a memo of past arguments and answers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-from viewlet.algebra.nodes import Call, Const, Scalar, Var
-from viewlet.algebra.traverse import scalar_variables
-from viewlet.types import Kind, SqlType
+from viewlet.algebra.functions import FUNCTIONS
+from viewlet.algebra.nodes import Call, Cond, Const, Expr, Scalar, Value, Var
+from viewlet.algebra.text import TEXTUAL
+from viewlet.algebra.traverse import scalar_variables, walk
+from viewlet.codegen.bounds import limits
+from viewlet.codegen.functions import WRITERS
+from viewlet.codegen.functions.writer import strict, total
+from viewlet.codegen.word import ALWAYS, NEVER, Word, both, either, negated, present_code
+from viewlet.types import BIGINT, BOOLEAN, DOUBLE, MAX_DECIMAL_DIGITS, REAL, VARCHAR, Kind, SqlType, decimal
 
-NEVER, ALWAYS = "False", "True"
+T = TypeVar("T")
 
 
 class NotCompilable(Exception):  # noqa: N818 - not an error: the interpreter takes over
@@ -23,30 +31,69 @@ class NotCompilable(Exception):  # noqa: N818 - not an error: the interpreter ta
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
-    """A value as code: `code` is the value where `present` holds; doubles are floats, all else int64 words."""
+class Formula:
+    """A scalar that Python computes for generated code: the values of its variables come in this order."""
 
-    code: str
-    present: str
-    is_float: bool
+    scalar: Scalar
+    parameters: tuple[Var, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """A table of a scalar's values by the code of the one string it depends on.
+
+    A lazy one is filled when a value is wanted: the scalar may fail, or make strings that nobody asks for.
+    """
+
+    scalar: Scalar
+    var: Var
+    is_lazy: bool
 
 
 @dataclass(slots=True)
 class Tables:
-    """What the generated code needs to know about strings at run time."""
+    """What the generated code needs at run time beside its stores: strings, tables of values, questions to Python."""
 
-    lookups: list[tuple[Scalar, Var]] = field(default_factory=list)
+    makes_strings: bool = False
+    """Whether the code itself makes strings: then those that it meets may be newer than any table."""
+    lookups: list[Lookup] = field(default_factory=list)
     strings: list[str] = field(default_factory=list)
+    formulas: list[Formula] = field(default_factory=list)
+    answers: int = 0
+    """Values that are tested for NULL first and used then: how many places they need."""
 
-    def lookup(self, scalar: Scalar, var: Var) -> int:
-        if (scalar, var) not in self.lookups:
-            self.lookups.append((scalar, var))
-        return self.lookups.index((scalar, var))
+    def lookup(self, lookup: Lookup) -> int:
+        return _number(self.lookups, lookup)
 
     def string(self, text: str) -> int:
-        if text not in self.strings:
-            self.strings.append(text)
-        return self.strings.index(text)
+        return _number(self.strings, text)
+
+    def formula(self, scalar: Scalar, parameters: Sequence[Var]) -> int:
+        return _number(self.formulas, Formula(scalar, tuple(parameters)))
+
+
+def _number(known: list[T], wanted: T) -> int:
+    if wanted not in known:
+        known.append(wanted)
+    return known.index(wanted)
+
+
+_CHOICES = frozenset(("case", "coalesce", "nullif", "greatest", "least", "only_row", "cast"))
+
+
+def makes_strings(exprs: Iterable[Expr]) -> bool:
+    """Whether a scalar in some expression makes strings that are not there yet."""
+
+    def is_maker(scalar: Scalar) -> bool:
+        if not isinstance(scalar, Call):
+            return False
+        if scalar.type.kind is Kind.VARCHAR and (
+            scalar.op not in _CHOICES or (scalar.op == "cast" and scalar.args[0].type.kind is not Kind.VARCHAR)
+        ):
+            return True
+        return any(is_maker(arg) for arg in scalar.args)
+
+    return any(is_maker(node.scalar) for expr in exprs for node in walk(expr) if isinstance(node, Cond | Value))
 
 
 class ScalarWriter:
@@ -61,15 +108,15 @@ class ScalarWriter:
         match scalar:
             case Var(_, type):
                 name = self._name_of(scalar)
-                return Word(name, _present(name, type), type.is_float)
+                return Word(name, present_code(name, type), type.is_float)
             case Const(value, type):
                 return self._constant(value, type)
             case Call(_, _, type) if type.kind is Kind.BOOLEAN:
                 true, false = self.truth(scalar), self.falsity(scalar)
                 present = ALWAYS if not type.nullable else either(true, false)
                 return Word(f"(1 if {true} else 0)", present, False)
-            case Call(op, args, type):
-                return self._call(op, args, type)
+            case Call():
+                return self._call(scalar)
         raise NotCompilable(str(scalar))
 
     def truth(self, scalar: Scalar) -> str:
@@ -93,9 +140,9 @@ class ScalarWriter:
                 return self._logic(arg, not wanted)
             case Call("is_null" | "is_not_null" as op, (arg,), _):
                 present = self.word(arg).present
-                return present if (op == "is_not_null") == wanted else _not(present)
+                return present if (op == "is_not_null") == wanted else negated(present)
             case Call("is_true", (arg,), _):
-                return self.truth(arg) if wanted else _not(self.truth(arg))
+                return self.truth(arg) if wanted else negated(self.truth(arg))
             case Call() if (table := self._table_of(scalar)) is not None:
                 return f"({table.code} == {int(wanted)})"
             case Call(op, (left, right), _) if op in _COMPARISONS:
@@ -105,12 +152,14 @@ class ScalarWriter:
             case Call("is_not_distinct", (left, right), _):
                 a, b = self.word(left), self.word(right)
                 same = either(
-                    both(a.present, b.present, f"({a.code} == {b.code})"), both(_not(a.present), _not(b.present))
+                    both(a.present, b.present, f"({a.code} == {b.code})"), both(negated(a.present), negated(b.present))
                 )
-                return same if wanted else _not(same)
+                return same if wanted else negated(same)
             case Call("case", args, _):
                 return self._case(args, lambda arg: self._logic(arg, wanted))
-        raise NotCompilable(f"condition {getattr(scalar, 'op', scalar)}")
+            case Call():
+                word = self._call(scalar)
+                return both(word.present, f"({word.code} == {int(wanted)})")
 
     def _membership(self, needle: Scalar, choices: Sequence[Scalar], wanted: bool) -> str:
         word = self.word(needle)
@@ -121,9 +170,19 @@ class ScalarWriter:
 
     def _comparison(self, op: str, left: Scalar, right: Scalar) -> str:
         a, b = self.word(left), self.word(right)
-        if Kind.VARCHAR in (left.type.kind, right.type.kind) and op not in ("=", "<>"):
-            raise NotCompilable("order of two string columns")
+        if left.type.kind is Kind.VARCHAR and op not in ("=", "<>"):
+            first, second = (b.code, a.code) if op in (">", "<=") else (a.code, b.code)
+            before = self.is_before(first, second)
+            return both(a.present, b.present, before if op in ("<", ">") else negated(before))
         return both(a.present, b.present, f"({a.code} {_COMPARISONS[op]} {b.code})")
+
+    def is_before(self, first: str, second: str) -> str:
+        """Code for "one string comes before another", neither being NULL."""
+        if not self._tables.makes_strings:
+            return f"(ranks[{first}] < ranks[{second}])"
+        text = VARCHAR.with_nullable(False)
+        order = Call("<", (Var("0", text), Var("1", text)), BOOLEAN.with_nullable(False))
+        return f"is_before(ranks, {first}, {second}, {self.asking(order)})"
 
     def _case(self, args: tuple[Scalar, ...], code: Callable[[Scalar], str]) -> str:
         *pairs, otherwise = args
@@ -132,61 +191,73 @@ class ScalarWriter:
             text = f"({code(value)} if {self.truth(condition)} else {text})"
         return text
 
-    def _call(self, op: str, args: tuple[Scalar, ...], type: SqlType) -> Word:
-        match op:
-            case "+" | "-" | "*" if type.is_numeric or type.kind is Kind.DATE:
-                a, b = (self.word(arg) for arg in args)
-                code = f"({a.code} {op} {b.code})"
-                if not type.is_float and reach(Call(op, args, type)) >= _WORD:
-                    negated = f"-({b.code})" if op == "-" else b.code
-                    code = f"checked_{'mul' if op == '*' else 'add'}({a.code}, {negated}, control)"
-                return Word(code, both(a.present, b.present), type.is_float)
-            case "neg":
-                a = self.word(args[0])
-                return Word(f"(-{a.code})", a.present, type.is_float)
-            case "/" if type.is_float and all(arg.type.is_float for arg in args):
-                a, b = (self.word(arg) for arg in args)
-                return Word(f"({a.code} / {b.code})", both(a.present, b.present, f"({b.code} != 0.0)"), True)
-            case "avg":
-                a, b = (self.word(arg) for arg in args)
-                unit = f"{b.code}" if a.is_float else f"({b.code} * {10 ** args[0].type.scale})"
-                return Word(f"({a.code} / {unit})", both(a.present, b.present, f"({b.code} != 0)"), True)
+    def _call(self, call: Call) -> Word:
+        match call.op:
             case "case":
-                code = self._case(args, lambda arg: self.word(arg).code)
-                return Word(code, self._case(args, lambda arg: self.word(arg).present), type.is_float)
+                return self._choice(call)
             case "coalesce":
-                words = [self.word(arg) for arg in args]
+                words = [self.word(arg) for arg in call.args]
                 code = words[-1].code
                 for word in reversed(words[:-1]):
                     code = f"({word.code} if {word.present} else {code})"
-                return Word(code, either(*(word.present for word in words)), type.is_float)
-            case "cast":
-                return self._cast(args[0], type)
-            case "extract_year" | "extract_month" if args[0].type.kind is Kind.DATE:
-                a = self.word(args[0])
-                return Word(f"{op.removeprefix('extract_')}_of({a.code})", a.present, False)
-            case "add_days" if type.kind is Kind.DATE:
-                a, b = (self.word(arg) for arg in args)
-                return Word(f"({a.code} + {b.code})", both(a.present, b.present), False)
-        raise NotCompilable(f"function {op}")
+                return Word(code, either(*(word.present for word in words)), call.type.is_float)
+        words = [self.word(arg) for arg in call.args]
+        writer = WRITERS.get(call.op)
+        written = writer(self, call, words) if writer is not None else None
+        return written if written is not None else self.recall(call, words)
 
-    def _cast(self, arg: Scalar, type: SqlType) -> Word:
-        source, a = arg.type, self.word(arg)
-        if source.same_representation(type) and not (source.is_integer and type.kind is not Kind.BIGINT):
-            return a
-        if source.is_exact and type.kind is Kind.DECIMAL and type.scale >= source.scale:
-            factor = 10 ** (type.scale - source.scale)
-            code = (
-                f"({a.code} * {factor})" if reach(arg) * factor < _WORD else f"checked_mul({a.code}, {factor}, control)"
-            )
-            return Word(code, a.present, False)
-        if source.is_exact and type.is_float:
-            return Word(f"({a.code} / {float(10**source.scale)})", a.present, True)
-        if source.kind is Kind.DATE and type.kind is Kind.TIMESTAMP:
-            return Word(f"({a.code} * 86400000000)", a.present, False)
-        if source.is_integer and type.is_integer and type.kind is Kind.BIGINT:
-            return a
-        raise NotCompilable(f"cast from {source} to {type}")
+    def _choice(self, call: Call) -> Word:
+        values = {id(arg): self.word(arg) for arg in (*call.args[1::2], call.args[-1])}
+        code = self._case(call.args, lambda arg: values[id(arg)].code)
+        return Word(code, self._case(call.args, lambda arg: values[id(arg)].present), call.type.is_float)
+
+    # What functions need
+
+    def recall(self, call: Call, words: Sequence[Word]) -> Word:
+        """A call that Python computes, once per distinct arguments as long as they are remembered."""
+        is_strict = FUNCTIONS[call.op].strict
+        given = [i for i, arg in enumerate(call.args) if not isinstance(arg, Const)]
+        number = self._formula(call, given)
+        key = "".join((words[i].key if is_strict else words[i].nullable_key) + ", " for i in given)
+        code = f"recall(memo{number}, calls, np.int64({number}), ({key or 'np.int64(0), '}), control)"
+        if call.type.is_float:
+            code = f"double_of({code})"
+        if not is_strict:
+            return total(self, code, call.type)
+        if call.op not in _NULL_FOR_OTHERS:
+            return strict(code, words, call.type.is_float)
+        value, present = self.answer(code, call.type.is_float)
+        return Word(value, both(*(word.present for word in words), present), call.type.is_float)
+
+    def asking(self, call: Call, given: int | None = None) -> str:
+        number = self._formula(call, range(len(call.args) if given is None else given))
+        return f"calls, np.int64({number}), control"
+
+    def _formula(self, call: Call, given: Sequence[int]) -> int:
+        """The number of a call as a function of some of its arguments."""
+        args = [Var(str(i), arg.type) if i in given else arg for i, arg in enumerate(call.args)]
+        return self._tables.formula(
+            Call(call.op, tuple(args), call.type), [arg for arg in args if isinstance(arg, Var)]
+        )
+
+    def within(self, code: str, type: SqlType, reach: int) -> str:
+        limit = limits(type)
+        if limit is None or reach <= (limit[1] if type.is_integer else limit[1] + 1):
+            return code
+        wide = BIGINT if type.is_integer else decimal(MAX_DECIMAL_DIGITS, type.scale)
+        check = Call("cast", (Var("0", wide.with_nullable(False)),), type.with_nullable(False))
+        return f"ranged({code}, {limit[0]}, {limit[1]}, {self.asking(check)})"
+
+    def single(self, code: str) -> str:
+        check = Call("cast", (Var("0", DOUBLE.with_nullable(False)),), REAL.with_nullable(False))
+        return f"single({code}, {self.asking(check)})"
+
+    def answer(self, code: str, is_float: bool) -> tuple[str, str]:
+        place = self._tables.answers
+        self._tables.answers += 1
+        if is_float:
+            return f"double_of(answers[{place}])", f"keep_double(answers, {place}, {code})"
+        return f"answers[{place}]", f"keep(answers, {place}, {code})"
 
     def _constant(self, value: object, type: SqlType) -> Word:
         if value is None:
@@ -203,65 +274,38 @@ class ScalarWriter:
         if len(variables) != 1:
             return None
         (var,) = variables
-        if var.type.kind is not Kind.VARCHAR or scalar.type.is_float:
+        if var.type.kind is not Kind.VARCHAR:
             return None
-        name, number = self._name_of(var), self._tables.lookup(scalar, var)
-        code = (
-            f"lookup{number}[{name} + 1 if {name} >= 0 else 0]" if var.type.nullable else f"lookup{number}[{name} + 1]"
-        )
-        return Word(code, ALWAYS if not scalar.type.nullable else f"({code} != NULL)", False)
+        name, type = self._name_of(var), scalar.type
+        is_lazy = type.kind is Kind.VARCHAR or type.is_float or not _is_total(scalar)
+        number = self._tables.lookup(Lookup(scalar, var, is_lazy))
+        if is_lazy or self._tables.makes_strings:
+            asked = self._tables.formula(scalar, (var,))
+            code = f"look_up(lookup{number}, {name}, calls, np.int64({asked}), control)"
+        else:
+            place = f"{name} + 1 if {name} >= 0 else 0" if var.type.nullable else f"{name} + 1"
+            code = f"lookup{number}[{place}]"
+        if is_lazy and type.kind is not Kind.BOOLEAN:
+            return total(self, f"double_of({code})" if type.is_float else code, type)
+        return Word(code, f"({code} != NULL)" if type.nullable else ALWAYS, False)
 
 
-_WORD = 1 << 63
+_NULL_FOR_OTHERS = frozenset(("/", "//", "%", "avg", "var_samp", "var_pop", "stddev_samp", "stddev_pop"))
+"""Strict functions that are NULL for some arguments that are not."""
+
+_LOGIC = frozenset(
+    ("and", "or", "not", "is_null", "is_not_null", "is_true", "is_not_distinct", "in", "case", "coalesce")
+)
 
 
-def reach(scalar: Scalar) -> int:
-    """A bound of the absolute value of an exact scalar's word, from types and constants."""
-    match scalar:
-        case Const(value, _):
-            return abs(value) if isinstance(value, int) else 0
-        case Call("+" | "-", (left, right), _):
-            return reach(left) + reach(right)
-        case Call("*", (left, right), _):
-            return reach(left) * reach(right)
-        case Call("neg", (arg,), _):
-            return reach(arg)
-        case Call("case", args, _):
-            return max(reach(arg) for arg in (*args[1::2], args[-1]))
-        case Call("cast", (arg,), type) if (
-            arg.type.is_exact and type.kind is Kind.DECIMAL and type.scale >= arg.type.scale
-        ):
-            return int(reach(arg) * 10 ** (type.scale - arg.type.scale))
-        case _:
-            kind = scalar.type.kind
-            if kind is Kind.DECIMAL:
-                return int(min(10**scalar.type.precision, _WORD))
-            return {Kind.SMALLINT: 1 << 15, Kind.INTEGER: 1 << 31, Kind.DATE: 1 << 32, Kind.BOOLEAN: 1}.get(kind, _WORD)
+def _is_total(scalar: Scalar) -> bool:
+    """Whether it has a value for every string: comparisons and functions of strings never fail."""
+    if not isinstance(scalar, Call):
+        return True
+    is_known = scalar.op in _LOGIC or scalar.op in _COMPARISONS or scalar.op in TEXTUAL
+    escapes = scalar.op in ("like", "ilike") and len(scalar.args) > 2
+    return is_known and not escapes and all(_is_total(arg) for arg in scalar.args)
 
 
 _COMPARISONS = {"=": "==", "<>": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 _OPPOSITE = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
-
-
-def both(*parts: str) -> str:
-    kept = list(dict.fromkeys(part for part in parts if part != ALWAYS))
-    if NEVER in kept:
-        return NEVER
-    return ALWAYS if not kept else kept[0] if len(kept) == 1 else "(" + " and ".join(kept) + ")"
-
-
-def either(*parts: str) -> str:
-    kept = list(dict.fromkeys(part for part in parts if part != NEVER))
-    if ALWAYS in kept:
-        return ALWAYS
-    return NEVER if not kept else kept[0] if len(kept) == 1 else "(" + " or ".join(kept) + ")"
-
-
-def _not(part: str) -> str:
-    return {ALWAYS: NEVER, NEVER: ALWAYS}.get(part, f"(not {part})")
-
-
-def _present(name: str, type: SqlType) -> str:
-    if not type.nullable:
-        return ALWAYS
-    return f"({name} == {name})" if type.is_float else f"({name} != NULL)"

@@ -15,8 +15,8 @@ from viewlet.algebra.nodes import Cond, Exists, Expr, Extreme, Lift, Scalar, Sum
 from viewlet.algebra.traverse import scalar_variables
 from viewlet.codegen.monotone import Way, intervals, is_ordered, truth_way
 from viewlet.codegen.numbers import Product
-from viewlet.codegen.scalars import ALWAYS, both
 from viewlet.codegen.trees import Path, TreeWriter
+from viewlet.codegen.word import ALWAYS, both
 from viewlet.runtime.ordered import LEFT, RIGHT
 
 if TYPE_CHECKING:

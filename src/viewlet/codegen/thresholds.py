@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from viewlet.algebra.nodes import Scalar, Var
 from viewlet.codegen.monotone import Running, Way, truth_way
-from viewlet.codegen.scalars import ALWAYS, NEVER
 from viewlet.codegen.trees import Path, TreeWriter, Words
+from viewlet.codegen.word import ALWAYS, NEVER
 
 if TYPE_CHECKING:
     from viewlet.codegen.products import ProductWriter

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from viewlet.algebra.nodes import Scalar, Var, View
 from viewlet.codegen.monotone import Test
-from viewlet.codegen.scalars import ALWAYS, NEVER
+from viewlet.codegen.word import ALWAYS, NEVER
 from viewlet.runtime.flat import Layout
 from viewlet.runtime.probe import ALIVE
 

@@ -69,18 +69,18 @@ def wide_size(high: Any, low: Any) -> Any:
 
 @compiled
 def checked_add(a: Any, b: Any, control: Any) -> Any:
-    """a + b; a sum beyond 64 bits is reported, not wrapped."""
+    """a + b; a sum beyond 64 bits, or one that would read as NULL, is reported, not wrapped."""
     high, low = wide_add(a >> 63, a, b >> 63, b)
-    if high != low >> 63:
+    if high != low >> 63 or low == NULL:
         control[0] = 1
     return low
 
 
 @compiled
 def checked_mul(a: Any, b: Any, control: Any) -> Any:
-    """a * b; a product beyond 64 bits is reported, not wrapped."""
+    """a * b; a product beyond 64 bits, or one that would read as NULL, is reported, not wrapped."""
     high, low = wide_mul(a >> 63, a, b)
-    if high != low >> 63:
+    if high != low >> 63 or low == NULL:
         control[0] = 1
     return low
 

@@ -97,6 +97,18 @@ def _pointer(typing_context: Any, address: Any) -> Any:
     return types.voidptr(address), codegen
 
 
+@intrinsic
+def call_back(typing_context: Any, address: Any, number: Any) -> Any:
+    """Calls the function at an address with a number; where it is Python's, it takes the lock it needs."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        function = ir.FunctionType(ir.VoidType(), [ir.IntType(64)])
+        builder.call(builder.inttoptr(args[0], function.as_pointer()), [args[1]])
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), codegen
+
+
 def bundle(arrays: Sequence[Any]) -> Any:
     """The state over these arrays; valid as long as none of them moves."""
     table = np.empty(_ENTRY * len(arrays), np.int64)

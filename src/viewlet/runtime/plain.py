@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import struct
 from collections.abc import Sequence
 from typing import Any
@@ -50,6 +51,14 @@ def double_of(bits: int) -> float:
     """The double with these 64 bits."""
     number: float = struct.unpack("<d", struct.pack("<q", int(bits)))[0]
     return number
+
+
+_CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_int64)
+
+
+def call_back(address: int, number: int) -> None:
+    """Calls the function at an address with a number."""
+    _CALLBACK(int(address))(int(number))
 
 
 def bundle(arrays: Sequence[Any]) -> Any:

@@ -15,6 +15,7 @@ from viewlet.runtime.jit import ENABLED
 _chosen: Any = import_module("viewlet.runtime.intrinsics" if ENABLED else "viewlet.runtime.plain")
 bundle = _chosen.bundle
 put = _chosen.put
+call_back = _chosen.call_back
 words = _chosen.words
 floats = _chosen.floats
 numbers = _chosen.numbers
