@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -157,6 +158,31 @@ def test_a_directory_closed_while_its_views_are_compiled(
         with viewlet.connect(path) as db:
             assert rows_of(db) == rows_of(reference)
             assert ("compiled" in engines_of(db)) is done
+
+
+@pytest.mark.parametrize("kinds", ["streams", "mixed"])
+def test_a_log_of_columns_is_replayed_by_the_interpreter(kinds: str, held: list[Task[Any]], tmp_path: Path) -> None:
+    """Columns that compiled code took are in the log when the process is killed; the next one has no code yet."""
+    import pyarrow as pa
+
+    later = [(5, 6, "plum", 1.5), (1, 7, None, 0.25)]
+    reference = declared(kinds, "interpreter", views="grouped names")
+    db = declared(kinds, path=tmp_path / "shop", views="grouped names")
+    for each in (db, reference):
+        each.apply(batch_of(BATCHES[0]))
+    for task in held:
+        task.run()
+    columns = dict(zip(NAMES["a"], map(list, zip(*later, strict=True)), strict=True))
+    for each in (db, reference):
+        each.insert("a", pa.table(columns))
+    assert engines_of(db) >= {"compiled"}
+    shutil.copytree(tmp_path / "shop", tmp_path / "killed")
+    db.close()
+    with viewlet.connect(tmp_path / "killed") as found:
+        assert rows_of(found) == rows_of(reference)
+        for each in (found, reference):
+            each.apply(batch_of(BATCHES[2]))
+        assert rows_of(found) == rows_of(reference)
 
 
 def test_rings_move_too(held: list[Task[Any]]) -> None:

@@ -22,6 +22,7 @@ from viewlet.changes import Changes, describe_row, did_you_mean, rows_to_arrow
 from viewlet.changes.columnar import ColumnarChanges
 from viewlet.changes.factored import FactoredChanges
 from viewlet.connection.build import Sources, as_streams, plan_program
+from viewlet.connection.bulk_load import rows_of_words
 from viewlet.connection.engines import EngineChooser
 from viewlet.connection.garbage import collecting_later
 from viewlet.connection.journal import Batch, InMemory, Journal
@@ -412,9 +413,23 @@ class Database:
 
     def _change_table(self, table: BaseTable, changes: Changes | ColumnarChanges | FactoredChanges) -> None:
         for view in self.dependents(table.schema.name):
-            view.apply(table.schema.name, changes)
+            view.apply(table.schema.name, self._as_taken(view, table.schema, changes))
         if table.kept and not isinstance(changes, ColumnarChanges):
             table.store.add_rows(changes.expanded if isinstance(changes, FactoredChanges) else changes)
+
+    def _as_taken(
+        self, view: MaintainedView, table: Table, changes: Changes | ColumnarChanges | FactoredChanges
+    ) -> Changes | ColumnarChanges | FactoredChanges:
+        """Columns as rows where a view does not take them.
+
+        That happens when a log is replayed, and another engine runs the view than when the batch was written.
+        """
+        if not isinstance(changes, ColumnarChanges):
+            return changes
+        used = view.columns_used(table.name)
+        if used is not None and changes.columns.keys() >= set(used):
+            return changes
+        return rows_of_words(table, changes, self.dictionary)
 
     def _change_view(self, view: MaintainedView) -> Changes:
         changes = view.finish()

@@ -35,6 +35,7 @@ from viewlet.connection.background import BackgroundCompiler, Task
 from viewlet.connection.build import Planned, Sources, build_compiled, build_interpreted, plan_compiled
 from viewlet.connection.bulk_load import BulkLoad, plan_load
 from viewlet.connection.compile_ahead import request
+from viewlet.connection.garbage import collecting_later
 from viewlet.connection.maintained import Declaration, MaintainedView, Running
 from viewlet.connection.progress import ProgressLine
 from viewlet.connection.tree_engines import prepare_tree
@@ -273,7 +274,8 @@ class EngineChooser:
                 return running
             return _filled(running, sources)
 
-        running = self._tried(view.name, filled)
+        with collecting_later(sources.size + sum(before.engine.sizes().values())):
+            running = self._tried(view.name, filled)
         if isinstance(running, str):
             view.describe(replace(before, reason=running, may_change=False, compilation=None))
         else:
