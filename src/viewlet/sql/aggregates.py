@@ -63,10 +63,8 @@ class Aggregates:
         call = node
         if isinstance(node, exp.Filter):
             call, condition = node.this, node.expression.this
-        if isinstance(call, exp.IgnoreNulls):
-            call = call.this
         name = call.sql_name().lower() if isinstance(call, exp.Func) else type(call).__name__.lower()
-        handler = _HANDLERS.get(type(call))
+        handler = AGGREGATES.get(type(call))
         if handler is None:
             raise self.context.source.unsupported(f"aggregate {name}()", node)
         operand = call.this
@@ -270,7 +268,7 @@ def _count_if(aggregates: Aggregates, call: exp.Expr, argument: Argument, distin
     return aggregates.rows(*argument.factors, Cond(argument.value))
 
 
-_HANDLERS: dict[type[exp.Expr], Callable[[Aggregates, exp.Expr, Argument, bool], Scalar]] = {
+AGGREGATES: dict[type[exp.Expr], Callable[[Aggregates, exp.Expr, Argument, bool], Scalar]] = {
     exp.Count: _count,
     exp.Sum: _sum,
     exp.Avg: _avg,

@@ -14,9 +14,10 @@ from viewlet.sql.modify import bind_modify
 from viewlet.sql.parser import quiet
 from viewlet.sql.query import translate_to_query
 from viewlet.sql.ring_views import asks_for_cofactor, bind_ring_view
-from viewlet.sql.source import Source, name_of
+from viewlet.sql.source import Source, name_of, sql_of
 from viewlet.sql.split import RawStatement, create_kind, factorised_word, parse, split_statements
 from viewlet.sql.statements import STRATEGIES, CreateTable, CreateView, Drop, Explain, Select, Statement
+from viewlet.sql.syntax import everything_read
 from viewlet.sql.tables import bind_create_table, known_columns, partitioning, table_name
 from viewlet.types import Table
 
@@ -30,7 +31,7 @@ def bind_statement(raw: RawStatement, catalog: Mapping[str, Table]) -> Statement
         return _explain(raw, catalog)
     node = parse(raw)
     if isinstance(node, exp.Create | exp.Drop | exp.Insert | exp.Delete | exp.Update):
-        with quiet(), shallow(node, raw.source):
+        with quiet(), shallow(node, raw.source), everything_read(node, raw.source):
             return _bind(node, raw, catalog)
     if isinstance(node, _QUERY) or raw.words[0] in ("PIVOT", "UNPIVOT", "DESCRIBE", "SHOW", "SUMMARIZE"):
         if factorised_word(raw) is not None or asks_for_cofactor(node):
@@ -62,7 +63,7 @@ def _query_view(raw: RawStatement, skip: int, catalog: Mapping[str, Table]) -> C
     node = parse(raw, skip)
     if not isinstance(node, _QUERY):
         raise raw.source.error("a SELECT is expected", node)
-    with quiet(), shallow(node, raw.source):
+    with quiet(), shallow(node, raw.source), everything_read(node, raw.source):
         query, sources, ring = _view_query(node, raw, catalog, (), _Options())
     return CreateView("query", query, sources, select_sql=raw.text_from(skip), ring=ring)
 
@@ -88,6 +89,9 @@ def _create_view(node: exp.Create, raw: RawStatement, catalog: Mapping[str, Tabl
     if isinstance(target, exp.Schema):
         target, columns = target.this, target.expressions
     name = table_name(target, source)
+    for column in columns:
+        if not isinstance(column, exp.Identifier):
+            raise source.unsupported(f"'{sql_of(column)}' as a column of a view", column, "give its name alone")
     if node.expression is None or not isinstance(node.expression, _QUERY):
         raise source.error("a view needs AS SELECT ...", node)
     partition_by, others = partitioning(node)
@@ -134,11 +138,14 @@ def _view_query(
 
 
 def _options(written: Sequence[exp.Expr], source: Source) -> _Options:
-    options = _Options()
+    options, seen = _Options(), set[str]()
     for option in written:
         if isinstance(option, exp.MaterializedProperty):
             continue
-        name = option.name.lower() if isinstance(option, exp.Property) else option.sql("duckdb")
+        name = option.name.lower() if isinstance(option, exp.Property) else sql_of(option)
+        if name in seen:
+            raise source.error(f"option '{name}' is given twice", option)
+        seen.add(name)
         if name == "variable_order":
             options = replace(options, variable_order=option)
             continue
@@ -160,7 +167,7 @@ def _select_text(node: exp.Create, raw: RawStatement) -> str:
         depth += (word == "(") - (word == ")")
         if word == "AS" and depth == 0:
             return raw.text_from(i + 1)
-    return str(node.expression.sql("duckdb"))
+    return str(sql_of(node.expression))
 
 
 def _drop(node: exp.Drop, raw: RawStatement) -> Drop:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from viewlet.sql.source import Source, whole_number
+from viewlet.sql.source import Source, sql_of, whole_number
 from viewlet.types import (
     BIGINT,
     BOOLEAN,
@@ -55,7 +55,7 @@ def to_sql_type(node: exp.DataType, source: Source, around: exp.Expr) -> SqlType
     if known is not None and (not node.expressions or (known is VARCHAR and len(_sizes(node, source, around)) == 1)):
         return known
     raise source.unsupported(
-        f"type {node.sql('duckdb')}",
+        f"type {sql_of(node)}",
         around,
         "use BOOLEAN, SMALLINT, INTEGER, BIGINT, REAL, DOUBLE, DECIMAL(p,s), VARCHAR, DATE or TIMESTAMP",
     )
@@ -67,7 +67,7 @@ def _sizes(node: exp.DataType, source: Source, around: exp.Expr) -> list[int]:
     for parameter in node.expressions:
         size = whole_number(str(parameter.this.this)) if isinstance(parameter, exp.DataTypeParam) else None
         if size is None or parameter.args.get("expression") or not isinstance(parameter.this, exp.Literal):
-            raise source.error(f"the size of a type is a number, not {parameter.sql('duckdb')}", around)
+            raise source.error(f"the size of a type is a number, not {sql_of(parameter)}", around)
         sizes.append(size)
     return sizes
 

@@ -15,7 +15,7 @@ from viewlet.sql.context import Context
 from viewlet.sql.outer_joins import full_join, left_join, semi_join
 from viewlet.sql.scalars import ScalarBinder
 from viewlet.sql.scope import Field, Item, Relation, Scope, unknown
-from viewlet.sql.source import MismatchError, name_of
+from viewlet.sql.source import MismatchError, name_of, sql_of
 
 _UNSUPPORTED_ITEMS: dict[type[exp.Expr], str] = {
     exp.Lateral: "LATERAL",
@@ -98,12 +98,14 @@ def _parenthesised(node: exp.Subquery, scope: Scope, context: Context) -> Item:
     if not node.alias:
         return item
     alias = name_of(node.args["alias"].this)
-    return Item(item.factors, tuple(Field(alias, f.name, f.scalar) for f in item.fields if not f.hidden))
+    shown = [f for f in item.fields if not f.hidden]
+    names = _column_names(node, [f.name for f in shown], context)
+    return Item(item.factors, tuple(Field(alias, name, f.scalar) for name, f in zip(names, shown, strict=True)))
 
 
 def _table(node: exp.Table, scope: Scope, context: Context) -> Item:
     if not isinstance(node.this, exp.Identifier):
-        raise context.source.unsupported(f"table function {node.this.sql('duckdb')}", node)
+        raise context.source.unsupported(f"table function {sql_of(node.this)}", node)
     if node.args.get("db"):
         raise context.source.unsupported("a schema name", node, "all tables live in one schema")
     name = name_of(node.this)

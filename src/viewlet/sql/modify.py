@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from sqlglot import exp
 
 from viewlet.sql.scope import unknown
-from viewlet.sql.source import Source, name_of
+from viewlet.sql.source import Source, name_of, sql_of
 from viewlet.sql.statements import Modify
+from viewlet.sql.syntax import check_target
 from viewlet.sql.tables import table_name
 from viewlet.types import Column, Table, TableKind
 
@@ -50,8 +51,11 @@ def _insert(node: exp.Insert, source: Source, catalog: Mapping[str, Table]) -> M
     )
     target = node.this.this if isinstance(node.this, exp.Schema) else node.this
     table = _target(target, source, catalog)
+    check_target(target, source)
     names = [name_of(column) for column in node.this.expressions] if isinstance(node.this, exp.Schema) else []
     for name, column in zip(names, node.this.expressions, strict=False):
+        if not isinstance(column, exp.Identifier):
+            raise source.error("INSERT takes names of columns", column)
         if name not in table.column_names:
             raise source.error(unknown("column", name, table.column_names), column)
         if names.count(name) > 1:
@@ -63,7 +67,7 @@ def _insert(node: exp.Insert, source: Source, catalog: Mapping[str, Table]) -> M
     _check_width(rows, len(names), source)
     given = ", ".join(quoted(name) for name in names)
     cells = [_cast(quoted(c.name), c) if c.name in names else _cast("NULL", c) for c in table.columns]
-    sql = f"SELECT {', '.join(cells)} FROM ({rows.sql('duckdb')}) AS new_rows({given})"
+    sql = f"SELECT {', '.join(cells)} FROM ({_text(rows, source)}) AS new_rows({given})"
     return Modify("insert", table.name, inserted_sql=sql, sql=source.text)
 
 
@@ -91,33 +95,43 @@ def _check_width(rows: exp.Expr, width: int, source: Source) -> None:
 def _delete(node: exp.Delete, source: Source, catalog: Mapping[str, Table]) -> Modify:
     _refuse(node, source, "using", "returning", "limit", "order", "tables", "with_")
     table = _target(node.this, source, catalog)
-    return Modify("delete", table.name, deleted_sql=_select(table, {}, node), sql=source.text)
+    check_target(node.this, source, alias=True)
+    return Modify("delete", table.name, deleted_sql=_select(table, {}, node, source), sql=source.text)
 
 
 def _update(node: exp.Update, source: Source, catalog: Mapping[str, Table]) -> Modify:
     _refuse(node, source, "from_", "returning", "limit", "order", "with_")
     table = _target(node.this, source, catalog)
+    check_target(node.this, source, alias=True)
     changes: dict[str, str] = {}
     for assignment in node.expressions:
         column = assignment.this
         if not isinstance(assignment, exp.EQ) or not isinstance(column, exp.Column):
-            raise source.unsupported(f"SET {assignment.sql('duckdb')}", assignment)
+            raise source.unsupported(f"SET {sql_of(assignment)}", assignment)
         name = name_of(column.this)
         if name not in table.column_names:
             raise source.error(unknown("column", name, table.column_names), column)
         if name in changes:
             raise source.error(f"column '{name}' is set twice", column)
-        changes[name] = assignment.expression.sql("duckdb")
-    old, new = _select(table, {}, node), _select(table, changes, node)
+        changes[name] = _text(assignment.expression, source)
+    old, new = _select(table, {}, node, source), _select(table, changes, node, source)
     return Modify("update", table.name, deleted_sql=old, inserted_sql=new, sql=source.text)
 
 
-def _select(table: Table, changes: Mapping[str, str], node: exp.Expr) -> str:
+def _text(node: exp.Expr, source: Source) -> str:
+    """A part of the statement as SQL of DuckDB."""
+    try:
+        return node.sql("duckdb")
+    except Exception:  # the generator fails in its own ways on trees it does not expect
+        raise source.unsupported(f"{node.key.upper()} here", node) from None
+
+
+def _select(table: Table, changes: Mapping[str, str], node: exp.Expr, source: Source) -> str:
     """The rows of the table that WHERE picks, with some columns replaced."""
     cells = [_cast(changes[c.name], c) if c.name in changes else quoted(c.name) for c in table.columns]
-    alias = f" AS {node.this.args['alias'].sql('duckdb')}" if node.this.alias else ""
+    alias = f" AS {_text(node.this.args['alias'], source)}" if node.this.alias else ""
     where = node.args.get("where")
-    condition = f" WHERE {where.this.sql('duckdb')}" if where is not None else ""
+    condition = f" WHERE {_text(where.this, source)}" if where is not None else ""
     return f"SELECT {', '.join(cells)} FROM {quoted(table.name)}{alias}{condition}"
 
 

@@ -25,7 +25,7 @@ from viewlet.sql.query import check_names, translate_nested, with_ctes
 from viewlet.sql.scalars import ScalarBinder
 from viewlet.sql.scope import Item, OutputField, Relation, Scope
 from viewlet.sql.select import expand_stars, has_aggregate, key_expressions, output_name, unaliased
-from viewlet.sql.source import Source, name_of, whole_number
+from viewlet.sql.source import Source, name_of, sql_of, whole_number
 from viewlet.types import COFACTOR, DOUBLE, Kind, SqlType, Table
 
 COFACTOR_NAME, CATEGORICAL_NAME = "cofactor", "categorical"
@@ -124,10 +124,10 @@ class _Binder:
             raise source.unsupported(f"a subquery {where}", node)
         owners = self.graph.owners(scalar)
         if not owners:
-            raise source.error(f"'{node.sql('duckdb')}' is a constant: a column is needed {where}", node)
+            raise source.error(f"'{sql_of(node)}' is a constant: a column is needed {where}", node)
         if len(owners) > 1:
             hint = "COFACTOR has the sums of products of its variables already: list them one by one"
-            raise source.unsupported(f"'{node.sql('duckdb')}', of columns of several tables, {where}", node, hint)
+            raise source.unsupported(f"'{sql_of(node)}', of columns of several tables, {where}", node, hint)
         return scalar
 
     def key(self, scalar: Scalar) -> int:
@@ -156,7 +156,7 @@ class _Cofactor(_Binder):
                 continue
             scalar = self.scalar(unaliased(node), "in the select list")
             if scalar not in keys:
-                raise source.error(f"'{node.sql('duckdb')}' must appear in GROUP BY", node)
+                raise source.error(f"'{sql_of(node)}' must appear in GROUP BY", node)
             shown.append(list(keys).index(scalar))
             columns.append(OutputField(output_name(node), Var(output_name(node), scalar.type)))
         names = self.graph.names()
@@ -182,7 +182,7 @@ class _Cofactor(_Binder):
         others = [node for node in written if node is not calls[0] and (node in calls or has_aggregate(node))]
         if others:
             raise source.unsupported(
-                f"'{others[0].sql('duckdb')}' beside COFACTOR", others[0], "declare a second view for it"
+                f"'{sql_of(others[0])}' beside COFACTOR", others[0], "declare a second view for it"
             )
 
     def _keys(self, written: list[exp.Expr]) -> dict[Scalar, int]:
@@ -239,7 +239,7 @@ class _Cofactor(_Binder):
         known = self.graph.shared(scalar)
         meaning: object = scalar if known is None else known
         if meaning in lifted.meanings:
-            raise source.error(f"'{node.sql('duckdb')}' is a variable of COFACTOR twice", node)
+            raise source.error(f"'{sql_of(node)}' is a variable of COFACTOR twice", node)
         scaled = not categorical and scalar.type.kind is Kind.DECIMAL
         if known is None or known in keys or scaled or alias:
             own_column = known is None and not scaled and not alias and isinstance(node, exp.Column)
@@ -253,7 +253,7 @@ class _Cofactor(_Binder):
     def _degree(self, option: exp.Expr | None) -> int:
         if option is None:
             return 2
-        text = option.expression.sql("duckdb")
+        text = sql_of(option.expression)
         degree = whole_number(text)
         if degree is None or not LOWEST_DEGREE <= degree <= HIGHEST_DEGREE:
             raise self.context.source.error(f"degree is a number from 2 to {HIGHEST_DEGREE}, not {text}", option)
@@ -292,7 +292,7 @@ class _Lifted:
 
 
 def _check_type(type: SqlType, categorical: bool, node: exp.Expr, source: Source) -> None:
-    text = node.sql("duckdb")
+    text = sql_of(node)
     if categorical and type.is_float:
         raise source.error(f"CATEGORICAL({text}): a {type} is no category; round or cast it to an integer first", node)
     if not categorical and not type.is_numeric:

@@ -6,6 +6,7 @@ that uses them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ from viewlet.sql.datatypes import to_sql_type
 from viewlet.sql.function_names import FUNCTION_NODES, UNSUPPORTED_NODES, arguments_of, other_arguments
 from viewlet.sql.intervals import date_arithmetic, read_interval, shift
 from viewlet.sql.scope import Scope, unknown
-from viewlet.sql.source import MismatchError, name_of, whole_number
+from viewlet.sql.source import MismatchError, Source, name_of, sql_of, whole_number
 from viewlet.sql.subqueries import Want, exists_subquery, in_subquery, quantified, scalar_subquery
 from viewlet.types import BOOLEAN, DOUBLE, MAX_DECIMAL_DIGITS, NULL, VARCHAR, Kind, decimal
 
@@ -86,7 +87,7 @@ class ScalarBinder:
     def column(self, node: exp.Column) -> Scalar:
         source = self.context.source
         if node.args.get("db") or isinstance(node.this, exp.Star):
-            raise source.unsupported(f"'{node.sql('duckdb')}' in an expression", node)
+            raise source.unsupported(f"'{sql_of(node)}' in an expression", node)
         scalar = self.scope.resolve(node, source)
         if scalar is not None:
             return scalar
@@ -131,7 +132,7 @@ class ScalarBinder:
 def _title(node: exp.Expr) -> str:
     if isinstance(node, exp.Func):
         return f"function {node.sql_name().lower()}()"
-    return f"'{node.sql('duckdb')}'"
+    return f"'{sql_of(node)}'"
 
 
 Handler = Callable[[ScalarBinder, Any, Want], Scalar]
@@ -209,7 +210,7 @@ def _is(binder: ScalarBinder, node: exp.Is, want: Want) -> Scalar:
         condition = binder.condition(node.this, Want.EXACT)
         wanted = condition if test.this else coerce.negation(condition)
         return wanted if not wanted.type.nullable else coerce.total("is_true", wanted, type=BOOLEAN)
-    raise binder.context.source.unsupported(f"'{node.sql('duckdb')}'", node)
+    raise binder.context.source.unsupported(f"'{sql_of(node)}'", node)
 
 
 def _between(binder: ScalarBinder, node: exp.Between, want: Want) -> Scalar:
@@ -225,7 +226,7 @@ def _in(binder: ScalarBinder, node: exp.In, want: Want) -> Scalar:
     if query is not None:
         return in_subquery(binder, node.this, query, want)
     if node.args.get("unnest") is not None or node.args.get("field") is not None or isinstance(node.this, exp.Tuple):
-        raise binder.context.source.unsupported(f"'{node.sql('duckdb')}'", node)
+        raise binder.context.source.unsupported(f"'{sql_of(node)}'", node)
     value = binder.bind(node.this)
     return membership(value, [binder.bind(member) for member in node.expressions])
 
@@ -255,6 +256,8 @@ def _like(binder: ScalarBinder, node: exp.Expr, want: Want) -> Scalar:
     escape: list[Scalar] = []
     like = node
     if isinstance(node, exp.Escape):
+        if not isinstance(node.this, exp.Like | exp.ILike):
+            raise binder.context.source.unsupported(f"'{sql_of(node)}'", node, "ESCAPE goes with LIKE and ILIKE")
         like, escape = node.this, [builtins.text(binder.bind(node.expression))]
     if isinstance(like.expression, exp.Any | exp.All):
         raise binder.context.source.unsupported("LIKE ANY", node, "use OR")
@@ -273,15 +276,26 @@ def _arithmetic(binder: ScalarBinder, node: exp.Binary, want: Want) -> Scalar:
     if isinstance(left, exp.Interval) and op == "+":
         return shift(binder.bind(right), read_interval(left, binder.bind))
     a, b = binder.bind(left), binder.bind(right)
+    if op == "//" and not (a.type.is_integer and b.type.is_integer) and _is_div(binder.context.source, left, right):
+        hint = "it is defined for integers; write // for the division of DuckDB, or CAST to BIGINT"
+        raise binder.context.source.unsupported(f"{a.type} DIV {b.type}", node, hint)
     dates = date_arithmetic(op, a, b)
     return dates if dates is not None else coerce.arithmetic(op, a, b)
+
+
+def _is_div(source: Source, left: exp.Expr, right: exp.Expr) -> bool:
+    """Whether an integer division was written as the word DIV, which databases other than DuckDB truncate."""
+    before, after = source.span(left), source.span(right)
+    if before is None or after is None:
+        return False
+    return "div" in re.split(r"\W+", source.script[before.end : after.start].lower())
 
 
 def _date_shift(binder: ScalarBinder, node: exp.Expr, want: Want) -> Scalar:
     """DATE_ADD(d, INTERVAL ...) and DATE_SUB."""
     amount = node.expression
     if not isinstance(amount, exp.Interval):
-        raise binder.context.source.unsupported(f"'{node.sql('duckdb')}'", node, "add an INTERVAL")
+        raise binder.context.source.unsupported(f"'{sql_of(node)}'", node, "add an INTERVAL")
     interval = read_interval(amount, binder.bind)
     return shift(binder.bind(node.this), interval if isinstance(node, exp.DateAdd) else interval.negated())
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from viewlet.algebra.nodes import Const, Expr, Scalar, Var
-from viewlet.sql.source import Source, name_of
+from viewlet.sql.source import Source, name_of, sql_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class GroupScope(Scope):
         if scalar is None or isinstance(scalar, Const):
             return scalar
         if scalar not in self.keys:
-            name = column.sql("duckdb")
+            name = sql_of(column)
             raise source.error(f"column '{name}' must appear in GROUP BY or inside an aggregate", column)
         return self.keys[scalar]
 

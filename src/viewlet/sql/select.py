@@ -20,7 +20,7 @@ from viewlet.sql.context import Context
 from viewlet.sql.from_clause import translate_from
 from viewlet.sql.scalars import ScalarBinder
 from viewlet.sql.scope import GroupScope, Item, OutputField, Relation, Scope, unknown
-from viewlet.sql.source import name_of, whole_number
+from viewlet.sql.source import name_of, sql_of, whole_number
 from viewlet.sql.subqueries import Want
 from viewlet.types import VARCHAR, Kind
 
@@ -171,7 +171,7 @@ def output_name(node: exp.Expr) -> str:
         return name_of(node.this)
     if isinstance(node, exp.Paren):
         return output_name(node.this)
-    return node.sql("duckdb").lower()
+    return sql_of(node).lower()
 
 
 def _bind_columns(binder: ScalarBinder, written: list[exp.Expr]) -> tuple[OutputField, ...]:

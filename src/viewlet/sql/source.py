@@ -77,3 +77,11 @@ def name_of(identifier: exp.Expr) -> str:
 def whole_number(text: str) -> int | None:
     """The number that plain digits stand for; None for anything else, and for more digits than any type has."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 100 else None
+
+
+def sql_of(node: exp.Expr) -> str:
+    """A node as SQL, for messages and names; nodes that the generator cannot write are called by their class."""
+    try:
+        return node.sql("duckdb")
+    except Exception:
+        return node.key.upper()

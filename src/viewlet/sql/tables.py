@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from viewlet.sql.datatypes import to_sql_type
 from viewlet.sql.scope import unknown
-from viewlet.sql.source import Source, name_of
+from viewlet.sql.source import Source, name_of, sql_of
 from viewlet.types import Column, Table, TableKind
 
 
@@ -18,7 +18,7 @@ def bind_create_table(node: exp.Create, kind: TableKind, source: Source) -> Tabl
         raise source.unsupported("CREATE TABLE AS", node.this, "declare the columns, then INSERT ... SELECT")
     partition_by, others = partitioning(node)
     if others:
-        raise source.unsupported(f"table property {others[0].sql('duckdb')}", node.this)
+        raise source.unsupported(f"table property {sql_of(others[0])}", node.this)
     name = table_name(schema.this, source)
     columns: list[Column] = []
     keys: list[exp.Expr] = []
@@ -89,7 +89,7 @@ def _column(node: exp.ColumnDef, source: Source, keys: list[exp.Expr], non_negat
         elif isinstance(kind, exp.CheckColumnConstraint):
             non_negative.add(_checked_column(kind.this, source))
         else:
-            raise source.unsupported(f"constraint {constraint.sql('duckdb')}", node)
+            raise source.unsupported(f"constraint {sql_of(constraint)}", node)
     return Column(name, type)
 
 
@@ -99,11 +99,17 @@ def _table_constraint(node: exp.Expr, source: Source, keys: list[exp.Expr], non_
     if isinstance(node, exp.PrimaryKey):
         if keys:
             raise source.error("a table has one PRIMARY KEY", node)
-        keys += [key.this if isinstance(key, exp.Ordered | exp.Column) else key for key in node.expressions]
+        keys += [_key_column(key, source) for key in node.expressions]
     elif isinstance(node, exp.CheckColumnConstraint):
         non_negative.add(_checked_column(node.this, source))
     else:
-        raise source.unsupported(f"constraint {node.sql('duckdb')}", node)
+        raise source.unsupported(f"constraint {sql_of(node)}", node)
+
+
+def _key_column(key: exp.Expr, source: Source) -> exp.Expr:
+    if isinstance(key, exp.Ordered) and key.args.get("desc"):
+        raise source.unsupported("DESC in a PRIMARY KEY", key, "a key has no order")
+    return key.this if isinstance(key, exp.Ordered | exp.Column) else key
 
 
 def _checked_column(test: exp.Expr, source: Source) -> str:
@@ -112,4 +118,4 @@ def _checked_column(test: exp.Expr, source: Source) -> str:
         test = test.this
     if isinstance(test, exp.GTE) and isinstance(test.this, exp.Column) and test.expression.sql() == "0":
         return name_of(test.this.this)
-    raise source.unsupported(f"CHECK ({test.sql('duckdb')})", test, "only CHECK (column >= 0)")
+    raise source.unsupported(f"CHECK ({sql_of(test)})", test, "only CHECK (column >= 0)")
