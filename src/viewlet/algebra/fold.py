@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from viewlet.algebra.functions import FUNCTIONS, compile_scalar
 from viewlet.algebra.nodes import Call, Const, Scalar
 from viewlet.errors import DataError
@@ -16,10 +18,13 @@ TRUE = Const(True, BOOLEAN.with_nullable(False))
 
 def fold(scalar: Scalar) -> Scalar:
     """The scalar with every part computed that does not depend on a variable."""
-    if not isinstance(scalar, Call):
-        return scalar
+    return _fold_call(scalar) if isinstance(scalar, Call) else scalar
+
+
+@lru_cache(maxsize=65536)
+def _fold_call(scalar: Call) -> Scalar:
     args = tuple(fold(arg) for arg in scalar.args)
-    folded = Call(scalar.op, args, scalar.type)
+    folded = scalar if args == scalar.args else Call(scalar.op, args, scalar.type)
     match scalar.op, args:
         case "and", _:
             return _connective(folded, neutral=True)

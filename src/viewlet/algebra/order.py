@@ -66,6 +66,9 @@ def order_factors(factors: Sequence[Expr], given: Vars) -> list[Expr]:
 def try_order(factors: Sequence[Expr], given: Vars) -> list[Expr] | None:
     remaining, bound, placed = list(factors), given, list[Expr]()
     while remaining:
+        remaining, bound = _place_filters(remaining, bound, placed)
+        if not remaining:
+            break
         costs = [_cost(factor, bound) for factor in remaining]
         best = min(range(len(remaining)), key=costs.__getitem__)
         if costs[best] >= 3 and (found := _seek(remaining, bound)) is not None:
@@ -84,13 +87,32 @@ def try_order(factors: Sequence[Expr], given: Vars) -> list[Expr] | None:
     return placed
 
 
+def _place_filters(factors: list[Expr], bound: Vars, placed: list[Expr]) -> tuple[list[Expr], Vars]:
+    """Places the conditions, values and assignments whose inputs are bound; answers with the rest and what is bound."""
+    while True:
+        waiting: list[Expr] = []
+        for i, factor in enumerate(factors):
+            if not _is_scalar(factor) or not inputs(factor) <= bound:
+                waiting.append(factor)
+                continue
+            placed.append(factor)
+            if not outputs(factor) <= bound:  # an assignment: factors before it may be ready now
+                bound |= outputs(factor)
+                factors = waiting + factors[i + 1 :]
+                break
+        else:
+            return waiting, bound
+
+
+def _is_scalar(factor: Expr) -> bool:
+    return isinstance(factor, Cond | Value) or (isinstance(factor, Lift) and isinstance(factor.body, Value))
+
+
 def _cost(factor: Expr, bound: Vars) -> float:
     if not inputs(factor) <= bound:
         return _NEVER
     own = outputs(factor)
     match factor:
-        case Cond() | Value() | Lift(_, Value()):
-            return 0
         case _ if own <= bound and isinstance(factor, Rel | View | Delta):
             return 1
         case _ if _is_driven(factor):

@@ -7,6 +7,9 @@ Sum[a, b]((a := x) * R(a) * S(b) + R(a) * (a := x) * S(b) + (a := x) * S(b))
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
+
 from viewlet.algebra.expand import Monomial, collect, expand, merge_like_terms
 from viewlet.algebra.fold import fold
 from viewlet.algebra.nodes import (
@@ -60,9 +63,7 @@ def _simplify_monomial(monomial: Monomial, keep: Vars, names: Names, given: Vars
         factors = unify(factors, keep, given)
         if factors is None:
             return []
-        nested = tuple(
-            _simplify_nested(factor, factors[:i] + factors[i + 1 :], names, given) for i, factor in enumerate(factors)
-        )
+        nested = _simplify_all_nested(factors, names, given)
         if nested == factors:
             return [Monomial(monomial.coefficient, factors)]
         again = [
@@ -75,11 +76,34 @@ def _simplify_monomial(monomial: Monomial, keep: Vars, names: Names, given: Vars
         monomial, factors = again[0], again[0].factors
 
 
-def _simplify_nested(factor: Expr, others: tuple[Expr, ...], names: Names, given: Vars) -> Expr:
-    around = given.union(*(outputs(other) for other in others))
+def _simplify_all_nested(factors: tuple[Expr, ...], names: Names, given: Vars) -> tuple[Expr, ...]:
+    """Every nested factor simplified in the context of the others."""
+    if not any(_is_nested(factor) for factor in factors):
+        return factors
+    binders = Counter(var for factor in factors for var in outputs(factor))
+    return tuple(
+        _simplify_nested(factor, given.union(_bound_by_others(factor, binders)), names)
+        if _is_nested(factor)
+        else factor
+        for factor in factors
+    )
+
+
+def _bound_by_others(factor: Expr, binders: Counter[Var]) -> Iterator[Var]:
+    own = outputs(factor)
+    return (var for var, count in binders.items() if count > (var in own))
+
+
+def _is_nested(factor: Expr) -> bool:
     match factor:
-        case Lift(_, Value()):
-            return factor
+        case Lift(_, body):
+            return not isinstance(body, Value)
+        case _:
+            return isinstance(factor, Extremum | Exists)
+
+
+def _simplify_nested(factor: Expr, around: Vars, names: Names) -> Expr:
+    match factor:
         case Lift(var, body):
             return Lift(var, _as_number(simplify(_as_sum(body), names, around - {var}), var))
         case Extremum(var, which, of, body):

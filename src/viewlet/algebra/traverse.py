@@ -160,6 +160,8 @@ def substitute_scalar(scalar: Scalar, mapping: Substitution) -> Scalar:
         case Const():
             return scalar
         case Call(op, args, type):
-            return Call(op, tuple(substitute_scalar(arg, mapping) for arg in args), type)
+            replaced = tuple([substitute_scalar(arg, mapping) for arg in args])
+            same = all(new is old for new, old in zip(replaced, args, strict=True))
+            return scalar if same else Call(op, replaced, type)
         case _:
             assert_never(scalar)

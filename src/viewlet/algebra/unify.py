@@ -45,22 +45,27 @@ def unify(factors: Sequence[Expr], keep: Vars, given: Vars) -> Factors | None:
 
 def _step(factors: Factors, keep: Vars, given: Vars) -> Factors | None:
     for i, factor in enumerate(factors):
-        others = factors[:i] + factors[i + 1 :]
+        if not isinstance(factor, Cond | Lift):
+            continue
         result: Factors | None = None
         match factor:
             case Cond(Call("=", (Var() as left, Var() as right), _)) if left.type.same_representation(right.type):
-                result = _equate(left, right, others, keep, given)
+                result = _equate(left, right, _others(factors, i), keep, given)
             case Lift(var, Value(Var() as source)) if var == source:
-                result = others
+                result = _others(factors, i)
             case Lift(var, Value(Var() as source)):
-                result = _alias(var, source, factor, others, keep, given)
+                result = _alias(var, source, factor, _others(factors, i), keep, given)
             case Lift(var, Value(scalar)) if var not in given:
-                result = _inline(var, scalar, factor, others, keep)
+                result = _inline(var, scalar, factor, _others(factors, i), keep)
             case _:
                 pass
         if result is not None:
             return result
     return None
+
+
+def _others(factors: Factors, i: int) -> Factors:
+    return factors[:i] + factors[i + 1 :]
 
 
 def _equate(left: Var, right: Var, others: Factors, keep: Vars, given: Vars) -> Factors | None:

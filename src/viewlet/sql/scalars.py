@@ -247,8 +247,9 @@ def membership(value: Scalar, members: Sequence[Scalar]) -> Scalar:
     simple = [right for left, right in pairs if left == value and isinstance(right, Const) and right.value is not None]
     if len(simple) < 3 or isinstance(value, Const):
         return coerce.disjunction(*equalities)
-    rest = [test for test, (_, right) in zip(equalities, pairs, strict=True) if right not in simple]
-    lookup = coerce.strict("in", value, *dict.fromkeys(simple), type=BOOLEAN)
+    members = dict.fromkeys(simple)
+    rest = [test for test, (_, right) in zip(equalities, pairs, strict=True) if right not in members]
+    lookup = coerce.strict("in", value, *members, type=BOOLEAN)
     return coerce.disjunction(lookup, *rest) if rest else lookup
 
 

@@ -6,8 +6,10 @@ other tables is materialised as views in turn, each simpler than the one before,
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
 
 from viewlet.algebra.delta import delta, nested_domain
 from viewlet.algebra.nodes import Exists, Expr, Extremum, Lift, Rel, Sum, Value, Var, View, factors_of, is_constant
@@ -204,18 +206,29 @@ def schedule(statements: Iterable[Statement]) -> list[Statement]:
 
 def _topological(statements: list[Statement], reverse: bool) -> list[Statement]:
     """Writers before readers (readers before writers if `reverse`); the order given where nothing decides."""
+    reads = [_views_read(statement) - {statement.view} for statement in statements]
+    readers: dict[str, list[int]] = defaultdict(list)
+    writers: dict[str, list[int]] = defaultdict(list)
+    for i, statement in enumerate(statements):
+        writers[statement.view].append(i)
+        for view in reads[i]:
+            readers[view].append(i)
+    if reverse:
+        blocks = [[j for view in reads[i] for j in writers[view]] for i in range(len(statements))]
+    else:
+        blocks = [readers[statement.view] for statement in statements]
+    blocked = Counter(j for each in blocks for j in each)
+    remaining = dict.fromkeys(range(len(statements)))
+    free = [i for i in remaining if not blocked[i]]
     placed: list[Statement] = []
-    remaining = list(statements)
     while remaining:
-        written = {statement.view for statement in remaining}
-        if reverse:
-            reads = [(other, _views_read(other)) for other in remaining]
-            free = [s for s in remaining if not any(s.view in read for other, read in reads if other.view != s.view)]
-        else:
-            free = [s for s in remaining if not (_views_read(s) - {s.view}) & written]
-        chosen = free[0] if free else remaining[0]
-        placed.append(chosen)
-        remaining.remove(chosen)
+        chosen = heappop(free) if free else next(iter(remaining))
+        del remaining[chosen]
+        placed.append(statements[chosen])
+        for j in blocks[chosen]:
+            blocked[j] -= 1
+            if not blocked[j] and j in remaining:
+                heappush(free, j)
     return placed
 
 

@@ -1,0 +1,109 @@
+"""How long declaring a view takes, and how that grows with the query.
+
+python -m bench.declare --before ../other/src --out docs/benchmarks/declare.md
+
+Each family of `declare_queries` is declared at growing sizes, one process per declaration; with `--before`, by another
+source tree as well, case by case in the same run. The exponent is the slope of the last two sizes that were measured on
+logarithmic axes: 1 is linear, 2 quadratic. Once a size runs out of time, larger ones are not tried.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from math import log
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bench.declare_queries import FAMILIES, Family
+from bench.run import ROOT
+
+LIMIT = 2.0
+"""Seconds in which any query of up to ten joins, five nested aggregates and a thousand conditions has to be declared."""
+NOISE = 0.05
+"""Seconds below which nothing is said about growth."""
+
+Times = dict[int, float | None]
+"""Seconds for each size; None where it failed or ran out of time."""
+
+
+def main(
+    before: Annotated[Path | None, typer.Option(help="source tree to compare with")] = None,
+    families: Annotated[str, typer.Option(help="families to measure, separated by ';'")] = "",
+    timeout: Annotated[float, typer.Option(help="seconds per declaration")] = 30.0,
+    repeats: Annotated[int, typer.Option(help="the fastest of so many")] = 1,
+    out: Annotated[Path | None, typer.Option(help="where the table goes")] = None,
+) -> None:
+    """Declare every family at every size, and write a table."""
+    trees = {"after": ROOT / "src"} | ({"before": before} if before else {})
+    rows = []
+    for name, family in FAMILIES.items():
+        if families and name not in families.split(";"):
+            continue
+        measured: dict[str, Times] = {tree: {} for tree in trees}
+        for size in family.sizes:
+            for tree, path in trees.items():
+                if None not in measured[tree].values():
+                    measured[tree][size] = seconds(path, name, size, timeout, repeats)
+        rows += table_rows(name, family, measured, timeout)
+        print("\n".join(table_rows(name, family, measured, timeout)), flush=True)
+    page = "\n".join([*header(bool(before)), *rows, ""])
+    if out:
+        out.write_text(page)
+
+
+def seconds(source: Path, family: str, size: int, timeout: float, repeats: int) -> float | None:
+    """The fastest of some declarations, each in a process that imports viewlet from `source`."""
+    environment = os.environ | {"PYTHONPATH": f"{source.resolve()}:{ROOT}", "PYTHONHASHSEED": "0"}
+    command = [sys.executable, "-m", "bench.declare_queries", family, str(size)]
+    found: list[float] = []
+    for _ in range(repeats):
+        try:
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout, cwd=ROOT)
+        except subprocess.TimeoutExpired:
+            return None
+        if done.returncode:
+            print(done.stderr.strip().splitlines()[-1:], file=sys.stderr)
+            return None
+        found.append(float(done.stdout))
+    return min(found)
+
+
+def exponent(times: Times) -> str:
+    """The slope between the last two sizes on logarithmic axes."""
+    known = [(size, each) for size, each in times.items() if each is not None and each > NOISE]
+    if len(known) < 2:
+        return ""
+    (small, fast), (large, slow) = known[-2:]
+    return f"{log(slow / fast) / log(large / small):.1f}"
+
+
+def header(compared: bool) -> list[str]:
+    names = ["family", "size", *(["before (s)"] if compared else []), "after (s)"]
+    names += [*(["exponent before"] if compared else []), "exponent"]
+    return ["|" + "|".join(f" {name} " for name in names) + "|", "|---" * len(names) + "|"]
+
+
+def table_rows(name: str, family: Family, measured: dict[str, Times], timeout: float) -> list[str]:
+    trees = [tree for tree in ("before", "after") if tree in measured]
+    lines = []
+    for size in family.sizes:
+        cells = [name, f"{size:,}", *(_cell(measured[tree], size, timeout) for tree in trees)]
+        last = size == family.sizes[-1]
+        cells += [exponent(measured[tree]) if last else "" for tree in trees]
+        lines.append("|" + "|".join(f" {cell} " for cell in cells) + "|")
+    return lines
+
+
+def _cell(times: Times, size: int, timeout: float) -> str:
+    if size not in times:
+        return "–"
+    found = times[size]
+    return f"> {timeout:g}" if found is None else f"{found:.3f}"
+
+
+if __name__ == "__main__":
+    typer.run(main)
