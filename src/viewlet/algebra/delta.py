@@ -13,6 +13,7 @@ t2) * ...
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import assert_never
 
 from viewlet.algebra.domain import extract_domain, project_domain, union_domains
@@ -46,6 +47,7 @@ from viewlet.algebra.traverse import rebuild
 Nested = Lift | Extremum | Exists
 
 
+@lru_cache(maxsize=16384)
 def delta(expr: Expr, table: str) -> Expr:
     """ΔQ, so that Q(D + ΔD) = Q(D) + ΔQ(D, ΔD)."""
     match expr:

@@ -3,7 +3,7 @@
     (A - B) * C  ->  A * C  +  -1 * B * C          Sum[a](R(a, b)) * S(a)  ->  R(a, b_2) * S(a)
 
 Monomials live under one Sum over the keys of the query, so a Sum inside a product dissolves once its local variables
-have names of their own. Bodies of lifts, extrema and Exists are not products of the query and stay whole.
+have names of their own. A product of many unions keeps them as factors. Bodies of lifts, extrema and Exists are not products of the query and stay whole.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 from viewlet.algebra.canonical import canonical_text
 from viewlet.algebra.fold import conjuncts, fold
@@ -34,10 +35,13 @@ from viewlet.algebra.nodes import (
     mul,
     neg,
 )
-from viewlet.algebra.scope import NONE, Vars, outputs
+from viewlet.algebra.scope import NONE, Vars, bindable, outputs
 from viewlet.algebra.substitute import freshen
-from viewlet.algebra.traverse import Names
+from viewlet.algebra.traverse import Names, has_delta, is_stored
 from viewlet.types import Kind, SqlType
+
+MANY_PRODUCTS = 4
+"""A product that would become more than so many keeps its unions as factors: ten outer joins would make a thousand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +78,11 @@ def expand(expr: Expr, names: Names, alone: bool = False) -> list[Monomial]:
         case Mul(factors):
             products = [Monomial(1, ())]
             alone = alone and sum(not _is_number(factor) for factor in factors) == 1
-            for factor in factors:
-                parts = expand(factor, names, alone)
+            expanded = [(factor, expand(factor, names, alone)) for factor in factors]
+            whole = prod(len(parts) for _, parts in expanded) > MANY_PRODUCTS
+            for factor, parts in expanded:
+                if whole and len(parts) > 1 and _can_stay_whole(factor):
+                    parts = [Monomial(1, (factor,))]
                 products = [
                     Monomial(left.coefficient * right.coefficient, left.factors + right.factors)
                     for left in products
@@ -90,6 +97,11 @@ def expand(expr: Expr, names: Names, alone: bool = False) -> list[Monomial]:
             return _condition(fold(scalar))
         case _:
             return [Monomial(1, (expr,))]
+
+
+def _can_stay_whole(factor: Expr) -> bool:
+    """A union of stored rows, such as an outer join; what a change brings in has to be taken apart."""
+    return isinstance(factor, Add | Sum) and is_stored(factor) and not has_delta(factor)
 
 
 def _value(scalar: Scalar) -> Monomial:
@@ -162,6 +174,12 @@ def _shape(monomial: Monomial) -> tuple[str, ...]:
     return tuple(sorted(f"{type(factor).__name__} {getattr(factor, 'name', '')}" for factor in monomial.factors))
 
 
+def _closed(shown: tuple[Var, ...], product: Expr, given: Vars) -> tuple[Var, ...]:
+    """The keys of a Sum with those that its change may bind and the context gives, which are not local to it."""
+    more = (bindable(product) & given).difference(shown)
+    return (*shown, *sorted(more, key=lambda var: var.name))
+
+
 def collect(monomials: Iterable[Monomial], keys: Sequence[Var], given: Vars = NONE) -> Expr:
     """The monomials as one expression: each under its own Sum where something has to be projected away.
 
@@ -172,6 +190,6 @@ def collect(monomials: Iterable[Monomial], keys: Sequence[Var], given: Vars = NO
         product = monomial.product
         own = outputs(product)
         shown = (*(key for key in keys if key in own), *sorted((own & given) - set(keys), key=lambda var: var.name))
-        body = Sum(shown, product) if own - set(shown) else product
+        body = Sum(_closed(shown, product, given), product) if own - set(shown) else product
         terms.append(Monomial(monomial.coefficient, (body,)).to_expr())
     return add(*terms)

@@ -102,7 +102,7 @@ def close_scopes(expr: Expr, bound: Vars = NONE) -> Expr:
             )
         case Sum(keys, body):
             closed = close_scopes(body, bound | frozenset(keys))
-            shared = sorted((_bindable(closed) & bound) - set(keys), key=lambda var: var.name)
+            shared = sorted((bindable(closed) & bound) - set(keys), key=lambda var: var.name)
             return Sum(keys + tuple(shared), closed)
         case Lift(_, Value()):
             return expr
@@ -116,7 +116,8 @@ def close_scopes(expr: Expr, bound: Vars = NONE) -> Expr:
             return rebuild(expr, lambda child: close_scopes(child, bound))
 
 
-def _bindable(expr: Expr) -> Vars:
+@lru_cache(maxsize=65536)
+def bindable(expr: Expr) -> Vars:
     """The variables that a part of the expression binds, or that its change may bind.
 
     Were only those kept that the whole binds, a Sum would take others for its own as soon as it is rewritten: terms
@@ -124,13 +125,13 @@ def _bindable(expr: Expr) -> Vars:
     """
     match expr:
         case Add(terms):
-            return NONE.union(*(_bindable(term) for term in terms))
+            return NONE.union(*(bindable(term) for term in terms))
         case Mul(factors):
-            return NONE.union(*(_bindable(factor) for factor in factors))
+            return NONE.union(*(bindable(factor) for factor in factors))
         case Neg(body) | Exists(body):
-            return _bindable(body)
+            return bindable(body)
         case Sum(keys, body):
-            return _bindable(body).intersection(keys)
+            return bindable(body).intersection(keys)
         case Lift(var, body) if not isinstance(body, Value):
             return free_variables(body) | {var}
         case Extremum(var, _, of, body):

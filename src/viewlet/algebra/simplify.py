@@ -39,8 +39,24 @@ from viewlet.algebra.unify import unify
 
 def simplify(expr: Expr, names: Names, given: Vars = NONE) -> Expr:
     """An equal expression with the same outputs, in a context that binds `given`."""
+    if (expr, given) in _SIMPLE:
+        return expr
     keys = expr.keys if isinstance(expr, Sum) else tuple(sorted(outputs(expr), key=lambda var: var.name))
-    return collect(simplify_monomials(expr, keys, names, given), keys, given)
+    simple = collect(simplify_monomials(expr, keys, names, given), keys, given)
+    if simple == expr:
+        if len(_SIMPLE) > _SIMPLE_LIMIT:
+            _SIMPLE.clear()
+        _SIMPLE.add((expr, given))
+    return simple
+
+
+_SIMPLE: set[tuple[Expr, Vars]] = set()
+"""Expressions that simplification leaves as they are, and their contexts.
+
+A product is simplified until nothing changes, and so is every product inside it: without this, each level of nesting
+would double the work below it.
+"""
+_SIMPLE_LIMIT = 65_536
 
 
 def simplify_monomials(expr: Expr, keys: tuple[Var, ...], names: Names, given: Vars = NONE) -> list[Monomial]:
@@ -99,7 +115,7 @@ def _is_nested(factor: Expr) -> bool:
         case Lift(_, body):
             return not isinstance(body, Value)
         case _:
-            return isinstance(factor, Extremum | Exists)
+            return isinstance(factor, Extremum | Exists | Add | Sum)
 
 
 def _simplify_nested(factor: Expr, around: Vars, names: Names) -> Expr:
@@ -110,6 +126,8 @@ def _simplify_nested(factor: Expr, around: Vars, names: Names) -> Expr:
             return Extremum(var, which, of, simplify(body, names, around - {var}))
         case Exists(body):
             return _simplify_exists(simplify(body, names, around))
+        case Add() | Sum():
+            return simplify(factor, names, around)
         case _:
             return factor
 

@@ -17,6 +17,7 @@ from viewlet.algebra.nodes import (
     Cond,
     Const,
     Expr,
+    Extremum,
     Lift,
     Scalar,
     Value,
@@ -45,7 +46,7 @@ def unify(factors: Sequence[Expr], keep: Vars, given: Vars) -> Factors | None:
 
 def _step(factors: Factors, keep: Vars, given: Vars) -> Factors | None:
     for i, factor in enumerate(factors):
-        if not isinstance(factor, Cond | Lift):
+        if not isinstance(factor, Cond | Lift | Extremum):
             continue
         result: Factors | None = None
         match factor:
@@ -57,6 +58,8 @@ def _step(factors: Factors, keep: Vars, given: Vars) -> Factors | None:
                 result = _alias(var, source, factor, _others(factors, i), keep, given)
             case Lift(var, Value(scalar)) if var not in given:
                 result = _inline(var, scalar, factor, _others(factors, i), keep)
+            case Lift(var, _) | Extremum(var, _, _, _) if var not in given and var not in keep:
+                result = _unread(var, _others(factors, i))
             case _:
                 pass
         if result is not None:
@@ -115,6 +118,11 @@ def _inline(var: Var, scalar: Scalar, lift: Expr, others: Factors, keep: Vars) -
             return replaced
         return (*replaced, lift) if isinstance(scalar, Const) else None
     return None
+
+
+def _unread(var: Var, others: Factors) -> Factors | None:
+    """(x := Q) * Q' -> Q' where Q' does not mention x: an aggregate nobody reads."""
+    return others if not any(var in free_variables(other) for other in others) else None
 
 
 def _as_value_only(var: Var, expr: Expr) -> bool:

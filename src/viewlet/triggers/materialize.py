@@ -116,6 +116,8 @@ class Materializer:
                 return Extremum(var, which, of, body_of(body, (of,), visible - {var, of}))
             case Exists(body):
                 return Exists(body_of(body, tuple(sorted(outputs(body), key=_name)), visible))
+            case Add() | Sum():
+                return body_of(factor, tuple(sorted(outputs(factor), key=_name)), visible)
             case _:
                 return rebuild(factor, lambda child: self._nested(child, visible, body_of))
 
@@ -132,12 +134,18 @@ class Materializer:
                 yield from self._monomial(part, keep, given, splits, cyclic)
             return
         around = given.union(*(free_variables(factor) for factor in monomial.factors))
-        result: list[Expr] = [self._nested(factor, around, self._piecewise_body) for factor in plan.outside]
+        result: list[Expr] = []
+        for factor in plan.outside:
+            if isinstance(factor, Add | Sum):  # a union that was kept whole binds what it shows itself
+                others = [free_variables(other) for other in monomial.factors if other is not factor]
+                result.append(self._nested(factor, given.union(*others), self._piecewise_body))
+            else:
+                result.append(self._nested(factor, around, self._piecewise_body))
         for i, component in enumerate(plan.components):
-            others = [free_variables(f) for f in plan.outside] + [
+            beside = [free_variables(f) for f in plan.outside] + [
                 free_variables(f) for j, other in enumerate(plan.components) if j != i for f in other
             ]
-            wanted = (keep | given).union(*others)
+            wanted = (keep | given).union(*beside)
             own = NONE.union(*(outputs(factor) for factor in component))
             result.append(self._store(tuple(sorted(own & wanted, key=_name)), tuple(component)))
         yield Monomial(monomial.coefficient, tuple(result))

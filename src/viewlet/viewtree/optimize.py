@@ -28,6 +28,12 @@ STATEMENT = 0.05
 """One statement more, against one row visited by each change."""
 EXHAUSTIVE = 9
 """Products of more leaves are not searched exhaustively."""
+SEARCH_LIMIT = 100_000
+"""Sibling views weighed up before a search settles for what it has found: a second or less."""
+
+
+class _SearchLimit(Exception):
+    """The search has weighed up as much as it may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +101,18 @@ class Optimizer:
     domains: Mapping[Var, float]
     _plans: dict[Mask, Plan] = field(default_factory=dict)
     _views: dict[Mask, View] = field(default_factory=dict)
+    _bound: dict[Mask, Vars] = field(default_factory=dict)
+    _weighed: int = 0
 
     def best(self) -> Tree:
+        """The cheapest tree where the search for it is short; else a tree that is better than its neighbours."""
         everything = (1 << len(self.factors)) - 1
         if len(self.factors) <= EXHAUSTIVE:
-            return self.plan(everything).tree
+            try:
+                return self.plan(everything).tree
+            except _SearchLimit:
+                self._plans.clear()
+                self._weighed = 0
         return self._merged(everything).tree
 
     def plan(self, mask: Mask) -> Plan:
@@ -118,14 +131,10 @@ class Optimizer:
         parts = [1 << i for i in range(len(self.factors))]
         current = self._node(everything, parts)
         while len(parts) > 2:
-            tries = []
-            for i, left in enumerate(parts):
-                for right in parts[i + 1 :]:
-                    if not self._is_view(left | right):
-                        continue
-                    self._plans.setdefault(left | right, self._node(left | right, [left, right]))
-                    rest = [part for part in parts if part not in (left, right)]
-                    tries.append((self._node(everything, [*rest, left | right]), [*rest, left | right]))
+            try:
+                tries = [(self._node(everything, merged), merged) for merged in self._pairs_merged(parts)]
+            except _SearchLimit:
+                break
             if not tries:
                 break
             best, merged = min(tries, key=lambda found: found[0].cost)
@@ -133,6 +142,14 @@ class Optimizer:
                 break
             current, parts = best, merged
         return current
+
+    def _pairs_merged(self, parts: list[Mask]) -> Iterator[list[Mask]]:
+        """The parts with two of them made one, in every way that makes a view."""
+        for i, left in enumerate(parts):
+            for right in parts[i + 1 :]:
+                if self._is_view(left | right):
+                    self._plans.setdefault(left | right, self._node(left | right, [left, right]))
+                    yield [*(part for part in parts if part not in (left, right)), left | right]
 
     def _leaf(self, mask: Mask) -> Plan:
         i = mask.bit_length() - 1
@@ -161,6 +178,9 @@ class Optimizer:
         self, mask: Mask, part: Mask, arrival: Arrival, others: list[Mask], slices: dict[Mask, set[Vars]]
     ) -> Arrival:
         """What a change that has reached one child meets at the node above it."""
+        self._weighed += len(others) ** 2
+        if self._weighed > SEARCH_LIMIT and len(self._plans) > len(self.factors):
+            raise _SearchLimit
         visits, rows, bound = arrival.visits, arrival.rows, arrival.bound
         for other in self.access_order(bound, others):
             view = self.view(other)
@@ -216,7 +236,9 @@ class Optimizer:
         return View({key: min(distinct[key], max(rows, 1.0)) for key in keys}, rows, needs)
 
     def _applies(self, link: Link, mask: Mask) -> bool:
-        bound = NONE.union(*(factor.variables for factor in self._members(mask)))
+        bound = self._bound.get(mask)
+        if bound is None:
+            bound = self._bound[mask] = NONE.union(*(factor.variables for factor in self._members(mask)))
         return link.inputs <= bound | {each.output for each in self.links if each.output is not None and each != link}
 
     def _members(self, mask: Mask) -> list[Factor]:
