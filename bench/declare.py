@@ -22,7 +22,7 @@ from bench.declare_queries import FAMILIES, Family
 from bench.run import ROOT
 
 LIMIT = 2.0
-"""Seconds in which any query of up to ten joins, five nested aggregates and a thousand conditions has to be declared."""
+"""Seconds for any query of up to ten joins, five nested aggregates and a thousand conditions."""
 NOISE = 0.05
 """Seconds below which nothing is said about growth."""
 

@@ -2,8 +2,8 @@
 
 python -m bench.declare_queries chain 6      declares the chain join of six tables and prints the seconds of CPU it took
 
-Each process measures one declaration with the `viewlet` that it imports, on the interpreter: compiling generated code is
-another matter. A small view is declared first, so that imports are not counted.
+Each process measures one declaration with the `viewlet` that it imports, on the interpreter: compiling generated code
+is another matter. A small view is declared first, so that imports are not counted.
 """
 
 from __future__ import annotations
@@ -81,11 +81,17 @@ def full_joins(n: int) -> list[str]:
 
 
 def conjunction(n: int) -> list[str]:
-    return [*wide(), view(f"SELECT x0 FROM r WHERE {' AND '.join(f'x{i % 4} + {i} > x{(i + 1) % 4}' for i in range(n))}")]
+    return [
+        *wide(),
+        view(f"SELECT x0 FROM r WHERE {' AND '.join(f'x{i % 4} + {i} > x{(i + 1) % 4}' for i in range(n))}"),
+    ]
 
 
 def disjunction(n: int) -> list[str]:
-    return [*wide(), view(f"SELECT x0 FROM r WHERE {' OR '.join(f'x{i % 4} + {i} > x{(i + 1) % 4}' for i in range(n))}")]
+    return [
+        *wide(),
+        view(f"SELECT x0 FROM r WHERE {' OR '.join(f'x{i % 4} + {i} > x{(i + 1) % 4}' for i in range(n))}"),
+    ]
 
 
 def unequal(n: int) -> list[str]:
@@ -166,8 +172,8 @@ def everything(n: int) -> list[str]:
     joined = " ".join(f"JOIN t{i} ON t{i - 1}.a{i} = t{i}.a{i}" for i in range(2, n + 1))
     tests = " AND ".join(f"t{1 + i % n}.v{1 + i % n} <> {i}" for i in range(50 * n))
     more = " AND ".join(f"t{1 + i % n}.v{1 + i % n} + {i} > t{1 + i % n}.a{1 + i % n}" for i in range(50 * n))
-    query = f"SELECT t1.a1, SUM(i.x) AS s FROM ({inner}) i JOIN t1 ON i.a1 = t1.a1 {joined} WHERE {tests} AND {more} GROUP BY t1.a1"
-    return [*links(n + 1), view(query)]
+    source = f"({inner}) i JOIN t1 ON i.a1 = t1.a1 {joined}"
+    return [*links(n + 1), view(f"SELECT t1.a1, SUM(i.x) AS s FROM {source} WHERE {tests} AND {more} GROUP BY t1.a1")]
 
 
 def left_everything(n: int) -> list[str]:
@@ -185,7 +191,10 @@ def left_everything(n: int) -> list[str]:
 
 
 def simple_views(n: int) -> list[str]:
-    made = [f"CREATE MATERIALIZED VIEW v{i} AS SELECT x0, SUM(x1) AS s FROM r WHERE k % {n} = {i} GROUP BY x0" for i in range(n)]
+    made = [
+        f"CREATE MATERIALIZED VIEW v{i} AS SELECT x0, SUM(x1) AS s FROM r WHERE k % {n} = {i} GROUP BY x0"
+        for i in range(n)
+    ]
     return [*wide(), *made]
 
 

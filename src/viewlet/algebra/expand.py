@@ -3,7 +3,8 @@
     (A - B) * C  ->  A * C  +  -1 * B * C          Sum[a](R(a, b)) * S(a)  ->  R(a, b_2) * S(a)
 
 Monomials live under one Sum over the keys of the query, so a Sum inside a product dissolves once its local variables
-have names of their own. A product of many unions keeps them as factors. Bodies of lifts, extrema and Exists are not products of the query and stay whole.
+have names of their own. A product of many unions keeps them as factors. Bodies of lifts, extrema and Exists are not
+products of the query and stay whole.
 """
 
 from __future__ import annotations
@@ -174,22 +175,19 @@ def _shape(monomial: Monomial) -> tuple[str, ...]:
     return tuple(sorted(f"{type(factor).__name__} {getattr(factor, 'name', '')}" for factor in monomial.factors))
 
 
-def _closed(shown: tuple[Var, ...], product: Expr, given: Vars) -> tuple[Var, ...]:
-    """The keys of a Sum with those that its change may bind and the context gives, which are not local to it."""
-    more = (bindable(product) & given).difference(shown)
-    return (*shown, *sorted(more, key=lambda var: var.name))
-
-
-def collect(monomials: Iterable[Monomial], keys: Sequence[Var], given: Vars = NONE) -> Expr:
+def collect(monomials: Iterable[Monomial], keys: Sequence[Var], given: Vars = NONE, closed: bool = False) -> Expr:
     """The monomials as one expression: each under its own Sum where something has to be projected away.
 
-    Variables the context gives stay visible.
+    Variables the context gives stay visible; if `closed`, also those that a change of the product may bind.
     """
     terms = []
     for monomial in monomials:
         product = monomial.product
         own = outputs(product)
         shown = (*(key for key in keys if key in own), *sorted((own & given) - set(keys), key=lambda var: var.name))
-        body = Sum(_closed(shown, product, given), product) if own - set(shown) else product
+        hides = own - set(shown)
+        if closed:
+            shown += tuple(sorted((bindable(product) & given).difference(shown), key=lambda var: var.name))
+        body = Sum(shown, product) if hides else product
         terms.append(Monomial(monomial.coefficient, (body,)).to_expr())
     return add(*terms)

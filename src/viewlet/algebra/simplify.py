@@ -37,20 +37,23 @@ from viewlet.algebra.traverse import Names
 from viewlet.algebra.unify import unify
 
 
-def simplify(expr: Expr, names: Names, given: Vars = NONE) -> Expr:
-    """An equal expression with the same outputs, in a context that binds `given`."""
-    if (expr, given) in _SIMPLE:
+def simplify(expr: Expr, names: Names, given: Vars = NONE, closed: bool = False) -> Expr:
+    """An equal expression with the same outputs, in a context that binds `given`.
+
+    If `closed`, a Sum names what it shares with its context, so that its change can be told from what is local to it.
+    """
+    if (expr, given, closed) in _SIMPLE:
         return expr
     keys = expr.keys if isinstance(expr, Sum) else tuple(sorted(outputs(expr), key=lambda var: var.name))
-    simple = collect(simplify_monomials(expr, keys, names, given), keys, given)
+    simple = collect(simplify_monomials(expr, keys, names, given), keys, given, closed)
     if simple == expr:
         if len(_SIMPLE) > _SIMPLE_LIMIT:
             _SIMPLE.clear()
-        _SIMPLE.add((expr, given))
+        _SIMPLE.add((expr, given, closed))
     return simple
 
 
-_SIMPLE: set[tuple[Expr, Vars]] = set()
+_SIMPLE: set[tuple[Expr, Vars, bool]] = set()
 """Expressions that simplification leaves as they are, and their contexts.
 
 A product is simplified until nothing changes, and so is every product inside it: without this, each level of nesting
@@ -127,7 +130,7 @@ def _simplify_nested(factor: Expr, around: Vars, names: Names) -> Expr:
         case Exists(body):
             return _simplify_exists(simplify(body, names, around))
         case Add() | Sum():
-            return simplify(factor, names, around)
+            return simplify(factor, names, around, closed=True)
         case _:
             return factor
 

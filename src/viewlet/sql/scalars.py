@@ -247,9 +247,9 @@ def membership(value: Scalar, members: Sequence[Scalar]) -> Scalar:
     simple = [right for left, right in pairs if left == value and isinstance(right, Const) and right.value is not None]
     if len(simple) < 3 or isinstance(value, Const):
         return coerce.disjunction(*equalities)
-    members = dict.fromkeys(simple)
-    rest = [test for test, (_, right) in zip(equalities, pairs, strict=True) if right not in members]
-    lookup = coerce.strict("in", value, *members, type=BOOLEAN)
+    constants = dict.fromkeys(simple)
+    rest = [test for test, (_, right) in zip(equalities, pairs, strict=True) if right not in constants]
+    lookup = coerce.strict("in", value, *constants, type=BOOLEAN)
     return coerce.disjunction(lookup, *rest) if rest else lookup
 
 

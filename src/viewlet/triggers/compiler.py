@@ -27,7 +27,7 @@ from viewlet.triggers.hypergraph import cyclic_core
 from viewlet.triggers.materialize import Materializer
 from viewlet.triggers.program import Field, Pass, Program, Statement, Trigger, Update, ViewDefinition
 from viewlet.triggers.statistics import UNKNOWN, Statistics
-from viewlet.triggers.strategy import GROUPINGS, Strategy, candidates, choose
+from viewlet.triggers.strategy import GROUPINGS, TOO_MANY_STATEMENTS, Strategy, candidates, choose
 from viewlet.triggers.worth import MIN_WASTE, Shape, ThriftyMaterializer, find_waste
 from viewlet.types import Table, TableKind
 
@@ -45,12 +45,9 @@ def compile_query(
     `auto` compiles each candidate and takes the cheapest; strategies over views that are not in `groupings` are none.
     """
     asked = Strategy(strategy)
-    programs = [
-        _Compilation(name, query, tables, each, groupings.get(each, by_components)).run()
-        for each in candidates(asked, groupings)
-    ]
+    programs = _compile_candidates(name, query, tables, asked, groupings)
     costs = [program_cost(program, tables, statistics) for program in programs]
-    if asked is Strategy.AUTO and statistics.known:
+    if asked is Strategy.AUTO and statistics.known and programs[0].strategy == Strategy.HIGHER_ORDER.value:
         waste = find_waste(programs[0], tables, statistics)
         if MIN_WASTE * costs[0].total < waste.cost and costs[0].total - waste.cost < min(c.total for c in costs[1:]):
             thriftier = without_views(programs[0], tables, waste.views)
@@ -59,6 +56,27 @@ def compile_query(
                 programs[0], costs[0] = thriftier, cost
     chosen = choose(costs, statistics.known) if asked is Strategy.AUTO else 0
     return replace(programs[chosen], costs=tuple(costs))
+
+
+def _compile_candidates(
+    name: str, query: Query, tables: Mapping[str, Table], asked: Strategy, groupings: Mapping[Strategy, Grouping]
+) -> list[Program]:
+    """The programs to choose from; those that grow too large are given up, unless they were asked for."""
+    limit = None if asked is not Strategy.AUTO else TOO_MANY_STATEMENTS
+    programs: list[Program] = []
+    for each in candidates(asked, groupings):
+        own = limit if each.makes_views else None
+        try:
+            programs.append(
+                _Compilation(name, query, tables, each, groupings.get(each, by_components), limit=own).run()
+            )
+        except _TooLargeError:
+            continue
+    return programs
+
+
+class _TooLargeError(Exception):
+    """A program has more statements than its compilation may make."""
 
 
 def without_views(program: Program, tables: Mapping[str, Table], declined: frozenset[Shape]) -> Program:
@@ -75,6 +93,7 @@ class _Compilation:
     strategy: Strategy
     grouping: Grouping
     declined: frozenset[Shape] = frozenset()
+    limit: int | None = None
     names: Names = field(init=False)
     materializer: Materializer = field(init=False)
     pending: list[tuple[Entry, Field]] = field(default_factory=list)
@@ -93,6 +112,8 @@ class _Compilation:
         self._trace("materialize result", self.name, closed, result)
         while self.pending:
             entry, new = self.pending.pop(0)
+            if self.limit is not None and len(self.statements) > self.limit:
+                raise _TooLargeError
             for table in sorted(relations(new.definition)):
                 if self.tables[table].is_dynamic:
                     self._maintain(entry, new, table)

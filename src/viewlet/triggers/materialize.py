@@ -153,14 +153,16 @@ class Materializer:
     def _divide(self, factors: Sequence[Expr], keep: Vars, given: Vars, splits: Splits, cyclic: bool) -> _Division:
         floating = [factor for factor in factors if _is_floating(factor)]
         stored = [f for f in factors if isinstance(f, Rel) or (_is_nested(f) and not has_delta(f) and not splits(f))]
-        outside = [factor for factor in factors if factor not in floating and factor not in stored]
+        inside = {*floating, *stored}
+        outside = [factor for factor in factors if factor not in inside]
         while True:
             bound = given.union(*(outputs(factor) for factor in outside))
             division = self._assign(Join(stored, outside, floating, bound, keep | given, cyclic))
             loose = [f for c in division.components for f in c if _is_nested(f) and not _supported(f, c)]
             if not loose:
                 return division
-            stored = [factor for factor in stored if factor not in loose]
+            gone = set(loose)
+            stored = [factor for factor in stored if factor not in gone]
             outside = outside + loose
 
     def _assign(self, join: Join) -> _Division:
@@ -169,18 +171,22 @@ class Materializer:
         while ready := [factor for factor in pending if inputs(factor) <= bound]:
             result += ready
             bound = bound.union(*(outputs(factor) for factor in ready))
-            pending = [factor for factor in pending if factor not in ready]
+            placed = set(ready)
+            pending = [factor for factor in pending if factor not in placed]
         groups = self.grouping(replace(join, bound=bound))
         parts = [[join.stored[i] for i in group] for group in groups]
+        shown = [NONE.union(*(outputs(member) for member in part)) for part in parts]
         progress = True
         while progress:
-            progress = False
-            for factor in list(pending):
-                home = next((part for part in parts if _fits(factor, part)), None)
-                if home is not None:
-                    home.append(factor)
-                    pending.remove(factor)
-                    progress = True
+            waiting: list[Expr] = []
+            for factor in pending:
+                home = next((i for i, own in enumerate(shown) if inputs(factor) and inputs(factor) <= own), None)
+                if home is None:
+                    waiting.append(factor)
+                else:
+                    parts[home].append(factor)
+                    shown[home] |= outputs(factor)
+            progress, pending = len(waiting) < len(pending), waiting
         return _Division(result + pending, parts)
 
     def _store(self, keys: Sequence[Var], factors: tuple[Expr, ...], as_view: bool = False) -> Expr:
@@ -221,12 +227,6 @@ class _Division:
         """The value needs variables of some component."""
         needed = inputs(value)
         return any(needed & outputs(factor) for component in self.components for factor in component)
-
-
-def _fits(factor: Expr, part: list[Expr]) -> bool:
-    """All inputs of a condition, value or assignment are bound in the component."""
-    needed = inputs(factor)
-    return bool(needed) and needed <= NONE.union(*(outputs(member) for member in part))
 
 
 def _supported(factor: Expr, component: list[Expr]) -> bool:

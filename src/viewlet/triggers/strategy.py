@@ -45,6 +45,8 @@ STATEMENT = 0.01
 """By what share one statement makes a program dearer: code to compile, and to run through with every change."""
 MANY_STATEMENTS = 40
 """Programs with more take minutes to compile."""
+TOO_MANY_STATEMENTS = 5 * MANY_STATEMENTS
+"""`auto` gives up on a program with more: a star of ten tables has a thousand views under `higher-order`."""
 WORTH_WAITING = 20.0
 """How many times as fast a program of `MANY_STATEMENTS` has to be."""
 
@@ -61,7 +63,8 @@ def choose(costs: Sequence[ProgramCost], measured: bool) -> int:
 
     On guessed sizes a program over base tables is not chosen: where they are wrong it may scan what views would keep.
     """
-    fit = [i for i, cost in enumerate(costs) if measured or Strategy(cost.strategy).makes_views]
+    over_views = [i for i, cost in enumerate(costs) if Strategy(cost.strategy).makes_views]
+    fit = over_views if over_views and not measured else list(range(len(costs)))
     best = min(fit, key=lambda i: charged(costs[i]))
     small = [i for i in fit if len(costs[i].statements) <= MANY_STATEMENTS]
     if best in small or not small:

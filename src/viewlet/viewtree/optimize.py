@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from math import prod
 
 from viewlet.algebra.nodes import Var
@@ -28,12 +27,16 @@ STATEMENT = 0.05
 """One statement more, against one row visited by each change."""
 EXHAUSTIVE = 9
 """Products of more leaves are not searched exhaustively."""
-SEARCH_LIMIT = 100_000
-"""Sibling views weighed up before a search settles for what it has found: a second or less."""
+SEARCH_LIMIT = 40_000
+"""Sibling views weighed up before a search settles for what it has found: about a tenth of a second."""
 
 
-class _SearchLimit(Exception):
+class _SearchLimitError(Exception):
     """The search has weighed up as much as it may."""
+
+
+Mask = int
+"""A set of leaves, or of variables: one bit each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,7 @@ class Arrival:
 
     visits: float
     rows: float
-    bound: Vars
+    bound: Mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +82,15 @@ class Plan:
     arrivals: Mapping[int, Arrival]
 
 
-Mask = int
-"""A set of leaves, one bit each."""
-
-
 def mask_of(positions: Iterable[int]) -> Mask:
     return sum(1 << position for position in positions)
+
+
+def mask_union(masks: Iterable[Mask]) -> Mask:
+    result = 0
+    for mask in masks:
+        result |= mask
+    return result
 
 
 def positions_of(mask: Mask) -> list[int]:
@@ -101,8 +107,18 @@ class Optimizer:
     domains: Mapping[Var, float]
     _plans: dict[Mask, Plan] = field(default_factory=dict)
     _views: dict[Mask, View] = field(default_factory=dict)
-    _bound: dict[Mask, Vars] = field(default_factory=dict)
+    _connected: dict[Mask, bool] = field(default_factory=dict)
+    _applied: dict[Mask, tuple[bool, ...]] = field(default_factory=dict)
+    _bits: dict[Var, Mask] = field(default_factory=dict)
     _weighed: int = 0
+
+    def __post_init__(self) -> None:
+        for factor in self.factors:
+            for var in (*factor.distinct, *factor.needs):
+                self._bits.setdefault(var, 1 << len(self._bits))
+        for link in self.links:
+            if link.output is not None:
+                self._bits.setdefault(link.output, 1 << len(self._bits))
 
     def best(self) -> Tree:
         """The cheapest tree where the search for it is short; else a tree that is better than its neighbours."""
@@ -110,7 +126,7 @@ class Optimizer:
         if len(self.factors) <= EXHAUSTIVE:
             try:
                 return self.plan(everything).tree
-            except _SearchLimit:
+            except _SearchLimitError:
                 self._plans.clear()
                 self._weighed = 0
         return self._merged(everything).tree
@@ -133,7 +149,7 @@ class Optimizer:
         while len(parts) > 2:
             try:
                 tries = [(self._node(everything, merged), merged) for merged in self._pairs_merged(parts)]
-            except _SearchLimit:
+            except _SearchLimitError:
                 break
             if not tries:
                 break
@@ -154,14 +170,14 @@ class Optimizer:
     def _leaf(self, mask: Mask) -> Plan:
         i = mask.bit_length() - 1
         factor = self.factors[i]
-        arrival = Arrival(1.0, factor.share, factor.variables)
+        arrival = Arrival(1.0, factor.share, self._set_of(factor.variables))
         stored = 0.0 if factor.needs else factor.rate * WRITE * factor.share + STATEMENT
         return Plan(Leaf(i), stored, {i: arrival})
 
     def _node(self, mask: Mask, parts: Sequence[Mask]) -> Plan:
         plans = [self.plan(part) for part in parts]
         cost = sum(plan.cost for plan in plans)
-        slices: dict[Mask, set[Vars]] = {part: set() for part in parts}
+        slices: dict[Mask, set[Mask]] = {part: set() for part in parts}
         arrivals: dict[int, Arrival] = {}
         for part, plan in zip(parts, plans, strict=True):
             others = [other for other in parts if other != part]
@@ -175,35 +191,44 @@ class Optimizer:
         return Plan(Node(tuple(plan.tree for plan in plans)), cost, arrivals)
 
     def _pass(
-        self, mask: Mask, part: Mask, arrival: Arrival, others: list[Mask], slices: dict[Mask, set[Vars]]
+        self, mask: Mask, part: Mask, arrival: Arrival, others: list[Mask], slices: dict[Mask, set[Mask]]
     ) -> Arrival:
         """What a change that has reached one child meets at the node above it."""
         self._weighed += len(others) ** 2
         if self._weighed > SEARCH_LIMIT and len(self._plans) > len(self.factors):
-            raise _SearchLimit
+            raise _SearchLimitError
         visits, rows, bound = arrival.visits, arrival.rows, arrival.bound
-        for other in self.access_order(bound, others):
+        for other in self._access_order(bound, others):
             view = self.view(other)
-            visits += rows * max(1.0, view.matches(bound))
-            rows *= view.found(bound, self.domains)
-            if not view.keys <= bound:
+            matches, found = view.lookup(bound)
+            visits += rows * max(1.0, matches)
+            rows *= found
+            if view.keys & ~bound:
                 slices[other].add(view.keys & bound)
             bound |= view.keys
-        rows *= prod(link.share for link in self.links if self._applies(link, mask) and not self._applies(link, part))
+        if self.links:
+            applied, before = self._links_applied(mask), self._links_applied(part)
+            rows *= prod(link.share for i, link in enumerate(self.links) if applied[i] and not before[i])
         return Arrival(visits, rows, bound)
 
     def access_order(self, bound: Vars, others: Sequence[Mask]) -> list[Mask]:
         """Sibling views in the order in which a change should visit them: those first that leave the fewest rows."""
-        left, placed = list(others), list[Mask]()
+        return self._access_order(self._set_of(bound), others)
+
+    def _access_order(self, bound: Mask, others: Sequence[Mask]) -> list[Mask]:
+        if len(others) < 2:
+            return list(others)
+        left, placed = [(other, self.view(other)) for other in others], list[Mask]()
         while left:
-            first = min(left, key=lambda other: self._urgency(self.view(other), bound))
+            first = min(left, key=lambda each: (bool(each[1].needs & ~bound), each[1].lookup(bound)[1]))
             left.remove(first)
-            placed.append(first)
-            bound |= self.view(first).keys
+            placed.append(first[0])
+            bound |= first[1].keys
         return placed
 
-    def _urgency(self, view: View, bound: Vars) -> tuple[bool, float]:
-        return not view.needs <= bound, view.found(bound, self.domains)
+    def _set_of(self, variables: Iterable[Var]) -> Mask:
+        """The variables that occur in the product, as bits."""
+        return mask_union(self._bits.get(var, 0) for var in variables)
 
     def view(self, mask: Mask) -> View:
         """The view of these leaves: its keys, and how many rows it has."""
@@ -221,24 +246,34 @@ class Optimizer:
             rows *= factor.rows / (prod(max(factor.distinct[var], distinct[var], 1.0) for var in shared) or 1.0)
             for var, values in factor.distinct.items():
                 distinct[var] = min(values, distinct.get(var, values))
-        for link in self.links:
-            if self._applies(link, mask):
+        applied = self._links_applied(mask)
+        for link_number, link in enumerate(self.links):
+            if applied[link_number]:
                 rows *= link.share
                 if link.output is not None:
                     distinct[link.output] = max(1.0, prod(distinct.get(var, 1.0) for var in link.inputs)) ** 0.5
         wanted = self.wanted.union(*(factor.variables | factor.needs for factor in outside))
-        wanted = wanted.union(*(link.inputs for link in self.links if not self._applies(link, mask)))
+        wanted = wanted.union(*(link.inputs for i, link in enumerate(self.links) if not applied[i]))
         keys = frozenset(distinct) & wanted
         rows = min(max(rows, 1e-3), prod(max(distinct[key], 1.0) for key in keys))
         needs = NONE.union(*(factor.needs for factor in inside)) - frozenset(distinct) if len(inside) > 1 else NONE
         if len(inside) == 1:
             needs = inside[0].needs
-        return View({key: min(distinct[key], max(rows, 1.0)) for key in keys}, rows, needs)
+        shown = {key: values for key, values in distinct.items() if key in keys}
+        counts = tuple(
+            (self._bits[key], min(each, max(rows, 1.0)), self.domains.get(key, 1.0)) for key, each in shown.items()
+        )
+        return View(counts, rows, self._set_of(keys), self._set_of(needs))
 
-    def _applies(self, link: Link, mask: Mask) -> bool:
-        bound = self._bound.get(mask)
-        if bound is None:
-            bound = self._bound[mask] = NONE.union(*(factor.variables for factor in self._members(mask)))
+    def _links_applied(self, mask: Mask) -> tuple[bool, ...]:
+        """Which conditions and assignments have their inputs bound by these leaves."""
+        known = self._applied.get(mask)
+        if known is None:
+            bound = NONE.union(*(factor.variables for factor in self._members(mask)))
+            known = self._applied[mask] = tuple(self._applies(link, bound) for link in self.links)
+        return known
+
+    def _applies(self, link: Link, bound: Vars) -> bool:
         return link.inputs <= bound | {each.output for each in self.links if each.output is not None and each != link}
 
     def _members(self, mask: Mask) -> list[Factor]:
@@ -268,7 +303,13 @@ class Optimizer:
         """The leaves hang together, and bind what the nested ones among them need."""
         if mask.bit_count() == 1:
             return True
-        members = self._members(mask)
+        known = self._connected.get(mask)
+        if known is None:
+            known = self._connected[mask] = self._is_connected(self._members(mask))
+        return known
+
+    @staticmethod
+    def _is_connected(members: list[Factor]) -> bool:
         bound = NONE.union(*(factor.variables for factor in members if not factor.needs))
         if any(not factor.needs <= bound for factor in members):
             return False
@@ -279,24 +320,23 @@ class Optimizer:
         return not left
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class View:
-    """A subtree as its siblings see it."""
+    """A subtree as its siblings see it: for each key its bit, its values here, and its values anywhere."""
 
-    distinct: Mapping[Var, float]
+    values: tuple[tuple[Mask, float, float], ...]
     rows: float
-    needs: Vars
+    keys: Mask
+    needs: Mask
+    _lookups: dict[Mask, tuple[float, float]] = field(default_factory=dict)
 
-    @cached_property
-    def keys(self) -> Vars:
-        return frozenset(self.distinct)
-
-    def matches(self, bound: Vars) -> float:
-        """Rows with given values of the bound keys."""
-        parts = prod(values for key, values in self.distinct.items() if key in bound)
-        return self.rows / min(max(self.rows, 1e-3), max(parts, 1e-3))
-
-    def found(self, bound: Vars, domains: Mapping[Var, float]) -> float:
-        """Rows that a change finds: the matches, where its values occur at all."""
-        hit = prod(min(1.0, values / domains.get(key, 1.0)) for key, values in self.distinct.items() if key in bound)
-        return self.matches(bound) * hit
+    def lookup(self, bound: Mask) -> tuple[float, float]:
+        """Rows with given values of the bound keys, and those that a change finds, whose values may not occur."""
+        given = bound & self.keys
+        known = self._lookups.get(given)
+        if known is None:
+            parts = prod(values for key, values, _ in self.values if key & given)
+            matches = self.rows / min(max(self.rows, 1e-3), max(parts, 1e-3))
+            hit = prod(min(1.0, values / domain) for key, values, domain in self.values if key & given)
+            known = self._lookups[given] = matches, matches * hit
+        return known
