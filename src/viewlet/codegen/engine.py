@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,18 +15,46 @@ from viewlet.algebra.traverse import walk
 from viewlet.codegen.module import Function, Module, result_store, write_module
 from viewlet.codegen.precompile import Helper, share
 from viewlet.codegen.process import Column, Process
-from viewlet.errors import InternalError
+from viewlet.errors import DataError, InternalError
 from viewlet.rings import Dyadic
 from viewlet.runtime.batches import BatchShaper
 from viewlet.runtime.dictionary import StringDictionary
-from viewlet.runtime.flat import FlatStore, Item, Layout
+from viewlet.runtime.flat import FlatStore, Image, Item, Layout
+from viewlet.runtime.state import DONE, FULL, NEEDED, OVERFLOW, STORE
 from viewlet.triggers.program import Program
 from viewlet.triggers.step import initial_contents
 from viewlet.triggers.store import MapStore
 from viewlet.types import Row, Table
 
+UNDER_WAY = -1
 READ_BY_CODE_FROM = 2_000
 """Rows in the views a result reads from which compiling the reader pays; fewer are read in Python."""
+
+
+@dataclass(slots=True)
+class TableChange:
+    """A change of one table in the form its trigger takes, and how many rows of it are done.
+
+    While it is `UNDER_WAY` the trigger counts them itself, in the word `DONE` of the control array: a call of generated
+    code is not interrupted, so that word is right whenever an exception comes.
+    """
+
+    function: Function
+    columns: tuple[Column, ...]
+    multiplicity: Column
+    each_row: bool
+    refreshes: Sequence[Function]
+    done: int = 0
+    undo: TableChange | None = None
+
+    @property
+    def rows(self) -> int:
+        return len(self.multiplicity)
+
+    def opposite(self, rows: int) -> TableChange:
+        """What undoes the first rows."""
+        columns = tuple(column[:rows] for column in self.columns)
+        return TableChange(self.function, columns, -self.multiplicity[:rows], self.each_row, self.refreshes)
 
 
 class CompiledEngine:
@@ -88,8 +118,9 @@ class CompiledEngine:
         return [np.zeros(0, np.float64 if column.type.is_float else np.int64) for column in columns]
 
     def clear(self) -> None:
-        """Back to the state over empty tables."""
+        """Back to the state over empty tables, whatever an exception has left of the arrays."""
         for store in self.stores.values():
+            store.repair()
             store.clear()
         self._process.forget_notes()
         self._empty()
@@ -110,8 +141,7 @@ class CompiledEngine:
         for name, contents in initial_contents(self.program.views).items():
             self._process.fill(name, [key.type for key in self.program.view(name).keys], list(contents.items()))
         self._process.fill_lookups()
-        for refresh in dict.fromkeys(each for many in self.module.refreshes.values() for each in many):
-            self._refresh(refresh)
+        self._refresh_all(tuple(dict.fromkeys(each for many in self.module.refreshes.values() for each in many)))
         self._process.forget_notes()  # what fails over empty tables need not fail over those to come
 
     def columns_used(self, table: str) -> tuple[int, ...]:
@@ -137,47 +167,93 @@ class CompiledEngine:
 
         Views are fresh at the end of the change, or with `each_row` after every row of it.
         """
+        change = self.prepare(table, columns, multiplicity, each_row)
+        if change is not None:
+            self.run(change)
+
+    def prepare(
+        self, table: str, columns: Mapping[int, Column], multiplicity: Column, each_row: bool = False
+    ) -> TableChange | None:
+        """A change in the form that triggers take, nothing of it done yet; None if there is no trigger."""
         function = self.module.triggers.get(table)
         if function is None:
-            return
+            return None
         self._process.fill_lookups()
         given = tuple(columns[i] for i in function.columns)
         refreshes = self.module.refreshes.get(table, ())
         each_row = bool(refreshes) and (each_row or table in self._row_by_row)
         if not each_row:
             given, multiplicity = self._shapers[table].shape(given, multiplicity)
-        end = len(multiplicity)
-        if each_row and not all(self._is_plain(refresh) for refresh in refreshes):
-            for row in range(end):
-                self._run(function, row, row + 1, False, multiplicity, given, refreshes)
+        return TableChange(function, given, multiplicity, each_row, refreshes)
+
+    def run(self, change: TableChange) -> None:
+        """Runs the triggers for the rows of a change that are not done yet."""
+        if change.done == UNDER_WAY:
+            self._refresh_all(change.refreshes)
         else:
-            self._run(function, 0, end, each_row, multiplicity, given, refreshes)
+            self._control[DONE] = change.done
+            change.done = UNDER_WAY
+        if change.each_row and not all(self._is_plain(refresh) for refresh in change.refreshes):
+            for row in range(int(self._control[DONE]), change.rows):
+                self._run(change, row + 1, each_row=False)
+        else:
+            self._run(change, change.rows, change.each_row)
+        change.done = change.rows
         self._process.check_overflow()
 
-    def _run(
-        self,
-        function: Function,
-        begin: int,
-        end: int,
-        each_row: bool,
-        multiplicity: Column,
-        given: tuple[Column, ...],
-        refreshes: Sequence[Function],
-    ) -> None:
-        """Calls a trigger until it has seen all rows: it comes back when a store has no room left."""
-        while begin < end:
-            begin = self._process.call(function.name, begin, end, each_row, multiplicity, *given)
-            if self._control[1]:
-                self._control[1] = 0
+    def _run(self, change: TableChange, end: int, each_row: bool) -> None:
+        """Calls a trigger until it has seen the rows up to `end`: it comes back when a store has no room left."""
+        function, control = change.function, self._control
+        while (begin := int(control[DONE])) < end:
+            self._process.call(function.name, begin, end, each_row, change.multiplicity, *change.columns)
+            if control[FULL]:
+                control[FULL] = 0
                 if not each_row:
                     raise InternalError(f"{function.name} added more rows than it made room for")
-                for refresh in refreshes:
-                    self._refresh(refresh)
-            elif begin < end:
+                self._refresh_all(change.refreshes)
+            elif control[DONE] < end:
                 self._make_room(function)
         if not each_row:
-            for refresh in refreshes:
-                self._refresh(refresh)
+            self._refresh_all(change.refreshes)
+
+    def take_back(self, changes: list[TableChange]) -> None:
+        """Undoes changes that were run one after another, the last perhaps in part; empties the list.
+
+        Rows that are done run again with the opposite sign. That is exact for integers and decimals; sums of doubles
+        may keep a rounding error. If it is interrupted, it goes on when it is called again.
+        """
+        for store in self.stores.values():
+            store.repair()
+        self.forget_changes()
+        self._control[OVERFLOW] = self._control[FULL] = 0
+        self._process.forget_failure()
+        self._process.fill_lookups()
+        while changes:
+            change = changes[-1]
+            if change.undo is None:
+                done = int(self._control[DONE]) if change.done == UNDER_WAY else change.done
+                change.undo = change.opposite(done)
+            self._refresh_all(change.refreshes)
+            with contextlib.suppress(DataError):  # on its way back a sum may pass the bound it broke
+                self.run(change.undo)
+            changes.pop()
+        self._process.forget_notes()
+        self.forget_changes()
+
+    def image(self) -> dict[str, Image]:
+        """A copy of all stores, for `put_back`."""
+        return {name: store.image() for name, store in self.stores.items()}
+
+    def put_back(self, images: Mapping[str, Image]) -> None:
+        """Makes all stores what they were when their images were made."""
+        for name, image in images.items():
+            self.stores[name].put_back(image)
+        self._process.forget_notes()
+        self.forget_changes()
+
+    def _refresh_all(self, refreshes: Sequence[Function]) -> None:
+        for refresh in refreshes:
+            self._refresh(refresh)
 
     def _is_plain(self, refresh: Function) -> bool:
         """The view that is assigned can be emptied by generated code."""
@@ -186,16 +262,16 @@ class CompiledEngine:
 
     def _make_room(self, function: Function) -> None:
         """Grows the store a trigger stopped at, by what it said it needs."""
-        store = self.stores[function.stores[int(self._control[3])]]
-        store.reserve(int(self._control[2]))
+        store = self.stores[function.stores[int(self._control[STORE])]]
+        store.reserve(int(self._control[NEEDED]))
 
     def _refresh(self, function: Function) -> None:
         target = self.stores[function.stores[0]]
         while True:
             target.clear()
-            self._control[1] = 0
+            self._control[FULL] = 0
             self._process.call(function.name)
-            if not self._control[1]:
+            if not self._control[FULL]:
                 return
             self._process.grow_scratch(function.stores)
             target.reserve(2 * target.pool.shape[0])
@@ -229,7 +305,7 @@ class CompiledEngine:
     def forget_changes(self) -> None:
         """The result counts as unchanged from now on."""
         if (name := result_store(self.program)) is not None:
-            self.stores[name].take_journal()
+            self.stores[name].forget_journal()
 
     def changes(self) -> dict[Row, int]:
         """How the result has changed since it was asked or watched last, from the rows that were touched."""

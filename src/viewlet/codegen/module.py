@@ -33,6 +33,7 @@ from viewlet.codegen.scalars import Formula, Lookup, NotCompilable, Tables, make
 from viewlet.codegen.stretches import Top
 from viewlet.runtime.flat import Layout
 from viewlet.runtime.probe import ROOM
+from viewlet.runtime.state import DONE, FULL, NEEDED, STORE
 from viewlet.triggers.program import COUNT_FIELD, Program, Statement, ViewDefinition
 from viewlet.triggers.single import RowTrigger, row_trigger
 from viewlet.types import Table
@@ -169,8 +170,9 @@ class _ModuleWriter:
                 name = self.names.store(store)
                 body.add(f"need = {' + '.join(room)}")
                 with body.block(f"if {name}_meta[{ROOM}] < need"):
-                    body.add("control[2] = need")
-                    body.add(f"control[3] = {i}")
+                    body.add(f"control[{NEEDED}] = need")
+                    body.add(f"control[{STORE}] = {i}")
+                    body.add(f"control[{DONE}] = row")
                     body.add("return row")
         body.add(f"{self.names.of(MULTIPLICITY)} = multiplicity[row]")
         for i in used:
@@ -182,7 +184,7 @@ class _ModuleWriter:
                 text += f"        {self._as_function(f'{trigger.table}_{number}', piece)}\n"
             else:
                 text += piece.lines.text(indent=2)
-        text += self._refresh_each(trigger, layouts) + "    return end\n"
+        text += self._refresh_each(trigger, layouts) + f"    control[{DONE}] = end\n    return end\n"
         return Body(text, tuple(used), tuple(stores))
 
     def _refresh_each(self, trigger: RowTrigger, layouts: Mapping[str, Layout]) -> str:
@@ -200,7 +202,8 @@ class _ModuleWriter:
                 for word in range(layout.width):
                     lines.add(f"{name}_pool[0, {word}] = 0")
             lines.add(f"{identifier(f'refresh_{layout.name}')}(state, control)")
-            with lines.block("if control[1] != 0"):
+            with lines.block(f"if control[{FULL}] != 0"):
+                lines.add(f"control[{DONE}] = row + 1")
                 lines.add("return row + 1")
         return lines.text(indent=2)
 

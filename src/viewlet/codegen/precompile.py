@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from viewlet.runtime.jit import ENABLED, numba
+from viewlet.runtime.state import CONTROL
 
 _START = 100
 """Lines of functions that are compiled while a second process starts."""
@@ -65,7 +66,7 @@ def compile_functions(module: Path, arrays: int, functions: Mapping[str, Sequenc
     code: Any = importlib.util.module_from_spec(spec)
     sys.modules[module.stem] = code
     spec.loader.exec_module(code)
-    state, control, none = np.zeros(2 * arrays, np.int64), np.zeros(4, np.int64), np.zeros(0, np.int64)
+    state, control, none = np.zeros(2 * arrays, np.int64), np.zeros(CONTROL, np.int64), np.zeros(0, np.int64)
     for name, types in functions.items():
         if types is None:
             compile_alone(getattr(code, name))

@@ -22,7 +22,7 @@ from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FlatStore, Layout
 from viewlet.runtime.functions import NOT_FINITE, UNKNOWN
 from viewlet.runtime.jit import ENABLED
-from viewlet.runtime.state import bundle, put
+from viewlet.runtime.state import CONTROL, bundle, put
 from viewlet.runtime.wide import to_words
 from viewlet.types import Datum, Kind, Row, SqlType
 
@@ -64,8 +64,7 @@ class Process:
     ) -> None:
         self.dictionary = dictionary
         self.stores = {layout.name: make_store(layout) for layout in generated.layouts}
-        self.control = np.zeros(4, np.int64)
-        """What went wrong with a number; out of room; how many rows are needed and in which store."""
+        self.control = np.zeros(CONTROL, np.int64)
         self._answers = Answers(generated.formulas, dictionary)
         self._kept = np.zeros(max(generated.answers, 1), np.int64)
         self._generated = generated
@@ -109,7 +108,7 @@ class Process:
             overflow, full = self.control[0], self.control[1]
             self.control[:] = 0
             if overflow:
-                self._forget_failure()
+                self.forget_failure()
                 return None
             if full:
                 self.grow_scratch(stores)
@@ -168,9 +167,10 @@ class Process:
     def forget_notes(self) -> None:
         """Nothing has gone wrong so far."""
         self.control[:] = 0
-        self._forget_failure()
+        self.forget_failure()
 
-    def _forget_failure(self) -> None:
+    def forget_failure(self) -> None:
+        """No answer of Python's counts as failed."""
         failure = self._answers.take_failure()
         if failure is not None and not isinstance(failure, Exception):
             raise failure  # an interrupt
@@ -217,9 +217,10 @@ class Process:
             size = len(self.dictionary)
             for i, lookup in enumerate(self._generated.lookups):
                 self._lookups[i] = self._extended(self._lookups[i], lookup, size)
-            self._filled = size
-        if "ranks" in self._generated.source:
-            self._ranks = np.argsort(np.argsort(np.array(self.dictionary.texts, object), kind="stable"), kind="stable")
+            if "ranks" in self._generated.source:
+                texts = np.array(self.dictionary.texts, object)
+                self._ranks = np.argsort(np.argsort(texts, kind="stable"), kind="stable")
+            self._filled = size  # the last: until then they count as not filled
 
     def _extended(self, known: Any, lookup: Lookup, size: int) -> Any:
         table = np.full(size + 1, UNKNOWN, np.int64)

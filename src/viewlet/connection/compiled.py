@@ -1,21 +1,22 @@
 """The compiled engine as a connection uses it: filled from kept rows, and taken back when a batch fails.
 
 Flat arrays have no undo log. The changes of the current batch are remembered instead; if the batch fails, the engine is
-filled again from the tables, or, over streams, the changes are applied once more with the opposite sign. That is exact
-for integers and decimals; sums of doubles may keep a rounding error far below their last digit.
+filled again from the tables, or, over streams, the rows that were applied are applied once more with the opposite sign.
+That is exact for integers and decimals; sums of doubles may keep a rounding error far below their last digit. It rests
+on calls of generated code being atomic. As plain Python (`VIEWLET_JIT=0`) they are not: there the first change of a
+batch copies the arrays.
 """
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator, Mapping
 
 from viewlet.changes.columnar import ColumnarChanges
-from viewlet.codegen.engine import CompiledEngine
+from viewlet.codegen.engine import CompiledEngine, TableChange
 from viewlet.codegen.module import Module
-from viewlet.errors import DataError
 from viewlet.runtime.dictionary import StringDictionary
-from viewlet.runtime.flat import FlatStore, Words
+from viewlet.runtime.flat import FlatStore, Image, Words
+from viewlet.runtime.jit import ENABLED
 from viewlet.triggers.program import Program
 from viewlet.triggers.store import MapStore
 from viewlet.types import Row, Table
@@ -39,7 +40,8 @@ class CompiledView:
         if reads:
             self._engine.warm_up_reading()
         self._kept = kept
-        self._batch: list[tuple[str, ColumnarChanges]] = []
+        self._batch: list[TableChange] = []
+        self._image: dict[str, Image] | None = None
 
     def load(self, stores: Mapping[str, MapStore]) -> None:
         """Runs the rows already there through the triggers."""
@@ -62,8 +64,13 @@ class CompiledView:
         self.apply_columns(table, ColumnarChanges(*self._engine.encode(table, changes)))
 
     def apply_columns(self, table: str, changes: ColumnarChanges) -> None:
-        self._batch.append((table, changes))
-        self._engine.apply_columns(table, changes.columns, changes.multiplicity)
+        change = self._engine.prepare(table, changes.columns, changes.multiplicity)
+        if change is None:
+            return
+        if not ENABLED and self._image is None:
+            self._image = self._engine.image()
+        self._batch.append(change)
+        self._engine.run(change)
 
     def result(self) -> Mapping[Row, int]:
         return self._engine.result()
@@ -77,22 +84,21 @@ class CompiledView:
 
     def commit(self) -> None:
         self._batch.clear()
+        self._image = None
 
     def rollback(self) -> None:
-        """Takes back what the current batch did; the kept tables are as they were before it."""
-        batch, self._batch = self._batch, []
-        if not batch:
-            return
-        if self._kept is not None:
-            self.reload(self._kept)
-        else:
-            self._take_back(batch)
-        self._engine.forget_changes()
+        """Takes back what the current batch did; the kept tables are as they were before it.
 
-    def _take_back(self, batch: list[tuple[str, ColumnarChanges]]) -> None:
-        for table, changes in reversed(batch):
-            with contextlib.suppress(DataError):  # on its way back a sum may pass the bound it broke
-                self._engine.apply_columns(table, changes.columns, -changes.multiplicity)
+        If it is interrupted, it is to be called again.
+        """
+        if self._image is not None:
+            self._engine.put_back(self._image)
+        elif self._kept is None:
+            self._engine.take_back(self._batch)
+        elif self._batch:
+            self.reload(self._kept)
+            self._engine.forget_changes()
+        self.commit()
 
     def _views(self) -> dict[str, FlatStore]:
         """The stores that hold something between two batches."""

@@ -7,14 +7,17 @@ A batch goes through in four steps:
 3. *views*, in the order of theirs: the result's change is fed to the views over it, then becomes visible;
 4. *commit*: the journal makes the batch durable, the epoch advances, and what changed is announced to subscribers.
 
-An error before the commit, or in the journal, rolls everything back. After a batch, views that have become busy may
-move to the compiled engine.
+An exception before the commit, or in the journal, rolls everything back. The commit is one assignment, of `committed`,
+or in a directory the renaming of a manifest. What follows it, and a rollback, may be interrupted too: the batch stays
+`pending`, and `recover` completes it before anything else is done or read. After a batch, views that have become busy
+may move to the compiled engine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +37,7 @@ from viewlet.runtime.durable.batch_ids import BatchIds, BatchMark
 from viewlet.triggers.program import Program
 from viewlet.triggers.store import MapStore, UndoLog
 from viewlet.types import Column, Row, Table, TableKind
-from viewlet.view import Callback, Snapshot, sorted_rows
+from viewlet.view import Snapshot, sorted_rows
 
 if TYPE_CHECKING:
     from viewlet.connection.background import Task
@@ -49,13 +52,38 @@ FEW_ROWS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
-    """One subscriber's share of a committed batch."""
+    """One subscriber's share of a committed batch; `call` hands it over."""
 
     view: str
     epoch: int
     token: object
-    callback: Callback
-    changes: Any
+    call: partial[object]
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What a commit replaces at once.
+
+    `epoch` counts batches; `version` counts declarations too, so that equal versions mean equal contents; `batches` are
+    those with an id.
+    """
+
+    epoch: int = 0
+    version: int = 0
+    batches: BatchIds = field(default_factory=BatchIds)
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A batch or a declaration under way: it leads to `after`, from a journal at `position`.
+
+    `finish` and `take_back` may be called again after an exception in them.
+    """
+
+    after: Committed
+    position: int
+    finish: Callable[[], None]
+    take_back: Callable[[], None]
 
 
 @dataclass(slots=True)
@@ -71,20 +99,67 @@ class BaseTable:
 
 @dataclass(slots=True)
 class Database:
-    """`epoch` counts batches; `version` counts declarations too, so that equal versions mean equal contents."""
+    """What is in force is `committed`; `outbox` has what subscribers are still to be told."""
 
-    epoch: int = 0
-    version: int = 0
+    committed: Committed = field(default_factory=Committed)
     tables: dict[str, BaseTable] = field(default_factory=dict)
     views: dict[str, MaintainedView] = field(default_factory=dict)
     engine: str = "auto"
-    batches: BatchIds = field(default_factory=BatchIds)
     journal: Journal = field(default_factory=InMemory)
+    outbox: deque[Announcement] = field(default_factory=deque)
+    _pending: Pending | None = None
     _log: UndoLog = field(default_factory=UndoLog)
     _engines: EngineChooser = field(init=False)
 
     def __post_init__(self) -> None:
         self._engines = EngineChooser(self.engine, self._statistics, self._log)
+
+    @property
+    def epoch(self) -> int:
+        return self.committed.epoch
+
+    @property
+    def version(self) -> int:
+        return self.committed.version
+
+    @property
+    def batches(self) -> BatchIds:
+        return self.committed.batches
+
+    # -- transactions -----------------------------------------------------------------------------------------------
+
+    def _commit(
+        self, work: Callable[[], None], after: Committed, finish: Callable[[], None], take_back: Callable[[], None]
+    ) -> None:
+        """Does some work, the journal's last, and makes `after` what is in force; on an exception takes it back."""
+        self.recover()
+        self._pending = Pending(after, self._position(), finish, take_back)
+        try:
+            work()
+            self.committed = after
+        finally:
+            self.recover()
+
+    def recover(self) -> None:
+        """Finishes what is committed and takes back what is not, if an exception came in the middle of it."""
+        pending = self._pending
+        if pending is None:
+            return
+        if self.committed is pending.after or self._position() != pending.position:
+            self.committed = pending.after
+            pending.finish()
+        else:
+            pending.take_back()
+        self._pending = None
+
+    def _position(self) -> int:
+        """Grows with every commit that outlives the process."""
+        return self.journal.position()
+
+    def _commit_declaration(self, journal: Callable[[], None], finish: Callable[[], None]) -> None:
+        """A declaration is in force when the journal has it."""
+        self._commit(journal, replace(self.committed, version=self.version + 1), finish, lambda: None)
+        self.journal.settled()
 
     # -- names ------------------------------------------------------------------------------------------------------
 
@@ -124,9 +199,10 @@ class Database:
 
     def create_table(self, table: Table) -> None:
         self._check_free(table.name)
-        self.journal.table_created(table)
-        self.tables[table.name] = BaseTable(table, MapStore(log=self._log))
-        self._settle()
+        made = BaseTable(table, MapStore(log=self._log))
+        self._commit_declaration(
+            lambda: self.journal.table_created(table), lambda: self.tables.update({table.name: made})
+        )
 
     def create_view(self, declared: Declaration, engine: str | None = None) -> None:
         """Compiles a view and fills it from the rows already there, on the connection's engine or another."""
@@ -136,9 +212,7 @@ class Database:
             self._check_readable(source, declared.name)
         with collecting_later(self._size(declared)):
             view = MaintainedView(declared, self.start(declared, engine), self._log)
-        self.journal.view_created(declared)
-        self._put(view)
-        self._settle()
+        self._commit_declaration(lambda: self.journal.view_created(declared), lambda: self._put(view))
 
     def _size(self, declared: Declaration) -> int:
         return sum(len(kept) for source in declared.sources if (kept := self._kept_rows(source)) is not None)
@@ -170,10 +244,6 @@ class Database:
         self.views[view.name] = view
         if replaced is not None:
             self._engines.forget(replaced)
-
-    def _settle(self) -> None:
-        self.version += 1
-        self.journal.settled()
 
     def compile(self, declared: Declaration) -> Program:
         """The trigger program of a view that need not be declared."""
@@ -225,15 +295,19 @@ class Database:
 
     def drop_table(self, name: str) -> None:
         self._check_unused(name, "drop table")
-        self.journal.dropped(name)
-        del self.tables[name]
-        self._settle()
+        self._commit_declaration(lambda: self.journal.dropped(name), lambda: self._forget_table(name))
 
     def drop_view(self, name: str) -> None:
         self._check_unused(name, "drop view")
-        self.journal.dropped(name)
-        self._engines.forget(self.views.pop(name))
-        self._settle()
+        self._commit_declaration(lambda: self.journal.dropped(name), lambda: self._forget_view(name))
+
+    def _forget_table(self, name: str) -> None:
+        self.tables.pop(name, None)
+
+    def _forget_view(self, name: str) -> None:
+        view = self.views.pop(name, None)
+        if view is not None:
+            self._engines.forget(view)
 
     def _check_name(self, declared: Declaration) -> None:
         """A view may have its name, and does not read itself."""
@@ -352,24 +426,23 @@ class Database:
     def dictionary(self) -> StringDictionary:
         return self._engines.dictionary
 
-    def apply_batch(self, batch: Batch, mark: BatchMark | None = None) -> list[Announcement]:
-        """The same for a batch that may have products in it."""
+    def apply_batch(self, batch: Batch, mark: BatchMark | None = None) -> None:
+        """Like `apply`, for batches that may contain products."""
         if any(isinstance(changes, FactoredChanges) for changes in batch.values()):
-            return self._apply(batch, mark)
-        return self.apply({n: c for n, c in batch.items() if not isinstance(c, FactoredChanges)}, mark)
+            self._apply(batch, mark)
+        else:
+            self.apply({n: c for n, c in batch.items() if not isinstance(c, FactoredChanges)}, mark)
 
-    def apply(
-        self, batch: Mapping[str, Changes | ColumnarChanges], mark: BatchMark | None = None
-    ) -> list[Announcement]:
+    def apply(self, batch: Mapping[str, Changes | ColumnarChanges], mark: BatchMark | None = None) -> None:
         """Applies a batch as a whole or not at all; the epoch counts the batches that changed a table.
 
         A batch whose mark has been committed before is left alone.
         """
-        return self._apply(batch, mark)
+        self._apply(batch, mark)
 
-    def _apply(self, batch: Batch, mark: BatchMark | None) -> list[Announcement]:
+    def _apply(self, batch: Batch, mark: BatchMark | None) -> None:
         if mark is not None and mark in self.batches:
-            return []
+            return
         changed = [(self.tables[name], batch[name]) for name in self.tables if batch.get(name)]
         for table, changes in changed:
             if isinstance(changes, FactoredChanges):
@@ -379,37 +452,44 @@ class Database:
                 self._check(table, changes)
         if not changed:
             self._note(mark)
-            return []
-        self._log.begin()
-        try:
+            return
+        batches = self.batches if mark is None else self.batches.adding(mark)
+        after = Committed(self.epoch + 1, self.version + 1, batches)
+        news: list[Announcement] = []
+
+        def work() -> None:
+            self._log.begin()
             for table, changes in changed:
                 self._change_table(table, changes)
             visible = {view.name: self._change_view(view) for view in self.views.values()}
-            announcements = self._announcements(visible, self.epoch + 1)
-            self.journal.batch(self.epoch + 1, {table.schema.name: changes for table, changes in changed}, mark)
-        except BaseException:
-            self._log.rollback()
-            for view in self.views.values():
-                view.rollback()
-            raise
-        self._log.commit()
-        for view in self.views.values():
-            view.commit()
-        self.epoch += 1
-        if mark is not None:
-            self.batches = self.batches.adding(mark)
-        for table, _ in changed:
-            table.started = not table.kept
+            news.extend(self._announcements(visible, after.epoch))
+            self.journal.batch(after.epoch, {table.schema.name: changes for table, changes in changed}, mark)
+
+        self._commit(work, after, partial(self._finish, [table for table, _ in changed], iter(news)), self._take_back)
         for view in self.views.values():
             self._engines.compile_if_busy(view, partial(self.sources, view.declared))
-        self._settle()
-        return announcements
+        self.journal.settled()
 
     def _note(self, mark: BatchMark | None) -> None:
         """A batch that changes nothing has been committed too."""
         if mark is not None:
-            self.journal.batch(self.epoch, {}, mark)
-            self.batches = self.batches.adding(mark)
+            after = replace(self.committed, batches=self.batches.adding(mark))
+            self._commit(lambda: self.journal.batch(self.epoch, {}, mark), after, lambda: None, lambda: None)
+
+    def _finish(self, changed: Sequence[BaseTable], news: Iterator[Announcement]) -> None:
+        """Forgets how to undo a batch, and queues its news; an iterator that is used up queues nothing again."""
+        self._log.commit()
+        for view in self.views.values():
+            view.commit()
+        for table in changed:
+            table.started = not table.kept
+        self.outbox.extend(news)
+
+    def _take_back(self) -> None:
+        """Undoes a batch: the tables first, for views are filled from them."""
+        self._log.rollback()
+        for view in self.views.values():
+            view.rollback()
 
     def _change_table(self, table: BaseTable, changes: Changes | ColumnarChanges | FactoredChanges) -> None:
         for view in self.dependents(table.schema.name):
@@ -446,7 +526,10 @@ class Database:
             view = self.views[name]
             if changes and view.subscribers:
                 arrow = rows_to_arrow(view.columns, sorted_rows(changes), with_multiplicity=True)
-                found.extend(Announcement(name, epoch, *subscriber, arrow) for subscriber in view.subscribers.items())
+                found.extend(
+                    Announcement(name, epoch, token, partial(callback, epoch, arrow))
+                    for token, callback in view.subscribers.items()
+                )
         return found
 
     def _check(self, table: BaseTable, changes: Changes) -> None:

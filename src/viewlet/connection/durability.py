@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+from dataclasses import replace
 from typing import Any
 
 from viewlet import __version__
@@ -40,8 +41,6 @@ class Durability:
 
     def batch(self, epoch: int, changes: Batch, mark: BatchMark | None) -> None:
         database = self._database
-        if self._store.manifest.epoch != database.epoch:  # a commit was interrupted right after it had happened
-            raise StateError("the directory is ahead of this connection: close it and open the directory again")
         batches = database.batches if mark is None else database.batches.adding(mark)
         payload = encode_batch(changes, database.schemas(), lambda: database.dictionary, mark)
         self._store.commit([Record(BATCH, epoch, payload)], epoch, batches.ranges)
@@ -55,6 +54,10 @@ class Durability:
 
     def dropped(self, name: str) -> None:
         self._declare(DROP, {"name": name})
+
+    def position(self) -> int:
+        """The number of the last manifest, found again if an exception came while one was written."""
+        return self._store.position()
 
     def settled(self) -> None:
         """Writes a snapshot if one is due; if that fails, the log goes on."""
@@ -101,7 +104,7 @@ class Durability:
         manifest = self._store.manifest
         if self._database.epoch != manifest.epoch:
             raise StateError(f"replaying the log led to epoch {self._database.epoch}, not to {manifest.epoch}")
-        self._database.batches = BatchIds(manifest.batches)
+        self._database.committed = replace(self._database.committed, batches=BatchIds(manifest.batches))
 
     def _replay(self, record: Record) -> None:
         database = self._database

@@ -136,7 +136,7 @@ class EngineChooser:
             require_numba()
             return self._build(declared, sources, statistics, reason)
         if declared.ring is not None:
-            return prepare_tree(declared, sources, engine, reason, statistics, lambda: self.dictionary)
+            return prepare_tree(declared, sources, engine, reason, statistics, lambda: self.dictionary, self.log)
         return build_interpreted(declared, sources, statistics, self.log, reason, movable)
 
     def _interpreted(self, declared: Declaration, sources: Sources, reason: str, movable: bool = False) -> Running:
@@ -266,6 +266,7 @@ class EngineChooser:
     def _move(self, view: MaintainedView, sources: Sources, compiled: Callable[[], Running]) -> None:
         """Fills compiled code and lets it run the view; until then, or if that fails, nothing has changed."""
         before = view.running
+        view.describe(replace(before, compilation=None))  # code that an exception leaves half filled is not used again
 
         def filled() -> Running:
             running = compiled()

@@ -30,6 +30,9 @@ class Journal(Protocol):
 
     def dropped(self, name: str) -> None: ...
 
+    def position(self) -> int:
+        """Grows with everything told that outlives the process; right after an exception in the middle of it too."""
+
     def settled(self) -> None:
         """What was told last is in force, and the database at rest."""
 
@@ -45,5 +48,8 @@ class InMemory:
     def view_created(self, declared: Declaration) -> None: ...
 
     def dropped(self, name: str) -> None: ...
+
+    def position(self) -> int:
+        return 0
 
     def settled(self) -> None: ...

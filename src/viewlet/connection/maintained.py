@@ -85,7 +85,7 @@ class Running:
         return None
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Work:
     """What a view has done: changed rows it was given, batches that had some, seconds in the triggers per table."""
 
@@ -93,15 +93,10 @@ class Work:
     batches: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
 
-    def add(self, table: str, tuples: int, seconds: float) -> None:
-        self.tuples += tuples
-        self.seconds[table] = self.seconds.get(table, 0.0) + seconds
-
-    def include(self, batch: Work) -> None:
-        self.tuples += batch.tuples
-        self.batches += 1
-        for table, seconds in batch.seconds.items():
-            self.seconds[table] = self.seconds.get(table, 0.0) + seconds
+    def after(self, table: str, tuples: int, seconds: float) -> Work:
+        """The same with the triggers of one table."""
+        spent = {**self.seconds, table: self.seconds.get(table, 0.0) + seconds}
+        return Work(self.tuples + tuples, self.batches, spent)
 
 
 class MaintainedView:
@@ -118,6 +113,7 @@ class MaintainedView:
         self.load: BulkLoad | None = None
         """What to do in the next batch instead of running triggers."""
         self._batch: Work | None = None
+        """What the work will be after the batch under way, if that concerns the view."""
         self._log = log
         self._visible = [query.output.index(column.var) for column in query.columns]
         self.run_on(running)
@@ -182,9 +178,10 @@ class MaintainedView:
         """Starts keeping the visible rows in a store, because another view reads them."""
         if self.store is None:
             self._rows.watch()
-            self.store = MapStore(log=self._log)
+            store = MapStore(log=self._log)
             for row, weight in self.rows():
-                self.store.add(row, (weight,))
+                store.add(row, (weight,))
+            self.store = store
         return self.store
 
     # -- batches ----------------------------------------------------------------------------------------------------
@@ -192,13 +189,13 @@ class MaintainedView:
     def apply(self, table: str, changes: Changes | ColumnarChanges | FactoredChanges) -> None:
         """Runs the triggers of one table, before the table's own store changes."""
         if self._batch is None:
-            self._batch = Work()
+            self._batch = replace(self.work, batches=self.work.batches + 1)
         started = time.perf_counter()
         if self.load is not None:
             self.load.add(table, changes)
         else:
             self._run_triggers(table, changes)
-        self._batch.add(table, len(changes), time.perf_counter() - started)
+        self._batch = self._batch.after(table, len(changes), time.perf_counter() - started)
 
     def _run_triggers(self, table: str, changes: Changes | ColumnarChanges | FactoredChanges) -> None:
         compiled, tree = self.running.compiled, self.running.tree
@@ -238,19 +235,21 @@ class MaintainedView:
                 self.store.add(row, (weight,))
 
     def commit(self) -> None:
+        """The batch is there for good; to be called again if it is interrupted."""
         self.load = None
         if self._batch is None:
             return
-        self.work.include(self._batch)
-        self._batch = None
+        self.work = self._batch
         if not isinstance(self.running.engine, Interpreter):
             self.running.engine.commit()
+        self._batch = None
 
     def rollback(self) -> None:
-        """After the tables are back to what they were."""
-        touched, self._batch, self.load = self._batch is not None, None, None
-        if touched and not isinstance(self.running.engine, Interpreter):
+        """After the tables are back to what they were; to be called again if it is interrupted."""
+        self.load = None
+        if self._batch is not None and not isinstance(self.running.engine, Interpreter):
             self.running.engine.rollback()
+        self._batch = None
 
     def stats(self) -> dict[str, object]:
         running, work = self.running, self.work

@@ -17,7 +17,7 @@ from viewlet.changes.columnar import ColumnarChanges
 from viewlet.connection.build import plan_program
 from viewlet.connection.catalogue_json import Json, table_of_json, table_to_json
 from viewlet.connection.compiled import CompiledView
-from viewlet.connection.database import Announcement, BaseTable, Database, unreadable_stream
+from viewlet.connection.database import Announcement, BaseTable, Committed, Database, unreadable_stream
 from viewlet.connection.maintained import Declaration, MaintainedView, Running
 from viewlet.connection.progress import ProgressLine
 from viewlet.connection.reading import is_limited
@@ -32,6 +32,7 @@ from viewlet.runtime.durable.log import Record
 from viewlet.spark.plan import draw_plan, show_plan
 from viewlet.spark.plan.partitioning import result_partitioning
 from viewlet.spark.run.arriving import FrameChange
+from viewlet.spark.run.batch import Batch, BatchStats
 from viewlet.spark.run.checkpoint import DRIVER
 from viewlet.spark.run.engine import Engine
 from viewlet.spark.run.kept import unit_name
@@ -48,6 +49,8 @@ ON_SPARK = "higher-order"
 """The strategy that `auto` stands for: view trees share more views, but their batches need more stages."""
 READS_TABLES = ("first-order", "recompute")
 
+_Ran = tuple[Batch | None, BatchStats]
+"""What has run of a batch, and what that took."""
 SparkChanges = Changes | ColumnarChanges | FrameChange
 
 
@@ -136,7 +139,7 @@ class SparkDatabase(Database):
         self.tables[table.name] = BaseTable(table, self._no_rows())
         if table.kind is not TableKind.STREAM:
             self.cluster.keep(table)
-        self.version += 1
+        self._count_version()
 
     def create_view(self, declared: Declaration, engine: str | None = None) -> None:
         name = declared.name
@@ -205,7 +208,7 @@ class SparkDatabase(Database):
         self._planned_with[declared.name] = hints
         running = tree_running(self.cluster, unit) if isinstance(unit, TreeUnit) else self._program_running(unit)
         self._put(MaintainedView(declared, running, self._log))
-        self.version += 1
+        self._count_version()
 
     def _program_running(self, unit: ProgramUnit) -> Running:
         on_spark = self._views_on_spark[unit.name] = DistributedView(self.cluster, unit)
@@ -233,14 +236,14 @@ class SparkDatabase(Database):
         self._settle_log()
         self._declare(DROP, {"name": name})
         self._forget_table(name)
-        self.version += 1
+        self._count_version()
 
     def drop_view(self, name: str) -> None:
         self._check_unused(name, "drop view")
         self._settle_log()
         self._declare(DROP, {"name": name})
         self._forget_view(name)
-        self.version += 1
+        self._count_version()
 
     def _forget_table(self, name: str) -> None:
         self.cluster.drop(name)
@@ -262,6 +265,9 @@ class SparkDatabase(Database):
         if not self._replaying:
             self.cluster.checkpoint.commit(Record(kind, self.epoch, json.dumps(known).encode()))
 
+    def _count_version(self) -> None:
+        self.committed = replace(self.committed, version=self.version + 1)
+
     @staticmethod
     def _no_rows() -> Any:
         from viewlet.triggers.store import MapStore
@@ -280,49 +286,54 @@ class SparkDatabase(Database):
     def columns_wanted(self, name: str) -> frozenset[int] | None:
         return self.cluster.takes_columns(name)
 
-    def apply(self, batch: Mapping[str, SparkChanges], mark: BatchMark | None = None) -> list[Announcement]:
+    def apply(self, batch: Mapping[str, SparkChanges], mark: BatchMark | None = None) -> None:
         """Applies a batch as a whole or not at all; a data frame counts as a change even if it turns out empty."""
         if mark is not None and mark in self.batches:
-            return []
+            return
         batches = self.batches if mark is None else self.batches.adding(mark)
         changed = {name: batch[name] for name in self.tables if name in batch and _is_change(batch[name])}
         if not changed and mark is None:
-            return []
+            return
         for name in changed:
             if self.tables[name].schema.kind is TableKind.STATIC:
                 self._check_static(self.tables[name].schema, {})
         frames = [changes for changes in changed.values() if isinstance(changes, FrameChange)]
         local = {name: changes for name, changes in changed.items() if not isinstance(changes, FrameChange)}
-        epoch = self.epoch + 1 if changed else self.epoch
+        after = Committed(self.epoch + 1 if changed else self.epoch, self.version + 1, batches)
         started = frozenset(name for name, table in self.tables.items() if table.started)
-        self._log.begin()
-        try:
-            with self.progress(f"batch {epoch}"):
-                run, stats = self.cluster.apply(epoch, local, frames)
+        tables, news, ran = [self.tables[name] for name in changed], list[Announcement](), list[_Ran]()
+        feed = iter(news)
+
+        def work() -> None:
+            self._log.begin()
+            with self.progress(f"batch {after.epoch}"):
+                run, stats = self.cluster.apply(after.epoch, local, frames)
+            ran.append((run, stats))
             for name, changes in (run.changes if run is not None else {}).items():
                 self._views_on_spark[name].told = changes
             visible = self._visible(changed)
-            announcements = self._announcements(visible, epoch)
-            self._write_feeds(visible, epoch)
+            news.extend(self._announcements(visible, after.epoch))
+            self._write_feeds(visible, after.epoch)
             self.cluster.checkpoint.started = started | changed.keys()
             self.cluster.commit(run, stats, batches.ranges)
-        except BaseException:
+
+        def finish() -> None:
+            self.cluster.finish(*ran[0])
+            self._finish(tables, feed)
+            for table in tables:
+                table.started = True
+
+        def take_back() -> None:
             self.cluster.checkpoint.started = started
             self.cluster.abandon()
-            self._log.rollback()
-            for view in self.views.values():
-                view.rollback()
-            raise
-        self._log.commit()
-        for view in self.views.values():
-            view.commit()
-        self.epoch, self.batches = epoch, batches
-        for name in changed:
-            self.tables[name].started = True
-        self.version += 1
+            self._take_back()
+
+        self._commit(work, after, finish, take_back)
         if self.cluster.checkpoint.snapshot_is_due or self.cluster.needs_snapshot:
             self.checkpoint()
-        return announcements
+
+    def _position(self) -> int:
+        return self.cluster.checkpoint.position()
 
     def _visible(self, changed: Mapping[str, SparkChanges]) -> dict[str, Changes]:
         for view in self.views.values():
@@ -398,9 +409,8 @@ class SparkDatabase(Database):
             line.close()
         for name in store.started & self.tables.keys():
             self.tables[name].started = True
-        self.epoch = store.epoch
+        self.committed = Committed(store.epoch, self.version, BatchIds(store.batches))
         self._remove_feeds_after(self.epoch)
-        self.batches = BatchIds(store.batches)
         self._replaying = False
         self.cluster.remove_old_loads()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from viewlet import __version__
@@ -118,7 +119,7 @@ def read_database(database: Database, reader: SnapshotReader) -> None:
     for known in facts["views"]:
         with explaining(known["name"], facts["version"]):
             _read_view(database, known, reader)
-    database.epoch = facts["epoch"]
+    database.committed = replace(database.committed, epoch=facts["epoch"])
 
 
 def _read_view(database: Database, known: Json, reader: SnapshotReader) -> None:

@@ -1,6 +1,7 @@
 """A database shared by threads: the lock, and the delivery of changes to subscribers.
 
-Every call takes the lock, so that a reader sees the state between two batches, never inside one.
+Every call takes the lock, so that a reader sees the state between two batches, never inside one; and completes first
+what an exception, Ctrl-C for one, has left of a batch.
 """
 
 from __future__ import annotations
@@ -9,14 +10,16 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar, copy_context
 from itertools import islice
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from viewlet.connection.database import Announcement, Database
+from viewlet.connection.database import Database
 from viewlet.connection.explain import explain_view
 from viewlet.connection.journal import Batch
-from viewlet.errors import ViewletError
+from viewlet.errors import StateError, ViewletError
 from viewlet.runtime.durable.batch_ids import BatchMark
 from viewlet.types import Column, Row
 from viewlet.view import Callback, Snapshot
@@ -25,6 +28,9 @@ if TYPE_CHECKING:
     from viewlet.connection.durability import Durability
 
 
+_delivering: ContextVar[object] = ContextVar("delivering", default=None)
+"""The session whose subscriber is being called."""
+_call = attrgetter("call")
 ROWS_AT_A_TIME = 256
 """Rows of a factorised view that are read while others wait."""
 
@@ -36,8 +42,6 @@ class Session:
         self._lock = threading.RLock()
         self._database: Database | None = database
         self.durability = durability
-        self._announcements: deque[Announcement] = deque()
-        self._delivering = False
 
     @property
     def closed(self) -> bool:
@@ -49,23 +53,26 @@ class Session:
         with self._lock:
             if self._database is None:
                 raise ViewletError("the connection is closed")
+            self._database.recover()
             yield self._database
 
     def close(self) -> None:
         with self._lock:
             if self._database is not None:
+                with suppress(StateError):  # the directory is in doubt, and is not written to any more
+                    self._database.recover()
+                self._database.outbox.clear()
                 self._database.close()
                 if self.durability is not None:
                     self.durability.close()
             self._database = None
-            self._announcements.clear()
 
     def commit(self, changes: Batch, mark: BatchMark | None = None) -> int:
         """Applies a batch, tells the subscribers, and returns the epoch."""
         with self.open() as database:
-            self._announcements.extend(database.apply_batch(changes, mark))
+            database.apply_batch(changes, mark)
             epoch = database.epoch
-            self._deliver()
+            self._deliver(database)
             return epoch
 
     def settle(self, timeout: float | None) -> bool:
@@ -81,22 +88,26 @@ class Session:
             if not tasks:
                 return True
 
-    def _deliver(self) -> None:
-        """Calls the subscribers; a batch that one of them applies waits until the others have seen the current one."""
-        if self._delivering:
+    def _deliver(self, database: Database) -> None:
+        """Calls the subscribers; a batch that one of them applies waits until the others have seen the current one.
+
+        Taking news out of the outbox and calling the subscriber is one step of the Python interpreter, with no place
+        for an exception in between: everyone is told everything once. What an exception leaves in the outbox is
+        delivered with the next batch.
+        """
+        if _delivering.get() is self:
             return
-        self._delivering = True
         errors: list[Exception] = []
-        try:
-            while self._announcements:
-                news = self._announcements.popleft()
-                try:
-                    news.callback(news.epoch, news.changes)
-                except Exception as error:
-                    error.add_note(f"raised by a subscriber of view {news.view!r}; batch {news.epoch} is committed")
-                    errors.append(error)
-        finally:
-            self._delivering = False
+        context = copy_context()
+        context.run(_delivering.set, self)
+        while database.outbox:
+            news = database.outbox[0]
+            step = map(context.run, map(_call, iter(database.outbox.popleft, None)))
+            try:
+                next(step)
+            except Exception as error:
+                error.add_note(f"raised by a subscriber of view {news.view!r}; batch {news.epoch} is committed")
+                errors.append(error)
         if len(errors) == 1:
             raise errors[0]
         if errors:
@@ -154,7 +165,6 @@ class Session:
         def cancel() -> None:
             with self._lock:
                 view.subscribers.pop(token, None)
-                waiting = [news for news in self._announcements if news.token is not token]
-                self._announcements = deque(waiting)
+                database.outbox = deque(news for news in database.outbox if news.token is not token)
 
         return cancel

@@ -1,8 +1,7 @@
 """View trees over rings as a connection runs them: fed with rows of tables, read as rows of a view.
 
-A batch is remembered until it is committed. If it fails, generated code takes it back exactly. On the reference engine
-a tree over kept tables is filled again from them; one over streams takes the changes back with the opposite sign, which
-is exact for counts, and in sums of doubles may leave a rounding error far below the last digit.
+A batch that fails is taken back exactly: on the reference engine by the connection's undo log, on generated code by the
+rows that it logs before their change.
 """
 
 from __future__ import annotations
@@ -30,7 +29,6 @@ class TreeEngine(ABC):
         self.plan = plan
         self.keeper = keeper
         self._kept = kept
-        self._batch: list[tuple[str, Changes | FactoredChanges]] = []
 
     @property
     def engine_name(self) -> str:
@@ -65,8 +63,13 @@ class TreeEngine(ABC):
 
     def apply(self, table: str, changes: Changes | FactoredChanges) -> None:
         """Changes of a table, before the table's own store changes."""
-        self._batch.append((table, changes))
-        self._change(table, changes)
+        for projection in self.plan.projections.get(table, ()):
+            name = projection.relation.name
+            if isinstance(changes, FactoredChanges):
+                products = [projection.factored(factors) for factors in changes.products]
+                self._add_products(name, [parts for parts in products if parts is not None])
+            elif change := projection.counted(changes.items()):
+                self._add(name, change)
 
     def columns_used(self, table: str) -> tuple[int, ...] | None:
         """The columns of a table that are read, if changes of it may come as columns."""
@@ -84,15 +87,6 @@ class TreeEngine(ABC):
     def _touch(self, keys: Iterable[Row] | None) -> None:  # noqa: B027 - those who need not know, do not
         """Some keys of the result may have changed, any if it is not known which."""
 
-    def _change(self, table: str, changes: Changes | FactoredChanges) -> None:
-        for projection in self.plan.projections.get(table, ()):
-            name = projection.relation.name
-            if isinstance(changes, FactoredChanges):
-                products = [projection.factored(factors) for factors in changes.products]
-                self._add_products(name, [parts for parts in products if parts is not None])
-            elif change := projection.counted(changes.items()):
-                self._add(name, change)
-
     def _add(self, relation: str, change: Mapping[Row, int]) -> None:
         self.keeper.add(relation, change)
 
@@ -100,20 +94,11 @@ class TreeEngine(ABC):
         self.keeper.add_products(relation, products, tell=False)
 
     def commit(self) -> None:
-        self._batch.clear()
         self.keeper.commit()
 
     def rollback(self) -> None:
-        """Takes back what the current batch did; the kept tables are as they were before it."""
-        batch, self._batch = self._batch, []
-        if self.keeper.rollback():
-            return
-        if self._kept is not None:
-            self.load(self._kept)
-            return
-        for table, changes in reversed(batch):
-            opposite = changes.negated() if isinstance(changes, FactoredChanges) else _negated(changes)
-            self._change(table, opposite)
+        """Takes back what the current batch did; may be called again if it was interrupted."""
+        self.keeper.rollback()
 
     @abstractmethod
     def result(self) -> Mapping[Row, int]:
@@ -133,10 +118,6 @@ class TreeEngine(ABC):
     def sizes(self) -> dict[str, int]:
         """Keys per stored view."""
         return self.keeper.sizes()
-
-
-def _negated(changes: Changes) -> Changes:
-    return {row: -weight for row, weight in changes.items()}
 
 
 class CofactorEngine(TreeEngine):

@@ -11,7 +11,7 @@ from viewlet.connection.tree_engine import CofactorEngine, FactorisedEngine, Tre
 from viewlet.errors import InternalError, UnsupportedError
 from viewlet.triggers.program import Program
 from viewlet.triggers.statistics import Statistics
-from viewlet.triggers.store import MapStore
+from viewlet.triggers.store import MapStore, UndoLog
 from viewlet.types import Table
 from viewlet.viewtree.keepers import Keeper, KeepsRows, reference_tree
 from viewlet.viewtree.ring_plan import RingPlan, plan_ring
@@ -36,13 +36,14 @@ def prepare_tree(
     reason: str,
     statistics: Statistics,
     dictionary: Callable[[], StringDictionary],
+    log: UndoLog | None = None,
 ) -> Running:
     """A view on an engine that is still to be filled."""
     from viewlet.connection.maintained import Running
 
     started = time.perf_counter()
     plan = plan_tree(declared, sources.tables, statistics)
-    keeper: Keeper = reference_tree(plan) if engine == "interpreter" else _generated(declared, plan, dictionary())
+    keeper: Keeper = reference_tree(plan, log) if engine == "interpreter" else _generated(declared, plan, dictionary())
     seconds = time.perf_counter() - started if engine == "compiled" else 0.0
     kept = None if sources.streams else sources.stores
     program = Program(declared.name, "view-tree", declared.query, (), (), declared.query.expr)

@@ -39,7 +39,7 @@ class StringDictionary:
             code = self._codes.get(text)
             if code is None:
                 code = len(self.texts)
-                self.texts.append(text)
+                self.texts.append(text)  # first: no exception leaves a code without its text
                 self._codes[text] = code
             return code
 

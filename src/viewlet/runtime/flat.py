@@ -19,6 +19,8 @@ Words = npt.NDArray[np.int64]
 Item = tuple[tuple[int, ...], tuple[Any, ...]]
 """A row: the words of its key and the numbers of its payload."""
 Entries = npt.NDArray[np.uint64]
+Image = tuple[dict[str, Any], dict[str, list[Any]]]
+_SINGLE, _MANY = ("pool", "live", "meta", "index", "before", "touched"), ("heads", "links", "tree", "spec")
 WIDTHS = {"count": 1, "wide": 2, "double": 2}
 _FIRST_CAPACITY = 4
 _DOUBLED_BELOW = 1024
@@ -205,8 +207,26 @@ class FlatStore:
         self._count_room()
         return self.version != version
 
+    def repair(self) -> None:
+        """Completes a `reserve` that an exception cut short: all arrays of rows have the same capacity again."""
+        if self.layout.arity:
+            arrays = (self.pool, self.live, *self.links)
+            self._resize(max(len(array) for array in arrays))
+            self._count_room()
+
+    def image(self) -> Image:
+        """A copy of everything, for `put_back`."""
+        single = {part: getattr(self, part).copy() for part in _SINGLE}
+        return single, {part: [array.copy() for array in getattr(self, part)] for part in _MANY}
+
+    def put_back(self, image: Image) -> None:
+        """Makes everything what it was when the image was made; the image is used up."""
+        self.version += 1
+        for part, array in (image[0] | image[1]).items():
+            setattr(self, part, array)
+
     def _resize(self, capacity: int) -> None:
-        """Gives every array of rows this capacity, and the index what it takes."""
+        """Gives every array of rows this capacity, and the index what it takes; may be done again."""
         self.version += 1
         grown = self._memory.grown
         self.pool = grown("pool", self.pool, capacity)
@@ -255,11 +275,12 @@ class FlatStore:
 
     def _grow_journal(self, capacity: int) -> None:
         slots = self.touched[1 : 1 + self.touched[0]].copy()
+        touched = np.zeros(1 + 2 * capacity, np.int64)
+        touched[0] = len(slots)
+        touched[1 : 1 + len(slots)] = slots
+        touched[1 + capacity + slots] = 1
         self.before = HEAP.grown("before", self.before, capacity)
-        self.touched = np.zeros(1 + 2 * capacity, np.int64)
-        self.touched[0] = len(slots)
-        self.touched[1 : 1 + len(slots)] = slots
-        self.touched[1 + capacity + slots] = 1
+        self.touched = touched
 
     def take_journal(self) -> tuple[list[Item], list[Item]]:
         """The rows that have changed since the last time, as they were and as they are."""
@@ -268,6 +289,10 @@ class FlatStore:
         self.touched[0] = 0
         was = self.before[slots, self.layout.arity :].any(axis=1)  # a row that is new was all zeros
         return list(self._rows(self.before, slots[was])), list(self._rows(self.pool, slots[self.live[slots] != 0]))
+
+    def forget_journal(self) -> None:
+        """No row counts as changed, whatever an exception has left of the journal."""
+        self.touched.fill(0)
 
     def packed(self) -> Words:
         """A copy of the rows alive, without anything between them: what `fill` takes."""

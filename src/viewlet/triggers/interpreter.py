@@ -104,8 +104,8 @@ class Interpreter:
             for key, payload in added.items():
                 store.add(key, payload)
         if plan.assignments:
-            self._due = plan
             self._log.record(self._forget_assignments)
+            self._due = plan
 
     def _run_assignments(self) -> None:
         due, self._due = self._due, None

@@ -1,6 +1,8 @@
 """Stores of the reference interpreter: a dictionary from keys to payloads, with indexes made when first asked for.
 
-All stores of one connection share an `UndoLog`, so that a batch that fails half-way leaves no trace.
+All stores of one connection share an `UndoLog`, so that a batch that fails half-way leaves no trace. An exception may
+come between any two instructions (Ctrl-C does): how a change is undone is logged before it is made, and undoing makes
+rows and indexes what they were, however far the change got.
 """
 
 from __future__ import annotations
@@ -16,7 +18,11 @@ Payload = tuple[Any, ...]
 
 
 class UndoLog:
-    """Remembers how to take back every change since `begin`."""
+    """Remembers how to take back every change since `begin`.
+
+    A step restores a value, so it may be taken twice, and before the change it undoes was made. A rollback that was
+    interrupted is completed by calling it again.
+    """
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], None]] | None = None
@@ -38,9 +44,11 @@ class UndoLog:
         self._undo = None
 
     def rollback(self) -> None:
-        steps, self._undo = self._undo or [], None
-        for undo in reversed(steps):
-            undo()
+        steps = self._undo or []
+        while steps:
+            steps[-1]()
+            steps.pop()
+        self._undo = None
 
 
 class MapStore:
@@ -159,7 +167,7 @@ class MapStore:
         if self._touched is not None:
             self._touched.add(key)
         if self._log.active:
-            self._log.record(lambda: self._put(key, old))
+            self._log.record(lambda: self._restore(key, old))
         self._put(key, new)
 
     def _put(self, key: Row, payload: Payload | None) -> None:
@@ -173,10 +181,23 @@ class MapStore:
                 index.add(key)
         self._rows[key] = payload
 
+    def _restore(self, key: Row, payload: Payload | None) -> None:
+        """Makes a row what it was, whether or not its change has reached the rows and each of the indexes."""
+        if payload is None:
+            self._rows.pop(key, None)
+        else:
+            self._rows[key] = payload
+        for index in self._indexes.values():
+            if payload is None:
+                index.discard(key)
+            else:
+                index.add(key)
+
     def _build_index(self, positions: tuple[int, ...]) -> _Index:
-        index = self._indexes[positions] = _Index(positions)
+        index = _Index(positions)
         for key in self._rows:
             index.add(key)
+        self._indexes[positions] = index  # complete: an index that misses rows would stay
         return index
 
 
@@ -198,6 +219,15 @@ class _Index:
         del bucket[key]
         if not bucket:
             del self.buckets[part]
+
+    def discard(self, key: Row) -> None:
+        """Removes a key that may not be there."""
+        part = self._part(key)
+        bucket = self.buckets.get(part)
+        if bucket is not None:
+            bucket.pop(key, None)
+            if not bucket:
+                self.buckets.pop(part, None)
 
 
 def part_of(positions: tuple[int, ...]) -> Callable[[Row], Row]:

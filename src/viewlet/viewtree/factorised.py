@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from viewlet.errors import SchemaError
 from viewlet.rings.factorised import Choices, FactorisedRing
 from viewlet.rings.ring import Lift, Ring, product, times, total
+from viewlet.triggers.store import UndoLog
 from viewlet.viewtree.ring_engine import MaintainedTree
 from viewlet.viewtree.ring_relation import Row
 from viewlet.viewtree.ring_tree import Node, View, ViewTree, walk
@@ -49,6 +50,7 @@ class FactorisedResult:
         variables: Sequence[str] | None = None,
         updatable: Set[str] | None = None,
         database: Mapping[str, Mapping[Row, int]] | None = None,
+        log: UndoLog | None = None,
     ) -> None:
         self.variables = tree.order.variables if variables is None else tuple(variables)
         if tree.free:
@@ -61,7 +63,7 @@ class FactorisedResult:
         needed = {
             name for piece in pieces_of(self._root) for name in (piece.name, *(node.name for node in piece.counted))
         }
-        self.maintained = MaintainedTree(tree, self._ring, None, updatable, None, also=needed)
+        self.maintained = MaintainedTree(tree, self._ring, None, updatable, None, needed, log)
         if database:
             self.load(database)
 

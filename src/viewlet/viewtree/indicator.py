@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from viewlet.triggers.hypergraph import cyclic_core
+from viewlet.triggers.store import UndoLog
 from viewlet.viewtree.ring_relation import Row
 from viewlet.viewtree.ring_tree import IndicatorLeaf, Node, RelationLeaf, View, ViewTree, walk
 
@@ -47,6 +49,7 @@ class IndicatorCounts:
 
     positions: tuple[int, ...]
     counts: dict[Row, int] = field(default_factory=dict)
+    log: UndoLog | None = None
 
     def move(self, moved: Iterable[tuple[Row, int]]) -> dict[Row, int]:
         """Rows came (1) and went (-1); returns the keys that the indicator gained (1) and lost (-1)."""
@@ -55,9 +58,14 @@ class IndicatorCounts:
             key = tuple(row[i] for i in self.positions)
             known = self.counts.get(key, 0)
             before.setdefault(key, known > 0)
-            if known + sign:
-                self.counts[key] = known + sign
-            else:
-                del self.counts[key]
+            if self.log is not None and self.log.active:
+                self.log.record(partial(self._put, key, known))
+            self._put(key, known + sign)
         now = {key: key in self.counts for key in before}
         return {key: 1 if now[key] else -1 for key, was in before.items() if was != now[key]}
+
+    def _put(self, key: Row, count: int) -> None:
+        if count:
+            self.counts[key] = count
+        else:
+            self.counts.pop(key, None)

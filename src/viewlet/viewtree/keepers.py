@@ -9,6 +9,7 @@ from viewlet.algebra.ring_query import FactorisedPayload
 from viewlet.changes.columnar import ColumnarChanges
 from viewlet.errors import InternalError
 from viewlet.rings.ring import Lift, Ring, times
+from viewlet.triggers.store import UndoLog
 from viewlet.types import Row
 from viewlet.viewtree.factored_update import expand, factored
 from viewlet.viewtree.factorised import FactorisedResult
@@ -44,7 +45,7 @@ class Keeper(Protocol):
         """What was added since the last time is there for good."""
 
     def rollback(self) -> bool:
-        """Takes back what was added since then, where it can."""
+        """Takes back what was added since then, where it can; may be called again if it was interrupted."""
 
     def entries(self) -> Mapping[Row, Any]:
         """The payloads of the result, by the keys of the root."""
@@ -77,14 +78,15 @@ class KeepsRows(Keeper, Protocol):
 
 
 class ReferenceTree:
-    """A tree on dictionaries."""
+    """A tree on dictionaries; a batch is undone by the log that the tree was made with."""
 
     engine_name = "interpreter"
     source = NOT_GENERATED
     takes_columns = False
 
-    def __init__(self, maintained: MaintainedTree[Any]) -> None:
+    def __init__(self, maintained: MaintainedTree[Any], logged: bool = False) -> None:
         self.maintained = maintained
+        self._logged = logged
 
     def load(self, relations: Mapping[str, Counted]) -> None:
         ring = self.maintained.ring
@@ -108,10 +110,11 @@ class ReferenceTree:
         raise InternalError("the interpreter takes rows, not columns")
 
     def commit(self) -> None:
-        """Nothing is remembered of a batch."""
+        """Whoever has the log commits it."""
 
     def rollback(self) -> bool:
-        return False
+        """Whoever has the log, if there is one, has rolled it back."""
+        return self._logged
 
     def entries(self) -> Mapping[Row, Any]:
         return self.maintained.result.entries
@@ -134,8 +137,8 @@ class ReferenceTree:
 class ReferenceRows(ReferenceTree):
     """A factorised result on dictionaries."""
 
-    def __init__(self, factorised: FactorisedResult) -> None:
-        super().__init__(factorised.maintained)
+    def __init__(self, factorised: FactorisedResult, logged: bool = False) -> None:
+        super().__init__(factorised.maintained, logged)
         self._factorised = factorised
 
     def sizes(self) -> dict[str, int]:
@@ -154,9 +157,11 @@ class ReferenceRows(ReferenceTree):
         return self._factorised.aggregate(ring, lifts)
 
 
-def reference_tree(plan: RingPlan) -> ReferenceTree:
+def reference_tree(plan: RingPlan, log: UndoLog | None = None) -> ReferenceTree:
     """The keeper of a plan on dictionaries, still empty."""
     payload = plan.query.payload
     if isinstance(payload, FactorisedPayload):
-        return ReferenceRows(FactorisedResult(plan.tree, payload.variables, plan.updatable))
-    return ReferenceTree(MaintainedTree(plan.tree, plan.ring, updatable=plan.updatable))
+        result = FactorisedResult(plan.tree, payload.variables, plan.updatable, log=log)
+        return ReferenceRows(result, logged=log is not None)
+    tree = MaintainedTree(plan.tree, plan.ring, updatable=plan.updatable, log=log)
+    return ReferenceTree(tree, logged=log is not None)

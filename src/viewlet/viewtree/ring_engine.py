@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 
 from viewlet.errors import SchemaError
 from viewlet.rings.ring import Lift, LiftingRing, Ring, product, times
+from viewlet.triggers.store import UndoLog
 from viewlet.viewtree.delta_tree import DeltaView, delta_tree
 from viewlet.viewtree.factored_propagation import pass_view
 from viewlet.viewtree.factored_update import FactoredUpdate, expand, factored
@@ -28,7 +29,8 @@ class MaintainedTree(Generic[T]):
 
     `lifts` has the lifts of single variables; without it the ring's own are used, and variables that neither knows
     contribute 1. `updatable` are the stored relations that may change, all by default; `database` the contents to start
-    from. More than the materialisation choice asks for is stored where `also` names it.
+    from. More than the materialisation choice asks for is stored where `also` names it. While `log` is active, changes
+    can be undone by it.
     """
 
     def __init__(
@@ -39,8 +41,10 @@ class MaintainedTree(Generic[T]):
         updatable: Set[str] | None = None,
         database: Mapping[str, Entries[T]] | None = None,
         also: Iterable[str] = (),
+        log: UndoLog | None = None,
     ) -> None:
         self.tree, self.ring = tree, ring
+        self._log = log
         self.updatable = tree.relations if updatable is None else frozenset(updatable)
         self.meter = Meter()
         self._lifts = lifts
@@ -65,19 +69,21 @@ class MaintainedTree(Generic[T]):
         self._counts: dict[str, IndicatorCounts] = {}
         for leaf in self._indicators:
             relation = self.stores[leaf.relation]
-            self._counts[leaf.name] = IndicatorCounts(tuple(relation.schema.index(key) for key in leaf.keys))
-            self._counts[leaf.name].move((row, 1) for row in relation.entries)
+            counts = IndicatorCounts(tuple(relation.schema.index(key) for key in leaf.keys))
+            counts.move((row, 1) for row in relation.entries)
+            counts.log = self._log
+            self._counts[leaf.name] = counts
 
     def restore(self, contents: Mapping[str, Entries[T]]) -> None:
         """Go on from what the stored nodes, by their names, held once."""
         self.stores = {}
         for name in self.stored:
-            self.stores[name] = RingRelation(self.tree.nodes[name].keys, self.ring, contents[name])
+            self.stores[name] = RingRelation(self.tree.nodes[name].keys, self.ring, contents[name], self._log)
         self._count_indicators()
 
     def _evaluate(self, node: Node, database: Mapping[str, Entries[T]]) -> RingRelation[T]:
         """The contents of a node, from the relations below it; kept where the node is stored."""
-        found = RingRelation(node.keys, self.ring, self._contents(node, database))
+        found = RingRelation(node.keys, self.ring, self._contents(node, database), self._log)
         if node.name in self.stored:
             self.stores[node.name] = found
         return found

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequenc
 from typing import Any, Generic, TypeVar
 
 from viewlet.rings.ring import GrowingRing, Ring, SettlingRing
+from viewlet.triggers.store import UndoLog
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
@@ -13,19 +14,27 @@ Positions = tuple[int, ...]
 
 
 class RingRelation(Generic[T]):
-    """A relation that changes are merged into; an index over some columns is kept once somebody has asked for it."""
+    """A relation that changes are merged into; an index over some columns is kept once somebody has asked for it.
 
-    __slots__ = ("_indexes", "_settle", "entries", "ring", "schema", "sum_into")
+    While `log` is active, it is told how to undo every change before it is made.
+    """
 
-    def __init__(self, schema: Sequence[str], ring: Ring[T], entries: Mapping[Row, T] | None = None) -> None:
+    __slots__ = ("_indexes", "_log", "_own", "_settle", "entries", "ring", "schema", "sum_into")
+
+    def __init__(
+        self, schema: Sequence[str], ring: Ring[T], entries: Mapping[Row, T] | None = None, log: UndoLog | None = None
+    ) -> None:
         self.schema = tuple(schema)
         self.ring = ring
         self.entries: dict[Row, T] = {}
         self.sum_into = summing(ring)
         self._settle: Callable[[T], T | None] = ring.settle if isinstance(ring, SettlingRing) else self._without_zero
+        self._own: Callable[[T], T] | None = ring.own if isinstance(ring, GrowingRing) else None
         self._indexes: dict[Positions, dict[Row, dict[Row, None]]] = {}
+        self._log: UndoLog | None = None
         if entries:
             self.merge(entries)
+        self._log = log
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -34,6 +43,9 @@ class RingRelation(Generic[T]):
         """Add a change; returns the rows that appeared (1) and those that went (-1)."""
         moved: list[tuple[Row, int]] = []
         entries = self.entries
+        if self._log is not None and self._log.active:
+            for row in change:
+                self._log.record(self._undo(row))
         for row, payload in change.items():
             known = row in entries
             self.sum_into(entries, row, payload)
@@ -42,8 +54,8 @@ class RingRelation(Generic[T]):
                 del entries[row]
             if known != (settled is not None):
                 moved.append((row, -1 if known else 1))
-        for positions in self._indexes:
-            self._reindex(positions, moved)
+        for positions, index in self._indexes.items():
+            self._reindex(index, positions, moved)
         return moved
 
     def matching(self, positions: Positions, values: Row) -> Iterable[Row]:
@@ -52,12 +64,32 @@ class RingRelation(Generic[T]):
             return self.entries
         index = self._indexes.get(positions)
         if index is None:
-            index = self._indexes[positions] = {}
-            self._reindex(positions, [(row, 1) for row in self.entries])
+            index = {}
+            self._reindex(index, positions, [(row, 1) for row in self.entries])
+            self._indexes[positions] = index  # complete: an index that misses rows would stay
         return index.get(values, ())
 
-    def _reindex(self, positions: Positions, moved: Iterable[tuple[Row, int]]) -> None:
-        index = self._indexes[positions]
+    def _undo(self, row: Row) -> Callable[[], None]:
+        """How to make a row what it is now."""
+        known = self.entries.get(row)
+        payload = self._own(known) if self._own is not None and known is not None else known
+
+        def restore() -> None:
+            if payload is None:
+                self.entries.pop(row, None)
+            else:
+                self.entries[row] = payload
+            for positions, index in self._indexes.items():
+                rows = index.setdefault(tuple(row[i] for i in positions), {})
+                if payload is None:
+                    rows.pop(row, None)
+                else:
+                    rows[row] = None
+
+        return restore
+
+    @staticmethod
+    def _reindex(index: dict[Row, dict[Row, None]], positions: Positions, moved: Iterable[tuple[Row, int]]) -> None:
         for row, sign in moved:
             part = tuple(row[i] for i in positions)
             if sign > 0:

@@ -119,7 +119,6 @@ class GeneratedTree:
         self._plan, self._nulls = plan, Nulls(plan)
         self.compiled = tree or compile_tree(plan.tree, plan.ring, types_of(plan), plan.updatable, None, dictionary)
         self.source = self.compiled.source
-        self._begun = False
         self._known: tuple[int, dict[Row, Any]] | None = None
 
     def load(self, relations: Mapping[str, Counted]) -> None:
@@ -136,9 +135,8 @@ class GeneratedTree:
         return None
 
     def _begin(self) -> None:
-        if not self._begun:
+        if not self.compiled.is_open:
             self.compiled.begin()
-            self._begun = True
 
     def add_columns(self, projection: Projection, changes: ColumnarChanges) -> None:
         """Rows with NULL in a required variable are left out; elsewhere its stand-in takes its place."""
@@ -184,14 +182,13 @@ class GeneratedTree:
         return [(schema, self._nulls.hide(schema, rows)) for schema, rows in parts]
 
     def commit(self) -> None:
-        if self._begun:
+        if self.compiled.is_open:
             self.compiled.commit()
-        self._begun = False
 
     def rollback(self) -> bool:
-        if self._begun:
+        if self.compiled.is_open:
             self.compiled.rollback()
-        self._begun, self._known = False, None
+        self._known = None
         return True
 
     def entries(self) -> Mapping[Row, Any]:

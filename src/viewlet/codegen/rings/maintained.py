@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,10 @@ from viewlet.codegen.rings.plan import TreePlan, Trigger, Variant
 from viewlet.codegen.rings.product_plan import Shape, plan_product
 from viewlet.codegen.rings.product_writing import FUNCTION, write_product
 from viewlet.codegen.rings.writing import CONTROL, NO_ROOM, NOT_FINITE, Source, count_name, delta_name
-from viewlet.errors import DataError, SchemaError
+from viewlet.errors import DataError, SchemaError, ViewletError
 from viewlet.runtime.dictionary import StringDictionary
-from viewlet.runtime.flat import FlatStore
+from viewlet.runtime.flat import FlatStore, Image
+from viewlet.runtime.jit import ENABLED
 from viewlet.runtime.merging import FIRST, INTEGERS, JOURNAL, LOGGED, count_moved, empty_store, merge, take_back
 from viewlet.runtime.probe import ALIVE
 from viewlet.types import BIGINT, SqlType
@@ -50,7 +52,9 @@ class CompiledTree:
         """Some arrays may have moved."""
         self._changed: set[Row] | None = None
         self._products: dict[tuple[str, Shape], _Product] = {}
-        self._open = False
+        self.is_open = False
+        """Between `begin` and `commit` or `rollback`."""
+        self._images: dict[str, Image] = {}
         self.epoch = 0
         """Grows whenever a change is applied."""
         self._numbers = {name: number for number, name in enumerate(self.stores)}
@@ -286,20 +290,47 @@ class CompiledTree:
         return self._products[leaf, shape]
 
     def begin(self) -> None:
-        """From here to `commit` or `rollback`, changes can be taken back."""
-        if self._open:
+        """From here to `commit` or `rollback`, changes can be taken back.
+
+        The log of rows before their change rests on calls of generated code being atomic. As plain Python they are not:
+        there all arrays are copied.
+        """
+        if self.is_open:
             raise SchemaError("a change has begun already")
-        self._open = True
-        self._control[JOURNAL], self._control[LOGGED] = 1, 0
+        if not ENABLED:
+            self._images = {name: store.image() for name, store in self.stores.items()}
+        self._control[:] = 0
+        self._control[JOURNAL] = 1
+        self.is_open = True
 
     def commit(self) -> None:
-        self._open = False
         self._control[JOURNAL] = self._control[LOGGED] = 0
+        self._images = {}
+        self.is_open = False
 
     def rollback(self) -> None:
-        """Makes everything what it was at `begin`."""
-        self._undo(0)
+        """Makes everything what it was at `begin`, however far a change got; to be called again if interrupted."""
+        for store in self._scratch():
+            store.repair()
+            store.clear()
+        for store in self.held.values():
+            store.repair()
+        self._stale = True
+        self._control[NOT_FINITE] = self._control[NO_ROOM] = 0
+        if self._images:
+            for name, image in self._images.items():
+                self.stores[name].put_back(image)
+        else:
+            self._undo(0)
+        self._bounds = dict.fromkeys(self.stores, inf)  # looked up again: what was taken back may have been larger
+        self.epoch += 1
         self.commit()
+
+    def _scratch(self) -> Iterator[FlatStore]:
+        """The stores that are empty between two changes."""
+        yield from (store for name, store in self.stores.items() if name.startswith("δ"))
+        for product in self._products.values():
+            yield from product.scratch
 
     # One change at a time
 
@@ -318,22 +349,27 @@ class CompiledTree:
 
     @contextmanager
     def _whole(self, logged: bool) -> Iterator[None]:
-        """What is inside happens whole or not at all; where it has parts, they are logged."""
-        begun = logged and not self._open
+        """What is inside happens whole or not at all; where it has parts, they are logged.
+
+        An error of ours leaves no part half done, so only this is taken back of what has begun. After another exception
+        the state is right again when all that has begun is rolled back.
+        """
+        begun = logged and not self.is_open
         if begun:
             self.begin()
         mark = int(self._control[LOGGED])
         try:
             yield
-        except BaseException:
-            self._undo(mark)
-            for store in self.stores.values():
-                if store.layout.name.startswith("δ"):
+        except BaseException as error:
+            if begun:
+                self.rollback()
+            elif isinstance(error, ViewletError) or not self.is_open:
+                self._undo(mark)
+                for store in self._scratch():
                     store.clear()
             raise
-        finally:
-            if begun:
-                self.commit()
+        if begun:
+            self.commit()
 
     def _run(self, unit: _Unit, given: Sequence[Any], rows: int) -> None:
         """Works out what a change does, and if nothing is wrong with it adds it to the stores."""

@@ -5,7 +5,8 @@
 
 Where files cannot be added to, every append is a log of its own. Until the manifest is there nothing has happened: an
 error before it leaves the last commit in force and the store usable. An error after it leaves open whether the commit
-survives, so the store refuses to go on until it is opened again.
+survives, so the store refuses to go on until it is opened again. After another exception, Ctrl-C for one, the store
+looks whether the manifest is there, and goes on from what it finds.
 """
 
 from __future__ import annotations
@@ -69,6 +70,8 @@ class StateStore:
         self._uncommitted: dict[str, int] = {}
         """Logs that have grown since the last commit, and how long they are."""
         self._in_doubt: str | None = None
+        self._publishing: Manifest | None = None
+        """A manifest that is being put into place."""
         self._patience = 1
         self.manifest = self._newest()
         self._last_log = max((_number(log.name) for log in self.manifest.logs), default=0)
@@ -164,7 +167,8 @@ class StateStore:
                 batches=self.manifest.batches if batches is None else batches,
                 offsets=self.manifest.offsets if offsets is None else offsets,
             )
-            before, self.manifest = self.manifest, self._publish(manifest)
+            before = self.manifest
+            self._publish(manifest)
         except BaseException:
             self._abandon_log()
             raise
@@ -174,16 +178,21 @@ class StateStore:
     def append(self, records: Sequence[Record]) -> tuple[str, list[int]]:
         """Writes records that the next commit counts, unless they are abandoned before; tells where they are."""
         self._check()
+        log, self._log = self._log, None  # until it is whole again: nothing is added to what an exception leaves
         try:
-            if self._log is None or not self._files.appends:
+            if log is None or not self._files.appends:
                 self._last_log = self.manifest.number + 1 if self._files.appends else self._unused_number()
-                self._log = LogWriter(self._files, f"log-{self._last_log:012}{self._sign}.bin")
+                log = LogWriter(self._files, f"log-{self._last_log:012}{self._sign}.bin")
                 self._files.sync_folder()
-            begins = self._log.append(records)
-            self._uncommitted[self._log.name] = self._log.length
-            return self._log.name, begins
+            begins = log.append(records)
+            self._uncommitted[log.name] = log.length
+            self._log = log
+            return log.name, begins
         except BaseException as error:
             self.abandon()
+            if log is not None:
+                with contextlib.suppress(OSError):
+                    log.close()
             if isinstance(error, OSError):
                 raise self._failure(error) from error
             raise
@@ -216,7 +225,7 @@ class StateStore:
             self.manifest, number=number, snapshot=folder, snapshot_checksum=checksum, checkpointed=now, logs=()
         )
         try:
-            self.manifest = self._publish(manifest)
+            self._publish(manifest)
         except StateError:
             self._patience *= 2
             raise
@@ -229,21 +238,43 @@ class StateStore:
         """The moment of the commit."""
         if self._lock is not None:
             self._lock.check()
+        self._publishing = manifest
         try:
             write_manifest(self._files, manifest)
-        except BaseException as error:
-            if not self._may_be_there(manifest.name):
-                if isinstance(error, OSError):
-                    raise self._failure(error) from error
-                raise
-            if isinstance(error, FileExistsError):
+        except OSError as error:
+            there = self._may_be_there(manifest.name)
+            if there and isinstance(error, FileExistsError):
                 self._in_doubt = "another process has committed something"
-            else:
+            elif there:
                 self._in_doubt = f"after an error ({error}) it is not known whether the last commit survives"
-            if isinstance(error, OSError):
+            self._publishing = None
+            if there:
                 raise StateError(f"{self._in_doubt}: open {self._files.path('')} again") from error
-            raise
+            raise self._failure(error) from error
+        self.manifest = manifest
+        self._publishing = None
         return manifest
+
+    def position(self) -> int:
+        """The number of the last manifest; what an exception left of a commit that did not happen is forgotten."""
+        self._settle()
+        if self._uncommitted:
+            self.abandon()
+        return self.manifest.number
+
+    def _settle(self) -> None:
+        """Finds out whether a manifest is in place, if an exception came while it was written."""
+        manifest = self._publishing
+        if manifest is None:
+            return
+        try:
+            if manifest.name in self._files.list():
+                self._files.sync_folder()
+                self.manifest = manifest
+        except OSError as error:
+            self._in_doubt = f"after an error ({error}) it is not known whether the last commit survives"
+        self._abandon_log()
+        self._publishing = None
 
     def _may_be_there(self, name: str) -> bool:
         try:
@@ -255,6 +286,7 @@ class StateStore:
         return StateError(f"cannot write to {self._files.path('')}: {error.strerror or error}; nothing was committed")
 
     def _check(self) -> None:
+        self._settle()
         if self._in_doubt is not None:
             raise StateError(f"{self._in_doubt}: open {self._files.path('')} again")
 

@@ -109,14 +109,26 @@ class Checkpoint:
 
     def commit(self, *records: Record, batches: Mapping[str, Ranges] | None = None) -> int:
         """Commits what was appended together with some last records; returns how many bytes that took."""
+        appended, before = self._appended, self._store.manifest.number
         try:
             self._store.commit(records, records[-1].epoch, batches, {STARTED: sorted(self.started)})
         except BaseException:
-            self.abandon()
+            if self.position() == before:
+                self.abandon()
+            else:
+                self.keep()
             raise
-        self._committed = self.history
-        appended, self._appended = self._appended, 0
+        self.keep()
         return appended + sum(memoryview(record.payload).nbytes for record in records)
+
+    def keep(self) -> None:
+        """What was appended is committed."""
+        self._committed = self.history
+        self._appended = 0
+
+    def position(self) -> int:
+        """The number of the last manifest, found again if an exception came while one was written."""
+        return self._store.position()
 
     @property
     def snapshot_is_due(self) -> bool:

@@ -334,23 +334,30 @@ class Engine:
         started = time.perf_counter()
         payload = write_step(StepHead(""), {}) if batch is None else batch.record()
         stats.log_bytes = self.checkpoint.commit(*declared, Record(DRIVER, stats.epoch, payload), batches=batches)
-        self._under_way = None
         stats.spent("commit", started)
+        self.finish(batch, stats)
+
+    def finish(self, batch: Batch | None, stats: BatchStats) -> None:
+        """What is left to do when a batch is committed; may be done again."""
+        self.checkpoint.keep()
+        self._under_way = None
         for name, (rows, size) in (batch.sizes if batch is not None else {}).items():
             self._running[name].rows, self._running[name].bytes = rows, size
         stats.state_rows = sum(running.rows for running in self._running.values())
         stats.state_bytes = sum(running.bytes for running in self._running.values())
-        self.batches.append(stats)
+        if stats not in self.batches:
+            self.batches.append(stats)
 
     def abandon(self) -> None:
-        """Takes back what was done of a batch that will not be committed."""
-        batch, self._under_way = self._under_way, None
+        """Takes back what was done of a batch that will not be committed; to be called again if it is interrupted."""
+        batch = self._under_way
         if batch is not None:
             for run in batch.begun:
                 run.node.rollback()
             for name in batch.loads:
                 self._empty(self._running[name])
         self.checkpoint.abandon()
+        self._under_way = None
 
     def _empty(self, running: _Running) -> None:
         running.rows = running.bytes = 0

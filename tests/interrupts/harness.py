@@ -1,0 +1,184 @@
+"""Batches that an exception cuts short at a chosen line or instruction, and what must be true afterwards.
+
+`Interruption` counts the lines (or instructions) of Viewlet and of generated code that run, and raises at chosen ones.
+`Trial` interrupts the batches of one database again and again. After each, everything is as before the batch or as
+after it, whichever the epoch says; a good batch then leads where it should, and subscribers have been told every change
+once.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import viewlet
+from viewlet.codegen.loading import cache_directory
+
+ALL = os.environ.get("VIEWLET_INTERRUPTS") == "all"
+"""Interrupt at every line, not at some."""
+POINTS = 40
+OURS = (str(Path(viewlet.__file__).parent), str(cache_directory()))
+Batch = Mapping[str, Any]
+State = dict[str, Any]
+
+
+class Interruption:
+    """Raises `error` at the events with given numbers, and counts all of them."""
+
+    def __init__(self, *at: int, opcodes: bool = False, error: type[BaseException] = KeyboardInterrupt) -> None:
+        self.at, self.opcodes, self.error = at, opcodes, error
+        self.seen = 0
+        self.raised = False
+
+    def __enter__(self) -> Interruption:
+        sys.settrace(self._call)
+        return self
+
+    def __exit__(self, *_: object) -> bool:
+        sys.settrace(None)
+        return False
+
+    def _call(self, frame: FrameType, event: str, argument: object) -> Any:
+        if not frame.f_code.co_filename.startswith(OURS):
+            return None
+        frame.f_trace_opcodes, frame.f_trace_lines = self.opcodes, not self.opcodes
+        return self._step
+
+    def _step(self, frame: FrameType, event: str, argument: object) -> Any:
+        if event in ("line", "opcode"):
+            self.seen += 1
+            if self.seen in self.at:
+                self.raised = True
+                raise self.error
+        return self._step
+
+
+def points(total: int, many: int = POINTS) -> Iterator[int]:
+    """Numbers of events to interrupt at: all of them if asked for, else some, the last ones among them."""
+    if ALL or total <= many:
+        yield from range(1, total + 1)
+        return
+    yield from sorted({1 + i * total // many for i in range(many)} | set(range(total - 10, total + 1)))
+
+
+@dataclass
+class Trial:
+    """`make` opens the database and declares things; `first` are rows to start from, then a batch and its opposite."""
+
+    make: Callable[[], viewlet.Connection]
+    first: Batch
+    batch: Batch
+    opposite: Batch
+    good: Batch
+    good_opposite: Batch
+    told: dict[str, Counter[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.db = self.make()
+        self.db.apply(self.first)
+        for name in self.db.views:
+            if "FACTORIZED" not in self.db.explain(name):
+                self._listen(name)
+        self.before = self.state()
+        self.db.apply(self.good)
+        self.before_good = self.state()
+        self.db.apply(self.good_opposite)
+        assert self.state() == self.before
+        self.db.apply(self.batch)
+        self.after = self.state()
+        self.db.apply(self.good)
+        self.after_good = self.state()
+        self.db.apply(self.good_opposite)
+        self.db.apply(self.opposite)
+        assert self.state() == self.before
+        assert self.after != self.before != self.before_good != self.after_good
+
+    def _listen(self, name: str) -> None:
+        heard = self.told[name] = Counter(map(repr, self.db.view(name).rows()))
+
+        def hear(epoch: int, changes: Any) -> None:
+            for row in changes.to_pylist():
+                weight = row.pop("_multiplicity")
+                heard[repr(tuple(row.values()))] += weight
+
+        self.db.view(name).subscribe(hear)
+
+    def state(self) -> State:
+        return state_of(self.db)
+
+    def events(self, opcodes: bool = False) -> int:
+        """How many events there are in a batch."""
+        with Interruption(opcodes=opcodes) as run:
+            self.db.apply(self.batch)
+        self.db.apply(self.opposite)
+        return run.seen
+
+    def interrupt(
+        self, *at: int, opcodes: bool = False, error: type[BaseException] = KeyboardInterrupt, look: Any = None
+    ) -> bool:
+        """One batch, interrupted; says whether it was committed."""
+        epoch, batches = self.db.epoch, self._batches()
+        run = Interruption(*at, opcodes=opcodes, error=error)
+        try:
+            with run:
+                self.db.apply(self.batch)
+        except error:
+            assert run.raised
+        if look is not None:
+            look(self)
+        committed = self.db.epoch > epoch
+        where = f"interrupted at {at}, {'committed' if committed else 'not committed'}"
+        assert self.db.epoch in (epoch, epoch + 1), where
+        assert self.state() == (self.after if committed else self.before), where
+        assert self._batches() == batches + (1 if committed else 0), where
+        self.db.apply(self.good)
+        assert self.state() == (self.after_good if committed else self.before_good), where
+        for name, heard in self.told.items():
+            assert +heard == Counter(map(repr, self.db.view(name).rows())), f"{where}: subscriber of {name}"
+        self.db.apply(self.good_opposite)
+        if committed:
+            self.db.apply(self.opposite)
+        assert self.state() == self.before, where
+        return committed
+
+    def _batches(self) -> int:
+        views: Any = self.db.stats()["views"]
+        return int(views[self.db.views[0]].get("batches", self.db.epoch))
+
+
+def state_of(db: viewlet.Connection) -> State:
+    """What is in a database."""
+    tables: Any = db.stats()["tables"]
+    kept = [name for name in db.tables if tables[name]["kind"] != "STREAM"]
+    return {name: sorted(db.table(name).rows(), key=repr) for name in kept} | {
+        name: sorted(db.view(name).rows(), key=repr) for name in db.views
+    }
+
+
+def same_when_reopened(trial: Trial, path: Path, engine: str) -> None:
+    """The directory, as it is right after an exception, opens to what the connection goes on with."""
+    copy = path.with_name("copy")
+    shutil.copytree(path, copy)
+    found = viewlet.connect(copy, engine=engine, fsync=False)
+    assert found.epoch == trial.db.epoch
+    assert state_of(found) == trial.state()
+    found.close()
+    shutil.rmtree(copy)
+
+
+def check_all(trial: Trial, many: int = POINTS, **how: Any) -> None:
+    """Interrupts a trial's batch at all points, or some; at some of them twice, for a rollback can be interrupted."""
+    total = trial.events(how.get("opcodes", False))
+    assert total > 20
+    committed = 0
+    for number, at in enumerate(points(total, many)):
+        again = [at + 1 + (number // 3) % 40] if number % 3 == 2 else []
+        committed += trial.interrupt(at, *again, **how)
+    assert committed, "no interruption came after the commit"

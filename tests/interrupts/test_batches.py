@@ -1,0 +1,106 @@
+"""An exception at any line or instruction of a batch leaves the database before it or after it, on every engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import viewlet
+from tests.interrupts.harness import Trial, check_all, same_when_reopened
+
+VIEWS = """
+    CREATE MATERIALIZED VIEW totals AS
+        SELECT city, COUNT(*) AS n, SUM(price) AS total, MAX(id) AS last FROM sales GROUP BY city;
+    CREATE MATERIALIZED VIEW sold AS
+        SELECT i.colour, SUM(s.price) AS total FROM sales s JOIN items i ON s.item = i.item GROUP BY i.colour
+"""
+OVER_VIEWS = """;
+    CREATE MATERIALIZED VIEW largest AS SELECT city, total FROM totals WHERE total > 3;
+    CREATE MATERIALIZED VIEW first AS SELECT id, price FROM sales ORDER BY price DESC, id LIMIT 3;
+    CREATE MATERIALIZED VIEW above AS
+        SELECT city, SUM(price) AS total FROM sales WHERE price * 4 > (SELECT SUM(price) FROM sales) GROUP BY city
+"""
+RINGS = """
+    CREATE MATERIALIZED VIEW moments AS
+        SELECT city, COFACTOR(price, weight) AS c FROM sales JOIN items USING (item) GROUP BY city;
+    CREATE MATERIALIZED VIEW pairs AS SELECT FACTORIZED id, item, colour FROM sales JOIN items USING (item)
+"""
+FIRST = {
+    "items": [(1, "red", 0.5), (2, "blue", 1.5)],
+    "sales": [(1, 1, "Rome", 5), (2, 2, "Oslo", 2), (3, 1, "Oslo", 3)],
+}
+
+
+def signed(columns: str, signs: dict[int, list[tuple[Any, ...]]]) -> list[dict[str, Any]]:
+    names = [*columns.split(), "_multiplicity"]
+    return [dict(zip(names, (*row, sign), strict=True)) for sign, rows in signs.items() for row in rows]
+
+
+SALES, ITEMS = "id item city price", "item colour weight"
+NEW_ITEMS = [(3, "green", 2.0), (4, "red", 4.0)]
+NEW_SALES = [(10 + i, 1 + i % 4, f"city {i}", i) for i in range(1, 7)]
+OLD_SALES = [(2, 2, "Oslo", 2)]
+
+
+def batch(sign: int) -> dict[str, Any]:
+    return {
+        "items": signed(ITEMS, {sign: NEW_ITEMS}),
+        "sales": signed(SALES, {sign: NEW_SALES, -sign: OLD_SALES}),
+    }
+
+
+def good(sign: int) -> dict[str, Any]:
+    return {"sales": signed(SALES, {sign: [(50, 1, "Rome", 7), (51, 2, "Bern", 1)]})}
+
+
+def trial(engine: str, kind: str, views: str, path: Path | None = None) -> Trial:
+    def make() -> viewlet.Connection:
+        db = viewlet.connect(path, engine=engine, fsync=False)
+        key = " PRIMARY KEY" if kind == "TABLE" else " NOT NULL"
+        db.execute(f"CREATE {kind} sales (id BIGINT{key}, item BIGINT, city VARCHAR, price BIGINT)")
+        db.execute(f"CREATE {kind} items (item BIGINT{key}, colour VARCHAR, weight DOUBLE)")
+        db.execute(views)
+        return db
+
+    return Trial(make, FIRST, batch(1), batch(-1), good(1), good(-1))
+
+
+ENGINES, KINDS = ("interpreter", "compiled"), ("TABLE", "STREAM")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_at_any_line(engine: str, kind: str) -> None:
+    check_all(trial(engine, kind, VIEWS + OVER_VIEWS))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_at_any_instruction(engine: str, kind: str) -> None:
+    check_all(trial(engine, kind, VIEWS), 25, opcodes=True)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_trees_over_rings(engine: str, kind: str) -> None:
+    check_all(trial(engine, kind, RINGS), 30)
+
+
+def test_another_exception_than_ctrl_c() -> None:
+    check_all(trial("interpreter", "TABLE", VIEWS), 20, error=MemoryError)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_in_a_directory(engine: str, tmp_path: Path) -> None:
+    path = tmp_path / "db"
+    opened = trial(engine, "TABLE", VIEWS, path)
+    check_all(opened, 20, look=lambda each: same_when_reopened(each, path, engine))
+    before = opened.state()
+    opened.db.close()
+    again = viewlet.connect(path, engine=engine)
+    assert {name: sorted(again.view(name).rows(), key=repr) for name in again.views} == {
+        name: rows for name, rows in before.items() if name in again.views
+    }
+    again.close()
