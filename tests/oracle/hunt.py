@@ -23,6 +23,8 @@ from tests.oracle.scenario import OracleError, Scenario, expectations, play, ran
 from viewlet.errors import InternalError, UnsupportedError
 
 SLOW_TO_DECLARE = 5.0
+PROGRESS = 100
+"""Queries between two lines that say how far the hunt is."""
 
 
 @dataclass(slots=True)
@@ -67,6 +69,8 @@ def at_most(seconds: float) -> Iterator[None]:
 def hunt(seeds: range, engines: tuple[str, ...], patience: float, tally: Tally) -> Iterator[str]:
     """Plays one scenario per seed; yields what is to be reported at once."""
     for seed in seeds:
+        if seed % PROGRESS == 0 and seed != seeds.start:
+            yield f"... seed {seed}: {dict(tally.compared)}"
         scenario = random_scenario(RandomChoices(seed))
         try:
             expected = expectations(scenario)

@@ -21,8 +21,8 @@ class Identifiers:
         return self._variables[var]
 
     def key_word(self, var: Var) -> str:
-        """The variable as a word of a key."""
-        return f"bits_of({self.of(var)})" if var.type.is_float else self.of(var)
+        """The variable as a word of a key; a computed -0.0 is the key 0.0, which it equals."""
+        return f"bits_of({self.of(var)} + 0.0)" if var.type.is_float else self.of(var)
 
     def store(self, view: str) -> str:
         if view not in self._stores:

@@ -74,7 +74,7 @@ class CompiledNode:
     def encode(self, type: SqlType, values: Sequence[object]) -> Column:
         """Values of one type as words of a key."""
         column = self._process.encode(type, values)  # type: ignore[arg-type]
-        return column.view(np.int64) if type.is_float else column
+        return (column + 0.0).view(np.int64) if type.is_float else column  # -0.0 becomes 0.0
 
     def decode(self, words: Column, type: SqlType) -> list[object]:
         """Words of a key as values."""

@@ -254,7 +254,7 @@ class Process:
         words = np.zeros((max(len(rows), 0 if types else 1), target.layout.width), np.int64)
         for i, type in enumerate(types):
             column = self.encode(type, [key[i] for key, _ in rows])
-            words[:, i] = column.view(np.int64) if type.is_float else column
+            words[:, i] = (column + 0.0).view(np.int64) if type.is_float else column  # -0.0 becomes 0.0
         for i, (field, kind) in enumerate(zip(target.layout.fields, target.layout.kinds, strict=True)):
             for j, column in enumerate(number_words(kind, [numbers[i] for _, numbers in rows])):
                 words[: len(rows), target.layout.offset(field) + j] = column.view(np.int64)

@@ -59,7 +59,7 @@ class Aggregates:
     def _approximate(self, scope: Scope, distinct: str) -> str:
         if chance(self.choices, 6):
             argument = self._argument(scope, pick(self.choices, ("int", "dbl")))
-            return f"(SUM(DISTINCT {argument}) / COUNT(DISTINCT {argument}))"
+            return f"(AVG(DISTINCT {argument}) - SUM(DISTINCT {argument}))"
         if chance(self.choices, 30):
             function = pick(self.choices, ("SUM", "AVG", "MIN", "MAX"))
             return f"{function}({self.scalars.approximate(_plain(scope))}){self._filter(scope)}"
@@ -77,7 +77,8 @@ class Aggregates:
                 argument = self._argument(scope, self.scalars.family(scope, FAMILIES))
                 return f"COUNT({distinct}{argument}){self._filter(scope)}"
             case "COUNT_IF":
-                return f"CAST(COUNT_IF({self._argument(scope, 'bool')}) AS BIGINT)"
+                # Over no rows it is 0, as in Spark; in DuckDB, where it is a sum, it is NULL.
+                return f"CAST(COALESCE(COUNT_IF({self._argument(scope, 'bool')}), 0) AS BIGINT)"
             case _:
                 argument = self._argument(scope, "int")
                 return f"{form}({distinct if form == 'SUM' else ''}{argument}){self._filter(scope)}"

@@ -87,7 +87,8 @@ class Predicates:
                 return f"{negation}{function}({value}, {part})"
             case "untyped":
                 condition = self.predicate(scope.without_subqueries(), 0)
-                value = pick(self.choices, (f"CASE WHEN {condition} THEN NULL ELSE NULL END", "(NULL + NULL)"))
+                forms = (f"CASE WHEN {condition} THEN NULL ELSE NULL END", f"(SELECT NULL WHERE {condition})")
+                value = pick(self.choices, (*forms, "(NULL + NULL)"))
                 return f"{value} IS {negation}NULL"
             case "instant":
                 moment = pick(self.choices, LITERALS["ts"])

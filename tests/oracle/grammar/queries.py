@@ -216,6 +216,8 @@ class Grammar:
         }[form]
         if scope.of("int") and chance(self.choices, 20):
             written.append(pick(self.choices, scope.of("int")))
+        if written and chance(self.choices, 3):
+            written.append("NULL")
         return f" GROUP BY {', '.join(written)}" if written else ""
 
     def _group_key(self, scope: Scope, family: str) -> str:

@@ -153,7 +153,7 @@ class Scalars:
     # Numbers
 
     def _integer(self, scope: Scope, depth: int) -> str:
-        form = weighted(self.choices, [(6, "arithmetic"), (2, "number"), (2, "part"), (2, "text"), (2, "difference")])
+        form = weighted(self.choices, [(5, "arithmetic"), (2, "number"), (3, "part"), (2, "text"), (2, "difference")])
         match form:
             case "arithmetic":
                 return self._arithmetic(scope, "int", "int", depth)

@@ -81,6 +81,8 @@ class Sources:
         if chance(self.choices, 8) and not source.named:
             renamed = Source(source.text, tuple((self.name("c"), family) for _, family in source.columns), True)
             return From(f"{renamed.text} AS {renamed.alias(alias)}", renamed.fields(alias))
+        if source.text.startswith("(SELECT") and not source.named and chance(self.choices, 10):
+            return From(source.text, tuple(Field(name, family) for name, family in source.columns))
         word = pick(self.choices, ("AS ", ""))
         return From(f"{source.text} {word}{source.alias(alias)}", source.fields(alias))
 
@@ -162,6 +164,11 @@ class Sources:
         for position, name in enumerate(columns):
             alias = left_alias if position < len(TABLE_COLUMNS[left]) else right_alias
             fields.append(Field(name if name in merged else f"{alias}.{name}", COLUMN_FAMILIES[name]))
+        if merged == common and chance(self.choices, 15):
+            alias = self.name("q")
+            return From(
+                f"({text}) AS {alias}", tuple(Field(f"{alias}.{name}", COLUMN_FAMILIES[name]) for name in columns)
+            )
         if (left, right) == ("r", "s") and chance(self.choices, 30):
             return self._third_merged(text, fields)
         return From(text, tuple(fields))
