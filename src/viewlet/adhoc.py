@@ -6,8 +6,11 @@ calling program. DuckDB's own locked configuration enforces this, whatever the q
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import tempfile
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -46,7 +49,7 @@ class AdHoc:
     def __init__(self, external_access: bool = False) -> None:
         self._external_access = external_access
         self._connection: Any = None
-        self._spill: tempfile.TemporaryDirectory[str] | None = None
+        self._spill: weakref.finalize[[str, int], AdHoc] | None = None
 
     def query(self, sql: str, tables: Mapping[str, Any], missing: Callable[[str], ViewletError], text: str = "") -> Any:
         """The answer of `sql` over Arrow tables, as one; `missing` makes the error for a name that is none of them.
@@ -77,7 +80,7 @@ class AdHoc:
         if connection is not None:
             connection.close()
         if self._spill is not None:
-            self._spill.cleanup()
+            self._spill()
             self._spill = None
 
     def _open(self) -> Any:
@@ -86,13 +89,20 @@ class AdHoc:
 
             connection = duckdb.connect(":memory:")
             known = {name for (name,) in connection.execute("SELECT name FROM duckdb_settings()").fetchall()}
-            self._spill = tempfile.TemporaryDirectory(prefix="viewlet-", ignore_cleanup_errors=True)
-            connection.execute(f"SET temp_directory = '{self._spill.name.replace(chr(39), chr(39) * 2)}'")
+            folder = tempfile.mkdtemp(prefix="viewlet-")
+            self._spill = weakref.finalize(self, _remove, folder, os.getpid())
+            connection.execute(f"SET temp_directory = '{folder.replace(chr(39), chr(39) * 2)}'")
             for name, value in {**SETTINGS, **({} if self._external_access else CLOSED)}.items():
                 if name in known:
                     connection.execute(f"SET {name} = {value}")
             self._connection = connection
         return self._connection
+
+
+def _remove(folder: str, owner: int) -> None:
+    """Removes the folder of spilled rows, unless this is a fork of the process that made it."""
+    if os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _only_query(connection: Any, sql: str) -> Any:

@@ -130,13 +130,15 @@ def test_the_environment_is_closed(db: viewlet.Connection) -> None:
         db.execute("SELECT getenv('VIEWLET_TEST_SECRET')")
 
 
-def test_spilled_rows_are_private() -> None:
+@pytest.mark.parametrize("closed", [True, False])
+def test_spilled_rows_are_private_and_go(closed: bool) -> None:
     adhoc = AdHoc()
-    adhoc.query("SELECT 1", {}, lambda name: viewlet.SqlError(name))
-    assert adhoc._spill is not None
-    folder = Path(adhoc._spill.name)
+    answer = adhoc.query("SELECT current_setting('temp_directory') AS f", {}, lambda name: viewlet.SqlError(name))
+    folder = Path(answer.to_pylist()[0]["f"])
     assert folder.stat().st_mode & 0o777 == 0o700
-    adhoc.close()
+    if closed:
+        adhoc.close()
+    del adhoc
     assert not folder.exists()
 
 

@@ -207,6 +207,16 @@ def test_words_in_quotes_are_no_keywords() -> None:
     assert db.explain("as", "sql").count("SELECT") == 2 if "sql" in db.explain("as") else True
 
 
+@pytest.mark.parametrize("sql", ["SELECT d + 2 AS x FROM m", "SELECT s + INTERVAL 1 DAY AS x FROM m"])
+def test_moments_that_python_has_not_are_read_with_arrow(sql: str) -> None:
+    db = viewlet.connect(engine="interpreter")
+    db.execute(f"CREATE TABLE m (d DATE, s TIMESTAMP); {VIEW} {sql}")
+    db.insert("m", [("9999-12-31", "9999-12-31 23:00:00")])
+    with pytest.raises(viewlet.DataError, match=r"to_arrow\(\)"):
+        db.view("v").rows()
+    assert db.view("v").to_arrow().num_rows == 1
+
+
 def test_threads_read_deep_statements_side_by_side() -> None:
     problems: list[BaseException] = []
 

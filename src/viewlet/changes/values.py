@@ -9,6 +9,7 @@ from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from decimal import Context, Decimal, InvalidOperation
 
+from viewlet.errors import DataError
 from viewlet.types import INTEGER_BITS, MAX_DECIMAL_DIGITS, CofactorValue, Datum, Kind, SqlType
 
 _EPOCH = datetime(1970, 1, 1)
@@ -184,10 +185,30 @@ def to_python(type: SqlType) -> Callable[[Datum], object]:
         case Kind.DECIMAL:
             return lambda value: None if value is None else Decimal(value).scaleb(-type.scale, _WIDE)
         case Kind.DATE:
-            return lambda value: None if value is None else date.fromordinal(int(value) + _EPOCH_DAY)
+            return _to_date
         case Kind.TIMESTAMP:
-            return lambda value: None if value is None else _EPOCH + int(value) * _MICROSECOND
+            return _to_datetime
         case Kind.COFACTOR:
             return lambda value: value.to_python() if isinstance(value, CofactorValue) else None
         case _:
             return lambda value: value
+
+
+def _to_date(value: Datum) -> date | None:
+    try:
+        return None if value is None else date.fromordinal(int(value) + _EPOCH_DAY)
+    except (ValueError, OverflowError):
+        raise _not_in_python("DATE", f"{value} days") from None
+
+
+def _to_datetime(value: Datum) -> datetime | None:
+    try:
+        return None if value is None else _EPOCH + int(value) * _MICROSECOND
+    except OverflowError:
+        raise _not_in_python("TIMESTAMP", f"{value} microseconds") from None
+
+
+def _not_in_python(type: str, distance: str) -> DataError:
+    return DataError(
+        f"a {type} {distance} from 1970-01-01 has no Python value (years 1 to 9999): read it with to_arrow()"
+    )

@@ -183,8 +183,9 @@ class CofactorRing:
             own = self._numbers([values[i] for i in sources])
             sums: Sums = np.empty(width, dtype=own.dtype)
             sums[0] = 1
-            for at, before, last in steps:
-                sums[at] = sums[before] * own[last]
+            with np.errstate(over="ignore", invalid="ignore"):  # products of large numbers are infinite
+                for at, before, last in steps:
+                    sums[at] = sums[before] * own[last]
             if not kinds:
                 return Cofactor(seen, {(): sums})
             present = [(at, values[i]) for at, i in kinds]
