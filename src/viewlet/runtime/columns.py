@@ -2,6 +2,7 @@
 
 Everything is checked that the way over rows checks, a column at a time. Where a column is not of its table's type, or a
 check fails, there is no answer: the way over rows then converts the values, or finds the one to refuse and names it.
+Columns that no view reads are checked and not converted; most checks follow from the Arrow type.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def to_columns(
 
 
 def _arrow_columns(data: object) -> dict[str, Any] | None:
-    """Name -> Arrow array in one piece; None if the data are not columns to begin with."""
+    """Name -> Arrow array, perhaps in chunks; None if the data are not columns to begin with."""
     package = type(data).__module__.partition(".")[0]
     is_pandas = package == "pandas" and type(data).__name__ == "DataFrame"
     is_arrow = package != "pandas" and (hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__"))
@@ -60,13 +61,16 @@ def _arrow_columns(data: object) -> dict[str, Any] | None:
     import pyarrow as pa
 
     try:
-        table = _of_pandas(data) if is_pandas else data if isinstance(data, pa.RecordBatch) else pa.table(data)
+        if is_pandas:
+            table = _of_pandas(data)
+        else:
+            table = data if isinstance(data, pa.RecordBatch | pa.Table) else pa.table(data)
     except (pa.ArrowException, TypeError, ValueError):
         return None
     names = table.schema.names
     if not table.num_rows or len(set(names)) != len(names):
         return None
-    return {name: _one_piece(column) for name, column in zip(names, table.columns, strict=True)}
+    return dict(zip(names, table.columns, strict=True))
 
 
 def _of_pandas(frame: Any) -> Any:
@@ -92,7 +96,7 @@ def _multiplicity(batch: Mapping[str, Any], encoded: bool, sign: int) -> Array:
     length = len(next(iter(batch.values())))
     if not present:
         return np.full(length, sign, np.int64)
-    column = batch[present[0]]
+    column = _one_piece(batch[present[0]])
     if not encoded or len(present) > 1 or column.null_count:
         raise _OtherWayRound
     if present[0] == MULTIPLICITY:
@@ -119,6 +123,10 @@ def _words(
         given = batch[column.name]
         if given.null_count and (not column.type.nullable or column.name in table.primary_key):
             raise _OtherWayRound
+        if position not in wanted and column.name not in table.non_negative:
+            _check_unread(given, column.type)
+            continue
+        given = _one_piece(given)
         if column.type.kind is Kind.VARCHAR:
             strings.append((position, _text(given)))
             continue
@@ -127,9 +135,52 @@ def _words(
         if position in wanted:
             words[position] = array
     for position, text in strings:  # last, so that a refused batch adds no strings
-        if position in wanted:
-            words[position] = dictionary.encode_arrow(text)
+        words[position] = dictionary.encode_arrow(text)
     return words
+
+
+def _check_unread(given: Any, type: SqlType) -> None:
+    """Refuses what the way over rows has to convert or to refuse, without converting anything."""
+    import pyarrow as pa
+
+    match type.kind:
+        case Kind.VARCHAR:
+            _check_text(given.type)
+        case Kind.SMALLINT | Kind.INTEGER | Kind.BIGINT:
+            _check_integers(given.type)
+            least, most = integer_range(type)
+            bits = given.type.bit_width
+            held = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if pa.types.is_signed_integer(given.type) else (0, 2**bits)
+            if held[0] < least or held[1] > most:
+                _check_bounds(given, given.type, (least, most))
+        case Kind.DECIMAL:
+            if not pa.types.is_decimal128(given.type) or given.type.scale != type.scale:
+                raise _OtherWayRound
+            if given.type.precision > type.precision:
+                _read_decimals(_one_piece(given), type)
+        case Kind.DATE:
+            _check_type(given.type, pa.date32())
+            _check_bounds(given, pa.int32(), DAYS)
+        case Kind.TIMESTAMP:
+            _check_type(given.type, pa.timestamp("us"))
+            _check_bounds(given, pa.int64(), MICROSECONDS)
+        case Kind.BOOLEAN:
+            _check_type(given.type, pa.bool_())
+        case _:
+            _read_doubles(_one_piece(given), type)
+
+
+def _check_type(given: Any, *known: Any) -> None:
+    if given not in known:
+        raise _OtherWayRound
+
+
+def _check_bounds(given: Any, integers: Any, bounds: tuple[int, int]) -> None:
+    """All values, which are of such integers or as large as them, are within bounds."""
+    for chunk in given.chunks if hasattr(given, "num_chunks") else (given,):
+        values = _filled(chunk, integers)
+        if len(values) and not bounds[0] <= values.min() <= values.max() <= bounds[1]:
+            raise _OtherWayRound
 
 
 def _check_sign(table: Table, column: Column, array: Array, given: Any) -> None:
@@ -164,35 +215,36 @@ def _read_integers(column: Any, type: SqlType) -> Array:
 
 
 def _integers(column: Any, bounds: tuple[int, int]) -> Array:
-    import pyarrow as pa
-
-    if not pa.types.is_integer(column.type) or column.type == pa.uint64():
-        raise _OtherWayRound
+    _check_integers(column.type)
     filled = column.fill_null(0) if column.null_count else column
     return _with_nulls(filled.to_numpy(), column, bounds)
+
+
+def _check_integers(given: Any) -> None:
+    import pyarrow as pa
+
+    if not pa.types.is_integer(given) or given == pa.uint64():
+        raise _OtherWayRound
 
 
 def _read_dates(column: Any, type: SqlType) -> Array:
     import pyarrow as pa
 
-    if not pa.types.is_date32(column.type):
-        raise _OtherWayRound
+    _check_type(column.type, pa.date32())
     return _with_nulls(_filled(column, pa.int32()), column, DAYS)
 
 
 def _read_timestamps(column: Any, type: SqlType) -> Array:
     import pyarrow as pa
 
-    if column.type != pa.timestamp("us"):
-        raise _OtherWayRound
+    _check_type(column.type, pa.timestamp("us"))
     return _with_nulls(_filled(column, pa.int64()), column, MICROSECONDS)
 
 
 def _read_booleans(column: Any, type: SqlType) -> Array:
     import pyarrow as pa
 
-    if not pa.types.is_boolean(column.type):
-        raise _OtherWayRound
+    _check_type(column.type, pa.bool_())
     filled = column.fill_null(False) if column.null_count else column
     return _with_nulls(filled.to_numpy(zero_copy_only=False), column, (0, 1))
 
@@ -218,9 +270,7 @@ def _read_decimals(column: Any, type: SqlType) -> Array:
 def _read_doubles(column: Any, type: SqlType) -> Array:
     import pyarrow as pa
 
-    exact = (pa.float32(),) if type.kind is Kind.REAL else (pa.float32(), pa.float64())
-    if column.type not in exact:
-        raise _OtherWayRound
+    _check_type(column.type, *((pa.float32(),) if type.kind is Kind.REAL else (pa.float32(), pa.float64())))
     filled = column.fill_null(0.0) if column.null_count else column
     numbers = filled.to_numpy().astype(np.float64) + 0.0  # -0.0 becomes 0.0, as it does over rows
     if not np.isfinite(numbers).all():
@@ -233,12 +283,18 @@ def _read_doubles(column: Any, type: SqlType) -> Array:
 def _text(column: Any) -> Any:
     import pyarrow as pa
 
-    given = column.type
+    return column if _check_text(column.type) else column.cast(pa.string())
+
+
+def _check_text(given: Any) -> bool:
+    """Whether strings are held as they are, not as views or in a dictionary; refuses what holds none."""
+    import pyarrow as pa
+
     if pa.types.is_string(given) or pa.types.is_large_string(given):
-        return column
+        return True
     is_view = getattr(pa.types, "is_string_view", lambda _: False)
     if is_view(given) or (pa.types.is_dictionary(given) and pa.types.is_string(given.value_type)):
-        return column.cast(pa.string())
+        return False
     raise _OtherWayRound
 
 
