@@ -17,7 +17,7 @@ from viewlet.codegen.encoding import decode, word_of
 from viewlet.codegen.scalars import Formula
 from viewlet.errors import DataError
 from viewlet.runtime.dictionary import StringDictionary
-from viewlet.runtime.functions import ADDRESS, ANSWER, ANSWERED, ARGUMENTS
+from viewlet.runtime.functions import ADDRESS, AGAIN, ANSWER, ANSWERED, ARGUMENTS, FAILED, YES
 
 _CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_int64)
 _FEWEST, _MOST = 1 << 8, 1 << 18
@@ -65,17 +65,35 @@ class Answers:
         return max(len(self._formulas[number].parameters), 1) + 2
 
     def _answer(self, number: int) -> None:
-        """Called by generated code, through which no exception passes: without an answer it knows that there is one."""
-        try:
-            formula = self._formulas[number]
-            self._asked[number] += 1
-            words = self.calls[ARGUMENTS : ARGUMENTS + len(formula.parameters)].tolist()
-            values = {
-                var.name: decode(word, var.type, self._dictionary)
-                for word, var in zip(words, formula.parameters, strict=True)
-            }
-            self.calls[ANSWER] = word_of(self._closures[number](values), formula.scalar.type, self._dictionary)
-            self.calls[ANSWERED] = 1
-        except BaseException as error:
-            if self._failure is None or isinstance(self._failure, DataError):
-                self._failure = self._failure if isinstance(error, DataError) and self._failure else error
+        """Called by generated code, through which no exception passes: it is told that there is one, or the answer."""
+        if self.calls[ANSWERED] == AGAIN:
+            self._fail(KeyboardInterrupt())
+        while True:
+            try:
+                self._compute(number)
+                return
+            except (ArithmeticError, ValueError) as error:  # an argument that has overflowed
+                self._fail(DataError(f"a number overflows its type: {error}"))
+            except Exception as error:
+                self._fail(error)
+            except BaseException as error:
+                self._fail(error)
+                continue  # an interrupt: the answer stays what it is
+            self.calls[ANSWERED] = FAILED
+            return
+
+    def _compute(self, number: int) -> None:
+        formula = self._formulas[number]
+        self._asked[number] += 1
+        words = self.calls[ARGUMENTS : ARGUMENTS + len(formula.parameters)].tolist()
+        values = {
+            var.name: decode(word, var.type, self._dictionary)
+            for word, var in zip(words, formula.parameters, strict=True)
+        }
+        self.calls[ANSWER] = word_of(self._closures[number](values), formula.scalar.type, self._dictionary)
+        self.calls[ANSWERED] = YES
+
+    def _fail(self, error: BaseException) -> None:
+        """Remembers the first failure, or the first that is not the fault of the data."""
+        if self._failure is None or (isinstance(self._failure, DataError) and not isinstance(error, DataError)):
+            self._failure = error

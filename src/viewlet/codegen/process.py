@@ -107,8 +107,8 @@ class Process:
             found = self.call(function, capacity, weights, *columns)
             overflow, full = self.control[0], self.control[1]
             self.control[:] = 0
+            self.forget_failure()
             if overflow:
-                self.forget_failure()
                 return None
             if full:
                 self.grow_scratch(stores)
@@ -156,12 +156,11 @@ class Process:
 
     def check_overflow(self) -> None:
         """Raises what generated code could only note."""
-        noted = self.control[0]
-        if not noted:
-            return
-        self.control[0] = 0
+        noted, self.control[0] = self.control[0], 0
         if (failure := self._answers.take_failure()) is not None:
             raise failure
+        if not noted:
+            return
         raise DataError("a DOUBLE result is not finite" if noted == NOT_FINITE else "a sum overflows its type")
 
     def forget_notes(self) -> None:

@@ -5,7 +5,11 @@ arguments over in the array `calls` and calls Python back. `recall` keeps the an
 is asked once per distinct arguments. Functions with code here ask as well where a value leaves its range: the
 interpreter then raises the error.
 
-    calls = [address of the callback, whether there is an answer, the answer, arguments...]
+    calls = [address of the callback, what has become of the question, the answer, arguments...]
+
+An interrupt must not change an answer: a batch that is taken back by running it again has to get the same ones. Python
+notes the interrupt, to be raised when the code has returned, and answers all the same. An interrupt that comes before
+Python looks at the question leaves it open, and it is asked again.
 """
 
 from __future__ import annotations
@@ -22,6 +26,8 @@ from viewlet.runtime.state import call_back
 from viewlet.runtime.wide import bits_of
 
 ADDRESS, ANSWERED, ANSWER, ARGUMENTS = 0, 1, 2, 3
+OPEN, YES, FAILED, AGAIN = range(4)
+"""What has become of a question."""
 UNKNOWN = -(2**63) + 1
 """An entry of a table of answers that has not been asked for yet. As an answer it is asked for every time."""
 
@@ -38,9 +44,12 @@ def ask(calls: Any, number: Any, key: Any, control: Any) -> Any:
     """The answer of Python to one question; NULL, and a note in `control`, if it has failed."""
     for i in range(len(key)):
         calls[3 + i] = key[i]
-    calls[1] = 0
+    calls[1] = OPEN
     call_back(calls[0], number)
-    if calls[1] == 0:
+    while calls[1] == OPEN or calls[1] == AGAIN:
+        calls[1] = AGAIN
+        call_back(calls[0], number)
+    if calls[1] == FAILED:
         control[0] = 1
         return _NULL
     return calls[2]
@@ -61,7 +70,7 @@ def recall(memo: Any, calls: Any, number: Any, key: Any, control: Any) -> Any:
     if same:
         return memo[at + 1]
     answer = ask(calls, number, key, control)
-    if calls[1] != 0:
+    if calls[1] == YES:
         memo[at] = 1
         memo[at + 1] = answer
         for i in range(len(key)):
@@ -76,7 +85,7 @@ def look_up(table: Any, code: Any, calls: Any, number: Any, control: Any) -> Any
     if place < table.shape[0]:
         if table[place] == _UNKNOWN:
             answer = ask(calls, number, (code,), control)
-            if calls[1] != 0:
+            if calls[1] == YES:
                 table[place] = answer
             return answer
         return table[place]
