@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -35,7 +37,6 @@ class Interruption:
     def __init__(self, *at: int, opcodes: bool = False, error: type[BaseException] = KeyboardInterrupt) -> None:
         self.at, self.opcodes, self.error = at, opcodes, error
         self.seen = 0
-        self.raised = False
 
     def __enter__(self) -> Interruption:
         sys.settrace(self._call)
@@ -55,9 +56,26 @@ class Interruption:
         if event in ("line", "opcode"):
             self.seen += 1
             if self.seen in self.at:
-                self.raised = True
                 raise self.error
         return self._step
+
+
+class Timer:
+    """Raises KeyboardInterrupt after some seconds, wherever that may be."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def __enter__(self) -> None:
+        signal.signal(signal.SIGALRM, self._interrupt)
+        signal.setitimer(signal.ITIMER_REAL, self._seconds)
+
+    def __exit__(self, *_: object) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+    @staticmethod
+    def _interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
 
 
 def points(total: int, many: int = POINTS) -> Iterator[int]:
@@ -78,12 +96,14 @@ class Trial:
     opposite: Batch
     good: Batch
     good_opposite: Batch
+    listens: bool = True
+    """Subscribe to the views; a signal may also interrupt the subscriber, who then has missed something."""
     told: dict[str, Counter[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.db = self.make()
         self.db.apply(self.first)
-        for name in self.db.views:
+        for name in self.db.views if self.listens else ():
             if "FACTORIZED" not in self.db.explain(name):
                 self._listen(name)
         self.before = self.state()
@@ -123,18 +143,27 @@ class Trial:
     def interrupt(
         self, *at: int, opcodes: bool = False, error: type[BaseException] = KeyboardInterrupt, look: Any = None
     ) -> bool:
-        """One batch, interrupted; says whether it was committed."""
+        """One batch, interrupted at some events; says whether it was committed."""
+        return self.attempt(Interruption(*at, opcodes=opcodes, error=error), f"interrupted at {at}", error, look)
+
+    def attempt(
+        self,
+        interrupted: AbstractContextManager[Any],
+        where: str,
+        error: type[BaseException] = KeyboardInterrupt,
+        look: Any = None,
+    ) -> bool:
+        """One batch that `interrupted` may interrupt, and all that must be true then; whether it was committed."""
         epoch, batches = self.db.epoch, self._batches()
-        run = Interruption(*at, opcodes=opcodes, error=error)
         try:
-            with run:
+            with interrupted:
                 self.db.apply(self.batch)
         except error:
-            assert run.raised
+            pass
         if look is not None:
             look(self)
         committed = self.db.epoch > epoch
-        where = f"interrupted at {at}, {'committed' if committed else 'not committed'}"
+        where += ", committed" if committed else ", not committed"
         assert self.db.epoch in (epoch, epoch + 1), where
         assert self.state() == (self.after if committed else self.before), where
         assert self._batches() == batches + (1 if committed else 0), where
@@ -173,12 +202,15 @@ def same_when_reopened(trial: Trial, path: Path, engine: str) -> None:
     shutil.rmtree(copy)
 
 
-def check_all(trial: Trial, many: int = POINTS, **how: Any) -> None:
-    """Interrupts a trial's batch at all points, or some; at some of them twice, for a rollback can be interrupted."""
+def check_all(trial: Trial, many: int = POINTS, **how: Any) -> int:
+    """Interrupts a trial's batch at all points, or some; at some of them twice, for a rollback can be interrupted.
+
+    Returns how many of the batches were committed.
+    """
     total = trial.events(how.get("opcodes", False))
     assert total > 20
     committed = 0
     for number, at in enumerate(points(total, many)):
         again = [at + 1 + (number // 3) % 40] if number % 3 == 2 else []
         committed += trial.interrupt(at, *again, **how)
-    assert committed, "no interruption came after the commit"
+    return committed

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import time
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
 import viewlet
-from tests.interrupts.harness import Trial, check_all, same_when_reopened
+from tests.interrupts.harness import ALL, Timer, Trial, check_all, same_when_reopened
 
 VIEWS = """
     CREATE MATERIALIZED VIEW totals AS
@@ -55,7 +60,7 @@ def good(sign: int) -> dict[str, Any]:
     return {"sales": signed(SALES, {sign: [(50, 1, "Rome", 7), (51, 2, "Bern", 1)]})}
 
 
-def trial(engine: str, kind: str, views: str, path: Path | None = None) -> Trial:
+def trial(engine: str, kind: str, views: str, path: Path | None = None, listens: bool = True) -> Trial:
     def make() -> viewlet.Connection:
         db = viewlet.connect(path, engine=engine, fsync=False)
         key = " PRIMARY KEY" if kind == "TABLE" else " NOT NULL"
@@ -64,7 +69,7 @@ def trial(engine: str, kind: str, views: str, path: Path | None = None) -> Trial
         db.execute(views)
         return db
 
-    return Trial(make, FIRST, batch(1), batch(-1), good(1), good(-1))
+    return Trial(make, FIRST, batch(1), batch(-1), good(1), good(-1), listens)
 
 
 ENGINES, KINDS = ("interpreter", "compiled"), ("TABLE", "STREAM")
@@ -73,7 +78,7 @@ ENGINES, KINDS = ("interpreter", "compiled"), ("TABLE", "STREAM")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_at_any_line(engine: str, kind: str) -> None:
-    check_all(trial(engine, kind, VIEWS + OVER_VIEWS))
+    assert check_all(trial(engine, kind, VIEWS + OVER_VIEWS)), "no interruption came after the commit"
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -104,3 +109,38 @@ def test_in_a_directory(engine: str, tmp_path: Path) -> None:
         name: rows for name, rows in before.items() if name in again.views
     }
     again.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_signals(engine: str, kind: str) -> None:
+    tried, random = trial(engine, kind, VIEWS, listens=False), Random(1)
+    started = time.perf_counter()
+    tried.db.apply(tried.batch)
+    seconds = time.perf_counter() - started
+    tried.db.apply(tried.opposite)
+    for number in range(1_000 if ALL else 12):
+        tried.attempt(Timer(random.uniform(1e-4, 1.2 * seconds)), f"signal {number}")
+
+
+def test_on_spark(tmp_path: Path) -> None:
+    """Tasks run in this process."""
+    from viewlet.connection.spark_facade import connect_inline
+
+    def make() -> viewlet.Connection:
+        db = connect_inline(tmp_path / "db", 2, sync=False)
+        db.execute("CREATE TABLE sales (id BIGINT NOT NULL, item BIGINT, city VARCHAR, price BIGINT)")
+        db.execute("CREATE TABLE items (item BIGINT NOT NULL, colour VARCHAR, weight DOUBLE)")
+        db.execute(VIEWS)
+        return db
+
+    check_all(Trial(make, FIRST, batch(1), batch(-1), good(1), good(-1)), 12)
+
+
+@pytest.mark.slow
+def test_with_numba() -> None:
+    """The same with compiled code: a call of it is one step."""
+    pytest.importorskip("numba")
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", __file__, "-k", "compiled"]
+    done = subprocess.run(command, env=os.environ | {"VIEWLET_JIT": "1"}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-3000:]
