@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import subprocess
 import sys
 import tempfile
@@ -42,6 +43,16 @@ QUERIES = {
 }
 LATER_BATCHES, LATER_ROWS = 20, 1_000
 DECLARED_AFTER = "declared after"
+PAGE = """# first-batch
+
+A database starts empty, takes a first batch of so many rows, then {batches} batches of {rows:,}. Where the view is
+*declared after*, the tables hold the rows already. Seconds of the first batch (or of the declaration) / of the longest
+batch after it / of all together. *default* is `connect()`; *cold* starts with an empty cache of generated code, *warm*
+with one in which the view has been compiled before; *compiled* is `connect(engine="compiled")` with an empty cache, its
+declaration included. Written by `python -m bench.first_batch`; {facts}.
+
+{table}
+"""
 
 
 @dataclass(frozen=True)
@@ -180,7 +191,9 @@ def main(
         lines.append(line_of(run, sources, timeout))
         print(lines[-1], flush=True)
     if out is not None:
-        out.write_text("\n".join(lines) + "\n")
+        facts = f"Python {platform.python_version()}, {os.cpu_count()} cores"
+        table = "\n".join(lines)
+        out.write_text(PAGE.format(batches=LATER_BATCHES, rows=LATER_ROWS, facts=facts, table=table))
 
 
 if __name__ == "__main__":

@@ -58,6 +58,9 @@ QUERIES = {
 LOADED = set(QUERIES) - {"plain", "sums"}
 
 
+SUBMIT = BackgroundCompiler.submit
+
+
 @pytest.fixture(autouse=True)
 def load_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every batch is large, no code is cached, and compiling never ends."""
@@ -168,6 +171,27 @@ def test_a_view_declared_over_many_rows(loads: list[str], monkeypatch: pytest.Mo
     assert db.explain("joined", "engine") == "interpreter: it is being compiled"
     assert state_of(db) == state_of(reference)
     assert loads
+
+
+@pytest.mark.parametrize("is_under_way", [False, True])
+def test_a_batch_that_cannot_be_loaded_waits_for_the_compiler(
+    is_under_way: bool, loads: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sums of doubles would be rounded, and a stream with a past cannot be read again."""
+    monkeypatch.setattr(BackgroundCompiler, "submit", SUBMIT)
+    monkeypatch.setattr(engines, "LARGE_BATCH", 3)
+    monkeypatch.setattr(engines, "WORTH_WAITING", 3)
+    monkeypatch.setattr(engines, "COMPILE_AFTER_ROWS", 0 if is_under_way else 1000)
+    db, reference = tables("STREAM"), tables("STREAM", "interpreter")
+    for each in (db, reference):
+        declare(each, "sums", "joined")
+        each.insert("g", G[:2])
+        each.insert("f", F[:1])
+    for each in (db, reference):
+        each.insert("f", arrow(F))
+    assert {db.view(name).stats()["engine"] for name in db.views} == {"compiled"}
+    assert [db.view(name).rows() for name in db.views] == [reference.view(name).rows() for name in db.views]
+    assert not loads
 
 
 def test_subscribers_and_views_over_views(loads: list[str]) -> None:

@@ -172,14 +172,11 @@ class EngineChooser:
         if rows < LARGE_BATCH or self.asked != "auto" or view.running.engine_name != "interpreter":
             return
         found = sources()
-        moves = view.running.may_change and _must_stay(view) is None
-        if moves:
-            self._compile_now_or_ahead(view, found)
-        view.load = self._load(view, rows, found)
-        task = view.running.compilation
-        if moves and view.load is None and task is not None and rows >= WORTH_WAITING:
-            self._wait(view.name, task)
-            self.move_if_ready(view, lambda: found)
+        load = self._load(view, rows, found)
+        if view.running.may_change and _must_stay(view) is None:
+            self._compile(view, found, waits=load is None and rows >= WORTH_WAITING)
+        if view.running.engine_name == "interpreter":
+            view.load = load
 
     def expect_change(self, view: MaintainedView, rows: int, sources: GetSources) -> None:
         """In a batch: the same for a view over a view that has just changed in so many rows."""
@@ -195,17 +192,21 @@ class EngineChooser:
         plan = plan_load(view.program, sources.tables)
         return None if plan is None else BulkLoad(plan, sources, self.dictionary if numba_available() else None)
 
-    def _compile_now_or_ahead(self, view: MaintainedView, sources: Sources) -> None:
-        """Compiles a view at once if its code is in the disk cache, else in the background."""
-        declared, statistics = view.declared, self._statistics(view, sources)
-        if view.running.compilation is None:
-            planned = self._tried(declared.name, lambda: _planned(declared, sources, statistics))
-            if isinstance(planned, str):
-                view.describe(replace(view.running, reason=planned, may_change=False))
-                return
-            if planned is not None and planned.is_cached:
-                self._move(view, sources, lambda: self._build(declared, sources, statistics, _many_rows(), planned))
-                return
+    def _compile(self, view: MaintainedView, sources: Sources, waits: bool) -> None:
+        """Compiles a view at once if its code is in the disk cache, or a batch waits for it; else in the background."""
+        declared, task = view.declared, view.running.compilation
+        if task is not None:
+            if waits:
+                self._wait(view.name, task)
+                self.move_if_ready(view, lambda: sources)
+            return
+        statistics = self._statistics(view, sources)
+        planned = self._tried(declared.name, lambda: _planned(declared, sources, statistics))
+        if isinstance(planned, str):
+            view.describe(replace(view.running, reason=planned, may_change=False))
+        elif waits or (planned is not None and planned.is_cached):
+            self._move(view, sources, lambda: self._build(declared, sources, statistics, _many_rows(), planned))
+        else:
             self._compile_ahead(view, sources, statistics, planned)
 
     @staticmethod
