@@ -49,7 +49,7 @@ A database starts empty, takes a first batch of so many rows, then {batches} bat
 *declared after*, the tables hold the rows already. Seconds of the first batch (or of the declaration) / of the longest
 batch after it / of all together. *default* is `connect()`; *cold* starts with an empty cache of generated code, *warm*
 with one in which the view has been compiled before; *compiled* is `connect(engine="compiled")` with an empty cache, its
-declaration included. Written by `python -m bench.first_batch`; {facts}.
+declaration included. Written by `python -m bench.first_batch` ({facts}).
 
 {table}
 """
@@ -62,6 +62,7 @@ class Run:
     rows: int
     engine: str
     declared_after: bool = False
+    clock: str = "wall"
 
 
 @dataclass(frozen=True)
@@ -107,10 +108,12 @@ def measure(run: Run) -> Measured:
     batches = [rows_of(0, run.rows), *(rows_of(start, LATER_ROWS) for start in starts)]
     seconds: list[float] = []
 
+    clock = time.process_time if run.clock == "cpu" else time.perf_counter
+
     def timed(action: Any) -> None:
-        started = time.perf_counter()
+        started = clock()
         action()
-        seconds.append(time.perf_counter() - started)
+        seconds.append(clock() - started)
 
     declare = f"CREATE MATERIALIZED VIEW v AS {QUERIES[run.query]}"
     batches = [{table: batch[table] for table in used} for batch in batches]
@@ -145,12 +148,12 @@ def isolated(run: Run, source: Path, cache: str, timeout: float) -> Measured | N
     return Measured(**json.loads(done.stdout.splitlines()[-1]))
 
 
-def runs(queries: list[str], kinds: list[str], sizes: list[int]) -> Iterator[Run]:
+def runs(queries: list[str], kinds: list[str], sizes: list[int], clock: str) -> Iterator[Run]:
     for query, kind in product(queries, kinds):
         for rows in sizes:
-            yield Run(query, kind, rows, "auto")
+            yield Run(query, kind, rows, "auto", clock=clock)
         if kind == "TABLE":
-            yield Run(query, kind, max(sizes), "auto", declared_after=True)
+            yield Run(query, kind, max(sizes), "auto", declared_after=True, clock=clock)
 
 
 def shown(measured: Measured | None, timeout: float) -> str:
@@ -176,6 +179,7 @@ def main(
     kinds: Annotated[str, typer.Option(help="STREAM, TABLE or both")] = "STREAM,TABLE",
     sizes: Annotated[str, typer.Option(help="rows of the first batch")] = "1,1000,50000,500000",
     timeout: Annotated[float, typer.Option(help="seconds per run")] = 180.0,
+    clock: Annotated[str, typer.Option(help="wall, or cpu where other programs keep the machine busy")] = "wall",
     out: Annotated[Path | None, typer.Option(help="a file for the table, besides the terminal")] = None,
     worker: Annotated[str | None, typer.Option(hidden=True)] = None,
 ) -> None:
@@ -187,11 +191,12 @@ def main(
     columns = [f"{name}, {what}" for name in sources for what in ("default cold", "default warm", "compiled cold")]
     lines = ["| query | kind | first rows | " + " | ".join(columns) + " |", "|" + "---|" * (3 + len(columns))]
     print("\n".join(lines), flush=True)
-    for run in runs(queries.split(","), kinds.split(","), [int(size) for size in sizes.split(",")]):
+    for run in runs(queries.split(","), kinds.split(","), [int(size) for size in sizes.split(",")], clock):
         lines.append(line_of(run, sources, timeout))
         print(lines[-1], flush=True)
     if out is not None:
-        facts = f"Python {platform.python_version()}, {os.cpu_count()} cores"
+        unit = "CPU seconds of the process" if clock == "cpu" else "elapsed seconds"
+        facts = f"{unit}, Python {platform.python_version()}, {os.cpu_count()} cores"
         table = "\n".join(lines)
         out.write_text(PAGE.format(batches=LATER_BATCHES, rows=LATER_ROWS, facts=facts, table=table))
 
