@@ -349,7 +349,7 @@ db.insert("a", [(1, 2), (1, 3), (2, 4)])
 assert db.explain("v", "engine") == "interpreter: it is being compiled"
 """
 SETTLED = """
-assert db.settle(120)
+assert db.settle(300)
 assert db.view("v").stats()["engine"] == "compiled"
 from viewlet.codegen import loading
 (code,) = [module for name, module in sys.modules.items() if name.startswith("viewlet_triggers_")]
@@ -369,7 +369,7 @@ def test_with_numba_in_a_process_of_its_own(script: str, tmp_path: Path) -> None
         env=environment,
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=400,
         check=False,
     )
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")

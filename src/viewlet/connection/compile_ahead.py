@@ -24,7 +24,7 @@ from viewlet.connection.maintained import Declaration
 from viewlet.triggers.statistics import Statistics
 from viewlet.types import Table
 
-_PRIORITY = 10
+_PRIORITY = 5
 
 
 def request(declared: Declaration, tables: Mapping[str, Table], statistics: Statistics) -> str | None:
