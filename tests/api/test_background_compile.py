@@ -360,6 +360,17 @@ assert db.view("v").rows() == [(1, 5), (2, 9)]
 """
 
 
+def test_the_second_process_ends_with_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    from viewlet.connection import compile_ahead
+
+    parents, ended = [7, 7, 1], []
+    monkeypatch.setattr(compile_ahead, "_WATCH", 0)
+    monkeypatch.setattr(os, "getppid", lambda: parents.pop(0))
+    monkeypatch.setattr(os, "_exit", ended.append)
+    compile_ahead.end_with_parent(7)
+    assert (parents, ended) == ([], [0])
+
+
 @pytest.mark.parametrize("script", [SCRIPT, SCRIPT + SETTLED], ids=["ends at once", "waits"])
 def test_with_numba_in_a_process_of_its_own(script: str, tmp_path: Path) -> None:
     """The second process compiles, this one loads; and a program that ends meanwhile ends at once and in silence."""

@@ -12,6 +12,8 @@ import contextlib
 import json
 import os
 import sys
+import threading
+import time
 from collections.abc import Mapping
 
 from viewlet.connection.catalogue_json import (
@@ -25,6 +27,8 @@ from viewlet.triggers.statistics import Statistics
 from viewlet.types import Table
 
 _PRIORITY = 5
+_WATCH = 1.0
+"""Seconds between two looks at the parent."""
 
 
 def request(declared: Declaration, tables: Mapping[str, Table], statistics: Statistics) -> str | None:
@@ -56,7 +60,15 @@ def compile_ahead(text: str) -> None:
         build_compiled(declared, Sources(tables, {}), statistics, StringDictionary(), reads=True)
 
 
+def end_with_parent(parent: int) -> None:
+    """Ends this process once its parent is gone, however that ended: nobody waits for the code any more."""
+    while os.getppid() == parent:
+        time.sleep(_WATCH)
+    os._exit(0)
+
+
 if __name__ == "__main__":
+    threading.Thread(target=end_with_parent, args=(os.getppid(),), daemon=True).start()
     with contextlib.suppress(OSError, AttributeError):
         os.nice(_PRIORITY)
     compile_ahead(sys.stdin.read())
