@@ -44,7 +44,7 @@ class Names:
         return Var(self.name(var.name), var.type)
 
     def name(self, wanted: str) -> str:
-        base = re.sub(r"_\d+$", "", wanted)
+        base = re.sub(r"_\d+$", "", wanted).lstrip(":")  # a colon marks the values of a row (`triggers.single`)
         candidate, number = base, 1
         while candidate in self._taken:
             number += 1

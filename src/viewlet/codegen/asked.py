@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from viewlet.codegen.scalars import NotCompilable
 from viewlet.runtime.flat import Layout, Ordered
 
 T = TypeVar("T")
@@ -47,6 +48,8 @@ class Asked:
             name: replace(layout, slices=tuple(self.slices.get(name, ())), ordered=self._ordered(name))
             for name, layout in stores.items()
         }
+        if taken := [layout.name for layout in self.scratches if layout.name in stores]:
+            raise NotCompilable(f"a view called {taken[0]!r}, which is the name of a scratch store")
         return complete | {layout.name: layout for layout in self.scratches}
 
     def _ordered(self, view: str) -> tuple[Ordered, ...]:

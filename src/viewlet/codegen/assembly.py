@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from viewlet.codegen.names import Identifiers
+from viewlet.codegen.names import Identifiers, words_in
 from viewlet.codegen.products import ADD_COUNT, ARRANGE, TOUCH, WITHDRAW
 from viewlet.codegen.scalars import Tables
 from viewlet.runtime import functions, moments
@@ -36,7 +36,7 @@ NULL = np.int64(NULL)
 def with_notes(text: str, layouts: Mapping[str, Layout]) -> str:
     """The code with the calls that keep the ordered indexes and the journals of the stores it changes."""
     lines: list[str] = []
-    for line in text.splitlines():
+    for line in text.split("\n")[:-1]:
         mark, _, rest = line.strip().partition("(")
         if mark not in (ADD_COUNT, TOUCH, ARRANGE, WITHDRAW):
             lines.append(line)
@@ -59,8 +59,8 @@ def with_notes(text: str, layouts: Mapping[str, Layout]) -> str:
 def without_unused(text: str) -> str:
     """The code without the words it reads from rows and never looks at: each takes time to compile."""
     while True:
-        uses = Counter(re.findall(r"\w+", text))
-        lines = text.splitlines()
+        uses = Counter(words_in(text))
+        lines = text.split("\n")[:-1]
         kept = [line for line in lines if not ((read := _READ.match(line)) and uses[read.group(1)] == 1)]
         if len(kept) == len(lines):
             return text
@@ -130,7 +130,7 @@ class Arrays:
 
     def opening(self, text: str) -> str:
         """The lines that make the arrays a function body mentions."""
-        found = set(re.findall(r"\w+", text))
+        found = set(words_in(text))
         made = [
             (f"{self._names.store(name)}_{part}", self._code(layout, part))
             for name, layout in self._layouts.items()
@@ -161,7 +161,7 @@ class Arrays:
 
 def with_imports(parts: Sequence[str]) -> str:
     """The parts of a module, the first being its head, with an import of the scalar functions they call."""
-    found = set(re.findall(r"\w+", "\n".join(parts[1:])))
+    found = set(words_in("\n".join(parts[1:])))
     imports = [
         f"from {module.__name__} import {', '.join(sorted(found & names))}\n"
         for module, names in _SCALAR_FUNCTIONS

@@ -22,11 +22,11 @@ from viewlet.codegen.asked import Asked
 from viewlet.codegen.assembly import HEADER, Arrays, function_text, with_imports
 from viewlet.codegen.fusion import fuse
 from viewlet.codegen.lines import Lines
-from viewlet.codegen.module import READ_RESULT, Function, identifier, layout_of, result_body, result_store
-from viewlet.codegen.names import Identifiers
+from viewlet.codegen.module import READ_RESULT, Function, layout_of, result_body, result_store
+from viewlet.codegen.names import Identifiers, comment, hint
 from viewlet.codegen.numbers import Product
 from viewlet.codegen.products import Bound, ProductWriter
-from viewlet.codegen.scalars import Formula, Lookup, Tables, makes_strings
+from viewlet.codegen.scalars import Formula, Lookup, NotCompilable, Tables, makes_strings
 from viewlet.runtime.flat import Layout
 from viewlet.triggers.program import COUNT_FIELD, Program, Statement, Update, ViewDefinition
 
@@ -118,7 +118,7 @@ class _BlockWriter:
         final = self.asked.layouts(self.layouts)
         arrays = Arrays(final, self.names, self.lookups)
         kept = {self.names.store(layout.name): layout for layout in final.values()}
-        parts = [HEADER.format(name=self.program.name), arrays.constants()]
+        parts = [HEADER.format(name=hint(self.program.name)), arrays.constants()]
         parts += [function_text(head, text, arrays, kept) for head, text in self.functions]
         return BlockModule(
             with_imports(parts),
@@ -136,6 +136,8 @@ class _BlockWriter:
         )
 
     def _declare(self, store: str, keys: tuple[Var, ...], layout: Layout) -> None:
+        if store in self.layouts:
+            raise NotCompilable(f"two stores called {store!r}")
         self.layouts[store] = layout
         self.keys[store] = keys
 
@@ -150,7 +152,7 @@ class _BlockWriter:
             target = temporary(plan.name, statement.view) if statement.view in plan.temporaries else statement.view
             if target not in self.layouts:
                 self._temporary(plan, statement.view, updates)
-            self.computations[plan.name, i] = self._compute(f"compute_{plan.name}_{i}", own, target)
+            self.computations[plan.name, i] = self._compute(self.names.function("compute", plan.name, i), own, target)
         for name in plan.temporaries:
             if temporary(plan.name, name) not in self.layouts:
                 self._moved(plan, name, sources)
@@ -190,7 +192,7 @@ class _BlockWriter:
         self.functions.append((f"@entry\ndef {READ_RESULT}(capacity, weights, {columns}state, control):\n", body.text))
         return Function(READ_RESULT, body.columns, body.stores)
 
-    def _compute(self, name: str, statement: Statement, target: str) -> Computation:
+    def _compute(self, function: str, statement: Statement, target: str) -> Computation:
         layout, known = self.layouts[target], len(self.asked.scratches)
         into = layout
         if not statement.replaces:
@@ -199,7 +201,8 @@ class _BlockWriter:
         writer = self._writer(lines)
         for group in fuse(statement.updates):
             for term in group:
-                lines.add(f"# {statement.view}.{term.field} {'-' if term.negative else '+'}= {show(term.expr)}"[:400])
+                op = "-=" if term.negative else "+="
+                lines.add(comment(f"{statement.view}.{term.field} {op} {show(term.expr)}"))
             fields = [term.field for term in group]
             depth = lines.depth
 
@@ -209,7 +212,6 @@ class _BlockWriter:
             numbers = [Product(negative=term.negative) for term in group]
             writer.write([term.expr for term in group], NONE, numbers, add)
             lines.close_to(depth)
-        function = identifier(name)
         self._function(function, lines)
         length = lines.text(indent=1).count("\n")
         scratches = tuple(scratch.name for scratch in self.asked.scratches[known:] if scratch.name != into.name)

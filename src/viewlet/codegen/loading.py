@@ -1,39 +1,55 @@
-"""Where generated modules are kept as files, so that Numba's cache and debuggers find them."""
+"""Where generated modules are kept as files, so that Numba's cache and debuggers find them.
+
+This is the only place that runs generated code. The folder it runs it from is private: the module there has been
+compared with what was generated, and what Python and Numba keep beside it was written by this user.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import importlib.util
+import logging
 import os
 import sys
+import tempfile
+import threading
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 
 import viewlet.runtime
 from viewlet.errors import InternalError
+from viewlet.runtime.private_folders import private_folder, temporary_folder
+
+_REMEDY = "remove it, or set VIEWLET_CACHE to a folder that only you can write to"
+
+logger = logging.getLogger("viewlet")
 
 
 def load_source(source: str) -> ModuleType:
     """The generated module, written to its file unless it is there."""
-    name = "viewlet_triggers_" + hashlib.blake2b(source.encode(), key=runtime_digest(), digest_size=12).hexdigest()
+    try:
+        text = source.encode("ascii")
+    except UnicodeEncodeError as error:
+        raise InternalError(f"generated code is not ASCII: {error}") from error
+    name = "viewlet_triggers_" + hashlib.blake2b(text, key=runtime_digest(), digest_size=12).hexdigest()
     if name in sys.modules:
         return sys.modules[name]
-    path = cache_directory() / f"{name}.py"
-    if not path.exists() or path.read_text() != source:
-        temporary = path.with_suffix(f".{os.getpid()}.tmp")
-        temporary.write_text(source)
-        temporary.replace(path)
-    spec = importlib.util.spec_from_file_location(name, path)
+    return load_module(write_cached(f"{name}.py", text))
+
+
+def load_module(path: Path) -> ModuleType:
+    """Runs the generated module in a file of the cache, under the name of the file."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
+    sys.modules[path.stem] = module
     try:
         spec.loader.exec_module(module)
     except BaseException as error:
-        del sys.modules[name]
-        if isinstance(error, SyntaxError):
+        del sys.modules[path.stem]
+        if isinstance(error, SyntaxError | ValueError):
             raise InternalError(f"generated code is not Python: {error}") from error
         raise
     return module
@@ -47,6 +63,24 @@ def is_cached(code: ModuleType, function: str) -> bool:
     return folder is not None and any(Path(folder).glob(f"{Path(code.__file__).stem}.{function}-*.nbi"))
 
 
+def write_cached(name: str, contents: bytes) -> Path:
+    """A file of the cache with these contents, written unless it is there."""
+    folder = cache_directory()
+    try:
+        return _written(folder / name, contents)
+    except OSError as error:
+        return _written(_instead_of(folder, error) / name, contents)
+
+
+def _written(path: Path, contents: bytes) -> Path:
+    if not path.exists() or path.read_bytes() != contents:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        temporary = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}.tmp")
+        temporary.write_bytes(contents)
+        temporary.replace(path)
+    return path
+
+
 @cache
 def runtime_digest() -> bytes:
     """A digest of what generated code calls: it is compiled into it, and Numba's cache does not look there."""
@@ -55,8 +89,41 @@ def runtime_digest() -> bytes:
 
 
 def cache_directory() -> Path:
-    """Where generated code is kept: VIEWLET_CACHE, or viewlet/ in the user's cache folder."""
-    chosen = os.environ.get("VIEWLET_CACHE")
-    base = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "viewlet"
-    base.mkdir(parents=True, exist_ok=True)
-    return base
+    """Where generated code is kept: VIEWLET_CACHE, or viewlet/ in the user's cache folder.
+
+    It has to be private. If it cannot be made, or is read-only, a temporary folder serves this process.
+    """
+    folder = chosen_directory()
+    if folder in _replaced:
+        return _replaced[folder]
+    try:
+        return private_folder(folder, _REMEDY)
+    except OSError as error:
+        return _instead_of(folder, error)
+
+
+def chosen_directory() -> Path:
+    if chosen := os.environ.get("VIEWLET_CACHE"):
+        return Path(chosen)
+    if base := os.environ.get("XDG_CACHE_HOME"):
+        return Path(base) / "viewlet"
+    try:
+        return Path.home() / ".cache" / "viewlet"
+    except RuntimeError:  # a user without a home
+        return Path(tempfile.gettempdir()) / f"viewlet-cache-{os.getuid() if hasattr(os, 'getuid') else 0}"
+
+
+_replaced: dict[Path, Path] = {}
+"""Folders that could not be used, and what this process uses instead."""
+
+
+def _instead_of(folder: Path, error: OSError) -> Path:
+    if folder not in _replaced:
+        _replaced[folder] = temporary_folder("cache")
+        logger.warning(
+            "the cache of compiled views cannot be kept in %s (%s): views are compiled again by each process; "
+            "set VIEWLET_CACHE to a folder that you can write to",
+            folder,
+            error.strerror or error,
+        )
+    return _replaced[folder]

@@ -26,7 +26,7 @@ from viewlet.codegen.asked import Asked
 from viewlet.codegen.assembly import HEADER, Arrays, function_text, with_imports
 from viewlet.codegen.fusion import Term, fuse
 from viewlet.codegen.lines import Lines
-from viewlet.codegen.names import Identifiers
+from viewlet.codegen.names import Identifiers, comment, hint
 from viewlet.codegen.numbers import Product
 from viewlet.codegen.products import Bound, ProductWriter
 from viewlet.codegen.scalars import Formula, Lookup, NotCompilable, Tables, makes_strings
@@ -100,10 +100,11 @@ class _ModuleWriter:
         for trigger in self.program.triggers:
             rows = row_trigger(trigger, self.tables[trigger.table], None)
             _refuse_write_before_read(rows)
-            bodies.append((f"on_{trigger.table}", rows, self._trigger_body(rows, layouts)))
+            name = self.names.function("on", trigger.table)
+            bodies.append((name, rows, self._trigger_body(rows, layouts)))
         refreshed = {s.view: s for t in self.program.triggers for s in t.statements if s.replaces}
         for view, statement in refreshed.items():
-            bodies.append((f"refresh_{view}", statement, self._refresh_body(statement, layouts)))
+            bodies.append((self._refresh_name(view), statement, self._refresh_body(statement, layouts)))
         if (read := result_body(self.program, self._writer(Lines(), layouts), selects=True)) is not None:
             bodies.append((READ_RESULT, None, read))
         final = self.asked.layouts(layouts)
@@ -115,7 +116,7 @@ class _ModuleWriter:
         self, bodies: list[tuple[str, RowTrigger | Statement | None, Body]], layouts: dict[str, Layout]
     ) -> Module:
         arrays = Arrays(layouts, self.names, self.lookups)
-        parts = [HEADER.format(name=self.program.name)]
+        parts = [HEADER.format(name=hint(self.program.name))]
         parts.append(arrays.constants())
         kept = {self.names.store(layout.name): layout for layout in layouts.values()}
         for head, text in self.functions:
@@ -123,7 +124,7 @@ class _ModuleWriter:
         triggers: dict[str, Function] = {}
         functions: dict[str, Function] = {}
         for name, what, body in bodies:
-            function = Function(identifier(name), body.columns, body.stores, body.selects_by_order)
+            function = Function(name, body.columns, body.stores, body.selects_by_order)
             extra = "begin, end, each_row, multiplicity, " if isinstance(what, RowTrigger) else ""
             columns = "".join(f"column{i}, " for i in body.columns)
             if what is None:
@@ -181,7 +182,7 @@ class _ModuleWriter:
         long = sum(len(piece.lines) for piece in pieces) > _LONG_TRIGGER
         for number, piece in enumerate(pieces, 1):
             if long:
-                text += f"        {self._as_function(f'{trigger.table}_{number}', piece)}\n"
+                text += f"        {self._as_function(trigger.table, number, piece)}\n"
             else:
                 text += piece.lines.text(indent=2)
         text += self._refresh_each(trigger, layouts) + f"    control[{DONE}] = end\n    return end\n"
@@ -201,7 +202,7 @@ class _ModuleWriter:
             else:
                 for word in range(layout.width):
                     lines.add(f"{name}_pool[0, {word}] = 0")
-            lines.add(f"{identifier(f'refresh_{layout.name}')}(state, control)")
+            lines.add(f"{self._refresh_name(layout.name)}(state, control)")
             with lines.block(f"if control[{FULL}] != 0"):
                 lines.add(f"control[{DONE}] = row + 1")
                 lines.add("return row + 1")
@@ -216,9 +217,9 @@ class _ModuleWriter:
         parameters = tuple(var for var in given if _uses(statement, var))
         return _Piece(statement.view, writer.lines, stores, parameters, writer.room)
 
-    def _as_function(self, name: str, piece: _Piece) -> str:
+    def _as_function(self, table: str, number: int, piece: _Piece) -> str:
         """Makes a function of a statement and returns the code that calls it."""
-        function = identifier(f"on_{name}")
+        function = self.names.function("on", table, number)
         arguments = "".join(self.names.of(var) + ", " for var in piece.parameters)
         signature = f"{function}({arguments}state, control)"
         self.functions.append((f"@compiled\ndef {signature}:\n", piece.lines.text(indent=1) + "    return\n"))
@@ -234,6 +235,9 @@ class _ModuleWriter:
         stores = (*_views_of(statement), *(layout.name for layout in self.asked.scratches[known:]))
         return Body(lines.text().removeprefix("def f():\n"), (), stores)
 
+    def _refresh_name(self, view: str) -> str:
+        return self.names.function("refresh", view)
+
     def _writer(self, lines: Lines, layouts: Mapping[str, Layout]) -> ProductWriter:
         return ProductWriter(lines, layouts, self.names, self.lookups, self.asked)
 
@@ -242,7 +246,7 @@ class _ModuleWriter:
         for term in group:
             op = "-=" if term.negative else ":=" if statement.replaces else "+="
             args = ", ".join(arg.name for arg in statement.args)
-            lines.add(f"# {statement.view}[{args}].{term.field} {op} {show(term.expr)}"[:400])
+            lines.add(comment(f"{statement.view}[{args}].{term.field} {op} {show(term.expr)}"))
         layout = writer.layouts[statement.view]
         fields = [term.field for term in group]
 
@@ -344,10 +348,6 @@ def _refuse_write_before_read(trigger: RowTrigger) -> None:
 
 def _uses(statement: Statement, var: Var) -> bool:
     return var in statement.args or any(var in all_variables(update.expr) for update in statement.updates)
-
-
-def identifier(text: str) -> str:
-    return "".join(c if c.isalnum() or c == "_" else "_" for c in text)
 
 
 def result_store(program: Program) -> str | None:

@@ -10,7 +10,6 @@ A function without types of columns takes the state and nothing else.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import subprocess
@@ -21,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from viewlet.codegen.loading import load_module
 from viewlet.runtime.jit import ENABLED, numba
 from viewlet.runtime.state import CONTROL
 
@@ -51,7 +51,10 @@ class Helper:
         command = [sys.executable, "-m", "viewlet.codegen.precompile", str(module), task]
         path = os.pathsep.join(entry for entry in sys.path if entry)
         self._process = subprocess.Popen(
-            command, env=os.environ | {"PYTHONPATH": path}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            command,
+            env=os.environ | {"PYTHONPATH": path, "PYTHONSAFEPATH": "1"},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
 
     def wait(self) -> None:
@@ -60,12 +63,7 @@ class Helper:
 
 def compile_functions(module: Path, arrays: int, functions: Mapping[str, Sequence[str] | None]) -> None:
     """Calls functions on no rows, which is enough for Numba to compile them; those without columns are not called."""
-    spec = importlib.util.spec_from_file_location(module.stem, module)
-    assert spec is not None
-    assert spec.loader is not None
-    code: Any = importlib.util.module_from_spec(spec)
-    sys.modules[module.stem] = code
-    spec.loader.exec_module(code)
+    code: Any = load_module(module)
     state, control, none = np.zeros(2 * arrays, np.int64), np.zeros(CONTROL, np.int64), np.zeros(0, np.int64)
     for name, types in functions.items():
         if types is None:

@@ -9,6 +9,7 @@ string, and anything else in a memo of past arguments and answers.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -266,6 +267,10 @@ class ScalarWriter:
             return Word(f"strings[{self._tables.string(value)}]", ALWAYS, False)
         if isinstance(value, int) and abs(value) >= 1 << 63:
             raise NotCompilable("a constant beyond 64 bits")
+        if isinstance(value, float) and not math.isfinite(value):
+            if math.isnan(value):
+                raise NotCompilable("a constant that is not a number")
+            return Word("np.inf" if value > 0 else "(-np.inf)", ALWAYS, True)
         return Word(repr(float(value) if type.is_float else int(value)), ALWAYS, type.is_float)  # type: ignore[arg-type, call-overload]
 
     def _table_of(self, scalar: Call) -> Word | None:

@@ -8,6 +8,7 @@ A file whose epoch is not committed does not count, and is removed before anothe
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 from typing import Any
@@ -23,6 +24,8 @@ from viewlet.view import sorted_rows
 EPOCH = "_epoch"
 FOLDER = "changes"
 _COLUMNS = "columns.parquet"
+_LONGEST_NAME = 200
+"""Bytes; file systems take 255."""
 
 
 def begin_changes(files: Files, view: str, columns: tuple[Column, ...]) -> None:
@@ -81,7 +84,11 @@ def changes_of(checkpoint: str | os.PathLike[str], view: str, since: int = -1, s
 
 
 def _folder(view: str) -> str:
-    return f"{FOLDER}/{quote(view, safe='')}"
+    """A folder inside `changes`, whatever the view is called; a digest stands for a name that cannot be a folder's."""
+    name = quote(view, safe="")
+    if len(name) > _LONGEST_NAME or not name.strip("."):
+        name = f"={hashlib.blake2b(view.encode(), digest_size=16).hexdigest()}"
+    return f"{FOLDER}/{name}"
 
 
 def _epoch(name: str) -> int:

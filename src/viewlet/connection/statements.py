@@ -93,11 +93,11 @@ def _readable_names(sql: str, database: Database) -> list[str]:
     from viewlet.sql import split_statements
     from viewlet.sql.split import unquoted
 
-    words = {unquoted(word).lower() for raw in split_statements(sql) for word in raw.words}
+    words = {unquoted(word).casefold() for raw in split_statements(sql) for word in raw.words}
     return [
         name
         for name, schema in database.schemas().items()
-        if name.lower() in words and schema.kind is not TableKind.STREAM
+        if name.casefold() in words and schema.kind is not TableKind.STREAM
     ]
 
 

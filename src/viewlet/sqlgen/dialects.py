@@ -116,6 +116,8 @@ class SparkSql(Dialect):
     renamed: ClassVar[dict[str, str]] = {"starts_with": "STARTSWITH", "ends_with": "ENDSWITH", "position": "INSTR"}
 
     def quoted(self, name: str) -> str:
+        if not name:
+            raise unsupported("a table or column without a name")
         return "`" + name.replace("`", "``") + "`"
 
     def string(self, value: str) -> str:
@@ -202,6 +204,8 @@ class DuckDbSql(Dialect):
     renamed: ClassVar[dict[str, str]] = {"position": "INSTR"}
 
     def quoted(self, name: str) -> str:
+        if not name or "\0" in name:  # Arrow hands names over as C strings
+            raise unsupported(f"a table or column called {name!r}")
         return '"' + name.replace('"', '""') + '"'
 
     def string(self, value: str) -> str:

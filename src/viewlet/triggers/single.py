@@ -37,9 +37,22 @@ class RowTrigger:
 
 def row_trigger(trigger: Trigger, table: Table, sign: int | None) -> RowTrigger:
     """The trigger specialised to one inserted or deleted row."""
-    row = tuple(Var(f":{column.name}", column.type) for column in table.columns)
+    row = _row(table)
     statements = (_specialise(statement, table, row, sign) for statement in trigger.statements)
     return RowTrigger(trigger.table, row, sign, tuple(s for s in statements if s.updates))
+
+
+def _row(table: Table) -> tuple[Var, ...]:
+    """A variable for each column, none of them the multiplicity's: a column may be called like that."""
+    names = {MULTIPLICITY.name}
+    row: list[Var] = []
+    for column in table.columns:
+        name = f":{column.name}"
+        while name in names:
+            name += "'"
+        names.add(name)
+        row.append(Var(name, column.type))
+    return tuple(row)
 
 
 def _specialise(statement: Statement, table: Table, row: tuple[Var, ...], sign: int | None) -> Statement:

@@ -154,6 +154,9 @@ def build_tree(
     tops = [builder.grow(root) for root in order.roots]
     root = tops[0] if len(tops) == 1 else builder.join((), tuple(tops))
     assert isinstance(root, View), "the variable at the top always makes a view"
+    names = [node.name for node in walk(root)]
+    if repeated := next((name for name in names if names.count(name) > 1), None):
+        raise SchemaError(f"a relation is called {repeated!r}, like a view of the tree: give it another alias")
     return ViewTree(root, order, frozenset(free), dict(sources or {}))
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from viewlet.codegen.lines import Lines
+from viewlet.codegen.names import comment
 from viewlet.codegen.rings.forms import Form, NotCompilable, RowPlace, Tables, is_empty
 from viewlet.codegen.rings.plan import Passage, TreePlan, Variant
 from viewlet.codegen.rings.product_plan import Expansion, PartPassage, ProductPlan
@@ -105,14 +106,14 @@ class _ProductWriter(JoinWriter):
             lines.add(f"peaks[{i}, 0] = peak{i}")
         lines.add("return 0")
         read = [factor.name for step in steps for factor in step.passage.factors[1:]]
-        document = f"Works out what a change of {product.leaf} that is a product does."
+        purpose = f"Works out what a change of {product.leaf} that is a product does."
         opened = self.writer.open(dict.fromkeys([*self.deltas, *read]))
-        return function_text(FUNCTION, document, given, opened, lines)
+        return function_text(FUNCTION, purpose, given, opened, lines)
 
     def _pass(self, lines: Lines, step: PartPassage) -> None:
         """Every combination of rows of the parts meets the siblings."""
         depth = lines.depth
-        lines.add(f"# {step.passage}")
+        lines.add(comment(str(step.passage)))
         keys: Words = {}
         values: Words = {}
         rows: dict[int, RowPlace] = {}

@@ -9,13 +9,12 @@ overflow is seen before anything is added.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from viewlet.codegen.lines import Lines
-from viewlet.codegen.names import Identifiers
-from viewlet.codegen.rings.forms import Form, RowPlace, Tables, Term, is_empty
+from viewlet.codegen.names import Identifiers, comment, words_in
+from viewlet.codegen.rings.forms import Form, NotCompilable, RowPlace, Tables, Term, is_empty
 from viewlet.codegen.rings.plan import Passage, TreePlan, Trigger, Variant
 from viewlet.runtime.flat import Layout
 from viewlet.types import SqlType
@@ -125,15 +124,17 @@ class Writer:
                 self.add_store(delta_name(passage.target.name), passage.target)
             for indicator in trigger.indicators:
                 variant = Variant(indicator.name, indicator.keys, (), ())
-                self.variants[count_name(indicator)] = variant
+                if self.variants.setdefault(count_name(indicator), variant) != variant:
+                    raise NotCompilable(f"two views of a tree are called {count_name(indicator)!r}")
                 self.layouts[count_name(indicator)] = _layout(count_name(indicator), variant, 1)
 
     def leaf_variant(self, trigger: Trigger) -> Variant:
         return Variant(trigger.leaf, trigger.keys, (), ())
 
     def add_store(self, name: str, variant: Variant, slices: tuple[tuple[int, ...], ...] = ()) -> None:
+        if self.variants.setdefault(name, variant) != variant:
+            raise NotCompilable(f"two views of a tree are called {name!r}: give a table of the query another alias")
         if name not in self.layouts:
-            self.variants[name] = variant
             self.layouts[name] = _layout(name, variant, self.form.width(variant), slices)
 
     def number_arrays(self) -> None:
@@ -160,7 +161,7 @@ class Writer:
         return lines
 
     def identifier(self, store: str) -> str:
-        return self.names.store(store.replace("δ", "delta ").replace("∃", "some ").replace("#", "count "))
+        return self.names.store(store)
 
     def row(self, store: str, slot: str) -> RowPlace:
         prefix = self.identifier(store)
@@ -178,12 +179,12 @@ def _layout(name: str, variant: Variant, width: int, slices: tuple[tuple[int, ..
     return Layout(name, len(variant.keys), fields, ("count",) * width, slices)
 
 
-def function_text(name: str, document: str, given: Sequence[str], head: Lines, body: Lines) -> str:
+def function_text(name: str, purpose: str, given: Sequence[str], head: Lines, body: Lines) -> str:
     """A function that opens only the arrays it uses."""
     arguments, code = ", ".join((*given, "state", "control")), body.text(1)
-    used = set(re.findall(r"\w+", code))
-    opened = "".join(line + "\n" for line in head.text(1).splitlines() if line.split(" = ")[0].strip() in used)
-    return f'@entry\ndef {name}({arguments}):\n    """{document}"""\n{opened}{code}'
+    used = set(words_in(code))
+    opened = "".join(line + "\n" for line in head.text(1).split("\n") if line.split(" = ")[0].strip() in used)
+    return f"@entry\ndef {name}({arguments}):\n    {comment(purpose)}\n{opened}{code}"
 
 
 class JoinWriter:
@@ -228,7 +229,7 @@ class JoinWriter:
             values[name] = self.writer.form.value(self.writer.types[name], x, is_word=True)
 
     def _variable(self, name: str) -> str:
-        return self.writer.identifier(f"x {name}").removeprefix("v_")
+        return self.writer.names.variable(name)
 
     def _join(
         self,
@@ -308,7 +309,7 @@ class TriggerWriter(JoinWriter):
     def __init__(self, writer: Writer, trigger: Trigger) -> None:
         super().__init__(writer, changed_by(writer, trigger))
         self.trigger, self.leaf = trigger, writer.leaf_variant(trigger)
-        self.function = writer.identifier(f"on {trigger.leaf}").removeprefix("v_")
+        self.function = writer.names.function("on", trigger.leaf)
 
     def write(self) -> str:
         lines = Lines()
@@ -325,8 +326,8 @@ class TriggerWriter(JoinWriter):
         lines.add("return 0")
         read = [factor.name for passage in self.trigger.passages for factor in passage.factors]
         opened = dict.fromkeys([*self.deltas, *(name for name in read if name in self.stored)])
-        document = f"Works out what a change of {self.leaf} does."
-        return function_text(self.function, document, columns, self.writer.open(opened), lines)
+        purpose = f"Works out what a change of {self.leaf} does."
+        return function_text(self.function, purpose, columns, self.writer.open(opened), lines)
 
     def _is_first(self, passage: Passage) -> bool:
         return passage.factors[passage.driver].node == self.trigger.leaf
@@ -346,7 +347,7 @@ class TriggerWriter(JoinWriter):
                 depth = lines.depth
                 if len(first) > 1 and passage.plan.steps:
                     lines.open("for _ in range(1)")  # what finds no partner here may find one for the next
-                lines.add(f"# {passage}")
+                lines.add(comment(str(passage)))
                 self._join(lines, passage, keys, values, {}, "n")
                 lines.close_to(depth)
 
@@ -364,7 +365,7 @@ class TriggerWriter(JoinWriter):
         store = delta_name(driver.name)
         prefix, layout = self.writer.identifier(store), self.writer.layouts[store]
         slot = lines.fresh("d")
-        lines.add(f"# {passage}")
+        lines.add(comment(str(passage)))
         depth = lines.depth
         lines.open(f"for {slot} in range({f'{prefix}_meta[0]' if layout.arity else '1'})")
         keys: Words = {}

@@ -37,7 +37,7 @@ import numpy as np
 from viewlet.errors import StateError
 
 STAMP = "stamp"
-_FORMAT = b"viewlet3"
+_FORMAT = b"viewlet4"
 _DIRTY, _COUNT, _LENGTH, _FILES, _WORDS = 0, 1, 2, 3, 4
 _VERSION_BYTES = 80
 _DIGEST_BYTES = 16

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gc
 import logging
-import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from viewlet.changes import CHANGE_TYPE, MULTIPLICITY
 from viewlet.errors import ViewletError
+from viewlet.spark.run import failures
 from viewlet.spark.run.frames import NotLoadable
 from viewlet.spark.run.java import use_this_python
 from viewlet.spark.run.loaded import LoadedViews
@@ -18,6 +18,7 @@ from viewlet.spark.run.partition import Shared
 from viewlet.spark.run.steps import Piece
 from viewlet.spark.run.tasks import MapChanges
 from viewlet.spark.run.unit import Unit
+from viewlet.sqlgen.dialects import DIALECTS
 from viewlet.types import Table
 
 A = TypeVar("A")
@@ -117,16 +118,14 @@ class SparkCluster:
 
     def map_frames(self, mappers: Mapping[str, tuple[MapChanges, Any]], what: str) -> list[Piece]:
         def job() -> list[Piece]:
-            mapped = [
-                _pruned(frame, mapper.wanted).mapInArrow(_OnFrame(mapper), PIECES) for mapper, frame in mappers.values()
-            ]
+            mapped = [_mapped(_pruned(frame, mapper.wanted), mapper) for mapper, frame in mappers.values()]
             together = mapped[0]
             for each in mapped[1:]:
                 together = together.union(each)
             rows = together.collect()
             for row in rows:
                 if row.unit == ERROR:
-                    raise pickle.loads(row.contents)
+                    raise failures.from_bytes(row.contents)
             return [(row.unit, row.target, row.part, bytes(row.contents)) for row in rows]
 
         return self._tried(job, what)
@@ -167,7 +166,13 @@ def _pruned(frame: Any, wanted: Sequence[str] | None) -> Any:
     if wanted is None:
         return frame
     told = [name for name in (MULTIPLICITY, CHANGE_TYPE) if name in frame.columns]
-    return frame.select([f"`{name}`" for name in (*wanted, *told)])
+    return frame.select([DIALECTS["spark"].quoted(name) for name in (*wanted, *told)])
+
+
+def _mapped(frame: Any, mapper: MapChanges) -> Any:
+    """What a mapper makes of a frame; columns are numbered on the way, as PySpark takes a dot in a name for a path."""
+    names = tuple(frame.columns)
+    return frame.toDF(*(f"c{i}" for i in range(len(names)))).mapInArrow(_OnFrame(mapper, names), PIECES)
 
 
 def _settle() -> None:
@@ -189,14 +194,15 @@ class _OnEach:
 @dataclass(frozen=True, slots=True)
 class _OnFrame:
     mapper: MapChanges
+    names: tuple[str, ...]
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         import pyarrow as pa
 
         try:
-            pieces = list(self.mapper(batches))
+            pieces = list(self.mapper(self._named(batch) for batch in batches))
         except ViewletError as error:
-            pieces = [(ERROR, "", 0, pickle.dumps(error))]
+            pieces = [(ERROR, "", 0, failures.to_bytes(error))]
         _settle()
         text = [("unit", pa.string()), ("target", pa.string())]
         schema = pa.schema([*text, ("part", pa.int32()), ("contents", pa.binary())])
@@ -204,3 +210,8 @@ class _OnFrame:
         yield pa.RecordBatch.from_arrays(
             [pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema
         )
+
+    def _named(self, batch: Any) -> Any:
+        import pyarrow as pa
+
+        return pa.RecordBatch.from_arrays(batch.columns, names=list(self.names)) if self.names else batch

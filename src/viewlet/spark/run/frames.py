@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from viewlet.changes import CHANGE_TYPE, MULTIPLICITY, match_columns, to_changes
-from viewlet.errors import DataError
+from viewlet.errors import DataError, UnsupportedError
 from viewlet.spark.run.sources import spark_type
 from viewlet.sqlgen.dialects import DIALECTS
 from viewlet.types import BIGINT, INTEGER_BITS, Column, Kind, SqlType, Table
@@ -20,11 +20,17 @@ _INTEGERS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 _FIRST, _LAST = "0001-01-01", "9999-12-31"
 _INFINITY = "CAST('Infinity' AS DOUBLE)"
-_quoted = DIALECTS["spark"].quoted
 
 
 class NotLoadable(Exception):  # noqa: N818 - a finding, not an error: rows can be fed to triggers instead
     """Spark SQL cannot fill a view from what is there; the text says why."""
+
+
+def _quoted(name: str) -> str:
+    try:
+        return DIALECTS["spark"].quoted(name)
+    except UnsupportedError as error:
+        raise NotLoadable(str(error)) from error
 
 
 @dataclass(frozen=True, slots=True)

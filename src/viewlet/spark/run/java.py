@@ -11,6 +11,7 @@ import hashlib
 import importlib.util
 import os
 import re
+import shlex
 import shutil
 import socket
 import stat
@@ -18,10 +19,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from viewlet.errors import MissingExtraError, StateError
+from viewlet.runtime.private_folders import temporary_folder
 
 OLDEST_JAVA = 17
 _EXTRA = "pip install 'viewlet[spark]'"
@@ -33,7 +36,7 @@ for argument do
     *) set -- "$@" "$argument" ;;
   esac
 done
-exec "{java}" "$@"
+exec {java} "$@"
 """
 _LOGGING = """\
 rootLogger.level = error
@@ -55,6 +58,7 @@ SETTINGS = {
 ON_THIS_MACHINE = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
 """Between Java and Python: over the network's sockets every task waits 40 ms for an acknowledgement."""
+SOCKET_FOLDER = "spark.python.unix.domain.socket.dir"
 DAEMON = "viewlet.spark.run.worker_daemon"
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
@@ -117,9 +121,15 @@ def _local_settings(master: str) -> dict[str, str]:
     if threads is None:
         return {}
     count = (os.cpu_count() or 1) if threads[1] == "*" else int(threads[1] or 1)
-    sockets = {UNIX_SOCKETS: "true"} if hasattr(socket, "AF_UNIX") else {}
+    sockets = {UNIX_SOCKETS: "true", SOCKET_FOLDER: _socket_folder()} if hasattr(socket, "AF_UNIX") else {}
     python = {"spark.python.daemon.module": DAEMON, **sockets}
     return {**ON_THIS_MACHINE, **python, "spark.sql.shuffle.partitions": str(count)}
+
+
+@cache
+def _socket_folder() -> str:
+    """Where Java and Python meet: Spark asks nobody for a secret who can open these sockets."""
+    return str(temporary_folder("sockets"))
 
 
 def _quiet_logging() -> str:
@@ -189,20 +199,16 @@ def _shown(version: int | None) -> str:
 
 def _with_launcher(java: str) -> str:
     """The home of a launcher for a Java."""
-    launcher = _written(os.path.join("java", "bin", "java"), _LAUNCHER.format(java=java), executable=True)
+    launcher = _written(os.path.join("java", "bin", "java"), _LAUNCHER.format(java=shlex.quote(java)), executable=True)
     return str(launcher.parents[1])
 
 
 def _written(name: str, text: str, executable: bool = False) -> Path:
     """A file of ours with this text, in a folder that depends on the text."""
-    from viewlet.codegen.loading import cache_directory
+    from viewlet.codegen.loading import write_cached
 
-    digest = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
-    path = cache_directory() / "spark" / digest / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f"{path.name}.{os.getpid()}")
-    draft.write_text(text)
+    digest = hashlib.blake2b(os.fsencode(text), digest_size=8).hexdigest()
+    path = write_cached(os.path.join("spark", digest, name), os.fsencode(text))
     if executable:
-        draft.chmod(draft.stat().st_mode | stat.S_IXUSR)
-    draft.replace(path)
+        path.chmod(stat.S_IRWXU)
     return path

@@ -8,7 +8,6 @@ as a shuffle would, and whoever restores a partition reads its segments.
 
 from __future__ import annotations
 
-import pickle
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
@@ -19,6 +18,7 @@ from viewlet.changes import MULTIPLICITY
 from viewlet.errors import UnsupportedError
 from viewlet.runtime.durable.files import Files, files_at
 from viewlet.spark.plan.locations import Dist, Location
+from viewlet.spark.run import failures
 from viewlet.spark.run.frames import NotLoadable, TableFrame, empty_frame, is_cheap_to_read_again, table_frame
 from viewlet.spark.run.kept import Check
 from viewlet.spark.run.kept_frames import rows_frame
@@ -33,6 +33,8 @@ Progress = Callable[[str, int, int], None]
 """Told the name of a view that has been loaded, how many have been by now, and of how many."""
 SETTINGS = {
     "spark.sql.ansi.enabled": "true",  # overflows fail instead of giving NULL
+    "spark.sql.parser.escapedStringLiterals": "false",  # a backslash escapes, as the text of queries expects
+    "spark.sql.variable.substitute": "false",  # ${env:HOME} in a name or a text stands for itself
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
 }
 EVALUATION_ERRORS = ("ArithmeticException", "SparkRuntimeException", "DateTimeException", "NumberFormatException")
@@ -124,7 +126,7 @@ def _loaded(spark: Any, view: ViewDefinition, query: str, task: WriteSegments) -
     parts: dict[int, list[Segment]] = {}
     for part, file, at, size, rows, checksum, refusal in told:
         if refusal is not None:
-            raise pickle.loads(refusal)
+            raise failures.from_bytes(refusal)
         parts.setdefault(part, []).append(Segment(file, at, size, rows, checksum))
     return LoadedView(task.by is not None, {part: tuple(parts[part]) for part in sorted(parts)})
 

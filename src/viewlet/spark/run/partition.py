@@ -25,6 +25,7 @@ from viewlet.errors import StateError
 from viewlet.runtime.durable.files import Files, files_at
 from viewlet.runtime.durable.log import read_record
 from viewlet.runtime.durable.snapshot import SnapshotReader, index_of
+from viewlet.runtime.private_folders import private_folder
 from viewlet.spark.run.states import NOTHING, WAIT_SECONDS, FileState, ResidentState, UnitState
 from viewlet.spark.run.steps import Delivery, StepHead, read_step
 from viewlet.spark.run.unit import UnitCode
@@ -161,11 +162,22 @@ def _opened(context: Context, code: UnitCode, partition: int) -> UnitState:
     from viewlet.runtime.durable.mapped import MappedState
 
     checkpoint = hashlib.blake2b(context.checkpoint.encode(), digest_size=8).hexdigest()
-    home = Path(context.state) / checkpoint
+    root = _private(Path(context.state))
+    home = root / checkpoint
     if not home.exists():
-        _tidy(Path(context.state))
+        _tidy(root)
     folder = home / code.digest / str(partition)
     return FileState(code, MappedState.open(folder, code.digest + runtime_digest().hex(), WAIT_SECONDS), initial)
+
+
+def _private(root: Path) -> Path:
+    """The folder of a machine's state: what is in it is believed, so nobody else may write there."""
+    try:
+        return private_folder(root, "remove it, or set VIEWLET_STATE to a folder that only you can write to")
+    except OSError as error:
+        raise StateError(
+            f"state cannot be kept in {root}: {error.strerror or error}; set VIEWLET_STATE to a folder you can write to"
+        ) from error
 
 
 def _tidy(root: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ import pyarrow.compute as pc
 
 from viewlet.errors import StateError, ViewletError
 from viewlet.runtime.durable.files import files_at
+from viewlet.spark.run import failures
 from viewlet.spark.run.kept import Check
 from viewlet.spark.run.loaded import WHOLE, Segment, SegmentWriter, wire_table
 from viewlet.spark.run.placing import partitions_of_arrow
@@ -54,7 +54,7 @@ class WriteSegments:
                 (part, s.file, s.at, s.size, s.rows, s.checksum, None) for part, s in self._written(batches)
             ]
         except ViewletError as error:
-            told = [(None, None, None, None, None, None, pickle.dumps(error))]
+            told = [(None, None, None, None, None, None, failures.to_bytes(error))]
         columns = [list(column) for column in zip(*told, strict=True)] or [[] for _ in _SCHEMA]
         arrays = [pa.array(column, field.type) for column, field in zip(columns, _SCHEMA, strict=True)]
         yield pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)

@@ -7,7 +7,6 @@ evaluated lives in the process, which keeps it for the next task; another proces
 from __future__ import annotations
 
 import contextlib
-import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -189,8 +188,10 @@ class FileState(UnitState):
         if not self._files.is_whole(self._strings.size + len(data)):
             return False
         self._done_bytes = len(data)
-        self.before, done = pickle.loads(unpacked(data))
-        self._generated.take_over(done)
+        from viewlet.spark.run import batch_file
+
+        self.before, undo, rows = batch_file.from_bytes(unpacked(data))
+        self._generated.take_over((undo, rows))
         return True
 
     def release(self) -> None:
@@ -224,7 +225,9 @@ class FileState(UnitState):
         """Tells other processes what they need to go on, or to take the batch back; only then it is a version."""
         self._strings.save()
         done = self._generated.done if self.before is not None else NOTHING_DONE
-        data = packed(pickle.dumps((self.before, done)))
+        from viewlet.spark.run import batch_file
+
+        data = packed(batch_file.to_bytes(self.before, *done))
         self._done_bytes = self._files.file(DONE).write_bytes(data)
         self._files.finish(token, self._strings.size + len(data))
         self._count = self._files.count
