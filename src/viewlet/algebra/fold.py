@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from viewlet.algebra.functions import FUNCTIONS, compile_scalar
+from viewlet.algebra.membership import merge_memberships
 from viewlet.algebra.nodes import Call, Const, Scalar
 from viewlet.errors import DataError
 from viewlet.types import BOOLEAN
@@ -63,6 +64,7 @@ def _connective(call: Call, neutral: bool) -> Scalar:
         return FALSE if neutral else TRUE
     if not rest:
         return TRUE if neutral else FALSE
+    rest = merge_memberships(rest, call.op)
     if len(rest) == 1:
         return rest[0]
     if all(isinstance(arg, Const) for arg in rest):

@@ -164,6 +164,10 @@ class ScalarWriter:
 
     def _membership(self, needle: Scalar, choices: Sequence[Scalar], wanted: bool) -> str:
         word = self.word(needle)
+        if len(choices) > _MANY_MEMBERS and all(isinstance(choice, Const) for choice in choices):
+            type = BOOLEAN.with_nullable(needle.type.nullable)
+            found = self.recall(Call("in", (needle, *choices), type), (word,))
+            return both(found.present, f"({found.code} == {int(wanted)})")
         others = [self.word(choice) for choice in choices]
         if wanted:
             return both(word.present, either(*(both(o.present, f"({word.code} == {o.code})") for o in others)))
@@ -294,6 +298,9 @@ class ScalarWriter:
             return total(self, f"double_of({code})" if type.is_float else code, type)
         return Word(code, f"({code} != NULL)" if type.nullable else ALWAYS, False)
 
+
+_MANY_MEMBERS = 32
+"""A longer list of constants is a set that Python looks into, once per distinct value."""
 
 _NULL_FOR_OTHERS = frozenset(("/", "//", "%", "avg", "var_samp", "var_pop", "stddev_samp", "stddev_pop"))
 """Strict functions that are NULL for some arguments that are not."""

@@ -11,6 +11,7 @@ from functools import reduce
 from sqlglot import exp
 
 from viewlet.algebra.fold import conjuncts as scalar_conjuncts
+from viewlet.algebra.membership import merge_memberships
 from viewlet.algebra.nodes import Cond, Const, Expr
 from viewlet.sql.scalars import ScalarBinder
 from viewlet.sql.subqueries import Want
@@ -23,7 +24,11 @@ def bind_conditions(binder: ScalarBinder, node: exp.Expr) -> tuple[Expr, ...]:
         scalar = binder.condition(part, Want.TRUE)
         factors += binder.take_prelude()
         factors += [Cond(each) for each in scalar_conjuncts(scalar) if not _is_true(each)]
-    return tuple(factors)
+    tests = [factor.scalar for factor in factors if isinstance(factor, Cond)]
+    merged = merge_memberships(tests, "and")
+    if len(merged) == len(tests):
+        return tuple(factors)
+    return (*(factor for factor in factors if not isinstance(factor, Cond)), *map(Cond, merged))
 
 
 def _is_true(scalar: object) -> bool:
