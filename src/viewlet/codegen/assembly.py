@@ -63,8 +63,29 @@ def without_unused(text: str) -> str:
         lines = text.split("\n")[:-1]
         kept = [line for line in lines if not ((read := _READ.match(line)) and uses[read.group(1)] == 1)]
         if len(kept) == len(lines):
-            return text
+            return _with_bodies(text)
         text = "\n".join(kept) + "\n"
+
+
+def _with_bodies(text: str) -> str:
+    """`pass` in blocks that are empty, as under a condition that never holds."""
+    lines: list[str] = []
+    for line in text.splitlines():
+        if not line.lstrip().startswith("#"):
+            _close(lines, _indent(line))
+        lines.append(line)
+    _close(lines, 0)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _close(lines: list[str], indent: int) -> None:
+    opening = next((line for line in reversed(lines) if not line.lstrip().startswith("#")), "")
+    if opening.endswith(":") and indent <= _indent(opening):
+        lines.append(" " * (_indent(opening) + 4) + "pass")
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
 
 
 _READ = re.compile(r" *([xw]_?\w+) = \w+_pool\[[^\[\]]*\]$")
