@@ -144,7 +144,7 @@ class DemoEngine(StrEnum):
 @app.command()
 def demo(
     scale: Annotated[float, typer.Option(min=0.001, max=1.0, help="TPC-H scale factor of the generated data.")] = 0.005,
-    seconds: Annotated[float, typer.Option(min=1.0, help="Stop streaming after about this long.")] = 25.0,
+    seconds: Annotated[float | None, typer.Option(min=1.0, help="Stop streaming after about this long.")] = None,
     engine: Annotated[DemoEngine, typer.Option(help="Spark, or this process without a JVM.")] = DemoEngine.SPARK,
 ) -> None:
     """Watch views stay right over a changing TPC-H database, and check them against DuckDB."""

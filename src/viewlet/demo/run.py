@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -42,8 +43,8 @@ class State:
         return self.seconds / max(self.batches, 1)
 
 
-def run_demo(scale: float, seconds: float) -> bool:
-    """Run the demonstration for about `seconds`; true when every view equals its recomputation."""
+def run_demo(scale: float, seconds: float | None) -> bool:
+    """Run the demonstration, for at most about `seconds`; true when every view equals its recomputation."""
     console = make_console()
     console.print(f"[bold]Viewlet {viewlet.__version__}[/]: {len(VIEWS)} SQL views over a changing TPC-H database\n")
     state = _prepare(console, scale)
@@ -86,11 +87,12 @@ def _recorder(picture: Picture) -> Callable[..., None]:
     return record
 
 
-def _stream(state: State, console: Console, seconds: float) -> None:
+def _stream(state: State, console: Console, seconds: float | None) -> None:
     incoming = list(arrivals(state.database, ORDERS_PER_BATCH))
-    _phase(state, console, "arriving", incoming, seconds * SHARE_OF_TIME_FOR_ARRIVALS)
+    limit = math.inf if seconds is None else seconds
+    _phase(state, console, "arriving", incoming, limit * SHARE_OF_TIME_FOR_ARRIVALS)
     leaving = list(withdrawals(list(state.alive), SHARE_WITHDRAWN, ORDERS_PER_BATCH))
-    _phase(state, console, "leaving", leaving, seconds * (1 - SHARE_OF_TIME_FOR_ARRIVALS))
+    _phase(state, console, "leaving", leaving, limit * (1 - SHARE_OF_TIME_FOR_ARRIVALS))
 
 
 def _phase(state: State, console: Console, name: str, batches: Iterable[Batch], seconds: float) -> None:
