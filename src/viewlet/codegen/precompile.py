@@ -48,7 +48,7 @@ class Helper:
 
     def __init__(self, module: Path, arrays: int, functions: Mapping[str, Sequence[str] | None]) -> None:
         task = json.dumps({"arrays": arrays, "functions": dict(functions)})
-        command = [sys.executable, "-m", "viewlet.codegen.precompile", str(module), task]
+        command = [sys.executable, "-P", "-m", "viewlet.codegen.precompile", str(module), task]
         path = os.pathsep.join(entry for entry in sys.path if entry)
         self._process = subprocess.Popen(
             command,
