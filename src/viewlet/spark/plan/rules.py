@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from viewlet.algebra.nodes import Add, Extremum, Lift, Mul, Neg, Sum, Value, Var
-from viewlet.algebra.scope import outputs
+from viewlet.algebra.scope import inputs, outputs
 from viewlet.spark.plan.cost import cost_of
 from viewlet.spark.plan.locations import REPLICATED, Dist
 from viewlet.spark.plan.nodes import (
@@ -21,6 +21,7 @@ from viewlet.spark.plan.nodes import (
     as_expr,
     rebuild,
     strip,
+    walk,
     with_body,
 )
 from viewlet.spark.plan.wellformed import AT_DRIVER, COPIED, IllFormedError, Placement, Tag, is_scalar, tag_of
@@ -125,8 +126,8 @@ def simplify(moved: Moved, placement: Placement) -> Moved:
 def improve(moved: Moved, placement: Placement, rows: Mapping[str, float]) -> Moved:
     """The cheapest form that pushing transformers down leads to (thesis, section 5.3.1).
 
-    Trial and error: every transformer is pushed as far as the rules go, and stays where it was if that is ill-formed
-    or no cheaper.
+    Trial and error: every transformer is pushed as far as the rules go, and stays where it was if that is ill-formed,
+    moves what cannot be computed on its own, or is no cheaper.
     """
     if cost_of(moved, rows).rounds < 2:
         return moved
@@ -137,7 +138,16 @@ def improve(moved: Moved, placement: Placement, rows: Mapping[str, float]) -> Mo
     moved = simplify(moved, placement)
     pushed = (rule(moved) for rule in PUSH_RULES)
     parts = [rebuild(each, lambda part: _pushed(part, placement, rows)) for each in pushed if each is not None]
-    return min([moved, *(p for p in parts if _tag(p, placement) == tag)], key=lambda each: cost_of(each, rows))
+    forms = [moved, *(part for part in parts if _tag(part, placement) == tag)]
+    return min([form for form in forms if is_closed(form)] or forms, key=lambda each: cost_of(each, rows))
+
+
+def is_closed(moved: Moved) -> bool:
+    """Whatever is moved can be computed on its own: a nested aggregate of it reads no variable bound outside.
+
+    Pushing a transformer through a product may leave one around such an aggregate; it has to go on to what is inside.
+    """
+    return not any(isinstance(node, Transformer) and inputs(strip(node.body)) for node in walk(moved))
 
 
 def _pushed(moved: Moved, placement: Placement, rows: Mapping[str, float]) -> Moved:

@@ -1,0 +1,119 @@
+"""A driver and workers of one kind, reference or generated, without Spark: blocks run here, and bytes go between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from viewlet.algebra.evaluate import State, evaluate
+from viewlet.changes import Changes
+from viewlet.spark.plan.compile import DistributedProgram
+from viewlet.spark.plan.locations import LOCAL, REPLICATED
+from viewlet.spark.run.code import DriverBlock, PlanCode, Receipt
+from viewlet.spark.run.generated import GeneratedNode
+from viewlet.spark.run.kernel import Node, ReferenceNode
+from viewlet.spark.run.reading import reading_of
+from viewlet.spark.run.steps import DRIVER, EVERYWHERE, Piece
+from viewlet.spark.run.tasks import leaving
+from viewlet.spark.run.unit import AT_DRIVER, SPREAD, ProgramUnit
+from viewlet.spark.run.wire import decode
+from viewlet.triggers.program import Statement, ViewDefinition
+from viewlet.triggers.store import MapStore
+from viewlet.types import Row, Table
+
+
+class Pipeline:
+    """Runs the plan for spread changes, if there is one and it is wanted, or that for changes at the driver."""
+
+    def __init__(
+        self,
+        program: DistributedProgram,
+        tables: Mapping[str, Table],
+        generated: bool,
+        partitions: int = 3,
+        plan: str = SPREAD,
+    ) -> None:
+        self.program = program
+        self.partitions = partitions
+        unit = ProgramUnit(program.program.name, program, reading_of(program), tables)
+        self.unit = unit.code(generated)
+        self.driver = self._made(self.unit.local)
+        self.workers = [self._made(self.unit.views) for _ in range(partitions)]
+        self._begin()
+        self.code: PlanCode = self.unit.plans.get(plan, self.unit.plans[AT_DRIVER])
+
+    @property
+    def is_generated(self) -> bool:
+        return self.unit.module is not None
+
+    def _made(self, views: Mapping[str, ViewDefinition]) -> Node:
+        return ReferenceNode(views) if self.unit.module is None else GeneratedNode(self.unit, views)
+
+    def _begin(self) -> None:
+        """Brings every node to where it is before the first batch."""
+        for name, blob in self.unit.at_driver().items():
+            self.driver.restore(name, blob)
+        for number, worker in enumerate(self.workers):
+            for name, blob in self.unit.at_worker(number, self.partitions).items():
+                worker.restore(name, blob)
+
+    def apply(self, batch: Mapping[str, Changes]) -> None:
+        pieces: list[Piece] = []
+        for table, block in self.code.mappers.items():
+            mapper = self._made({name: self.program.view(name) for name in block.beside})
+            for name in block.beside:
+                mapper.restore(name, self.workers[0].contents(name))
+            mapper.begin(self.code)
+            mapper.change(table, batch.get(table, {}))
+            mapper.run(block.statements)
+            pieces += leaving("", mapper, block.departures, self.partitions, 0)
+        for node in (self.driver, *self.workers):
+            node.begin(self.code)
+        for table in self.code.tables:
+            if table not in self.code.mappers:
+                self.driver.change(table, batch.get(table, {}))
+        for block in self.code.blocks:
+            if isinstance(block, DriverBlock):
+                self._at_driver(block, pieces)
+                continue
+            sent = [piece for piece in pieces if piece[2] != DRIVER]
+            pieces = [piece for piece in pieces if piece[2] == DRIVER]
+            for number, worker in enumerate(self.workers):
+                for _, target, partition, blob in sent:
+                    if partition in (number, EVERYWHERE):
+                        worker.put(target, [blob])
+                worker.run(block.statements)
+                pieces += leaving("", worker, block.departures, self.partitions, number)
+
+    def _at_driver(self, block: DriverBlock, pieces: list[Piece]) -> None:
+        for step in block.steps:
+            if isinstance(step, Statement):
+                self.driver.run([step])
+            elif isinstance(step, Receipt):
+                self.driver.put(step.target, [b for _, t, p, b in pieces if t == step.target and p == DRIVER])
+            else:
+                pieces += leaving("", self.driver, [step], self.partitions, 0)
+
+    def _rows(self, view: ViewDefinition) -> list[tuple[Row, tuple[object, ...]]]:
+        home = self.program.homes[view.name]
+        nodes = [self.driver] if home == LOCAL else self.workers[:1] if home == REPLICATED else self.workers
+        return [item for node in nodes for item in decode(view, node.contents(view.name))]
+
+    def contents(self) -> dict[str, dict[Row, tuple[object, ...]]]:
+        """All views; sums of doubles are rounded."""
+        return {
+            view.name: {
+                key: tuple(round(float(n), 6) if f.is_float else n for n, f in zip(numbers, view.fields, strict=True))  # type: ignore[arg-type]
+                for key, numbers in self._rows(view)
+            }
+            for view in self.program.program.views
+        }
+
+    def result(self) -> dict[Row, int]:
+        """The rows of the query."""
+        query, views = self.program.program, {}
+        for view in query.views:
+            store = views[view.name] = MapStore([f.name for f in view.fields], view.presence)
+            for key, numbers in self._rows(view):
+                store.add(key, numbers)
+        found = evaluate(query.result, query.query.output, State({}, {}, views))
+        return {row: int(number) for row, number in found.items()}  # type: ignore[arg-type]
