@@ -1,4 +1,4 @@
-"""A driver and workers of one kind, reference or generated, without Spark: blocks run here, and bytes go between them."""
+"""A driver and workers of one kind, reference or generated, without Spark: blocks run here, bytes go between them."""
 
 from __future__ import annotations
 

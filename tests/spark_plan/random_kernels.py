@@ -27,6 +27,7 @@ from workloads.query import NamedQuery
 COUNT = int(os.environ.get("VIEWLET_RANDOM_SPARK", "20"))
 """Random queries for each kernel; a thousand take a while."""
 STRATEGIES = ("auto", "higher-order", "first-order", "view-tree")
+SLOW_SECONDS = 10
 SAME, ONLY_REFERENCE, REFUSED = "same", "no generated code", "refused"
 
 
@@ -80,10 +81,13 @@ def main(first: int, count: int) -> None:
     """Tells differences and failures as they are found, and how many there were of each outcome."""
     told, started = Counter[str](), time.process_time()
     for seed in range(first, first + count):
+        before = time.process_time()
         try:
             found = outcome(seed)
         except Exception as error:
             found = f"seed {seed}: {type(error).__name__}: {error}\n{random_scenario(RandomChoices(seed)).script()}"
+        if (spent := time.process_time() - before) > SLOW_SECONDS:
+            print(f"seed {seed} took {spent:.0f} s\n{random_scenario(RandomChoices(seed)).sql}\n", flush=True)
         if found not in (SAME, ONLY_REFERENCE, REFUSED):
             print(found, "\n", flush=True)
             found = "DIFFERENT"
