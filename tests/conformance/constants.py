@@ -22,7 +22,7 @@ _SQL = {
     "nothing_counted": "SELECT COUNT(*) AS k, SUM(y) AS total, MAX(w) AS high FROM c",
     "full_joined": "SELECT t.n, c.w FROM (VALUES ('a'), ('b')) AS t(n) FULL JOIN c ON c.w > 1",
     "scalar": "SELECT t.n, (SELECT SUM(y) FROM c WHERE c.w = t.n) AS total FROM (VALUES (1), (2)) AS t(n)",
-    "doubles": "SELECT t.y, COUNT(c.id) AS k FROM (VALUES (0.5e0), (1e0)) AS t(y) "
+    "doubles": "SELECT t.y, COUNT(c.id) AS k FROM (VALUES (0.5e0), (1e0), (-0e0)) AS t(y) "
     "LEFT JOIN c ON c.y = t.y GROUP BY t.y",
     "extreme": "SELECT MAX(t.n) AS high, SUM(t.n) AS total FROM (VALUES (1.5), (2.5)) AS t(n) LEFT JOIN c ON c.w = t.n",
     "nested": "SELECT k, COUNT(*) AS n FROM (SELECT t.n, COUNT(c.id) AS k FROM (VALUES (1), (2), (3)) AS t(n) "
@@ -33,7 +33,7 @@ BATCHES: list[Batch] = [
     {"c": [((1, 1, 0.5), 1), ((2, 1, 1.0), 1)]},
     {"c": [((1, 1, 0.5), -1), ((3, 2, 0.5), 1)]},
     {"c": [((2, 1, 1.0), -1), ((3, 2, 0.5), -1)]},
-    {"c": [((4, 7, 0.5), 1)]},
+    {"c": [((4, 7, 0.5), 1), ((5, 7, 0.0), 1)]},
 ]
 
 

@@ -238,7 +238,7 @@ class Process:
         if type.kind is Kind.VARCHAR:
             return self.dictionary.encode(values)  # type: ignore[arg-type]
         if type.is_float:
-            return np.array([np.nan if value is None else value for value in values], np.float64)
+            return np.array([np.nan if value is None else value for value in values], np.float64) + 0.0  # no -0.0
         try:
             words = np.array([NULL if value is None else value for value in values], np.int64)
         except OverflowError as error:

@@ -96,7 +96,7 @@ def _key_words(node: CompiledNode, column: Any, type: SqlType) -> Words:
     if type.kind is Kind.VARCHAR:
         return node.dictionary.encode_arrow(column.cast(pa.large_string()))
     if type.is_float:
-        numbers = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        numbers = column.cast(pa.float64()).to_numpy(zero_copy_only=False) + 0.0  # -0.0 is the key 0.0
         return np.ascontiguousarray(numbers).view(np.int64)
     return np.ascontiguousarray(column.cast(pa.int64()).fill_null(NULL).to_numpy(zero_copy_only=False))
 
