@@ -156,6 +156,7 @@ def test_random_queries(seed: int) -> None:
     assert found.difference is None, found.difference
 
 
-def test_most_random_queries_are_compiled() -> None:
-    compiled = [seed for seed in SCENARIOS if verdict(seed).refused is None]
-    assert len(compiled) >= len(SCENARIOS) / 2
+def test_no_random_query_is_without_a_compiled_form() -> None:
+    """Apart from those that there was no time to plan."""
+    refused = {verdict(seed).refused for seed in SCENARIOS}
+    assert refused <= {None, "a query that takes long to plan"}

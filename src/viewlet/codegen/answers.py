@@ -20,8 +20,8 @@ from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.functions import ADDRESS, AGAIN, ANSWER, ANSWERED, ARGUMENTS, FAILED, YES
 
 _CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_int64)
-_FEWEST, _MOST = 1 << 8, 1 << 18
-"""Answers that a memo has room for: in the beginning, and at most."""
+_FEWEST, _MOST = 1 << 16, 1 << 20
+"""Answers that a memo has room for: in the beginning, and at most. Places that are never used take no memory."""
 
 
 class Answers:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from viewlet.algebra.nodes import (
     Add,
+    Call,
     Cond,
     Const,
     Delta,
@@ -22,6 +23,7 @@ from viewlet.algebra.nodes import (
     Mul,
     Neg,
     Rel,
+    Scalar,
     Sum,
     Value,
     Var,
@@ -91,7 +93,7 @@ class ProductWriter:
             case View():
                 self._atom([expr for expr in exprs if isinstance(expr, View)], bound, numbers, done)
             case Lift(var, Value(scalar)):
-                self._bind(var, self.scalars.word(scalar), bound, lambda now: done(numbers, now))
+                self._bind(var, self._lifted(scalar), bound, lambda now: done(numbers, now))
             case Lift(var, body):
                 self._bind(var, self._total(var, body, bound), bound, lambda now: done(numbers, now))
             case Extremum(var, which, of, body):
@@ -230,6 +232,13 @@ class ProductWriter:
             then()
             self.lines.add("pass")
             self.lines.close_to(depth)
+
+    def _lifted(self, scalar: Scalar) -> Word:
+        """The word of a computed value; a negative zero would be another key than 0."""
+        word = self.scalars.word(scalar)
+        if not word.is_float or not isinstance(scalar, Call) or word.present == NEVER:
+            return word
+        return Word(f"({word.code} + 0.0)", word.present, True)
 
     def _bind(self, var: Var, word: Word, bound: Bound, then: Callable[[Bound], None]) -> None:
         code = null_word(word)

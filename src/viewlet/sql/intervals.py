@@ -111,7 +111,7 @@ def date_arithmetic(op: str, a: Scalar, b: Scalar) -> Scalar | None:
         return strict("date_diff_days", a, b, type=BIGINT)
     if op == "+" and b.type.kind is Kind.DATE:
         a, b = b, a
-    if a.type.kind is Kind.DATE and b.type.is_integer:
+    if a.type.kind is Kind.DATE and b.type.is_integer and op in ("+", "-"):
         days = b if op == "+" else strict("neg", b, type=b.type)
         return strict("add_days", a, days, type=DATE)
     raise MismatchError(f"{a.type} {op} {b.type} is not defined")
