@@ -238,6 +238,7 @@ QUERIES = [
     "SELECT x.p, s.c FROM (((VALUES (1), (2)) AS x(p) JOIN r ON r.a = x.p) JOIN s ON s.a = x.p)",
     "SELECT a, b IN (VALUES (1), (2), (NULL)) AS f FROM r WHERE a NOT IN (VALUES (2), (3))",
     "SELECT a FROM r WHERE b = ANY (VALUES (1), (2))",
+    "SELECT dt, COALESCE(dt, NULL) AS e, COUNT(*) AS n FROM r GROUP BY dt, NULL",
     "SELECT log10(b * b + 1) AS x, log(b * b + 1) AS y, log(2, b * b + 1) AS z FROM r",
 ]
 

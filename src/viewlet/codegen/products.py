@@ -250,6 +250,8 @@ class ProductWriter:
             self.write_if(same, lambda: then(bound))
             return
         self.lines.add(f"{self.names.of(var)} = {code}")
+        if word.present != ALWAYS:
+            self.scalars.note_absent(var)
         then(bound | {var})
 
     # Atoms
@@ -317,6 +319,8 @@ class ProductWriter:
             elif arg not in now:
                 code = f"double_of({word})" if arg.type.is_float else word
                 self.lines.add(f"{self.names.of(arg)} = {code}")
+                if arg.type.kind is Kind.VARCHAR:  # its word is a place in tables, and NULL is outside of them
+                    self.scalars.note_absent(arg)
                 now |= {arg}
         layout = self.layouts[atom.name]
         self.write_if(" and ".join(conditions) or ALWAYS, lambda: self._loaded(atoms, layout, slot, now, numbers, done))

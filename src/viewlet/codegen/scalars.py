@@ -101,6 +101,16 @@ class ScalarWriter:
     def __init__(self, name_of: Callable[[Var], str], tables: Tables) -> None:
         self._name_of = name_of
         self._tables = tables
+        self._absent: set[Var] = set()
+
+    def note_absent(self, var: Var) -> None:
+        """The variable may be NULL here, whatever its type says, and no function may be given it then.
+
+        An extreme is not NULL in a group that has rows, but triggers also compute it of groups that have none. A column
+        that equals one without NULLs is written as that one, and its rows are read before they are compared.
+        """
+        if not var.type.nullable:
+            self._absent.add(var)
 
     def word(self, scalar: Scalar) -> Word:
         """Code for a value."""
@@ -109,7 +119,7 @@ class ScalarWriter:
         match scalar:
             case Var(_, type):
                 name = self._name_of(scalar)
-                return Word(name, present_code(name, type), type.is_float)
+                return Word(name, present_code(name, self._seen_type(scalar, type)), type.is_float)
             case Const(value, type):
                 return self._constant(value, type)
             case Call(_, _, type) if type.kind is Kind.BOOLEAN:
@@ -277,6 +287,10 @@ class ScalarWriter:
             return Word("np.inf" if value > 0 else "(-np.inf)", ALWAYS, True)
         return Word(repr(float(value) if type.is_float else int(value)), ALWAYS, type.is_float)  # type: ignore[arg-type, call-overload]
 
+    def _seen_type(self, var: Var, type: SqlType) -> SqlType:
+        """The type of something made of a variable, where the variable may be NULL."""
+        return type.with_nullable(True) if var in self._absent else type
+
     def _table_of(self, scalar: Call) -> Word | None:
         """A function of one string column and constants, as a table look-up."""
         variables = set(scalar_variables(scalar))
@@ -285,14 +299,15 @@ class ScalarWriter:
         (var,) = variables
         if var.type.kind is not Kind.VARCHAR:
             return None
-        name, type = self._name_of(var), scalar.type
+        name, type = self._name_of(var), self._seen_type(var, scalar.type)
         is_lazy = type.kind is Kind.VARCHAR or type.is_float or not _is_total(scalar)
         number = self._tables.lookup(Lookup(scalar, var, is_lazy))
         if is_lazy or self._tables.makes_strings:
             asked = self._tables.formula(scalar, (var,))
             code = f"look_up(lookup{number}, {name}, calls, np.int64({asked}), control)"
         else:
-            place = f"{name} + 1 if {name} >= 0 else 0" if var.type.nullable else f"{name} + 1"
+            may_be_null = self._seen_type(var, var.type).nullable
+            place = f"{name} + 1 if {name} >= 0 else 0" if may_be_null else f"{name} + 1"
             code = f"lookup{number}[{place}]"
         if is_lazy and type.kind is not Kind.BOOLEAN:
             return total(self, f"double_of({code})" if type.is_float else code, type)

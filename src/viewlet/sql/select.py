@@ -74,7 +74,7 @@ class GroupedBinder(ScalarBinder):
 
     def bind(self, node: exp.Expr, want: Want = Want.EXACT) -> Scalar:
         for key_node, var in self.key_nodes:
-            if node == key_node:
+            if node == key_node and not isinstance(node, exp.Null):
                 return var
         if self._is_composite(node):
             plain = ScalarBinder(self.context, self.aggregates.scope).bind(node)
