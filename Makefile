@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 WORKERS ?= auto
 SCALE ?= 0.005
 
-.PHONY: help demo test test-fast bench lint format clean
+.PHONY: help demo test test-fast bench docs lint format clean
 .DEFAULT_GOAL := help
 
 help:
@@ -14,6 +14,7 @@ help:
 	@echo "make test       linters, type checker and every test"
 	@echo "make test-fast  the tests without the slow ones"
 	@echo "make bench      the benchmarks in bench/"
+	@echo "make docs       the API reference, as HTML in build/docs"
 	@echo "make lint       ruff and mypy"
 	@echo "make format     let ruff fix and format the code"
 	@echo "make clean      remove .venv and everything generated"
@@ -32,6 +33,10 @@ BENCH ?= --scale 0.01 --workload all --modes batch,check --timeout 15 --repeats 
 bench: $(STAMP)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r bench/requirements.txt
 	@$(BIN)/python -m bench.run $(BENCH)
+
+docs: $(STAMP)
+	@$(BIN)/python docs/reference.py build/docs
+	@echo "written to build/docs/index.html"
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

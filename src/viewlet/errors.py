@@ -20,11 +20,11 @@ class Span:
 
 
 class ViewletError(Exception):
-    """Base of everything Viewlet raises on purpose."""
+    """The base class of all errors that Viewlet raises on purpose."""
 
 
 class SqlError(ViewletError):
-    """The SQL text is wrong: syntax, an unknown name, a type that does not fit.
+    """The SQL text is wrong: a syntax error, an unknown name, or mismatched types.
 
     `sql` and `span` point at the fragment; the message shows the line with a caret under it.
     """
@@ -37,7 +37,7 @@ class SqlError(ViewletError):
 
     @property
     def fragment(self) -> str | None:
-        """The text the error points at."""
+        """The part of the SQL text that the error points at."""
         if self.sql is None or self.span is None:
             return None
         return self.sql[self.span.start : self.span.end]
@@ -65,15 +65,15 @@ class SchemaError(ViewletError):
 
 
 class DataError(ViewletError):
-    """The data does not fit: a wrong type, a NULL in a key, an overflow, a delete of an absent row."""
+    """The data is invalid: a wrong type, a NULL in a key, an overflow, or a delete of an absent row."""
 
 
 class StateError(ViewletError):
-    """A database directory cannot be opened, read or written; what was committed is as it was."""
+    """A database directory cannot be opened, read or written; committed data is unchanged."""
 
 
 class MissingExtraError(ViewletError, ImportError):
-    """An optional dependency is not installed; the message names the `pip install` that brings it."""
+    """An optional dependency is not installed; the message names the `pip install` command to run."""
 
 
 class InternalError(ViewletError):

@@ -1,6 +1,7 @@
-"""What a connection hands out for reading: views and tables, their rows in order, and subscriptions to their changes.
+"""Handles to read tables and views, and subscriptions to the changes of a view.
 
-A handle holds only the name. It reads the state the last batch left, and says so clearly once its view is dropped.
+`Connection.table` and `Connection.view` return them. A handle holds only a name: it reads the state after the last
+batch, and raises an error once its table or view has been dropped.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ PREVIEW_ROWS = 10
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The rows of a relation as one batch left them, in reading order, each with its multiplicity."""
+    """The rows of a relation after one batch, in reading order, each with its multiplicity."""
 
     columns: tuple[Column, ...]
     rows: Sequence[tuple[Row, int]]
@@ -44,7 +45,7 @@ class Snapshot:
         return python
 
     def head(self, count: int) -> Snapshot:
-        """Not more than the first `count` rows."""
+        """The first `count` rows, or fewer."""
         rows: list[tuple[Row, int]] = []
         for row, weight in self.rows:
             if not count:
@@ -55,7 +56,7 @@ class Snapshot:
 
 
 class Home(Protocol):
-    """What a handle asks of its connection; every call takes the connection's lock."""
+    """The interface between a handle and its connection; every call takes the connection's lock."""
 
     def columns_of(self, name: str) -> tuple[Column, ...]: ...
 
@@ -78,7 +79,7 @@ class Home(Protocol):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Relation:
-    """A table or view that can be read."""
+    """The base class of handles: a table or view that can be read."""
 
     _home: Home
     name: str
@@ -118,7 +119,7 @@ class Relation:
         return pl.from_arrow(self.to_arrow())
 
     def stats(self) -> dict[str, object]:
-        """Number of rows and what else is known about the relation."""
+        """Statistics about the relation, such as its number of rows."""
         return self._home.stats_of(self.name)
 
     def __len__(self) -> int:
@@ -154,12 +155,12 @@ class Relation:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class StoredTable(Relation):
-    """A base table of a connection."""
+    """A handle to a base table of a connection."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class View(Relation):
-    """A maintained view of a connection."""
+    """A handle to a maintained view of a connection."""
 
     def subscribe(self, callback: Callback) -> Subscription:
         """Calls `callback(epoch, changes)` after every batch that changes the view's rows, until cancelled.
@@ -172,28 +173,30 @@ class View(Relation):
         return Subscription(self._home.subscribe(self.name, callback))
 
     def cofactor(self) -> Any:
-        """What a COFACTOR view keeps: an object with `variables`, `count`, and NumPy arrays `sums` and `matrix`.
+        """The contents of a COFACTOR view: an object with `variables`, `count`, and NumPy arrays `sums` and `matrix`.
 
-        Of a view with GROUP BY, a dictionary of these by group: by the value of its key, or by the tuple of several.
+        For a view with GROUP BY, a dictionary with one such object per group. Its keys are values of the group column,
+        or tuples if there are several group columns.
         """
         return self._home.cofactor_of(self.name)
 
     def explain(self, stage: str | None = None, format: str = "text") -> str:
-        """How the view is maintained: one stage of its compilation, or a summary of all.
+        """Shows how the view is maintained: one stage of its compilation, or a summary of all stages.
 
-        The stage `"view-tree"` is also drawn, with `format="svg"`.
+        With `format="svg"` the stage `"view-tree"` is a drawing.
         """
         return self._home.explain(self.name, stage, format)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class FactorisedView(View):
-    """A FACTORIZED view: a join kept in pieces, whose rows are put together while they are read."""
+    """A handle to a FACTORIZED view: a join stored as factors, whose rows are enumerated on demand."""
 
     def rows(self) -> Iterator[tuple[object, ...]]:  # type: ignore[override]
-        """The rows one after another, in no particular order; nothing is written out.
+        """An iterator over the rows, in no particular order; the result is never materialised.
 
-        A batch that changes the view ends the reading with an error, because rows before and after it would mix.
+        If a batch changes the view during the iteration, the next step raises an error, so that rows of two states
+        never mix.
         """
         converters = [to_python(column.type) for column in self.schema]
         for row, weight in self._home.stream_of(self.name):
@@ -202,11 +205,11 @@ class FactorisedView(View):
                 yield values
 
     def count(self) -> int:
-        """How many rows there are, without reading them."""
+        """The number of rows, computed without enumerating them."""
         return self._home.count_of(self.name)
 
     def aggregate(self, function: str, *columns: str) -> object:
-        """`"count"`, `"sum"` or `"avg"` over all rows, of a column or the product of several, without reading them."""
+        """Computes `"count"`, `"sum"` or `"avg"` of a column, or of a product of columns, without enumeration."""
         return self._home.aggregate_of(self.name, function, columns)
 
     def __len__(self) -> int:
@@ -220,12 +223,12 @@ class FactorisedView(View):
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A running subscription; as a context manager it ends with the block."""
+    """A subscription to the changes of a view; as a context manager, it is cancelled at the end of the block."""
 
     _cancel: Callable[[], None]
 
     def cancel(self) -> None:
-        """Ends the subscription; ending it twice is harmless."""
+        """Cancels the subscription; cancelling it twice is harmless."""
         self._cancel()
 
     def __enter__(self) -> Subscription:
@@ -238,7 +241,7 @@ class Subscription:
 
 
 def sorted_rows(rows: Mapping[Row, int]) -> list[tuple[Row, int]]:
-    """Rows by all their columns, NULLs last: an order that does not depend on the order of changes."""
+    """Sorts rows by all columns, NULLs last: an order that does not depend on the order of changes."""
     return sorted(rows.items(), key=lambda item: [(value is None, 0 if value is None else value) for value in item[0]])
 
 

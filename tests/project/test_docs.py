@@ -19,7 +19,8 @@ from tests.project.documents import (
 )
 
 INLINE_CODE = re.compile(r"`[^`\n]*`")
-LINK = re.compile(r"\]\((?P<target>[^)#:]+)(?:#[^)]*)?\)")
+LINK = re.compile(r"\]\((?P<target>[^)#:]*)(?:#(?P<place>[^)]*))?\)")
+HEADING = re.compile(r"^#+ (?P<title>.+)$", re.MULTILINE)
 MODULE = re.compile(r"`(?P<path>(?:src/)?viewlet/[\w/]+(?:\.py|/))`")
 
 
@@ -37,9 +38,20 @@ def test_snippets_print_what_the_document_says(document: Path, tmp_path: Path, m
 def test_relative_links_and_named_modules_exist(document: Path) -> None:
     text = BLOCK.sub("", document.read_text(encoding="utf-8"))
     prose = INLINE_CODE.sub("", text)
-    targets = [document.parent / match["target"] for match in LINK.finditer(prose)]
+    links = [
+        (document.parent / match["target"] if match["target"] else document, match) for match in LINK.finditer(prose)
+    ]
+    targets = [target for target, _ in links]
     targets += [ROOT / "src" / match["path"].removeprefix("src/") for match in MODULE.finditer(text)]
     assert not [str(target) for target in targets if not target.exists()]
+    assert not [match[0] for target, match in links if match["place"] and match["place"] not in headings(target)]
+
+
+def headings(document: Path) -> set[str]:
+    """The anchors that GitHub makes of the headings of a document."""
+    text = BLOCK.sub("", document.read_text(encoding="utf-8"))
+    titles = [match["title"].lower() for match in HEADING.finditer(text)]
+    return {re.sub(r"[^\w\- ]", "", title).replace(" ", "-") for title in titles}
 
 
 def test_the_first_screen_of_the_readme_holds_an_example_with_its_output() -> None:

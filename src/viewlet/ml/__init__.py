@@ -1,10 +1,11 @@
-"""Models that read maintained cofactors instead of data: what they cost depends on the features, not on the rows.
+"""Models fitted to maintained cofactors instead of rows; their cost depends on the number of features only.
 
     RidgeRegression(label="price").fit(db.view("m"))      solves from count, sums and products
     model.refresh()                                       after any batch of inserts and deletes
 
-They follow the conventions of scikit-learn: parameters at construction, `fit`, `predict`, `score`, and what was learned
-in attributes that end with an underscore. `fit` takes a view, a cofactor table, or a tree of views.
+The models follow the conventions of scikit-learn: parameters are given to the constructor, the methods are `fit`,
+`predict` and `score`, and fitted attributes end with an underscore. `fit` takes a view, a cofactor table, or a view
+tree.
 """
 
 from viewlet.errors import MissingExtraError

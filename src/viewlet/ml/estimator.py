@@ -20,19 +20,23 @@ Learner = TypeVar("Learner", bound="CofactorEstimator")
 
 
 class NotFittedError(ViewletError, ValueError, AttributeError):
-    """An estimator is asked for what it has not learned yet."""
+    """An estimator was used before `fit`."""
 
 
 class ParameterError(ViewletError, ValueError):
-    """A parameter of an estimator has a value it cannot have."""
+    """A parameter of an estimator has a value that is not allowed."""
 
 
 class Estimator:
-    """Parameters are the arguments of the constructor, kept under their names and checked when fitting."""
+    """The base class of all models: their parameters, by the conventions of scikit-learn.
+
+    The parameters are the arguments of the constructor. They are stored under their names and checked by `fit`.
+    """
 
     _fitted_from: Any
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters by name; with `deep`, also those of nested estimators, as `estimator__alpha`."""
         found = {name: getattr(self, name) for name in self._parameters()}
         if deep:
             for name, value in list(found.items()):
@@ -41,7 +45,7 @@ class Estimator:
         return found
 
     def set_params(self: Self, **parameters: Any) -> Self:
-        """Changes parameters; they count from the next `fit` or `refresh` on."""
+        """Sets parameters by name; they take effect at the next `fit` or `refresh`."""
         known = self.get_params()
         for name, value in parameters.items():
             if name not in known:
@@ -70,17 +74,17 @@ class Estimator:
 
 
 class CofactorEstimator(Estimator, ABC):
-    """Learns from the cofactors of all rows; an error leaves the model as it was."""
+    """The base class of models that learn from the cofactors of all rows; a failed fit leaves the model unchanged."""
 
     def fit(self: Learner, source: Any, y: None = None) -> Learner:
-        """Learns from the cofactors of a view, a table or a tree, and remembers where to read them again."""
+        """Fits the model to the cofactors of a view, a cofactor table or a view tree, which `refresh` reads again."""
         if y is not None:
             raise ParameterError("fit takes cofactors, which have the label among their variables: name it as `label`")
         self._take(read_one(source), source)
         return self
 
     def refresh(self: Learner) -> Learner:
-        """Reads the source again and learns anew; what it costs depends on the number of features only."""
+        """Reads the source again and refits the model; the cost depends on the number of features only."""
         source = self._source()
         self._take(read_one(source), source)
         return self

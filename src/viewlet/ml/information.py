@@ -1,6 +1,6 @@
-"""How much categorical variables tell about each other, and the tree that tells most (Chow and Liu).
+"""Mutual information of categorical variables, and the Chow-Liu tree.
 
-The number of rows of each pair of categories is a block of the cofactors; nothing else is needed.
+Both need only the number of rows of each pair of categories, which is a block of the cofactor matrix.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Edge = tuple[str, str]
 
 
 class MutualInformation(CofactorEstimator):
-    """The mutual information of every two categorical variables, in nats; on the diagonal their entropies."""
+    """The matrix of mutual information between categorical variables, in nats; its diagonal holds their entropies."""
 
     variables_: tuple[str, ...]
     matrix_: Floats

@@ -17,21 +17,23 @@ from viewlet.rings.cofactor_table import CofactorTable, Column
 from viewlet.viewtree.ring_engine import MaintainedTree
 
 Term = tuple[Column, ...]
-"""The columns whose product has a weight; a single one but for polynomials."""
+"""The columns whose product has one weight; polynomials have terms of several columns."""
 
 
 class ConvergenceWarning(UserWarning):
-    """Gradient descent has taken all its steps and is not there yet."""
+    """Gradient descent used all its steps without reaching the tolerance."""
 
 
 class RidgeRegression(CofactorEstimator):
-    """Least squares with a penalty on the squares of the weights, none on the intercept.
+    """Ridge regression: least squares with an L2 penalty `alpha` on the weights, but not on the intercept.
 
-    `features` are some of the variables, all but the label by default; categorical ones have a weight per category, and
-    none is dropped. With `alpha=0` such weights are not unique: those with the smallest norm are taken, and `rank_`
-    says how many are independent. `solver` is "closed-form" or "gradient", which starts from the last weights where
-    `warm_start` is set; it stops when no derivative is larger than `tol` times what it was at zero. `handle_unknown`
-    says what a category that was never seen means for a prediction: an "error", or "ignore" it.
+    `features` names the variables to use; the default is all but the label. A categorical feature has one weight per
+    category, and no category is dropped. With `alpha=0` these weights are not unique: the solution with the smallest
+    norm is returned, and `rank_` is the number of independent columns.
+
+    `solver` is "closed-form" or "gradient". Gradient descent stops when no component of the gradient exceeds `tol`
+    times its value at zero; with `warm_start` it starts from the previous weights. `handle_unknown` decides what
+    `predict` does with a category that was never seen: raise an "error", or "ignore" it.
     """
 
     coef_: Floats
@@ -68,16 +70,17 @@ class RidgeRegression(CofactorEstimator):
         self.handle_unknown = handle_unknown
 
     def predict(self, data: Any) -> Floats:
-        """The label of every row: of a frame, an Arrow table or a mapping by name, of a 2-D array in order."""
+        """Predicts the label of every row. Columns are found by name, or by position in a 2-D array."""
         self._check_fitted()
         base = design_matrix(data, list(self.feature_names_in_), self.columns_, self.handle_unknown == "ignore")
         found: Floats = self._design(base) @ self.coef_ + self.intercept_
         return found
 
     def score(self, data: Any = None, y: Any = None) -> float:
-        """R²: of the rows the model was fitted on, without reading them; of another view; or of data given here.
+        """The coefficient of determination R².
 
-        The label of data is `y`, or the column that has its name.
+        Without `data` it is that of the rows the model was fitted to, computed from the cofactors; `data` may also be
+        another view, or rows. The labels of rows are `y`, or the column with the label's name.
         """
         self._check_fitted()
         if data is None or _is_source(data):
@@ -93,7 +96,7 @@ class RidgeRegression(CofactorEstimator):
         return _r_squared(float(((truth - predicted) ** 2).sum()), spread)
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
-        """A name for each weight, as scikit-learn's encoders would give it."""
+        """The name of each weight, as scikit-learn's encoders form it."""
         self._check_fitted()
         return np.array([term_name(term) for term in self._terms], dtype=object)
 

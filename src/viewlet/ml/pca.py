@@ -15,10 +15,10 @@ from viewlet.rings.cofactor_table import CofactorTable, Column
 
 
 class PCA(CofactorEstimator):
-    """The directions in which the rows vary most, as scikit-learn's PCA finds them, signs included.
+    """Principal component analysis with the results of scikit-learn's PCA, including the signs.
 
-    `n_components` is a number of directions, a share of the variance (below 1), or None for all. Categorical variables
-    take part with a column of zeros and ones for each category.
+    `n_components` is a number of components, a share of the variance (below 1), or None for all. A categorical variable
+    contributes one column of zeros and ones per category.
     """
 
     components_: Floats
@@ -47,14 +47,14 @@ class PCA(CofactorEstimator):
         self.handle_unknown = handle_unknown
 
     def transform(self, data: Any) -> Floats:
-        """The rows of a frame, an Arrow table, a mapping or an array in the directions found."""
+        """Projects rows (a frame, an Arrow table, a mapping or an array) onto the components."""
         self._check_fitted()
         base = design_matrix(data, list(self.feature_names_in_), self.columns_, self.handle_unknown == "ignore")
         found: Floats = (base - self.mean_) @ self.components_.T
         return found / self._lengths() if self.whiten else found
 
     def inverse_transform(self, data: Any) -> Floats:
-        """The columns that given coordinates stand for."""
+        """Maps projected rows back to the original columns."""
         self._check_fitted()
         coordinates = np.asarray(data, dtype=np.float64)
         if coordinates.ndim != 2 or coordinates.shape[1] != self.n_components_:
@@ -63,7 +63,7 @@ class PCA(CofactorEstimator):
         return found
 
     def get_covariance(self) -> Floats:
-        """The covariance of the columns as the directions kept explain it, the rest as noise."""
+        """The covariance matrix of the model: the kept components, and the rest as isotropic noise."""
         self._check_fitted()
         above = np.maximum(self.explained_variance_ - self.noise_variance_, 0.0)
         explained: Floats = (self.components_.T * above) @ self.components_

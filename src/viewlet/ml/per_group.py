@@ -1,4 +1,4 @@
-"""One model per group: a view with GROUP BY keeps a cofactor for each, and only those that changed are solved again."""
+"""One model per group of a view with GROUP BY; a refresh refits only the groups whose cofactors changed."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Models = dict[Hashable, Any]
 
 
 class PerGroup(Estimator):
-    """A model like `estimator` for every group of a source that keeps cofactors by group.
+    """One copy of `estimator` for every group of a view with GROUP BY.
 
-    `by` names the columns of the groups, so that `predict` finds them in the data. Groups come and go with the data;
-    those that a model refuses, for want of rows say, are in `failed_` with the reason. `refreshed_` are the groups that
-    the last refresh had to solve.
+    `by` names the group columns, so that `predict` finds them in the data. `models_` has the fitted model of each
+    group, `failed_` the error of each group that could not be fitted (for lack of rows, say), and `refreshed_` the
+    groups that the last refresh refitted.
     """
 
     models_: Models
@@ -34,12 +34,12 @@ class PerGroup(Estimator):
         self.by = by
 
     def fit(self, source: Any, y: None = None) -> PerGroup:
-        """Learns a model for every group."""
+        """Fits a model for every group."""
         self._take_groups(read(source), {}, {}, source)
         return self
 
     def refresh(self) -> PerGroup:
-        """Learns anew for the groups whose cofactors changed."""
+        """Refits the models of the groups whose cofactors changed."""
         source = self._source()
         models = dict(self.models_)
         self._take_groups(read(source), models, self._known, source)
@@ -59,7 +59,7 @@ class PerGroup(Estimator):
         return len(self.models_)
 
     def predict(self, data: Any, groups: Iterable[Hashable] | None = None) -> Floats:
-        """The label of every row by the model of its group, which `groups` gives unless the data has it as columns."""
+        """Predicts the label of every row with its group's model; `groups` replaces group columns of `data`."""
         self._check_fitted()
         keys = self._groups_in(data) if groups is None else list(groups)
         found = np.full(len(keys), np.nan)
