@@ -401,3 +401,22 @@ def test_the_code_of_a_view_can_be_read() -> None:
     compile(code, "v", "exec")
     db.execute("CREATE MATERIALIZED VIEW w AS SELECT a + 1e100 * b AS more FROM t WHERE a < 10000000000000000000")
     assert db.explain("w", "code") == "no compiled form: a constant beyond 64 bits"
+
+
+def test_auto_keeps_nested_variances_of_exact_numbers_on_the_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their sums of squares pass 64 bits long before the values do: the compiled engine would refuse the batch."""
+    monkeypatch.setattr(engines, "COMPILE_AFTER_ROWS", 4)
+    db = viewlet.connect()
+    db.execute("CREATE TABLE t (g BIGINT, x BIGINT)")
+    db.execute(
+        "CREATE MATERIALIZED VIEW v AS SELECT g, COUNT(*) AS n FROM t AS o"
+        " WHERE x > (SELECT STDDEV_POP(x) FROM t WHERE t.g = o.g) GROUP BY g"
+    )
+    db.execute("CREATE MATERIALIZED VIEW top AS SELECT g, STDDEV_POP(x) AS s FROM t GROUP BY g")
+    db.insert("t", [(i % 3, 1) for i in range(5)])
+    db.insert("t", [(7, 4_000_000_000), (7, 0), (7, 0)])
+    db.settle()
+    db.insert("t", [(8, 4_000_000_000)])
+    assert db.view("v").rows()[-2:] == [(7, 1), (8, 1)]
+    assert db.explain("v", "engine") == "interpreter: a nested variance of exact numbers need not fit 64 bits"
+    assert db.explain("top", "engine").startswith("compiled")

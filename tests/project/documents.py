@@ -93,8 +93,9 @@ def refresh(document: Path) -> None:
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as scratch:
-        os.chdir(scratch)
-        for document in DOCUMENTS:
-            if missing_library(document) is None:
+    for document in DOCUMENTS:
+        if missing_library(document) is None:
+            with tempfile.TemporaryDirectory() as scratch:
+                os.chdir(scratch)
                 refresh(document)
+                os.chdir(ROOT)

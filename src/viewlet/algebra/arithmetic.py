@@ -164,6 +164,14 @@ def _variance(freedom: int, finish: Callable[[float], float]) -> Function:
     return Function(True, build)
 
 
+VARIANCES: dict[str, Function] = {
+    "var_samp": _variance(1, float),
+    "var_pop": _variance(0, float),
+    "stddev_samp": _variance(1, math.sqrt),
+    "stddev_pop": _variance(0, math.sqrt),
+}
+"""Of a count, a sum and a sum of squares."""
+
 NUMERIC: dict[str, Function] = {
     "+": _arithmetic(operator.add),
     "-": _arithmetic(operator.sub),
@@ -183,8 +191,5 @@ NUMERIC: dict[str, Function] = {
     "log10": _guarded(_logarithm(math.log10)),
     "exp": _guarded(math.exp),
     "avg": Function(True, _average),
-    "var_samp": _variance(1, float),
-    "var_pop": _variance(0, float),
-    "stddev_samp": _variance(1, math.sqrt),
-    "stddev_pop": _variance(0, math.sqrt),
+    **VARIANCES,
 }

@@ -113,6 +113,14 @@ def scalar_variables(scalar: Scalar) -> Iterator[Var]:
             assert_never(scalar)
 
 
+def calls(scalar: Scalar) -> Iterator[Call]:
+    """The function calls of a scalar, outer ones first."""
+    if isinstance(scalar, Call):
+        yield scalar
+        for arg in scalar.args:
+            yield from calls(arg)
+
+
 def mentioned(node: Expr) -> Iterator[Var]:
     """The variables a node names itself, not counting those of its children."""
     match node:

@@ -31,6 +31,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
+from viewlet.algebra.arithmetic import VARIANCES
+from viewlet.algebra.nodes import Call, Cond, Value
+from viewlet.algebra.traverse import calls, walk
 from viewlet.connection.background import BackgroundCompiler, Task
 from viewlet.connection.build import Planned, Sources, build_compiled, build_interpreted, plan_compiled
 from viewlet.connection.bulk_load import BulkLoad, plan_load
@@ -107,6 +110,8 @@ class EngineChooser:
         """A view over many rows: compiled, unless that takes long and DuckDB can fill the interpreter meanwhile."""
         statistics = self.measure(sources.tables)
         planned = self._tried(declared.name, lambda: _planned(declared, sources, statistics))
+        if planned is not None and not isinstance(planned, str):
+            planned = _wide_numbers(planned.program) or planned
         if isinstance(planned, str):
             return self._interpreted(declared, sources, planned)
         if planned is not None and not planned.is_cached:
@@ -340,10 +345,25 @@ def _many_rows() -> str:
 
 
 def _must_stay(view: MaintainedView) -> str | None:
-    """Why a view stays on the interpreter as long as its changes are wanted: they would be dear to find."""
+    """Why a view stays on the interpreter: its changes are wanted and dear to find, or its numbers are too wide."""
+    if (wide := _wide_numbers(view.program)) is not None:
+        return wide
     if view.is_watched and (view.running.tree is not None or not _tells_changes(view.program)):
         return "its changes are wanted after every batch, and only the interpreter knows them"
     return None
+
+
+def _wide_numbers(program: Program) -> str | None:
+    """A variance of exact numbers inside a trigger: its sum of squares soon needs more than 64 bits."""
+    updates = (u for trigger in program.triggers for statement in trigger.statements for u in statement.updates)
+    for node in (node for update in updates for node in walk(update.expr)):
+        if isinstance(node, Value | Cond) and any(_is_exact_variance(call) for call in calls(node.scalar)):
+            return "a nested variance of exact numbers need not fit 64 bits"
+    return None
+
+
+def _is_exact_variance(call: Call) -> bool:
+    return call.op in VARIANCES and not call.args[1].type.is_float
 
 
 def _tells_changes(program: Program) -> bool:
