@@ -43,6 +43,10 @@ def test_programs_grow_no_worse_than_quadratically(family: str, small: int, larg
     assert growth <= 1.5 * (large / small) ** 2
 
 
+def test_a_thousand_conditions_are_declared() -> None:
+    assert nodes(program_of("AND", 1000)) > 1000
+
+
 @pytest.mark.parametrize("engine", ["interpreter", "compiled"])
 @pytest.mark.parametrize(
     ("family", "size"),

@@ -107,12 +107,17 @@ def _delta_product(factors: tuple[Expr, ...], table: str) -> Expr:
 
 
 def _delta_flat(factors: Sequence[Expr], table: str) -> Expr:
-    if not factors:
-        return ZERO
-    first, rest = factors[0], factors[1:]
-    own = ZERO if isinstance(first, Lift | Extremum | Exists) else delta(first, table)
-    others = _delta_flat(rest, table)
-    return add(mul(own, *rest), mul(first, others), mul(own, others))
+    """The product rule from right to left; factors that do not change are multiplied to what follows all at once."""
+    change: Expr = ZERO
+    unchanged = len(factors)  # where the factors begin that stand before the change so far, not multiplied to it yet
+    for i in range(len(factors) - 1, -1, -1):
+        factor = factors[i]
+        own = ZERO if isinstance(factor, Lift | Extremum | Exists) else delta(factor, table)
+        if not is_constant(own, 0):
+            others = mul(*factors[i + 1 : unchanged], change)
+            change = add(mul(own, *factors[i + 1 :]), mul(factor, others), mul(own, others))
+            unchanged = i
+    return mul(*factors[:unchanged], change)
 
 
 def _updated(factor: Nested, table: str) -> Nested | None:
