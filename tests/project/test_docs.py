@@ -21,6 +21,7 @@ from tests.project.documents import (
 INLINE_CODE = re.compile(r"`[^`\n]*`")
 LINK = re.compile(r"\]\((?P<target>[^)#:]*)(?:#(?P<place>[^)]*))?\)")
 HEADING = re.compile(r"^#+ (?P<title>.+)$", re.MULTILINE)
+VARIABLE = re.compile(r'environ\.get\("(?P<name>VIEWLET_\w+)"')
 MODULE = re.compile(r"`(?P<path>(?:src/)?viewlet/[\w/]+(?:\.py|/))`")
 
 
@@ -57,3 +58,11 @@ def headings(document: Path) -> set[str]:
 def test_the_first_screen_of_the_readme_holds_an_example_with_its_output() -> None:
     first_screen = "\n".join((ROOT / "README.md").read_text(encoding="utf-8").splitlines()[:50])
     assert any(snippet.expected for snippet in snippets(first_screen))
+
+
+def test_contributing_lists_the_variables_that_enlarge_the_tests() -> None:
+    sources = [file.read_text(encoding="utf-8") for file in (ROOT / "tests").rglob("*.py")]
+    read = {match["name"] for text in sources for match in VARIABLE.finditer(text)}
+    listed = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert read
+    assert not [name for name in sorted(read) if f"`{name}" not in listed]
