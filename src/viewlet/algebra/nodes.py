@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from math import copysign
 from typing import TypeVar, dataclass_transform
 
 from viewlet.types import BIGINT, BOOLEAN, Datum, SqlType
@@ -67,8 +68,18 @@ class Var(_Hashed):
 
 @node
 class Const(_Hashed):
+    """A typed constant. Values that Python finds equal but a function can tell apart are different constants.
+
+    1 == True == 1.0 and 0.0 == -0.0 in Python, yet as VARCHAR they differ.
+    """
+
     value: Datum
     type: SqlType
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Const):
+            return NotImplemented
+        return _same_value(self.value, other.value) and self.type == other.type
 
 
 @node
@@ -81,6 +92,14 @@ class Call(_Hashed):
 
 
 Scalar = Var | Const | Call
+
+
+def _same_value(left: Datum, right: Datum) -> bool:
+    if left is right:
+        return True
+    if isinstance(left, float) and isinstance(right, float):
+        return left == right and copysign(1.0, left) == copysign(1.0, right)
+    return type(left) is type(right) and left == right
 
 
 @node
