@@ -91,6 +91,11 @@ class SqlType:
         return self.kind in (Kind.REAL, Kind.DOUBLE)
 
     @property
+    def is_wide(self) -> bool:
+        """Values need not fit a 64-bit word."""
+        return self.kind is Kind.DECIMAL and self.precision > WORD_DIGITS
+
+    @property
     def is_exact(self) -> bool:
         """Sums of this type are exact: an integer or a scaled integer."""
         return self.is_integer or self.kind is Kind.DECIMAL

@@ -11,9 +11,14 @@ from tests.spark.harness import Run, disagreement, order_book, warehouse
 from viewlet.codegen.module import result_store
 from viewlet.connection.ranking import ranking
 from viewlet.errors import DataError, StateError
+from viewlet.spark.run.checkpoint import Checkpoint
 from viewlet.spark.run.cluster import InlineCluster
+from viewlet.spark.run.engine import Engine
 from viewlet.spark.run.partition import forget
 from viewlet.spark.run.reading import Reading
+from viewlet.sql import bind_query
+from viewlet.types import BIGINT, Column, SqlType, Table, TableKind, decimal
+from viewlet.viewtree.plan import plan_query
 from workloads import finance, tpch
 from workloads.query import NamedQuery
 
@@ -247,3 +252,23 @@ def test_log_bytes_are_those_of_the_change(tmp_path: Path) -> None:
     whole, _ = run.apply(batches[0])
     part, _ = run.apply({"orders": dict(list(batches[1]["orders"].items())[:1])})
     assert 0 < part.log_bytes < whole.log_bytes / 5
+
+
+@pytest.mark.parametrize(
+    ("type", "sql", "moves"),
+    [
+        (decimal(18, 2), "SELECT g, SUM(x) AS s FROM t GROUP BY g", True),
+        (decimal(30, 2), "SELECT g, SUM(x) AS s FROM t GROUP BY g", False),
+        (BIGINT, "SELECT g FROM t AS o WHERE x > (SELECT VAR_POP(x) FROM t WHERE t.g = o.g)", False),
+    ],
+)
+def test_numbers_beyond_a_word_stay_with_the_evaluator(
+    type: SqlType, sql: str, moves: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Generated code would refuse a batch that the evaluator takes."""
+    monkeypatch.setattr("viewlet.spark.run.engine.GENERATE_FROM_ROWS", -1)
+    table = Table("t", (Column("g", BIGINT), Column("x", type)), TableKind.STREAM)
+    engine = Engine(InlineCluster(), Checkpoint(tmp_path, sync=False), 2)
+    program = plan_query("v", bind_query(sql, {"t": table}).query, {"t": table}, "higher-order")
+    engine.add(engine.unit(program, {"t": table}))
+    assert engine.needs_snapshot is moves

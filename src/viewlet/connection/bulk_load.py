@@ -67,17 +67,13 @@ def plan_load(program: Program, tables: Mapping[str, Table]) -> LoadPlan | None:
         return None
     read = columns_read(program.views, renamed)
     columns = {name: tuple(sorted(int(column[1:]) for column in read.get(name, ()))) for name in tables}
-    if any(_is_wide(tables[name].columns[i].type) for name, places in columns.items() for i in places):
+    if any(tables[name].columns[i].type.is_wide for name, places in columns.items() for i in places):
         return None
     return LoadPlan(queries, {view.name: len(view.keys) for view in program.views}, columns, tables)
 
 
 def _is_rounded(view: ViewDefinition) -> bool:
     return any(field.is_float for field in view.fields) or any(key.type.is_float for key in view.keys)
-
-
-def _is_wide(type: SqlType) -> bool:
-    return type.kind is Kind.DECIMAL and type.precision > WORD_DIGITS
 
 
 def _renamed(table: Table) -> Table:

@@ -31,9 +31,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from viewlet.algebra.arithmetic import VARIANCES
-from viewlet.algebra.nodes import Call, Cond, Value
-from viewlet.algebra.traverse import calls, walk
 from viewlet.connection.background import BackgroundCompiler, Task
 from viewlet.connection.build import Planned, Sources, build_compiled, build_interpreted, plan_compiled
 from viewlet.connection.bulk_load import BulkLoad, plan_load
@@ -47,7 +44,8 @@ from viewlet.triggers.interpreter import Interpreter
 from viewlet.triggers.program import Program
 from viewlet.triggers.statistics import Statistics
 from viewlet.triggers.store import UndoLog
-from viewlet.types import WORD_DIGITS, Kind, Table
+from viewlet.triggers.wide_numbers import wide_numbers, wide_values
+from viewlet.types import Table
 
 if TYPE_CHECKING:
     from viewlet.runtime.dictionary import StringDictionary
@@ -111,7 +109,7 @@ class EngineChooser:
         statistics = self.measure(sources.tables)
         planned = self._tried(declared.name, lambda: _planned(declared, sources, statistics))
         if planned is not None and not isinstance(planned, str):
-            planned = _wide_numbers(planned.program) or planned
+            planned = wide_numbers(planned.program) or planned
         if isinstance(planned, str):
             return self._interpreted(declared, sources, planned)
         if planned is not None and not planned.is_cached:
@@ -346,24 +344,11 @@ def _many_rows() -> str:
 
 def _must_stay(view: MaintainedView) -> str | None:
     """Why a view stays on the interpreter: its changes are wanted and dear to find, or its numbers are too wide."""
-    if (wide := _wide_numbers(view.program)) is not None:
+    if (wide := wide_numbers(view.program)) is not None:
         return wide
     if view.is_watched and (view.running.tree is not None or not _tells_changes(view.program)):
         return "its changes are wanted after every batch, and only the interpreter knows them"
     return None
-
-
-def _wide_numbers(program: Program) -> str | None:
-    """A variance of exact numbers inside a trigger: its sum of squares soon needs more than 64 bits."""
-    updates = (u for trigger in program.triggers for statement in trigger.statements for u in statement.updates)
-    for node in (node for update in updates for node in walk(update.expr)):
-        if isinstance(node, Value | Cond) and any(_is_exact_variance(call) for call in calls(node.scalar)):
-            return "a nested variance of exact numbers need not fit 64 bits"
-    return None
-
-
-def _is_exact_variance(call: Call) -> bool:
-    return call.op in VARIANCES and not call.args[1].type.is_float
 
 
 def _tells_changes(program: Program) -> bool:
@@ -398,8 +383,4 @@ def _obstacle(declared: Declaration, sources: Sources) -> str | None:
         return "Numba is not installed: pip install 'viewlet[compiled]'"
     if declared.ring is not None:
         return None  # a tree says itself when it cannot be compiled, and takes over what another one holds
-    for table in sources.tables.values():
-        for column in table.columns:
-            if column.type.kind is Kind.DECIMAL and column.type.precision > WORD_DIGITS:
-                return f"values of {table.name}.{column.name}, a {column.type}, need not fit 64 bits"
-    return None
+    return wide_values(sources.tables.values())

@@ -27,7 +27,7 @@ from viewlet.rings.cofactor import CofactorRing
 from viewlet.rings.ring import Lift, Ring
 from viewlet.runtime.arithmetic import NULL
 from viewlet.runtime.dictionary import StringDictionary
-from viewlet.types import BIGINT, WORD_DIGITS, Kind, Row, SqlType
+from viewlet.types import BIGINT, Kind, Row, SqlType
 from viewlet.viewtree.factored_update import expand, factored
 from viewlet.viewtree.keepers import Counted, Part
 from viewlet.viewtree.ring_plan import Projection, RingPlan
@@ -261,7 +261,7 @@ def types_of(plan: RingPlan) -> dict[str, SqlType]:
     for relation in plan.query.relations:
         for variable in relation.variables:
             type = variable.scalar.type
-            if type.kind is Kind.DECIMAL and type.precision > WORD_DIGITS:
+            if type.is_wide:
                 raise NotCompilable(f"values of {variable.name!r}, a {type}, need not fit 64 bits")
             truth = type.kind is Kind.BOOLEAN and _may_be_null(variable)
             found[variable.name] = (BIGINT if truth else type).with_nullable(False)

@@ -39,6 +39,7 @@ from viewlet.spark.run.tree_unit import TreeUnit, form_of
 from viewlet.spark.run.unit import AT_DRIVER, SPREAD, ProgramUnit, Unit, UnitCode
 from viewlet.spark.run.wire import bytes_table, decode, encode, table_bytes
 from viewlet.triggers.program import Program
+from viewlet.triggers.wide_numbers import wide_numbers, wide_values
 from viewlet.types import Table
 from viewlet.viewtree.ring_plan import RingPlan
 
@@ -168,7 +169,9 @@ class Engine:
 
     def _is_due(self, running: _Running) -> bool:
         large = self._generated is None and running.rows > GENERATE_FROM_ROWS
-        return large and running.code.module is None and running.unit.module is not None
+        if not large or running.code.module is not None or running.unit.module is None:
+            return False
+        return wide_values(running.unit.sources.values()) is None and wide_numbers(running.unit.program) is None
 
     def takes_columns(self, table: str) -> frozenset[int] | None:
         """The columns of a table's changes that units read, if all of them take columns instead of rows."""
