@@ -1,7 +1,7 @@
-"""Python's answers to what generated code asks: scalars without code of their own, computed as the interpreter does.
+"""Callbacks from generated code: scalars without generated code, computed by the interpreter's functions.
 
-Generated code calls back with the number of a formula and the words of its arguments (`runtime/functions.py`). An
-answer that fails is remembered here and raised when the code has returned.
+Generated code calls back with the number of a formula and the words of its arguments (`runtime/functions.py`). An error
+is stored here and raised when the generated code has returned.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What the code of a module asks of its stores: indexes, ordered indexes, and stores for intermediate results.
+"""The requirements of a module on its stores: indexes, ordered indexes, and scratch stores.
 
-It is known when all of the code is written; the layouts are complete then.
+They are collected while the code is written; the layouts are complete afterwards.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What every generated module has: the imports at its head, the arrays its functions open, and the calls that keep
-indexes and journals, put in once it is known which there are."""
+"""Common parts of generated modules: the imports, the arrays that functions open, and the calls that maintain indexes
+and journals, which are inserted once all indexes are known."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _add_count(store: str, layout: Layout, number: str, key: str) -> list[str]:
 
 
 class Arrays:
-    """Which number each array has in the state."""
+    """The number of each array in the state."""
 
     def __init__(self, layouts: Mapping[str, Layout], names: Identifiers, tables: Tables) -> None:
         self._layouts, self._names = layouts, names
@@ -136,7 +136,7 @@ class Arrays:
     def constants(self) -> str:
         """Where the arrays of each store begin, the words of its rows and of its slices.
 
-        As NumPy integers they have the type of all others: Numba would compile a function anew for each literal.
+        As NumPy integers they all have one type: Numba would compile a function again for each literal.
         """
         lines = [f"others_at = np.int64({len(self.order) - len(self._others)})\n"]
         for layout in self._layouts.values():

@@ -1,8 +1,8 @@
 """Statements of batches as generated code: what a partition runs when a program is distributed.
 
-A trigger visits the rows of a change one by one; a statement here is evaluated once for a whole batch, its changes and
-temporaries being stores like any other. An increment is gathered in a scratch store first, which can be emptied and
-made larger until it all fits, and then added to its view, which by then has room for it.
+A trigger visits the rows of a change one by one. A statement here is evaluated once for a whole batch; its changes and
+temporaries are stores like any other. An increment is collected in a scratch store first, which can be emptied and
+enlarged until everything fits. Then it is added to its view, whose capacity has been reserved.
 
     def compute_3(state, control): ...                  # scratch := what statement 3 adds to its view
 """
@@ -33,7 +33,7 @@ from viewlet.triggers.program import COUNT_FIELD, Program, Statement, Update, Vi
 
 @dataclass(frozen=True, slots=True)
 class BlockPlan:
-    """The statements of one plan in the order they run, and the stores that live for one batch of it."""
+    """The statements of one plan in execution order, and the stores that live for one batch."""
 
     name: str
     statements: tuple[Statement, ...]
@@ -44,7 +44,7 @@ class BlockPlan:
 
 @dataclass(frozen=True, slots=True)
 class Computation:
-    """The function of one statement: where it puts what it finds, and what else it needs."""
+    """The function of one statement: its output store, and its other requirements."""
 
     function: str
     into: str

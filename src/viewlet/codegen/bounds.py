@@ -1,4 +1,4 @@
-"""How large numbers can be, from types and constants: what need not be checked at run time."""
+"""Bounds of numbers, derived from types and constants, so that fewer overflow checks are needed at run time."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Terms that run in the same loops.
+"""Loop fusion: terms that run in the same loops.
 
-All that a statement adds to the fields of a view is taken apart into products. Those of one shape, which differ only in
-what they multiply and in which fields of the same views they read, are computed together:
+The expressions that a statement adds to the fields of a view are split into products. Products of one shape, which
+differ only in their factors and in the fields of the same views that they read, are computed together:
 
     count += Sum[](A.count[x] * {x > 0})        one loop over A, in which the fields
     sum   += Sum[](A.sum[x] * {x > 0})          each have their own polynomial
@@ -24,7 +24,7 @@ _MOST_TERMS = 16
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A product that is added to a field, or taken from it."""
+    """A product that is added to or subtracted from a field."""
 
     field: str
     expr: Expr

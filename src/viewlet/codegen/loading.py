@@ -1,7 +1,7 @@
-"""Where generated modules are kept as files, so that Numba's cache and debuggers find them.
+"""Generated modules as files in the cache folder, so that Numba's cache and debuggers find them.
 
-This is the only place that runs generated code. The folder it runs it from is private: the module there has been
-compared with what was generated, and what Python and Numba keep beside it was written by this user.
+This is the only place that loads generated code. The folder is private: the module has been compared with the generated
+source, and the files of Python and Numba beside it were written by this user.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ logger = logging.getLogger("viewlet")
 
 
 def load_source(source: str) -> ModuleType:
-    """The generated module, written to its file unless it is there."""
+    """The generated module, written to its file unless the file exists."""
     try:
         text = source.encode("ascii")
     except UnicodeEncodeError as error:
@@ -64,7 +64,7 @@ def is_cached(code: ModuleType, function: str) -> bool:
 
 
 def write_cached(name: str, contents: bytes) -> Path:
-    """A file of the cache with these contents, written unless it is there."""
+    """A file of the cache with these contents, written unless it exists."""
     folder = cache_directory()
     try:
         return _written(folder / name, contents)

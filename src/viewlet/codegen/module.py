@@ -3,8 +3,8 @@
     def on_orders(begin, end, each_row, multiplicity, column0, column1, ..., state, control): ...
     def refresh_spend(state, control): ...
 
-Each trigger loops over the rows of a batch; the statement it carries out stands above its code as a comment. A trigger
-that might run out of room returns the row it stopped at, and is called again when there is more.
+Each trigger loops over the rows of a batch; each statement is a comment above its code. A trigger that might exceed the
+capacity of a store returns the row at which it stopped, and is called again when there is more capacity.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ _LONG_TRIGGER = 700
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A generated function: which columns of the changed table and which stores it takes.
+    """A generated function: the columns of the changed table and the stores that it takes.
 
-    One that reads the result selects by order if it visits no row that a condition rejects.
+    A function that reads the result selects by order if it visits no row that a condition rejects.
     """
 
     name: str
@@ -260,7 +260,7 @@ class _ModuleWriter:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """One statement of a trigger as code, and what it reads."""
+    """One statement of a trigger as code, and the stores it reads."""
 
     target: str
     lines: Lines
@@ -271,7 +271,7 @@ class _Piece:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """The code of a function, and what it takes."""
+    """The code of a function, and its parameters."""
 
     text: str
     columns: tuple[int, ...]

@@ -1,8 +1,8 @@
-"""Which conditions cut a range out of an order.
+"""Monotone conditions, which select a range of an order.
 
-A condition on x is *up* if, once true, it stays true as x grows, and *down* if the other way round. Rows where an up
-and a down condition hold are an interval of x; a disjunction of the two is two intervals. Knowing this is enough to
-find the rows in a tree ordered by x by evaluating the condition itself along one path: nothing has to be solved for x.
+A condition on x is *up* if, once true, it stays true as x grows, and *down* if it stays true as x shrinks. The rows
+that satisfy an up and a down condition are an interval of x; a disjunction of the two is two intervals. Such rows can
+be found in a tree ordered by x by evaluating the condition along one path; it need not be solved for x.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from viewlet.types import BOOLEAN, Kind
 
 
 class Way(Enum):
-    """How something depends on x."""
+    """How an expression depends on x."""
 
     FLAT = 0
     UP = 1
@@ -80,7 +80,7 @@ def truth_way(condition: Scalar, ways: Ways) -> Way | None:
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """A condition, or its not being true."""
+    """A condition, or its negation."""
 
     condition: Scalar
     holds: bool = True
@@ -88,7 +88,7 @@ class Test:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Rows where everything in `ups` and in `downs` holds."""
+    """The rows that satisfy all conditions in `ups` and in `downs`."""
 
     ups: tuple[Test, ...] = ()
     downs: tuple[Test, ...] = ()
@@ -138,7 +138,7 @@ def _meet(first: Interval, second: Interval) -> Interval:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """`var := Sum[](atom * {of op x})`: what the rows beyond x add up to."""
+    """A running sum, `var := Sum[](atom * {of op x})`: the sum over the rows beyond x."""
 
     var: Var
     atom: View

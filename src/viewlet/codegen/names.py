@@ -1,4 +1,4 @@
-"""Identifiers and comments of generated modules: the only way in which names and texts of users get into source.
+"""Identifiers and comments of generated modules: the only way for names and texts of users into generated source.
 
 An identifier consists of ASCII letters, digits and underscores, whatever it stands for: a prefix of ours that says what
 it is, a hint made of the user's name, and a number where another name has the same hint.
@@ -24,7 +24,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class Identifiers:
-    """The identifiers of one module; no two of the things it is asked for share one."""
+    """The identifiers of one module, which are unique."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, Var | str, int | None], str] = {}

@@ -1,4 +1,4 @@
-"""One place where a distributed program keeps its part of the views: the stores, and generated code that changes them.
+"""The part of a distributed program at one partition or at the driver: its stores, and the code that changes them.
 
 Contents come and go as columns of words: the words of each key column, then one or two arrays for each number.
 """
@@ -194,7 +194,7 @@ class CompiledNode:
         return found
 
     def touched_contents(self, store: str) -> Contents:
-        """The rows of a view that this batch has added something to and that are there now."""
+        """The current rows of a view that this batch has changed."""
         touched = self.touched(store)
         if not touched:
             return self._contents(store, self.stores[store].pool[:0])
@@ -203,7 +203,7 @@ class CompiledNode:
         return self._contents(store, self.stores[store].pool[slots[slots >= 0]])
 
     def end_batch(self, temporaries: Iterable[tuple[str, Iterable[str]]], tables: Iterable[str]) -> None:
-        """Forgets what lives for one batch; it can no longer be taken back."""
+        """Discards the state of the batch, which can no longer be rolled back."""
         self.undo.clear()
         passing = [temporary(plan, name) for plan, names in temporaries for name in names]
         for store in (*passing, *map(change_of, tables)):

@@ -1,7 +1,7 @@
 """Compiling the functions of a generated module in a second process, for the disk cache both share.
 
-Numba compiles one function at a time however many cores there are. A module with several long triggers is compiled in
-half the time if another process takes its share; what that one leaves in the cache is then loaded like anything else.
+Numba compiles one function at a time, however many cores there are. A module with several long triggers is compiled in
+half the time if another process compiles some of them; this process then loads them from the cache.
 
     python -m viewlet.codegen.precompile module.py '{"arrays": 12, "functions": {"on_orders": ["int64", "float64"]}}'
 
@@ -44,7 +44,7 @@ def share(lengths: Mapping[str, int]) -> list[str]:
 
 
 class Helper:
-    """The other process; whatever becomes of it, what it did not compile is compiled here."""
+    """The second process; functions that it did not compile, for whatever reason, are compiled here."""
 
     def __init__(self, module: Path, arrays: int, functions: Mapping[str, Sequence[str] | None]) -> None:
         task = json.dumps({"arrays": arrays, "functions": dict(functions)})

@@ -1,4 +1,4 @@
-"""Generated code in a process: its stores, the strings it looks up, and the state that tells it where they are."""
+"""A generated module in a process: its stores, its strings, and the state through which the code finds them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Listed = tuple[list[Column], Column]
 
 
 class Generated(Protocol):
-    """What a generated module says of itself."""
+    """The description of a generated module."""
 
     @property
     def source(self) -> str: ...
@@ -57,7 +57,7 @@ class Generated(Protocol):
 
 
 class Process:
-    """A generated module with stores of its own, ready to be called."""
+    """A generated module with its stores, ready to be called."""
 
     def __init__(
         self, generated: Generated, dictionary: StringDictionary, make_store: Callable[[Layout], FlatStore] = FlatStore

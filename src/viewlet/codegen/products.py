@@ -106,7 +106,7 @@ class ProductWriter:
     def _sequence(
         self, rows: list[list[Expr]], bound: Bound, numbers: list[Product], done: Done, wanted: Bound | None
     ) -> None:
-        """Factors one after another; values are multiplied in when everything is bound.
+        """Writes the factors in order; values are multiplied when everything is bound.
 
         A sum among the factors is multiplied out, so that each of its terms is seen with what follows it.
         """

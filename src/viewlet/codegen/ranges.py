@@ -5,8 +5,8 @@
                                                                  the p at which s crosses total, then as above
     Sum[broker](...)                                             the same for each broker, leaping to the next
 
-The rows are still visited one by one while they are few, and where a running sum is not monotone because some of what
-it adds up is negative: the tree knows.
+Rows are still visited one by one while they are few, and where a running sum is not monotone because it has negative
+summands, which the tree tracks.
 """
 
 from __future__ import annotations

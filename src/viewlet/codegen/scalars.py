@@ -2,9 +2,9 @@
 
 Each scalar becomes the code of its value, valid where it is not NULL, and the code of the condition under which it is
 not NULL. Booleans become two conditions, is-true and is-false, so that three-valued logic needs no third value.
-Functions with code of their own are in `functions/`. All others are computed by the interpreter's implementation: what
-depends on one string column alone is looked up in a table indexed by the string's code, filled once per distinct
-string, and anything else in a memo of past arguments and answers.
+Functions with generated code are in `functions/`. All others are computed by the interpreter's implementation. A scalar
+of one string column is a table indexed by the code of the string, filled once per distinct string. Any other scalar has
+a memo of past arguments and results.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class NotCompilable(Exception):  # noqa: N818 - not an error: the interpreter ta
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """A scalar that Python computes for generated code: the values of its variables come in this order."""
+    """A scalar that Python computes for generated code, with its variables in the order of the arguments."""
 
     scalar: Scalar
     parameters: tuple[Var, ...]
@@ -43,7 +43,7 @@ class Formula:
 class Lookup:
     """A table of a scalar's values by the code of the one string it depends on.
 
-    A lazy one is filled when a value is wanted: the scalar may fail, or make strings that nobody asks for.
+    A lazy table is filled on demand: the scalar may fail, or make strings that are never used.
     """
 
     scalar: Scalar
@@ -53,7 +53,7 @@ class Lookup:
 
 @dataclass(slots=True)
 class Tables:
-    """What the generated code needs at run time beside its stores: strings, tables of values, questions to Python."""
+    """Run-time requirements of generated code besides its stores: strings, tables of values, callbacks to Python."""
 
     makes_strings: bool = False
     """Whether the code itself makes strings: then those that it meets may be newer than any table."""

@@ -1,4 +1,4 @@
-"""Rows that an order finds: those that pass a condition, the first of a ranking, the least and the greatest.
+"""Range scans over an ordered index: rows that pass a condition, the first of a ranking, the least and the greatest.
 
 Exists(V.count[k]) * (s := V.sum[k]) * {s > bound}     the rows past a bound, in an index over the number in `sum`
 ORDER BY s DESC LIMIT 10                               from the end of that index
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Top:
-    """Only so many rows are wanted, the first or last by x; one more tells that there are others."""
+    """A limit: only the first or last rows by x are needed; one more row shows that there are others."""
 
     x: Var
     descending: bool
@@ -118,7 +118,7 @@ class StretchWriter:
         return None
 
     def _stretch(self, atom: View, rest: Sequence[Expr], bound: Bound) -> tuple[Path, str, str] | None:
-        """An index, where to begin in it, and how long to go on: by a number that is known, or by conditions."""
+        """An index, the start of a scan, and its end, given by a known number or by conditions."""
         if all(arg in bound for arg in atom.args) or not self.trees.pays(atom, bound):
             return None
         layout = self.out.layouts[atom.name]
@@ -140,7 +140,7 @@ class StretchWriter:
         return None
 
     def _conditions(self, x: Var, rest: Sequence[Expr], bound: Bound) -> tuple[str, str] | None:
-        """The conditions on x and what is known as code for where its interval begins and goes on."""
+        """The conditions on x as code for the start and the end of its interval."""
         ways = {x: Way.UP}
         found = [
             factor.scalar
@@ -205,7 +205,7 @@ def _ordered_values(body: Expr, of: Var) -> tuple[View, str] | None:
 
 
 def _equal(path: Path, word: str, wide: bool) -> tuple[str, str]:
-    """Where the numbers that equal a word begin, and how long they go on; of a wide one the high word is before."""
+    """The start and end of the numbers that equal a word; the high word of a wide number precedes it."""
     number = f"{path.pool}[{{node}} - 1, {path.position}]"
     if not wide:
         return f"({number} >= {word})", f"({number} == {word})"

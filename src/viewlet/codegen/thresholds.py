@@ -1,4 +1,4 @@
-"""Where a condition on running sums changes: one walk down the tree over which they run.
+"""The point at which a condition on running sums changes, found by one descent of the tree that holds the sums.
 
 total > (s := Sum[](bids.sum_volume[q] * {q > p}))        holds from some p on, as long as nothing negative is added
 """

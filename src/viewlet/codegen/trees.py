@@ -1,4 +1,4 @@
-"""Walks through ordered indexes as code: down a tree, to the first or last row of a prefix, with sums on the way."""
+"""Code that descends ordered indexes, to the first or last row of a prefix, and adds up sums on the way."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Words = dict[str, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """The ordered index of a view: words that are given, then the one that varies."""
+    """The ordered index of a view: a prefix of given words, then the word that varies."""
 
     view: View
     layout: Layout
@@ -44,7 +44,7 @@ class Path:
         return f"{self.store}_meta[{ALIVE}]"
 
     def while_at_prefix(self, node: str) -> str:
-        """The head of a loop that goes on as long as a node has the prefix."""
+        """The head of a loop that continues while a node has the prefix."""
         same = "".join(f" and {self.pool}[{node} - 1, {position}] == {word}" for position, word in self.prefix)
         return f"while {node} != 0{same}"
 
@@ -54,7 +54,7 @@ class TreeWriter:
         self.out = out
 
     def pays(self, atom: View, bound: Bound) -> bool:
-        """Not for what is there for one batch and read once: visiting all of it is cheaper than putting it in order."""
+        """Whether an ordered index pays: not for a store of one batch that is read once, where a scan is cheaper."""
         return bool(bound) or not self.out.layouts[atom.name].transient
 
     def path(self, atom: View, x: Var, bound: Bound, groups: tuple[Var, ...], field: str = "") -> Path:

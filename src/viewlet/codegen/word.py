@@ -1,4 +1,4 @@
-"""A value as code, and conditions put together from parts of code."""
+"""Values as code, and conditions composed of code."""
 
 from __future__ import annotations
 

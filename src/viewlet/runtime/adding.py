@@ -1,4 +1,4 @@
-"""Rows added to a store, whatever its layout: one compiled function for all programs.
+"""Adding rows to a store of any layout: one compiled function for all programs.
 
 A row is laid out as in the store: the words of the key, then those of every number.
 """

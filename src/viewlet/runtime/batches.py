@@ -1,13 +1,13 @@
-"""Batches made shorter before a trigger sees them: rows that agree in every column it reads become one.
+"""Pre-aggregation of batches: rows that agree in every column that a trigger reads are merged.
 
     (custkey 7, +1), (custkey 8, +1), (custkey 7, +1), (custkey 8, -1)   ->   (custkey 7, +2)
 
-A trigger depends on nothing but these columns and the multiplicity, and is exact for any multiplicity; so the merged
-batch leaves the same state. Whether merging pays depends on the data: some rows tell how many distinct ones to expect
-in the batch, and a shaper that was disappointed lets ever more batches pass before it tries again.
+A trigger depends on nothing but these columns and the multiplicity, and is exact for any multiplicity, so the merged
+batch leads to the same state. Whether merging pays depends on the data: a sample of the rows predicts the number of
+distinct ones. After a failed attempt, the shaper skips an increasing number of batches before it tries again.
 
-Filtering is not done here: a generated trigger tests its conditions first, row by row, and leaves the row at the first
-that fails. A vectorised pass reads the same columns and then has to write the rows that are left.
+Filters are not applied here: a generated trigger tests its conditions first, row by row, and skips a row at the first
+that fails. A vectorised pass would read the same columns and would have to write the remaining rows.
 """
 
 from __future__ import annotations

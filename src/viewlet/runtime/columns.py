@@ -1,8 +1,8 @@
 """Arrow, pandas and Polars batches to columns of words, without a Python object per value.
 
-Everything is checked that the way over rows checks, a column at a time. Where a column is not of its table's type, or a
-check fails, there is no answer: the way over rows then converts the values, or finds the one to refuse and names it.
-Columns that no view reads are checked and not converted; most checks follow from the Arrow type.
+The checks are those of the row path, one column at a time. If a column does not have the type of its table, or a check
+fails, there is no result: the row path then converts the values, or finds the value to refuse and names it. Columns
+that no view reads are checked and not converted; most checks follow from the Arrow type.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _INT64 = (-(2**63), 2**63 - 1)
 
 
 class _OtherWayRound(Exception):  # noqa: N818 - never leaves this module
-    """These columns have to go over rows."""
+    """These columns have to be converted by the row path."""
 
 
 def to_columns(

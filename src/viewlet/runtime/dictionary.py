@@ -18,7 +18,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class StringDictionary:
-    """Codes count from 0 in the order of first sight. Threads may share a dictionary: codes are only ever added."""
+    """Codes of strings, from 0 in the order of first use. Threads may share a dictionary: codes are only added."""
 
     def __init__(self) -> None:
         self._codes: dict[str, int] = {}
@@ -28,7 +28,7 @@ class StringDictionary:
         return len(self.texts)
 
     def code(self, text: str | None) -> int:
-        """The code of a string, given on first sight; NULL has a code of its own."""
+        """The code of a string, assigned on first use; NULL has a reserved code."""
         if text is None:
             return NULL
         code = self._codes.get(text)
@@ -66,8 +66,8 @@ class FileDictionary(StringDictionary):
     """A dictionary whose strings are in a file, in the order of their codes: other processes give the same codes.
 
     The file is a mark, then a part for each time that strings were added: their number, their lengths, all their bytes.
-    Who uses it has the file to itself meanwhile, reads what others have added with `catch_up` first and leaves what it
-    has added itself with `save`.
+    A process has exclusive access to the file while it uses it. It first reads the strings of other processes with
+    `catch_up`, and appends its own with `save`.
     """
 
     def __init__(self, path: Path) -> None:
@@ -124,7 +124,7 @@ def _part(texts: Sequence[str]) -> bytes:
 
 
 def _read_part(data: bytes, at: int) -> tuple[list[str], int] | None:
-    """The strings of the part at a place, and where it ends; None if whoever wrote it did not come to an end."""
+    """The strings of the part at a position, and its end; None if the part is incomplete."""
     import pyarrow as pa
 
     count = int.from_bytes(data[at : at + _COUNT], "little")

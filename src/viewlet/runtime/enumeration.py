@@ -1,11 +1,12 @@
-"""Reading a factorised result: rows put together from pieces, one after another, as many at a time as one likes.
+"""Enumeration of the rows of a factorised result, in blocks of any size.
 
-The pieces are visited in a fixed order. For values of those before it, a piece has the rows of a chain, or one row, or
-all of its store; the walk takes one, goes on to the next piece, and comes back for another. All pieces have rows for
-whatever those before them chose, so that the walk never turns back without a row.
+The pieces are visited in a fixed order. Given the values of the pieces before it, a piece contributes the rows of a
+chain, one row, or all rows of its store. The enumeration takes one row, continues with the next piece, and returns for
+the next row. Every piece has rows for each choice of the pieces before it, so the enumeration never backtracks without
+having produced a row.
 
-`spec` has one row for each piece and `refs` what belongs to it: the places of its key among the known values, the
-places of its own values, and for each store that only counts where its arrays are, its width and the places of its key.
+`spec` has one row for each piece. `refs` has its details: the positions of its key among the known values, the
+positions of its own values, and for each store that only counts, its arrays, its width and the positions of its key.
 """
 
 from __future__ import annotations

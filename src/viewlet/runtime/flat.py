@@ -31,7 +31,7 @@ _DOUBLED_BELOW = 1024
 class Ordered:
     """An ordered index: over words of the key, then over the number in a field if one is named.
 
-    Over the key alone it has sums of all fields, and knows whether a watched one is negative anywhere.
+    Over the key alone it has sums of all fields, and tracks whether a watched field is negative anywhere.
     """
 
     positions: tuple[int, ...]
@@ -97,7 +97,7 @@ class Layout:
 
 
 class FlatStore:
-    """The arrays live in `memory`; if it holds those of such a store already, this is that store."""
+    """A store in flat arrays, which live in `memory`; existing arrays are used as they are."""
 
     def __init__(self, layout: Layout, memory: Memory = HEAP) -> None:
         self.layout = layout
@@ -131,7 +131,7 @@ class FlatStore:
                 self.spec[j][:] = spec
 
     def attach_again(self) -> None:
-        """Finds the arrays where somebody else has left them."""
+        """Attaches to arrays that another process has written."""
         self.version += 1
         self._memory.is_new = False
         self._attach()

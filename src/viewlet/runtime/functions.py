@@ -1,15 +1,14 @@
 """Scalar functions of words for generated code, and the way back to Python for all others.
 
-A function that has no code here is computed by the interpreter's own implementation: `ask` hands the words of the
-arguments over in the array `calls` and calls Python back. `recall` keeps the answers to past questions, so that Python
-is asked once per distinct arguments. Functions with code here ask as well where a value leaves its range: the
-interpreter then raises the error.
+A function without code here is computed by the interpreter's implementation: `ask` passes the words of the arguments in
+the array `calls` and calls back into Python. `recall` caches the results, so that Python is called once per distinct
+arguments. Functions with code here call `ask` too if a value leaves its range: the interpreter then raises the error.
 
-    calls = [address of the callback, what has become of the question, the answer, arguments...]
+    calls = [address of the callback, status of the call, result, arguments...]
 
-An interrupt must not change an answer: a batch that is taken back by running it again has to get the same ones. Python
-notes the interrupt, to be raised when the code has returned, and answers all the same. An interrupt that comes before
-Python looks at the question leaves it open, and it is asked again.
+An interrupt must not change a result, because a batch that is rolled back by running it again has to see the same
+results. Python records the interrupt, to be raised when the generated code has returned, and still returns the result.
+An interrupt before Python has read the arguments leaves the call open, and it is repeated.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What generated code does below Python: 128-bit arithmetic, bit casts, arrays from addresses. With Numba.
+"""Low-level operations of generated code, with Numba: 128-bit arithmetic, bit casts, arrays from addresses.
 
 `plain` has the same functions without it.
 """

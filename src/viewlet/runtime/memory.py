@@ -1,4 +1,4 @@
-"""Where the arrays of a store live: on the heap, or wherever else arrays can be made and grown."""
+"""Allocators for the arrays of a store: the heap, or any other memory in which arrays can be created and grown."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 class Memory(Protocol):
-    """Arrays by name; whoever asks for one again under its name gives the old one up."""
+    """The protocol of allocators: arrays by name. Allocating a name again releases its old array."""
 
     is_new: bool
     """Whether `first` makes arrays of zeros, and does not find any."""

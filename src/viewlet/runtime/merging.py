@@ -1,8 +1,8 @@
-"""Adding scratch stores to stores, row by row, and taking it back: the same code for all payloads.
+"""Adding scratch stores to stores, row by row, with rollback: the same code for all payloads.
 
-A payload has integers first, then doubles; a row whose integers are all zero is gone. Stores are told by numbers, one
-row of `STORE` words for each: where its arrays begin in the state and where its doubles are, the width of a row, words
-of its key, integers of its payload.
+A payload has integers first, then doubles; a row whose integers are all zero is removed. Stores are described by
+numbers, one row of `STORE` words for each: where its arrays begin in the state and where its doubles are, the width of
+a row, words of its key, integers of its payload.
 
 The log has, for each row that was changed, the number of its store and its words before.
 """

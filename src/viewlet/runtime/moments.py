@@ -1,7 +1,7 @@
 """Functions of dates (days since 1970-01-01) and timestamps (microseconds) for generated code.
 
-Days are those of the proleptic Gregorian calendar from year 1 to 9999, as in Python; others are an error, for which
-Python is asked.
+Days are those of the proleptic Gregorian calendar from year 1 to 9999, as in Python; others are an error, which Python
+raises.
 """
 
 from __future__ import annotations

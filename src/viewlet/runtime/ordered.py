@@ -1,14 +1,14 @@
 """An ordered index over the rows of a store, with the sums of every subtree: a treap in flat arrays.
 
-It answers what hashing cannot, each in O(log n): the sum of a payload over a range of keys, the least and the greatest
-key, the first key at which a running sum crosses a bound. Node i + 1 is slot i of the store; node 0 is none, and its
-first word is the root. A row of `tree` holds the left and right child, the parent, how many rows of the subtree have a
-negative value in a watched field, and then the sums of the payload fields over the subtree.
+It answers, in O(log n) each, questions that a hash index cannot: the sum of a payload over a range of keys, the least
+and the greatest key, the first key at which a running sum crosses a bound. Node i + 1 is slot i of the store; node 0 is
+none, and its first word is the root. A row of `tree` holds the left and right child, the parent, how many rows of the
+subtree have a negative value in a watched field, and then the sums of the payload fields over the subtree.
 
-`spec` tells what the index is over: whether it is kept at all and for how many changes nobody has asked it, the words
-of a row to order by, the last of them perhaps unsigned (the low word of a 128-bit number), and the fields to add up.
-Rows with equal words are ordered by slot. An index is built when it is asked for a range long enough for a tree to pay,
-and given up when it has been kept for long without being asked.
+`spec` describes the index: whether it exists and for how many changes it has not been used, the words of a row to order
+by, the last of them possibly unsigned (the low word of a 128-bit number), and the fields to add up. Rows with equal
+words are ordered by slot. An index is built when a range is long enough for a tree to pay, and dropped when it has not
+been used for a long time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What generated code does below Python, as plain Python: the same functions as `intrinsics`, to step through."""
+"""The functions of `intrinsics` as plain Python, for debugging and for platforms without Numba."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Folders that nobody but their owner can change: what is read from them may be trusted as far as their owner is.
+"""Private folders: only their owner can change them, so their contents are as trustworthy as their owner.
 
-Generated code and what Numba made of it are run, and state of Spark's workers is believed. A folder of that kind is
-made with mode 0700. One that exists has to belong to the user, others must not be able to write to it, and it must not
-be in a place where they could put another one in its stead.
+Such folders hold generated code, Numba's compiled code, and the state of Spark's workers, all of which Viewlet trusts.
+A new folder gets mode 0700. An existing folder has to belong to the user, other users must not be able to write to it,
+and they must not be able to replace it.
 """
 
 from __future__ import annotations

@@ -11,7 +11,8 @@ A store is a pool of rows (key words, then payload words) with stable slots, and
   positions it has and which, `arity + 1` words each.
 
 Capacity is reserved before it is used: the longest chain bounds how many rows a loop over a slice can add. A new row
-may begin a chain in every slice, and a removed one may have ended none: so removal gives no room back, `reserve` does.
+may begin a chain in every slice, and removing a row need not end any chain, so removal frees no capacity; `reserve`
+does.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Indexes over rows that are all there at once, as after reading them from a file."""
+"""Bulk construction of indexes over existing rows, as after reading them from a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums of stretches of doubles, several at a time: what generated code does with payloads that are vectors.
+"""Vectorised sums of ranges of doubles, for payloads that are vectors.
 
 Numba leaves loops of a dozen steps to one number at a time; these are written for such lengths. Without Numba they are
 slices of arrays.

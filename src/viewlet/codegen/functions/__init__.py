@@ -1,7 +1,7 @@
-"""Scalar functions as code: a table from the name of a function to what writes it.
+"""Scalar functions as code: a table from the name of a function to its writer.
 
-A writer gets the words of the arguments and returns the word of the result, or None where the types are not its own:
-the function is then computed by the interpreter's implementation, once per distinct arguments (`Support.recall`).
+A writer takes the words of the arguments and returns the word of the result, or None for types it does not handle. The
+function is then computed by the interpreter's implementation, once per distinct arguments (`Support.recall`).
 """
 
 from __future__ import annotations

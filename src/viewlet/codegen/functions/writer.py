@@ -1,4 +1,4 @@
-"""What the writer of a scalar function is, and what it may ask of the writer of scalars."""
+"""The type of writers of scalar functions, and the services of the scalar writer that they may use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stores as the functions of generated modules take them: one state, told where arrays have moved."""
+"""Stores in the form that generated functions take: one state, updated when arrays have moved."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
     V@C[A] by C     A, C -> how many rows       read along the chain of an A
     V@C[A]          A    -> how many rows       what the view above multiplies with
 
-A view that has listed variables is stored twice: with them, to read their values, and without, to count. Rows are put
-together as they are read (`runtime.enumeration`).
+A view with listed variables is stored twice: with them, to read their values, and without them, to count. Rows are
+enumerated when they are read (`runtime.enumeration`).
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class CompiledResult:
         return self.maintained.bytes()
 
     def rows(self) -> Iterator[tuple[Row, int]]:
-        """The distinct rows with their multiplicities, one after another; the result must not change meanwhile."""
+        """Iterates over the distinct rows with their multiplicities; the result must not change meanwhile."""
         types = [self.maintained.types[name] for name in self.variables]
         for words, found in self.words():
             columns = [decode(type, words[:, i], self.maintained.dictionary) for i, type in enumerate(types)]

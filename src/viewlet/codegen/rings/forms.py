@@ -1,8 +1,8 @@
-"""Forms: how the payloads of a ring lie in the rows of stores, and the code that multiplies and adds them.
+"""Forms: the layout of the payloads of a ring in the rows of stores, and the code that multiplies and adds them.
 
 A form is the compiled side of a ring. The payload of a variant is a stretch of 64-bit words after the key; some hold
-integers, others doubles. Generated code asks the form for one thing mainly: to add the product of some rows, of the
-lifts of some values and of a multiplicity to a row.
+integers, others doubles. Its main operation adds the product of some rows, of the lifts of some values and of a
+multiplicity to a row.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Form(Protocol):
     def moves(self, source: Variant, target: Variant) -> Sequence[int] | None:
         """Where the words of a payload go in one over the same variables, summed in another order; None if they stay.
 
-        A product has those of its values first, then those of its factors one after another.
+        A product has those of its values first, then those of its factors in order.
         """
         ...
 

@@ -1,7 +1,7 @@
 """View trees on generated code (`codegen/rings`), with NULL among their values.
 
-Flat arrays of a tree have no NULLs. A variable that may be NULL (a key of GROUP BY, a column of a factorised result)
-has a value put in its place that is none: the smallest integer or double, or a string that is no text. A table that
+Flat arrays of a tree have no NULLs. NULL in a variable that may be NULL (a key of GROUP BY, a column of a factorised
+result) is represented by a reserved value: the smallest integer or double, or a string that is no text. A table that
 holds such a value is refused.
 """
 
@@ -110,7 +110,7 @@ def _stand_in(type: SqlType) -> Any:
 
 
 class GeneratedTree:
-    """A tree on flat arrays; a batch can be taken back exactly."""
+    """A tree on flat arrays; a batch can be rolled back exactly."""
 
     engine_name = "compiled"
     takes_columns = True

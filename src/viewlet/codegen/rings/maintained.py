@@ -72,7 +72,7 @@ class CompiledTree:
         }
 
     def _tell_stores(self) -> Any:
-        """What `runtime.merging` wants to know of each store."""
+        """The description of each store for `runtime.merging`."""
         places = {place: i for i, place in enumerate(self._generated.arrays)}
         rows = [
             (places[name, "pool"], places[name, "floats"], store.layout.width, store.layout.arity, integers)
@@ -290,7 +290,7 @@ class CompiledTree:
         return self._products[leaf, shape]
 
     def begin(self) -> None:
-        """From here to `commit` or `rollback`, changes can be taken back.
+        """Begins a transaction: until `commit`, changes can be rolled back.
 
         The log of rows before their change rests on calls of generated code being atomic. As plain Python they are not:
         there all arrays are copied.
@@ -322,7 +322,7 @@ class CompiledTree:
                 self.stores[name].put_back(image)
         else:
             self._undo(0)
-        self._bounds = dict.fromkeys(self.stores, inf)  # looked up again: what was taken back may have been larger
+        self._bounds = dict.fromkeys(self.stores, inf)  # recomputed: rows that were rolled back may have been larger
         self.epoch += 1
         self.commit()
 
@@ -351,7 +351,7 @@ class CompiledTree:
     def _whole(self, logged: bool) -> Iterator[None]:
         """What is inside happens whole or not at all; where it has parts, they are logged.
 
-        An error of ours leaves no part half done, so only this is taken back of what has begun. After another exception
+        A Viewlet error leaves no part half done, so only the current change is rolled back. After another exception
         the state is right again when all that has begun is rolled back.
         """
         begun = logged and not self.is_open

@@ -88,7 +88,7 @@ class TreePlan:
 
     @cached_property
     def slices(self) -> Mapping[str, tuple[tuple[int, ...], ...]]:
-        """The parts of the keys of each stored variant by which somebody looks for rows."""
+        """The parts of the keys of each stored variant that are used for lookups."""
         found: dict[str, dict[tuple[int, ...], None]] = {variant.name: {} for variant in self.stored}
         for name, part in self.read.items():
             found[name][part] = None

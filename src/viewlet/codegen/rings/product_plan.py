@@ -101,7 +101,7 @@ class _Planner:
 def _groups(
     parts: Sequence[Variant], siblings: Sequence[Variant]
 ) -> list[tuple[tuple[Variant, ...], tuple[Variant, ...]]]:
-    """Parts and siblings that hang together; siblings that meet no part go with the first one."""
+    """Groups of connected parts and siblings; siblings that share no variable with a part join the first group."""
     members = [*parts, *siblings]
     found: list[tuple[tuple[Variant, ...], tuple[Variant, ...]]] = []
     alone: list[Variant] = []

@@ -1,7 +1,7 @@
 """The module for changes of one leaf that are products of one shape: one function, beside those of the tree.
 
-It works on the stores of the tree and on scratch stores of its own, one for each part (see `product_plan`), and leaves
-the changes of the stored views where the tree's own trigger would: what happens then is the same.
+The function works on the stores of the tree and on scratch stores, one for each part (see `product_plan`). It leaves
+the changes of the stored views where the tree's own trigger would, so the following steps are the same.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The module of a planned view tree: for each leaf that changes, a function that works out what the change does.
+"""The module of a planned view tree: for each leaf that changes, a function that computes the delta of every view.
 
     rows of T  ->  δV@D  ->  δV@C  ->  δV@A       reads stored views, writes scratch stores only
 
-The scratch stores are then added to the stored views, which is the same code for all trees (`runtime.merging`). Nothing
-that a generated function meets can spoil the state: it runs again with more room where scratch space is short, and an
-overflow is seen before anything is added.
+The scratch stores are then added to the stored views by code that is the same for all trees (`runtime.merging`). A
+generated function cannot leave a partial change: it runs again with more space if a scratch store is too small, and an
+overflow is detected before anything is added.
 """
 
 from __future__ import annotations

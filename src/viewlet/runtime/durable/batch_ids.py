@@ -1,4 +1,4 @@
-"""Which batches of a source have been committed: their ids as ranges, so that ids that count up take no room."""
+"""The ids of committed batches by source, stored as ranges: consecutive ids take constant space."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Ranges = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class BatchMark:
-    """The id a source has given a batch; the same batch handed in again has the same id."""
+    """The id that a source gave a batch; a repeated batch has the same id."""
 
     source: str
     id: int

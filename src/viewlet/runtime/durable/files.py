@@ -1,6 +1,6 @@
-"""The few operations on files that durability rests on, so that tests can interrupt each of them.
+"""The file operations that durability depends on, in one place, so that tests can interrupt each of them.
 
-Names are relative to one directory and use slashes. The directory is one of this machine, or a URL that fsspec knows.
+Names are relative to one directory and use slashes. The directory is local, or a URL that fsspec supports.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Output(Protocol):
 
 
 class Files(Protocol):
-    """A directory that somebody else may read, but only we write."""
+    """A directory that other processes may read, and that only this process writes."""
 
     @property
     def appends(self) -> bool:
@@ -57,7 +57,7 @@ class Files(Protocol):
         """Writes a small file that is seen as a whole or not at all; a `new` one must not be there yet."""
 
     def rename(self, old: str, new: str) -> None:
-        """Gives a file another name at once; nobody sees a part of it under the new name."""
+        """Renames a file atomically; readers never see a part of it under the new name."""
 
     def remove(self, name: str) -> None:
         """Removes a file, or a folder with all that is in it."""
@@ -69,7 +69,7 @@ class Files(Protocol):
 
 
 class LocalFiles:
-    """A directory of the local file system; without `sync` a power failure may cost the last commits."""
+    """A directory of the local file system; without `sync` a power failure may lose the last commits."""
 
     appends = True
 

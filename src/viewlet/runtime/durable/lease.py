@@ -1,10 +1,10 @@
-"""One process at a time where the operating system has no locks: a file that its holder renews again and again.
+"""A lease: mutual exclusion of processes where there are no file locks, by a file that the holder keeps renewing.
 
-A holder that dies stops renewing, and after `EXPIRES` seconds by the clock of whoever asks, others may take over; so
-the clocks of the machines should agree within a good part of that. The lease finds mistakes early. What keeps two
-holders from mixing their states is that no file is written twice: names end in a sign of the holder, and a manifest is
-only ever written under a number that is free, which object stores can guarantee. A holder that could not renew in time
-looks again before it commits.
+A holder that dies stops renewing. After `EXPIRES` seconds, by the clock of the process that wants the lease, another
+process may take over, so the clocks of the machines should agree much more closely than that. The lease detects
+mistakes early; it is not what keeps the states of two holders apart. That is the rule that no file is written twice:
+names end in a sign of the holder, and a manifest is written only under an unused number, which object stores can
+guarantee. A holder that could not renew in time checks the lease again before it commits.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ EXPIRES = 45.0
 
 
 class Lease:
-    """Held from the moment it is made until `release` or the end of the process, as long as it can be renewed."""
+    """A lease that is held from construction until `release` or the end of the process, while it can be renewed."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
@@ -111,7 +111,7 @@ class Lease:
             return {"renewed": float(found["renewed"]), **found}
         except FileNotFoundError:
             return None
-        except (ValueError, KeyError, TypeError):  # not ours to read: whoever wrote it is gone or writes it anew
+        except (ValueError, KeyError, TypeError):  # unreadable: its writer is gone, or is rewriting it
             return {"renewed": 0.0, "token": ""}
 
     def _signed(self) -> bytes:

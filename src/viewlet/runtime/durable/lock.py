@@ -1,7 +1,7 @@
-"""One process at a time: a lock on the directory that dies with its holder.
+"""A lock on a directory, for one process at a time; it ends with its process.
 
-The kernel's lock is what counts, so that a process that was killed is no obstacle; what is written in the file only
-tells the next one who holds it.
+The lock is the kernel's, so a killed process does not hold it. The contents of the file only tell other processes who
+holds the lock.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LOCK = "LOCK"
 
 
 class DirectoryLock:
-    """Held from the moment it is made until `release` or the end of the process."""
+    """A lock that is held from construction until `release` or the end of the process."""
 
     sign = ""
 

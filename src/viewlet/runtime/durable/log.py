@@ -2,9 +2,9 @@
 
     record ::= length (8 bytes) kind (1) epoch (8) checksum (4) payload
 
-The checksum covers the payload and the fields before it. How much of a log counts is for a manifest to say: up to there
-a defect is corruption, and an error; what follows was never committed, and is not looked at. Without such a word, a
-record that the end of the file cuts short ends the log.
+The checksum covers the payload and the fields before it. A manifest says how many bytes of a log are committed. A
+defect in these bytes is corruption and an error; the bytes after them were never committed and are not read. Without a
+manifest, a truncated record ends the log.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OVERHEAD = _FIELDS.size + _CHECKSUM.size
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """`at` is where the record begins in its log, once it is in one."""
+    """A record of a log; `at` is its offset, once it has been written."""
 
     kind: int
     epoch: int
@@ -34,7 +34,7 @@ class Record:
 
 
 class LogWriter:
-    """A new log; `length` is how many bytes have been synced."""
+    """The writer of a new log; `length` is the number of synced bytes."""
 
     def __init__(self, files: Files, name: str) -> None:
         self.name = name

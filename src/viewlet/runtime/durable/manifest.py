@@ -1,7 +1,7 @@
 """What is committed: one small JSON file per commit, made visible by renaming it.
 
-The newest manifest says which snapshot to start from and how many bytes of which logs to replay. It is complete the
-moment it has its name, so a commit either is there or is not.
+The newest manifest says which snapshot to start from and how many bytes of which logs to replay. A manifest gets its
+name only when it is complete, so a commit is atomic.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NAME = re.compile(r"manifest-(\d{12})\.json")
 
 @dataclass(frozen=True, slots=True)
 class LogExtent:
-    """The part of a log that counts."""
+    """The committed part of a log."""
 
     name: str
     length: int
@@ -32,7 +32,7 @@ class LogExtent:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """`checkpointed` says when the snapshot was written.
+    """A commit: its epoch, snapshot and logs; `checkpointed` is the time at which the snapshot was written.
 
     `batches` are the ids of committed batches by source, as ranges; `offsets` is for sources to use.
     """

@@ -1,9 +1,9 @@
-"""Arrays in files: a process attaches to the state another one left in no time, and changes it in place.
+"""Arrays in memory-mapped files: a process attaches to the state of another one instantly, and changes it in place.
 
-The state of all stores of a program is one directory, with one file per array. A stamp tells what the files are: for
-which program, in which version, and whether a change was under way. They are a copy at hand, not the record: a state
-that was left in the middle of a change, by another program or before the machine was last started has no version, nor
-has one with files that are missing or cut short; it is made again from a snapshot and logs.
+The state of all stores of a program is one directory, with one file per array. A stamp identifies the files: their
+program, their version, and whether a change was in progress. The files are a cache; the durable copy is in snapshots
+and logs. A state has no version, and is rebuilt, if a change was interrupted, if another program wrote it, if it is
+older than the last boot of the machine, or if files are missing or truncated.
 
     state = MappedState.open(directory, identity)
     if state.version is None:
@@ -14,9 +14,9 @@ has one with files that are missing or cut short; it is made again from a snapsh
     state.finish("epoch 8")
     state.release()
 
-What is written to mapped memory is there for the next process as soon as it is written, whatever happens to this one;
-no syncing is needed. A process may keep its arrays when it lets others have the state: `count` tells it later whether
-somebody has changed anything.
+Writes to mapped memory are visible to the next process immediately, even if this process dies; no syncing is needed. A
+process may keep its arrays when it releases the state: `count` tells it later whether another process has changed
+anything.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _PAUSE = 0.002
 
 
 class MappedState:
-    """A directory of mapped arrays that this process has to itself until `release`."""
+    """A directory of mapped arrays that this process owns exclusively until `release`."""
 
     def __init__(self, directory: Path, identity: str, stamp: int) -> None:
         self._directory = directory
@@ -144,7 +144,7 @@ class MappedState:
         return self._directory / name
 
     def close(self) -> None:
-        """Lets others have the state for good."""
+        """Releases the state permanently."""
         if self._stamp >= 0:
             self.release()
             os.close(self._stamp)
@@ -189,7 +189,7 @@ class MappedMemory:
         return array
 
     def zeros(self, part: str, shape: tuple[int, ...], dtype: Any) -> Any:
-        """In a new file: the old one stays readable for whoever has it mapped."""
+        """Allocates in a new file; the old file stays readable for processes that have it mapped."""
         draft = self._path(f"{part}.new")
         file = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
         try:
@@ -237,14 +237,14 @@ def _reserve(file: int, size: int) -> None:
 
 
 def _locked_stamp(directory: Path, wait: float) -> int:
-    """The stamp of a directory, which is made if it is not there; nobody else has it."""
+    """Opens the stamp of a directory, exclusively; the directory is created if it does not exist."""
     while True:
         directory.mkdir(parents=True, exist_ok=True)
         stamp = os.open(directory / STAMP, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         _lock(stamp, directory, wait)
         if _is_at(stamp, directory / STAMP):
             break
-        os.close(stamp)  # somebody has removed it in the meantime
+        os.close(stamp)  # another process has removed it in the meantime
     if os.fstat(stamp).st_size != _SIZE:
         os.ftruncate(stamp, 0)
         _reserve(stamp, _SIZE)

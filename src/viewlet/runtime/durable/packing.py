@@ -1,4 +1,4 @@
-"""Bytes in few bytes, and back: for logs, where writing less is worth the little time it takes."""
+"""Compression of bytes for logs, where writing less is worth the little time it takes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The files of a state wherever `fsspec` reaches: object stores, HDFS, and others, each named by a URL.
+"""The files of a state at a URL that `fsspec` supports: object stores, HDFS, and others.
 
-Two things are different from a local directory. A file is there when it is closed, and cannot be added to after that,
-so that a log is one file per commit. And a file is put under its final name in one step where the store can do that
-(object stores), else by renaming a draft.
+Two things differ from a local directory. A file exists once it is closed and cannot be appended to afterwards, so a log
+is one file per commit. A file gets its final name in one step if the store supports that (object stores), and by
+renaming a draft otherwise.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class RemoteFiles:
                 self._system.makedirs(self._inside(name), exist_ok=True)
 
     def sync_folder(self, name: str = "") -> None:
-        """Names are safe as soon as they are there."""
+        """Does nothing: names are durable as soon as they exist."""
 
     def _inside(self, name: str) -> str:
         return f"{self._root}/{name}" if name else self._root

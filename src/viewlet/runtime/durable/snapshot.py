@@ -1,10 +1,10 @@
-"""A state as a whole: named arrays, Arrow tables and a little JSON, in a folder of their own.
+"""Snapshots: a whole state as named arrays, Arrow tables and a little JSON, in one folder.
 
 A snapshot is written once, synced, and then named by a manifest; it never changes. Its index holds the size and the
 checksum of every file, and the manifest holds the checksum of the index.
 
-A task on a cluster may be run twice, even at the same time. Each attempt at a snapshot then has files with names of its
-own in the same folder, and its index is named by the checksum that it reports.
+A task on a cluster may run twice, even at the same time. Each attempt at a snapshot then uses its own file names in the
+same folder, and its index is named by the checksum that it reports.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def index_of(checksum: int) -> str:
 
 
 class SnapshotWriter:
-    """Takes the parts of a state one by one; `finish` makes them a snapshot."""
+    """Writes the parts of a state one by one; `finish` makes them a snapshot."""
 
     def __init__(self, files: Files, folder: str, attempt: str = "") -> None:
         self.folder = folder
@@ -72,7 +72,7 @@ class SnapshotWriter:
 
 
 class _Sink:
-    """A file of a snapshot, as pyarrow wants one; counts and adds up what it is given."""
+    """A file of a snapshot with the interface that pyarrow expects; computes its size and checksum."""
 
     def __init__(self, writer: SnapshotWriter, entry: dict[str, Any], output: Output) -> None:
         self._writer = writer
@@ -96,7 +96,7 @@ class _Sink:
         """Nothing is held back."""
 
     def close(self) -> None:
-        """Closing is for `__exit__`: pyarrow closes what it is given at a time of its own."""
+        """Does nothing: pyarrow closes its sink at an unspecified time, so `__exit__` closes the file."""
 
     def __enter__(self) -> _Sink:
         return self

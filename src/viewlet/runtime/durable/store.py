@@ -3,10 +3,10 @@
     commit      the records are appended to a log and synced; a manifest that counts them is put into place
     checkpoint  a snapshot is written and synced; a manifest that names it and no logs is put into place
 
-Where files cannot be added to, every append is a log of its own. Until the manifest is there nothing has happened: an
-error before it leaves the last commit in force and the store usable. An error after it leaves open whether the commit
-survives, so the store refuses to go on until it is opened again. After another exception, Ctrl-C for one, the store
-looks whether the manifest is there, and goes on from what it finds.
+Where files cannot be appended to, every append is a new log. A commit has no effect until its manifest exists. An error
+before that leaves the last commit in force and the store usable. After an error while the manifest is written it is
+unknown whether the commit survives, so the store has to be reopened. After any other exception, such as Ctrl-C, the
+store checks whether the manifest exists, and continues accordingly.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ _OURS = re.compile(rf"{LOCK}|{re.escape(TEMPORARY)}|{NAME.pattern}|(log|snapshot
 
 
 class Lock(Protocol):
-    """What keeps other processes out.
+    """The interface of locks, which keep other processes out.
 
-    Where it may fail to, names of files end in its `sign`, so that no holder writes over what another one has written.
+    Where a lock may fail, names of files end in its `sign`, so that no holder overwrites the files of another.
     """
 
     @property
@@ -291,7 +291,7 @@ class StateStore:
             raise StateError(f"{self._in_doubt}: open {self._files.path('')} again")
 
     def _check_newest(self) -> None:
-        """What we go on from is still the last commit."""
+        """Checks that the commit this store continues from is still the last one."""
         if self._lock is not None:
             self._lock.check()
         try:

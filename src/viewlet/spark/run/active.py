@@ -1,7 +1,7 @@
-"""What is left of a plan for all tables when only some of them change.
+"""The part of a plan for all tables that is needed when only some of them change.
 
-A statement whose changes are all empty adds nothing, and is left out; so is what only such statements read, and a block
-that has nothing left needs no stage. Blocks of workers that nothing has to be moved between then become one.
+A statement whose changes are all empty adds nothing and is left out. So are temporaries that only such statements read.
+A block without statements needs no stage. Worker blocks are merged if nothing has to be transferred between them.
 
 | statement | it reads                                                                       | it runs            |
 |-----------|--------------------------------------------------------------------------------|--------------------|

@@ -1,4 +1,4 @@
-"""One batch: every unit goes through its plan block by block, and what workers run next is one stage for all units."""
+"""One batch: every unit runs its plan block by block, and the next worker blocks of all units share one stage."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from viewlet.triggers.program import Statement
 
 @dataclass(slots=True)
 class BatchStats:
-    """What a batch cost; bytes are those that left a place for another one."""
+    """The cost of a batch; bytes are those transferred between driver and workers."""
 
     epoch: int
     tables: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ class BatchStats:
 
 @dataclass(slots=True)
 class UnitRun:
-    """A unit on its way through its plan."""
+    """The execution of the plan of one unit."""
 
     unit: str
     plan: PlanCode
@@ -101,7 +101,7 @@ class UnitRun:
 
 @dataclass(slots=True)
 class Batch:
-    """A batch under way."""
+    """A batch in progress."""
 
     cluster: Cluster
     checkpoint: Checkpoint
@@ -113,7 +113,7 @@ class Batch:
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
     changes: dict[str, Changes] = field(default_factory=dict)
     begun: list[UnitRun] = field(default_factory=list)
-    """Those with something at the driver to take back."""
+    """The units with driver state to roll back."""
     sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Rows and bytes of the units that the batch concerned, at the workers."""
     _freight: Freight = field(default_factory=Freight)

@@ -1,8 +1,8 @@
-"""What a batch has done so far, as bytes in a file: the next process with the state continues it or takes it back.
+"""The progress of a batch as bytes in a file, with which another process continues the batch or rolls it back.
 
     length of the head | head (JSON) | rows of the result before the batch (Arrow) | arrays, one after another
 
-The bytes say nothing but numbers, names and rows; whatever they are, reading them runs no code.
+The bytes hold only numbers, names and rows; reading them never runs code.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The checkpoint directory as the driver sees it: a state store whose log holds the inputs of every stage.
 
-    step      what the stages of one batch were given, one record each, as the batch goes on
-    driver    what the driver itself was given, the last record of a batch; committed with it
-    others    declarations, which mean something to the connection
+    step      the inputs of the stages of one batch, one record each, written as the batch proceeds
+    driver    the inputs of the driver, the last record of a batch; committed with it
+    others    declarations, which the connection interprets
 
 A snapshot has a folder per partition, written by tasks, and the driver's own views beside them.
 """
@@ -28,7 +28,7 @@ MANY_STEPS = 500
 
 
 class Checkpoint:
-    """`location` is a path, or a URL that fsspec knows; `directory` is how tasks are told of it."""
+    """A checkpoint directory. `location` is a path, or a URL that fsspec supports; tasks use `directory`."""
 
     def __init__(self, location: str | os.PathLike[str], sync: bool = True) -> None:
         where = os.fspath(location)

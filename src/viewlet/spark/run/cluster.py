@@ -1,4 +1,4 @@
-"""Who runs tasks: a Spark cluster, or this process (for tests, and to see what a task does in a debugger)."""
+"""Executors of tasks: a Spark cluster, or this process (for tests and debuggers)."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ class SparkCluster:
 
 
 def _pruned(frame: Any, wanted: Sequence[str] | None) -> Any:
-    """The frame without columns that nobody reads, so that Spark need not read them either."""
+    """The frame without unused columns, so that Spark need not read them either."""
     if wanted is None:
         return frame
     told = [name for name in (MULTIPLICITY, CHANGE_TYPE) if name in frame.columns]

@@ -1,8 +1,8 @@
-"""A plan as code: what each worker runs block by block, and what leaves it at the end of a block.
+"""A plan as code: what each worker runs block by block, and what it sends at the end of a block.
 
-A temporary that is moved leaves the workers as soon as it is computed; the driver sends it on with the next block. The
-first block of a batch whose changes are spread over the cluster looks at nothing but the changes, as a rule: it runs
-where they are (`mappers`), and not in the partitions of the state.
+A temporary that has to be transferred leaves the workers as soon as it is computed; the driver sends it on with the
+next block. If the changes of a batch are spread over the cluster, its first block usually reads nothing else. It then
+runs where the changes are (`mappers`), and not in the partitions of the state.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Place(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """A temporary on its way: to the driver, to all workers, or to those that the keys at some positions name."""
+    """The transfer of a temporary: to the driver, to all workers, or to the partitions given by some of its keys."""
 
     source: str
     target: str
@@ -34,7 +34,7 @@ class Departure:
 
 @dataclass(frozen=True, slots=True)
 class WorkerBlock:
-    """`beside` are views that a mapper needs: they are at every worker."""
+    """The statements of one block at a worker; `beside` are the replicated views that a mapper reads."""
 
     statements: tuple[Statement, ...]
     departures: tuple[Departure, ...]
@@ -50,14 +50,14 @@ class DriverBlock:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """Contents sent to the driver are put together."""
+    """A temporary that the driver collects from all partitions."""
 
     target: str
 
 
 @dataclass(frozen=True, slots=True)
 class PlanCode:
-    """`key` names the plan among those of a unit: it says how changes arrive."""
+    """The code of one plan; `key` names it among the plans of a unit, by how changes arrive."""
 
     key: str
     tables: tuple[str, ...]
@@ -67,7 +67,7 @@ class PlanCode:
 
 
 class NotMappable(Exception):  # noqa: N818 - a finding, not a failure
-    """The changes cannot stay where they are: later blocks look at them again, or need the state beside them."""
+    """The first block cannot run where the changes are: later blocks read them again, or it needs state."""
 
 
 def plan_code(plan: BatchPlan, key: str) -> PlanCode:

@@ -1,4 +1,4 @@
-"""Views partitioned over a cluster: units come and go, batches change them, results are read."""
+"""The engine on Spark: adds and drops units, runs batches, and reads results."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ GENERATE_FROM_ROWS = 50_000
 
 @dataclass(slots=True)
 class _Running:
-    """A unit, its code as it is now, and the driver's part of its state."""
+    """A unit with its current code and the driver's part of its state."""
 
     unit: Unit
     code: UnitCode
@@ -63,7 +63,7 @@ class _Running:
 
 
 class Engine:
-    """`generated` lets units run generated code, if they have it: always, never, or once they are large."""
+    """The engine. `generated` says when units run generated code: always, never, or once they are large."""
 
     def __init__(
         self, cluster: Cluster, checkpoint: Checkpoint, partitions: int, generated: bool | None = None
@@ -104,7 +104,7 @@ class Engine:
     def tree_unit(
         self, name: str, query: Query, plan: RingPlan, split: TreeSplit, tables: Mapping[str, Table], known: bool | None
     ) -> TreeUnit:
-        """A view tree that is not here yet; `known` says what form the state has that it goes on with."""
+        """The unit of a new view tree; `known` is the form of an existing state that it continues with."""
         generated = form_of(plan, self._generated if known is None else known)
         return TreeUnit(name, query, plan, split, dict(tables), generated)
 

@@ -23,7 +23,7 @@ _INFINITY = "CAST('Infinity' AS DOUBLE)"
 
 
 class NotLoadable(Exception):  # noqa: N818 - a finding, not an error: rows can be fed to triggers instead
-    """Spark SQL cannot fill a view from what is there; the text says why."""
+    """Spark SQL cannot fill a view from this frame; the text says why."""
 
 
 def _quoted(name: str) -> str:
@@ -35,7 +35,7 @@ def _quoted(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """A column in the type of a table, and a condition that holds of values that do not fit it."""
+    """A column converted to the type of a table, and a condition that is true for values that do not fit it."""
 
     name: str
     sql: str
@@ -44,7 +44,7 @@ class Conversion:
 
 @dataclass(frozen=True, slots=True)
 class TableFrame:
-    """The rows of a table that are there: what to read of the frame, and as what."""
+    """A data frame with the rows of a table: the columns to read, and their conversions."""
 
     table: Table
     frame: Any

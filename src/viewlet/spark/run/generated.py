@@ -1,7 +1,7 @@
 """A kernel of generated code: views in flat arrays, statements as compiled functions. See `kernel` for what it must do.
 
-The arrays may be files that other processes use as well, one at a time (`attach_again`); a batch that one of them has
-begun another can finish, or take back with what `undo` gave.
+The arrays may be files that several processes use, one at a time (`attach_again`). A batch that one process has begun
+can be finished by another, or rolled back with the record that `undo` returned.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def statements_of(code: PlanCode) -> list[Statement]:
 
 
 class GeneratedNode:
-    """The views of a unit that are in one place, in flat arrays."""
+    """The views of a unit in one partition or at the driver, in flat arrays."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class GeneratedNode:
 
     @property
     def done(self) -> Done:
-        """What the batch has done so far, for the process that goes on with it."""
+        """The progress of the batch, for the process that continues it."""
         return self._node.undo, self._before
 
     def attach_again(self) -> None:

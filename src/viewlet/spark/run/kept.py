@@ -1,4 +1,4 @@
-"""Tables that keep their rows: programs like any other, whose rows can be read, checked, and given to new views.
+"""Tables that keep their rows, as ordinary programs; the rows can be read, checked, and used to fill new views.
 
 kept_orders[id, customer].count += Δorders(id, customer)
 keys_of_orders[id].count        += Sum[id](Δorders(id, customer))      where there is a primary key
@@ -60,7 +60,7 @@ def _total(keys: tuple[Var, ...], atom: Rel | Delta) -> Expr:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What has to hold of the keys that a batch has changed: no count below zero, none above a limit."""
+    """A constraint on the keys that a batch has changed: no count below zero, none above a limit."""
 
     table: Table
     view: str

@@ -1,4 +1,4 @@
-"""The rows that a table keeps as a data frame: a new view is filled from it like from any other.
+"""The rows of a kept table as a data frame, from which a new view can be filled.
 
 Each row comes once, with its number in `_multiplicity`; nothing is read before Spark asks for it.
 """

@@ -3,7 +3,7 @@
 Everything that enters or leaves it is bytes (see `wire`), so that a kernel of generated code may hold its state as it
 likes. `ReferenceNode` is the definition: dictionaries and the evaluator.
 
-A batch begins with empty temporaries and ends with the next one, or by being taken back.
+A batch begins with empty temporaries and ends when the next one begins, or when it is rolled back.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ Definitions = Mapping[str, ViewDefinition]
 
 
 class Node(Protocol):
-    """The state of one place and what can be done with it."""
+    """The protocol of kernels: the state of one place, and the operations on it."""
 
     def compile_all(self, plan: PlanCode) -> None:
         """Compiles what a plan runs anywhere, if it is compiled at all."""
 
     def begin(self, code: PlanCode) -> None:
-        """A batch begins; what the one before it did can no longer be taken back."""
+        """Begins a batch; the previous one can no longer be rolled back."""
 
     def go_on(self, code: PlanCode) -> None:
-        """A batch that this or another node has begun goes on."""
+        """Continues a batch that this or another node has begun."""
 
     def rollback(self) -> bool:
         """Takes back what has been done since `begin`, if it can."""

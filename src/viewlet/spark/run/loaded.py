@@ -1,9 +1,9 @@
 """Views that a load has written to the checkpoint directory: files of segments, and where each segment is.
 
-A task writes one file. Whenever it has gathered enough rows it appends a segment per partition, each an Arrow stream in
-the format of `wire`; the driver gets to know where they are. A file has a name of its own for every attempt of a task,
-so that a task that is tried twice leaves a file that nobody knows of, and no harm. The contents of a view in a
-partition are its segments, one after another.
+A task writes one file. Whenever it has collected enough rows it appends a segment per partition, each an Arrow stream
+in the format of `wire`, and reports its position to the driver. Every attempt of a task uses a new file name, so a
+repeated task leaves an unreferenced file and no harm. The contents of a view in a partition are the concatenation of
+its segments.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WHOLE = 0
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Rows of one partition of a view, somewhere in a file of the checkpoint directory."""
+    """Rows of one partition of a view: a range of bytes in a file of the checkpoint directory."""
 
     file: str
     at: int
@@ -51,7 +51,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class LoadedView:
-    """`parts` has the segments of every partition, or of the whole view where it is the same for all."""
+    """A loaded view; `parts` has the segments of every partition, or those of a replicated view."""
 
     is_partitioned: bool
     parts: Mapping[int, tuple[Segment, ...]]
@@ -70,7 +70,7 @@ class LoadedView:
 
 @dataclass(frozen=True, slots=True)
 class LoadedViews:
-    """What a load has written; may be sent to tasks, and written down (`to_json`) to be found again (`of_json`)."""
+    """The result of a load; it can be sent to tasks, and stored as JSON (`to_json`, `of_json`)."""
 
     checkpoint: str
     folder: str
@@ -116,7 +116,7 @@ def _fields(segment: Segment) -> list[str | int]:
 
 
 class SegmentWriter:
-    """Appends segments to a file of its own."""
+    """Appends segments to a new file."""
 
     def __init__(self, files: Files, file: str) -> None:
         self._file = file

@@ -2,8 +2,8 @@
 
     definition of a view ──► SELECT (viewlet.sqlgen) ──► rows ──► segments of a file per task ──► `LoadedViews`
 
-Rows do not move for the sake of our partitions: each task sorts what it has by partition and writes a segment for each,
-as a shuffle would, and whoever restores a partition reads its segments.
+There is no extra shuffle: each task sorts its rows by partition and writes a segment for each partition. Restoring a
+partition reads its segments.
 """
 
 from __future__ import annotations

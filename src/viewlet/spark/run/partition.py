@@ -1,8 +1,8 @@
 """The state of a unit in a partition, in the version that a task needs.
 
-The next task of a partition may run in any process of any machine. What counts is the history, which the driver sends
-with every task: a snapshot in the checkpoint directory, and the records of the log since. Who has some version of it
-runs the stages that are missing; who has none reads the snapshot first.
+The next task of a partition may run in any process of any machine. The driver sends the history with every task: a
+snapshot in the checkpoint directory, and the log records since. A process that has some version of the state runs the
+missing stages. A process without one reads the snapshot first.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ from viewlet.spark.run.wire import table_bytes
 
 T_co = TypeVar("T_co", covariant=True)
 UNUSED_DAYS = 3
-"""State of a checkpoint that nobody has used for so long is removed from the machine."""
+"""Cached state that has not been used for this long is removed from the machine."""
 
 
 def state_root() -> str:
-    """Where machines keep state at hand: VIEWLET_STATE, or a folder among the temporary files."""
+    """The folder of cached state on a machine: VIEWLET_STATE, or a folder among the temporary files."""
     chosen = os.environ.get("VIEWLET_STATE")
     return chosen or str(Path(tempfile.gettempdir()) / f"viewlet-state-{os.getuid() if hasattr(os, 'getuid') else 0}")
 
 
 @cache
 def can_run_generated() -> bool:
-    """Numba is there, or generated code runs as plain Python."""
+    """Whether generated code can run: with Numba, or as plain Python."""
     return os.environ.get("VIEWLET_JIT") == "0" or find_spec("numba") is not None
 
 
 class Shared(Protocol[T_co]):
-    """A value that every process gets once."""
+    """A broadcast value, which every process receives once."""
 
     @property
     def value(self) -> T_co: ...
@@ -61,7 +61,7 @@ _codes: WeakValueDictionary[str, UnitCode] = WeakValueDictionary()
 
 @dataclass(frozen=True, slots=True)
 class SharedCode:
-    """The code of a unit. Spark takes back what it has sent when a task does not ask for it: states keep theirs."""
+    """The code of a unit. Spark may discard a broadcast value that no task uses, so states keep their own reference."""
 
     key: str
     sent: Shared[UnitCode]
@@ -85,7 +85,7 @@ class LoggedStep:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """How to get to a version: from a snapshot (of every partition), or from nothing, through some stages.
+    """How to reach a version: from a snapshot (of every partition), or from an empty state, through some stages.
 
     `bases` has the version of each unit in the snapshot.
     """
@@ -115,7 +115,7 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What every task needs to know."""
+    """The context that every task receives."""
 
     checkpoint: str
     state: str
@@ -171,7 +171,7 @@ def _opened(context: Context, code: UnitCode, partition: int) -> UnitState:
 
 
 def _private(root: Path) -> Path:
-    """The folder of a machine's state: what is in it is believed, so nobody else may write there."""
+    """The folder of cached state; its contents are trusted, so no other user may write to it."""
     try:
         return private_folder(root, "remove it, or set VIEWLET_STATE to a folder that only you can write to")
     except OSError as error:

@@ -1,7 +1,7 @@
-"""A unit in one partition: a node in some version, in this process alone or in files that processes share.
+"""The state of a unit in one partition: a node and its version, in this process or in files that processes share.
 
-State on generated code lives in mapped files of the machine: a process attaches to what another one left. State that is
-evaluated lives in the process, which keeps it for the next task; another process has to catch up.
+The state of generated code is in mapped files: a process attaches to the files that another one left. The state of the
+reference kernel is in the process, which keeps it for the next task; another process has to catch up.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ NOTHING_DONE: Any = ([], {})
 DONE = "done"
 """The file that tells what the batch has done so far that led to the state."""
 WAIT_SECONDS = 120.0
-"""How long a task waits for another one that works on the same state, such as one that Spark has given up."""
+"""How long a task waits for another one that holds the same state, such as one that Spark has abandoned."""
 
 
 @dataclass(slots=True)
 class UnitState(ABC):
-    """A unit in one partition: a node and its version; `before` is the one that taking back its last batch leads to.
+    """A unit in one partition: a node and its version; `before` is the version that a rollback returns to.
 
     `initial` is what its views hold before the first batch.
     """
@@ -87,7 +87,7 @@ class UnitState(ABC):
         self.token, self.before = token, None
 
     def take_back(self) -> None:
-        """To the version before the last batch; to none, if that cannot be taken back."""
+        """Returns to the version before the last batch, or to no version if that is impossible."""
         taken_back = self.node.rollback()
         self.token, self.before = (self.before or self.token) if taken_back else None, None
 
@@ -102,7 +102,7 @@ class UnitState(ABC):
 
 
 class ResidentState(UnitState):
-    """Evaluated: what this process knows is all there is."""
+    """State of the reference kernel, in this process only."""
 
     @staticmethod
     def of(code: UnitCode, initial: Mapping[str, bytes]) -> ResidentState:
@@ -125,7 +125,7 @@ class ResidentState(UnitState):
 
 
 class FileState(UnitState):
-    """On generated code, in files that processes of the machine share."""
+    """State of generated code, in files that the processes of a machine share."""
 
     __slots__ = ("_code", "_count", "_done_bytes", "_files", "_generated", "_strings")
 
@@ -135,7 +135,7 @@ class FileState(UnitState):
         self._make()
 
     def _make(self) -> None:
-        """Attaches to what is there, or begins the history if that is no state."""
+        """Attaches to the existing files, or starts from an empty state if they hold no valid one."""
         version = self._files.version
         if version is not None:
             with contextlib.suppress(FileNotFoundError):
@@ -222,7 +222,7 @@ class FileState(UnitState):
         self._finish(self.token)
 
     def _finish(self, token: str) -> None:
-        """Tells other processes what they need to go on, or to take the batch back; only then it is a version."""
+        """Writes what another process needs to continue or roll back the batch; only then is the state a version."""
         self._strings.save()
         done = self._generated.done if self.before is not None else NOTHING_DONE
         from viewlet.spark.run import batch_file

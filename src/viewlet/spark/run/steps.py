@@ -1,12 +1,12 @@
-"""What one stage was given, as a record of the log: whoever has the state before the stage can run it again.
+"""The inputs of one stage as a log record, with which the stage can be replayed on the state before it.
 
     record ::= length of the head (4 bytes), head (JSON), length of the body (8 bytes), body (compressed)
     head   ::= token, what each unit runs, what it loads
     body   ::= length of the list (4 bytes), list (JSON) of unit, target, partition (-1 for all of them) and length of
                every piece, contents of the pieces
 
-The token names the version of the state that the stage leads to. It is made up anew for every attempt at a batch, so
-that what an attempt that failed has left somewhere is never taken for the real thing.
+The token names the version of the state after the stage. Every attempt at a batch uses a new token, so that state left
+by a failed attempt is never mistaken for the committed one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Deliveries = dict[str, Delivery]
 
 @dataclass(slots=True)
 class Freight:
-    """What is on its way to the workers: by unit, temporary and partition."""
+    """The data sent to the workers, by unit, temporary and partition."""
 
     parts: dict[tuple[str, str, int], list[Blob]] = field(default_factory=dict)
 
@@ -51,9 +51,9 @@ class Freight:
 
 @dataclass(frozen=True, slots=True)
 class UnitStage:
-    """What a unit runs in a stage: a block of a plan for the tables that change.
+    """The work of a unit in a stage: a block of a plan for the tables that change.
 
-    A batch begins at the first block. At the last one it is checked, and tells what it did.
+    A batch begins at the first block. The last block checks constraints and reports the changes.
     """
 
     unit: str
@@ -74,7 +74,7 @@ class UnitStage:
 
 @dataclass(frozen=True, slots=True)
 class StepHead:
-    """A stage; `loads` tells, by unit, in which files the contents are that take the place of what its views had."""
+    """The head of a stage; `loads` names, by unit, the files whose contents replace those of its views."""
 
     token: str
     stages: tuple[UnitStage, ...] = ()

@@ -1,4 +1,4 @@
-"""What tasks do. Errors that a user can cause travel as answers, so that Spark does not try such a task again."""
+"""The tasks of workers. User errors are returned as answers, so that Spark does not retry the task."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from viewlet.types import Table
 
 @dataclass(slots=True)
 class Reply:
-    """What became of a stage in a partition."""
+    """The outcome of a stage in a partition."""
 
     pieces: list[Piece] = field(default_factory=list)
     changes: dict[str, Changes] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class RunStage:
-    """Brings units in a partition to the version before a stage, and runs it; tells the changes of watched ones."""
+    """Brings the units of a partition to the version before a stage, and runs it; returns changes of watched views."""
 
     context: Context
     token: str
@@ -89,7 +89,7 @@ def leaving(unit: str, node: Node, departures: Sequence[Departure], partitions: 
 
 @dataclass(frozen=True, slots=True)
 class MapChanges:
-    """Runs what units do first with the change of a table on a part of it, wherever that is."""
+    """Runs the first block of units on a part of the change of a table, where that part is."""
 
     context: Context
     units: tuple[str, ...]
@@ -99,7 +99,7 @@ class MapChanges:
     sign: int
     encoded: bool
     wanted: tuple[str, ...] | None = None
-    """The columns that somebody reads, if not all."""
+    """The columns in use, if not all."""
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Piece]:
         """`batches` are Arrow record batches of one task."""
@@ -131,7 +131,7 @@ class MapChanges:
         return self._by_rows(rows) if found is None else found
 
     def _by_rows(self, rows: Any) -> Changes:
-        """The change row by row; columns that nobody reads, and that did not come, are NULL."""
+        """The change row by row; unused columns that were not sent are NULL."""
         if self.wanted is None:
             return to_changes(self.table, rows, self.sign, self.encoded)
         columns = tuple(column for column in self.table.columns if column.name in self.wanted)
@@ -177,7 +177,7 @@ def _empty_node(code: UnitCode) -> Node:
 
 @dataclass(frozen=True, slots=True)
 class MapKept:
-    """The same for all rows that tables keep in a partition."""
+    """Runs the first block of units on all rows that tables keep in a partition."""
 
     context: Context
     mappers: tuple[MapChanges, ...]
@@ -199,7 +199,7 @@ class MapKept:
 
 @dataclass(frozen=True, slots=True)
 class ReadKept:
-    """The rows that a table keeps in a partition."""
+    """Reads the rows that a table keeps in a partition."""
 
     context: Context
     table: str
@@ -211,7 +211,7 @@ class ReadKept:
 
 @dataclass(frozen=True, slots=True)
 class WriteSnapshot:
-    """Writes what a partition holds into a folder; tells the checksum and the bytes."""
+    """Writes the state of a partition into a folder; returns the checksum and the size."""
 
     context: Context
     folder: str
@@ -233,7 +233,7 @@ class WriteSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class ReadViews:
-    """The contents of some views of a unit."""
+    """Reads the contents of some views of a unit."""
 
     context: Context
     unit: str
@@ -249,7 +249,7 @@ class ReadViews:
 
 @dataclass(frozen=True, slots=True)
 class ReadResult:
-    """The rows of a query that every partition can tell its own share of."""
+    """Reads the rows of a query that each partition can compute for its share."""
 
     context: Context
     unit: str

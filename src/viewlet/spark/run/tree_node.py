@@ -1,8 +1,8 @@
 """A view tree over a ring in one place, as a kernel (see `kernel.Node`).
 
-At the driver, and wherever changes of tables are, it turns rows of tables into rows of the relations of the join and
-splits them: that takes no state. At the workers it keeps a whole tree over the rows of its partition. The tree is made
-when it is needed first, so that a node that only splits has none.
+At the driver, and where changes of tables are, it turns rows of tables into rows of the relations of the join and
+splits them; this needs no state. At the workers it keeps a whole tree over the rows of its partition. The tree is
+created on first use, so a node that only splits has none.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def change_name(relation: str) -> str:
 
 
 class TreeNode:
-    """`views` says by which names the stored views of the tree are known outside."""
+    """A view tree as a kernel; `views` has the names of its stored views outside the tree."""
 
     def __init__(self, plan: RingPlan, views: Mapping[str, str], generated: bool) -> None:
         self._plan = plan
@@ -80,7 +80,7 @@ class TreeNode:
         raise InternalError("a batch of a view tree has one stage")
 
     def rollback(self) -> bool:
-        """Only generated code can: a tree that is evaluated has to be made anew."""
+        """Rolls the batch back, which only generated code can do; False if the tree has to be rebuilt instead."""
         return self._keeper is None or self._keeper.rollback()
 
     def change(self, table: str, changes: Changes | ColumnarChanges) -> None:

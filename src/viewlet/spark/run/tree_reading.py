@@ -1,7 +1,7 @@
 """Reading view trees that are spread over partitions.
 
-Payloads are added up at the driver. The rows of a factorised result are put together there too, from one partition
-after the other: what travels are its pieces, which may stand for far more rows than anybody could send.
+Payloads are added at the driver. The rows of a factorised result are enumerated there too, one partition after the
+other. Only the factors are transferred, which may represent far more rows than could be sent.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Question = Callable[[TreeNode], Any]
 
 @dataclass(frozen=True, slots=True)
 class AskTree:
-    """What a partition of a view tree answers; `payload` names the partition if it is not the number of the task."""
+    """A request to a partition of a view tree; `payload` names the partition if it is not the number of the task."""
 
     context: Context
     unit: str
@@ -79,7 +79,7 @@ class _Aggregate:
 
 
 class SpreadTree:
-    """The tree of a unit as if it were in one place (see `viewtree.keepers.Keeper`); batches go through the engine."""
+    """A distributed tree with the reading methods of a local one (see `viewtree.keepers.Keeper`)."""
 
     engine_name = "spark"
     takes_columns = False

@@ -2,8 +2,8 @@
 
     rows of tables ──► rows of relations, where the changes are ──► partitions (or all of them) ──► trees
 
-A batch has one stage at the workers, whatever it changes. The state of a tree lives in the processes of the workers:
-one that has not seen a partition before catches up from the snapshot and the log.
+Every batch has one stage at the workers, whatever it changes. The state of a tree is in the worker processes. A process
+that has not seen a partition before catches up from the snapshot and the log.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ STRATEGY = "view-tree"
 
 @dataclass(frozen=True, kw_only=True)
 class TreeCode(UnitCode):
-    """What a process has to know of a view tree; `stores` has the names that the tree gives to what is in `views`."""
+    """The code of a view tree, as sent to workers; `stores` has the tree's own names of the views in `views`."""
 
     tree: RingPlan
     stores: Mapping[str, str]
@@ -54,7 +54,7 @@ class TreeCode(UnitCode):
 
 @dataclass(frozen=True)
 class TreeUnit:
-    """A view tree and how it is split; `generated` says what form its state has, for good."""
+    """A view tree and how it is split; `generated` is the form of its state, which never changes."""
 
     name: str
     query: Query

@@ -1,10 +1,10 @@
-"""A unit: what keeps one view, planned when it is declared. Where its state lives never changes after that.
+"""A unit maintains one view. It is planned when the view is declared, and the location of its state never changes.
 
-Most are trigger programs; views over rings are kept by view trees (`tree_unit`).
+Most units are trigger programs; views over rings are maintained by view trees (`tree_unit`).
 
-Units share nothing but the changes of tables. Each has a plan for changes that are at the driver, and one for changes
-that are spread over the cluster, if there is such a plan: of all tables, or of all that are not small. What a batch
-changes decides how much of it is run.
+Units share nothing but the changes of tables. Each has a plan for changes at the driver. It may have another one for
+changes that are spread over the cluster, of all tables or of all that are not small. The tables that a batch changes
+decide how much of the plan is run.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Initial:
 
 @dataclass(frozen=True)
 class UnitCode:
-    """All that a process has to know of a unit to run its part of it; two with the same digest are the same."""
+    """The code of a unit, as sent to workers; equal digests mean equal code."""
 
     name: str
     digest: str
@@ -107,7 +107,7 @@ class UnitCode:
 
 
 class Unit(Protocol):
-    """What the engine wants to know of something that it keeps."""
+    """The interface between the engine and a unit."""
 
     @property
     def name(self) -> str: ...

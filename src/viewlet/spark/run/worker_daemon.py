@@ -1,8 +1,8 @@
-"""Where Python workers come from in sessions that Viewlet starts: a process that has loaded what they all need.
+"""The daemon that forks Python workers in sessions that Viewlet starts, with the common libraries already loaded.
 
-Spark forks a worker from its daemon whenever it wants one, and lets workers go that had nothing to do for a minute. One
-that is forked from here has NumPy, Arrow and Numba at hand at once. None of that is ever garbage: workers need not look
-at it after every task.
+Spark forks workers from its daemon on demand, and ends workers that were idle for a minute. A worker forked from this
+daemon has NumPy, Arrow and Numba loaded. These objects are never garbage, so they are exempt from the collector, which
+would otherwise scan them after every task.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if __name__ == "__main__":
 
     daemon.worker = worker
     for name in LOADED:
-        with suppress(Exception):  # whoever needs it says what is wrong
+        with suppress(Exception):  # the module that needs it raises the error
             import_module(name)
     gc.freeze()
     daemon.manager()
