@@ -1,6 +1,6 @@
-"""Ad-hoc queries: DuckDB reads the tables and views a query names, handed over as Arrow.
+"""Ad-hoc queries: DuckDB reads the tables and views that a query names, passed as Arrow.
 
-Unless external access is asked for, a query reaches nothing else: no file, no network, no extension, no variable of the
+Without external access, a query reaches nothing else: no file, no network, no extension, no variable of the
 calling program. DuckDB's own locked configuration enforces this, whatever the query looks like.
 """
 

@@ -1,7 +1,7 @@
 """The command line: `viewlet run`, `viewlet explain`, `viewlet demo`.
 
-What a user can do wrong is printed as one red block on standard error and ends the program with exit code 2. A
-traceback means a bug in Viewlet.
+A user error is printed as one red block on standard error and ends the program with exit code 2. A traceback means a
+bug in Viewlet.
 
 Results go to standard output and everything else to standard error, so that `viewlet run ... --format csv > out.csv`
 holds nothing but data.

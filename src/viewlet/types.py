@@ -26,7 +26,7 @@ Row = tuple[Datum, ...]
 
 @dataclass(frozen=True, slots=True, order=True)
 class CofactorValue:
-    """What a COFACTOR view shows: its variables (a categorical one with a category), rows, sums, sums of products."""
+    """A value of a COFACTOR view: variables (a categorical one with a category), count, sums, sums of products."""
 
     variables: tuple[str | tuple[str, object], ...]
     count: int

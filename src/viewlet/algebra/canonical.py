@@ -1,7 +1,7 @@
 """A text that two expressions share exactly when they differ only in names of variables and order of factors.
 
-Views are told apart by it: the second view with the same text is the first one (thesis, section 3.1.1). Variables are
-coloured by where they occur, refined until nothing changes; variables that stay alike are interchangeable.
+The text identifies views: two views with the same text are one (thesis, section 3.1.1). Variables are coloured by where
+they occur, and colours are refined until nothing changes; variables with equal colours are interchangeable.
 """
 
 from __future__ import annotations

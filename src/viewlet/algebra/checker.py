@@ -1,4 +1,4 @@
-"""What it takes for an expression to mean something: the invariants that hold before and after every pass.
+"""The invariants of well-formed expressions, which hold before and after every pass.
 
     R(a, b) * {a < c}          refused: nothing binds c
     R(a, b) + S(a)             refused where the context does not give b: the terms bind different columns

@@ -1,4 +1,4 @@
-"""Domain extraction: the keys at which a change can be felt (thesis, section 3.4.2, Figure 3.5).
+"""Domain extraction: the keys that a change can affect (thesis, section 3.4.2, Figure 3.5).
 
     ΔQ = Sum[a](ΔR(a, b) * {b > 3} * S(a, c))    dom(ΔQ) = Exists(Sum[a](Exists(ΔR(a, b)) * {b > 3}))
 

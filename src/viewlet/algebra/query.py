@@ -1,4 +1,4 @@
-"""A query ready for compilation: one expression, and what its rows look like to the user."""
+"""A query ready for compilation: one expression, and the columns and order of its rows."""
 
 from __future__ import annotations
 

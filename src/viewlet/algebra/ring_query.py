@@ -1,4 +1,4 @@
-"""Queries whose answer is a payload of a ring, over one join: what COFACTOR and FACTORIZED views ask for.
+"""Queries whose answer is a payload of a ring, over one join: the queries of COFACTOR and FACTORIZED views.
 
     SELECT city, COFACTOR(units, price) FROM sales NATURAL JOIN shops NATURAL JOIN items GROUP BY city
 
@@ -8,8 +8,8 @@
     relation ::= name = table(column, ...) as (variable = scalar, ...) where scalar and ...
     payload  ::= cofactor of variables | factorised variables
 
-A relation is a table seen through its variables: each is a scalar over the columns of one row. What no variable and no
-condition needs is not looked at, so rows that differ only in that are one row.
+A relation is a table seen through its variables, each of which is a scalar over the columns of one row. Columns that no
+variable and no condition uses are ignored, so rows that differ only in these are one row.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from viewlet.types import SqlType
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A variable of the join as one relation knows it. A row where it is NULL has no partner, if it is `required`."""
+    """A variable of the join in one relation. If it is `required`, a row where it is NULL joins with nothing."""
 
     name: str
     scalar: Scalar
@@ -68,7 +68,7 @@ class CofactorPayload:
 
 @dataclass(frozen=True, slots=True)
 class FactorisedPayload:
-    """The rows of the join over some variables, kept in pieces."""
+    """The rows of the join over some variables, kept in factorised form."""
 
     variables: tuple[str, ...]
 
@@ -78,7 +78,7 @@ class FactorisedPayload:
 
 @dataclass(frozen=True, slots=True)
 class RingQuery:
-    """`order` is the variable order as the user wrote it, if at all.
+    """A query over a ring; `order` is the variable order that the user gave, if any.
 
     `shown` says what each column of a row is: the position of a key or listed variable, or None for the payload.
     """

@@ -1,4 +1,4 @@
-"""What an entry of the table of scalar functions is."""
+"""The type of the entries of the table of scalar functions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Types = tuple[SqlType, ...]
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """`build` picks the implementation from the argument types and the result type."""
+    """A scalar function; `build` picks the implementation from the argument types and the result type."""
 
     strict: bool
     build: Callable[[Types, SqlType], Implementation]

@@ -121,7 +121,7 @@ def _inline(var: Var, scalar: Scalar, lift: Expr, others: Factors, keep: Vars) -
 
 
 def _unread(var: Var, others: Factors) -> Factors | None:
-    """(x := Q) * Q' -> Q' where Q' does not mention x: an aggregate nobody reads."""
+    """(x := Q) * Q' -> Q' where Q' does not mention x: an unused aggregate."""
     return others if not any(var in free_variables(other) for other in others) else None
 
 

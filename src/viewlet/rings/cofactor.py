@@ -1,4 +1,4 @@
-"""The cofactor ring: count, sums and products of variables, all that linear regression wants to know about a join.
+"""The cofactor ring: count, sums and products of variables, which is all that linear regression needs of a join.
 
     lift("x")(3)   = 1 + 3 x + 9 x²               count 1, SUM(x) = 3, SUM(x*x) = 9
     lift("c")("b") = 1 + [c = "b"]                count 1, one row of category b
@@ -79,8 +79,8 @@ class Cofactor:
 class CofactorRing:
     """Sums over `continuous` and `categorical` variables and their products up to a degree.
 
-    With `exact`, numbers are Python's and exact: nothing is rounded, nothing remains of what was deleted, and it takes
-    its time. Otherwise they are doubles.
+    With `exact`, numbers are exact Python numbers: nothing is rounded, and deletes leave no residue, but arithmetic is
+    slow. Otherwise they are doubles.
     """
 
     continuous: tuple[str, ...]

@@ -28,7 +28,7 @@ class CofactorTable:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CofactorMoments(CofactorTable):
-    """The same with what it was made of, for the sums of products of more than two variables."""
+    """A cofactor table with its ring element, for the sums of products of more than two variables."""
 
     ring: CofactorRing
     element: Cofactor

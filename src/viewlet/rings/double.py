@@ -1,4 +1,4 @@
-"""Sums of doubles that forget what was deleted: exact dyadic numbers.
+"""Sums of doubles without a residue of deleted values: exact dyadic numbers.
 
 Every finite double is an integer times a power of two, and so are sums and products of them. The reference keeps them
 exactly, rounding once when a value is read: adding 0.1 a million times and taking it away again leaves exactly nothing,

@@ -1,7 +1,7 @@
-"""Plain doubles: quick, and rounded at every step.
+"""Plain doubles: fast, and rounded at every step.
 
-Where only changes are added up that come and go, `DOUBLE_RING` forgets without a residue and this ring does not; use it
-where values are replaced rather than taken away (matrices), or where they are integers anyway.
+Deletes leave a rounding residue in this ring, but not in `DOUBLE_RING`. Use this ring where values are replaced rather
+than deleted (matrices), or where they are integers anyway.
 """
 
 from __future__ import annotations

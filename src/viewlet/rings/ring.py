@@ -1,4 +1,4 @@
-"""The protocol of a ring, and why each part of it is there.
+"""The protocol of a ring, and why each part of it is needed.
 
 `Ring` is all a payload needs to be maintained. The other protocols are optional, and each buys one thing: lifts by
 name, payloads that grow in place, payloads that forget rounding, and a form in flat arrays.
@@ -54,14 +54,14 @@ class Ring(Protocol[T]):
 
 @runtime_checkable
 class LiftingRing(Protocol[T_co]):
-    """A ring that knows what the values of variables contribute."""
+    """A ring that defines the lift of each variable: the payload of its values."""
 
     def lift(self, variables: Sequence[str]) -> Lift[T_co]:
         """The product of the lifts of several variables, as one function of the tuple of their values.
 
         Variables that the ring does not know contribute 1. Several at once, because a view may sum away a whole chain
         of variables, and their product is often simpler to make than to multiply out. A ring where the lift of several
-        is something of its own has an attribute `joint` that is true.
+        is not the product of single lifts has an attribute `joint` that is true.
         """
         ...
 

@@ -100,7 +100,7 @@ def _chain(terms: Sequence[exp.Expr], kind: type[exp.Expr]) -> exp.Expr:
 
 @contextmanager
 def headroom(levels: int) -> Iterator[None]:
-    """Room on Python's stack to read that many levels; shallow statements get along with what is there."""
+    """Raises Python's recursion limit for that many levels; shallow statements need no more than the usual limit."""
     if levels <= _SHALLOW:
         yield
         return

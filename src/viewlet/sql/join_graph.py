@@ -1,4 +1,4 @@
-"""The hypergraph of a join: which scalars of which relations are equal, and what each relation filters by itself.
+"""The hypergraph of a join: which scalars of which relations are equal, and the filters of single relations.
 
     R(a, b) * S(c, d) * {a = c} * {b > 3}     R and S share the variable a = c; R has the condition b > 3
 

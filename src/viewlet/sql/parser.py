@@ -1,6 +1,6 @@
 """The parser of sqlglot, told to be quiet and to say where it gave up.
 
-Where sqlglot does not know how a statement goes on, it logs a warning and hands the text over as a bare command; where
+Where sqlglot cannot parse the rest of a statement, it logs a warning and returns the text as a bare command; where
 the generator cannot express something, it logs that. Neither belongs on a user's terminal.
 """
 

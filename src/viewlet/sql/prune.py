@@ -1,4 +1,4 @@
-"""Columns of an outer join that nobody reads are summed away where they arise.
+"""Unused columns of an outer join are summed away where they arise.
 
     Sum[a](L(a) * (R(a, r) + (n := ...) * {n = 0} * (r := NULL)))
     = Sum[a](L(a) * (Sum[a](R(a, r)) + (n := ...) * {n = 0}))

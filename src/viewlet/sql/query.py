@@ -149,7 +149,7 @@ def check_names(relation: Relation, node: exp.Expr, context: Context) -> None:
 
 
 def _assemble(block: Block, limit: int | None, offset: int, context: Context) -> Query:
-    """The product with a variable per column and sort key; what nobody reads is summed away."""
+    """The product with a variable per column and sort key; unused variables are summed away."""
     relation = block.relation
     variables, lifts = output_variables(relation, context)
     by_scalar: dict[Scalar, Var] = {

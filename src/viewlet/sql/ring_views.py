@@ -131,7 +131,7 @@ class _Binder:
         return scalar
 
     def key(self, scalar: Scalar) -> int:
-        """The variable of a column that is kept: the one it is joined by, or one of its own."""
+        """The variable of a kept column: its join variable, or a new one."""
         known = self.graph.shared(scalar)
         if known is None:
             known = self.graph.new(scalar, "", required=False)

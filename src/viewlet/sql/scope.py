@@ -63,7 +63,7 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Cte:
-    """A common table expression, translated anew wherever it is used, in the scope it was defined in."""
+    """A common table expression, translated again for each use, in the scope of its definition."""
 
     query: exp.Expr
     columns: tuple[str, ...]

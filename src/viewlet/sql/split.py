@@ -190,7 +190,7 @@ def _plain_create(raw: RawStatement, text: str) -> str:
 
 
 def create_kind(raw: RawStatement) -> tuple[TableKind, int]:
-    """What CREATE (or DROP) is about, and which word says so."""
+    """The kind of object that CREATE (or DROP) names, and the word that says so."""
     words = raw.words
     at = 3 if words[1:3] == ("OR", "REPLACE") else 1
     if words[0] in ("CREATE", "DROP") and len(words) > at + 1:

@@ -56,7 +56,7 @@ def partitioning(node: exp.Create) -> tuple[list[exp.Expr], list[exp.Expr]]:
 
 
 def known_columns(nodes: Sequence[exp.Expr], known: Collection[str], source: Source) -> tuple[str, ...]:
-    """Names of columns as written, each of them one that is there."""
+    """Names of columns as written; each must exist."""
     for node in nodes:
         if not isinstance(node, exp.Identifier | exp.Column):
             raise source.error("PARTITION BY takes names of columns", node)

@@ -9,7 +9,7 @@
     )
     SELECT k0, a0 AS f0 FROM c1 WHERE a0 <> 0
 
-A product is a join, read from left to right; a nested sum is a table of its own, grouped by the variables it shares
+A product is a join, read from left to right; a nested sum is a separate table, grouped by the variables it shares
 with the product and joined to it. Where it reads a variable that none of its own rows bind (`price2 > price`), it
 ranges over the distinct bindings around it first. Shared variables join NULL with NULL, as values of the calculus do; a
 sum over no rows is 0, an extremum NULL.

@@ -75,7 +75,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def concatenation(self, parts: Sequence[str]) -> str:
-        """Strings one after another; NULLs are left out."""
+        """The concatenation of strings; NULLs are skipped."""
 
     @abstractmethod
     def trim(self, side: str, value: str, characters: str | None) -> str: ...
@@ -262,5 +262,5 @@ DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (SparkSql()
 
 
 def unsupported(construct: str) -> UnsupportedError:
-    """What cannot be written as SQL; whoever wanted to load that way feeds rows to the triggers instead."""
+    """The expression has no SQL form; callers run the triggers on rows instead."""
     return UnsupportedError(construct, hint="the view has to be loaded by its triggers", stage="sql of definitions")

@@ -13,7 +13,7 @@ _ESCAPE = "\\"
 
 
 def _like(operator: str) -> Writer:
-    """The pattern is written anew with one escape character: dialects differ in what they escape by default."""
+    """Rewrites the pattern with one escape character: dialects have different default escapes."""
 
     def write(node: Call, args: Terms, dialect: Dialect) -> str:
         pattern = _constant_text(args[1])

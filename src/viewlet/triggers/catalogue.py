@@ -1,4 +1,4 @@
-"""The views a compilation has asked for, each stored once (duplicate-view elimination, thesis, section 3.1.1).
+"""The views that a compilation requires, each stored once (duplicate-view elimination, thesis, section 3.1.1).
 
 Requests for the same relational part under the same keys are one view whatever they sum: each sum is a field of its
 payload (a family). `orders * lineitem` counted and summed by customer is one view with two fields.
@@ -29,7 +29,7 @@ class Entry:
 
 
 class Catalogue:
-    """Collects views; `on_new` hears of every field that has to be maintained."""
+    """Collects views; `on_new` is called for every new field that has to be maintained."""
 
     def __init__(self, prefix: str, on_new: Callable[[Entry, Field], None]) -> None:
         self._prefix = prefix

@@ -61,7 +61,7 @@ def compile_query(
 def _compile_candidates(
     name: str, query: Query, tables: Mapping[str, Table], asked: Strategy, groupings: Mapping[Strategy, Grouping]
 ) -> list[Program]:
-    """The programs to choose from; those that grow too large are given up, unless they were asked for."""
+    """The candidate programs; those that grow too large are abandoned, unless they were requested."""
     limit = None if asked is not Strategy.AUTO else TOO_MANY_STATEMENTS
     programs: list[Program] = []
     for each in candidates(asked, groupings):

@@ -1,8 +1,8 @@
 """The reference interpreter: trigger programs on plain dictionaries. It is the semantics of a program.
 
 Within one trigger every increment reads the state before the trigger; assignments then read the state after all
-increments, one after another. The result is kept by the keys through which it reads the views, so that a batch costs in
-the result what it touched.
+increments, in the given order. The result is stored by the keys through which it reads the views, so that a batch
+updates only the rows of the result that it affects.
 
 A batch runs as one change, or row by row: then each row runs a trigger specialised to an insertion or a deletion, and
 sees the rows before it as if they had come in earlier batches. Both have the same outcome.
@@ -26,7 +26,7 @@ from viewlet.types import Row
 
 
 class Interpreter:
-    """Keeps one query fresh over base tables that someone else keeps."""
+    """Maintains one query; its owner maintains the base tables."""
 
     def __init__(
         self,

@@ -63,7 +63,7 @@ UNKNOWN = Statistics()
 
 
 def default_size(table: Table) -> Size:
-    """A table nobody has measured: a key of one column is unique, other values occur `DEFAULT_FANOUT` times."""
+    """The default size of a table: a key of one column is unique, other values occur `DEFAULT_FANOUT` times."""
     unique = table.primary_key if len(table.primary_key) == 1 else ()
     distinct = (DEFAULT_ROWS / (1 if name in unique else DEFAULT_FANOUT) for name in table.column_names)
     return Size(DEFAULT_ROWS, tuple(distinct))

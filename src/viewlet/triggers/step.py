@@ -1,4 +1,4 @@
-"""One statement on dictionaries: what it adds to its view, or puts in its place."""
+"""The execution of one statement on dictionaries: an increment of its view, or an assignment."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def defined_contents(view: ViewDefinition, state: State) -> dict[Row, Payload]:
 def initial_contents(views: Iterable[ViewDefinition]) -> dict[str, dict[Row, Payload]]:
     """What views hold over empty tables, those left out that hold nothing.
 
-    Constant tables, and what outer joins and negations make of them, are there before the first change.
+    Constant tables, and the results of outer joins and negations over them, exist before the first change.
     """
     found: dict[str, dict[Row, Payload]] = {}
     for view in views:

@@ -1,8 +1,8 @@
 """Stores of the reference interpreter: a dictionary from keys to payloads, with indexes made when first asked for.
 
 All stores of one connection share an `UndoLog`, so that a batch that fails half-way leaves no trace. An exception may
-come between any two instructions (Ctrl-C does): how a change is undone is logged before it is made, and undoing makes
-rows and indexes what they were, however far the change got.
+come between any two instructions (Ctrl-C does). The undo step of a change is therefore logged before the change is
+made, and undoing restores rows and indexes however far the change got.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ Payload = tuple[Any, ...]
 
 
 class UndoLog:
-    """Remembers how to take back every change since `begin`.
+    """Records how to undo every change since `begin`.
 
-    A step restores a value, so it may be taken twice, and before the change it undoes was made. A rollback that was
+    A step restores a value, so it may run twice, and even before the change that it undoes. A rollback that was
     interrupted is completed by calling it again.
     """
 

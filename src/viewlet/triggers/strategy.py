@@ -8,8 +8,8 @@
 | `view-tree`    | the same over the views of one tree that all changes share (factorised joins)    |
 | `auto`         | the one of the last three that the cost model finds cheapest                     |
 
-`auto` never recomputes a query as a whole: a view is recomputed only when its owner says so. Single statements that
-cannot do better evaluate their view again under the other strategies too (thesis, section 3.5).
+`auto` never recomputes a query as a whole: a view is recomputed only if its declaration says so. Single statements that
+cannot do better recompute their view under the other strategies too (thesis, section 3.5).
 """
 
 from __future__ import annotations

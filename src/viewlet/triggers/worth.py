@@ -1,7 +1,7 @@
 """Views that cost more than they save: one step down the gradient of the cost model (thesis, section 3.6).
 
 A view is written by some statements and read by others. Without it the readers would evaluate its definition in its
-place; where that is cheaper than maintaining it, the view is declined, and the program compiled again without it.
+place. If that is cheaper than maintaining the view, the view is declined, and the program is compiled again without it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def shape_of(keys: Sequence[Var], factors: Sequence[Expr]) -> Shape:
 
 @dataclass(slots=True)
 class ThriftyMaterializer(Materializer):
-    """Leaves the declined views in place as the expressions that define them."""
+    """A materialiser that replaces the declined views by their definitions."""
 
     declined: frozenset[Shape] = frozenset()
 
@@ -48,7 +48,7 @@ MIN_WASTE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Waste:
-    """Views that cost more than they save, and by how much together."""
+    """Views that cost more than they save, and the total loss."""
 
     views: frozenset[Shape]
     cost: float

@@ -1,9 +1,9 @@
-"""One view's part in carrying a factorised change upwards (OPTIMIZE in Figure 4 of the paper).
+"""The propagation of a factorised change through one view (OPTIMIZE in Figure 4 of the paper).
 
     ⊕C  δS_A[A] ⊗ δS_C[C] ⊗ V@D[C]  =  δS_A[A] ⊗ (⊕C δS_C[C] ⊗ V@D[C])
 
-Factors and views that share no variable are independent: each group of those that hang together is joined and summed
-for itself, and the groups remain a product.
+Factors and views that share no variable are independent. Each connected group of them is joined and summed separately,
+and the groups remain a product.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Factorised results: a join kept in pieces that are put together row by row (section 6.3 of the paper).
+"""Factorised results: a join stored as factors, whose rows are enumerated (section 6.3 of the paper).
 
     V@A[] = {a1, a2}      V@B[a1] = {b1, b2}   V@C[a1] = {c1, c2}   V@D[c2] = {d2, d3}
             {a1} x ({b1, b2} x ({c1} x ... + {c2} x {d2, d3}))  + {a2} x ...
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A view as the reader of rows sees it: its values, what hangs below them, and what only counts."""
+    """A view as the enumeration sees it: its values, the pieces below it, and the views that only count."""
 
     name: str
     keys: tuple[str, ...]
@@ -68,7 +68,7 @@ class FactorisedResult:
             self.load(database)
 
     def load(self, database: Mapping[str, Mapping[Row, int]]) -> None:
-        """Start anew from relations given as rows with multiplicities."""
+        """Resets the result to relations given as rows with multiplicities."""
         counted = {name: {row: times(self._ring, n) for row, n in rows.items()} for name, rows in database.items()}
         self.maintained.load(counted)
 
@@ -92,7 +92,7 @@ class FactorisedResult:
         )
 
     def rows(self) -> Iterator[tuple[Row, int]]:
-        """The distinct rows with their multiplicities, one after another; the result must not change meanwhile."""
+        """Iterates over the distinct rows with their multiplicities; the result must not change meanwhile."""
         known: dict[str, Any] = {}
         for multiplicity in self._walk((self._root,), known):
             yield tuple(known[name] for name in self.variables), multiplicity

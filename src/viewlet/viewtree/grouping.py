@@ -3,11 +3,11 @@
     ΔR(a, b) * S(a, c, e) * T(c, d)  with the tree ((S T) R)  ->  {S, T}
     R(a, b) * ΔS(a, c, e) * T(c, d)                           ->  {R}, {T}
 
-The tree is not kept from statement to statement but found anew for each product, by a rule that depends only on its
-factors and on what is wanted of it: changed atoms count like the atoms they are changes of, nested aggregates like
-atoms over the variables they share, and values do not count at all. A view is a subtree, and the tree of its product is
-that subtree again; so the views of all triggers coincide, nested aggregates and self-joins included, and no statement
-needs to know which query it came from.
+The tree is not stored between statements but derived for each product, by a rule that depends only on its factors and
+on the requested variables: changed atoms count like the atoms they are changes of, nested aggregates like atoms over
+the variables they share, and values do not count at all. A view is a subtree, and the tree of its product is that
+subtree again; so the views of all triggers coincide, nested aggregates and self-joins included, and no statement needs
+to know which query it came from.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What keeps a view tree: one protocol for the reference engine and for generated code."""
+"""The protocol of engines for view trees, and its reference implementation."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ class Keeper(Protocol):
         """Adds a change; returns the keys of the result that it may have changed, None if they are not known."""
 
     def add_products(self, relation: str, products: Sequence[Sequence[Part]], tell: bool) -> Iterable[Row] | None:
-        """Adds a union of products; returns the same if someone wants to know."""
+        """Adds a union of products; with `tell`, returns the keys that may have changed, as `add` does."""
 
     def add_columns(self, projection: Projection, changes: ColumnarChanges) -> None:
         """Adds rows of a table, given as columns of words, if it `takes_columns`."""
 
     def commit(self) -> None:
-        """What was added since the last time is there for good."""
+        """Makes the changes since the last commit permanent."""
 
     def rollback(self) -> bool:
-        """Takes back what was added since then, where it can; may be called again if it was interrupted."""
+        """Rolls back the changes since the last commit, if it can; may be called again if it was interrupted."""
 
     def entries(self) -> Mapping[Row, Any]:
         """The payloads of the result, by the keys of the root."""
@@ -54,12 +54,12 @@ class Keeper(Protocol):
         """Keys per stored view."""
 
     def bytes(self) -> int:
-        """What the stored views take, if that is known."""
+        """The bytes of the stored views, if known."""
 
 
 @runtime_checkable
 class TakesOver(Protocol):
-    """A keeper that can go on from what one on the reference engine holds."""
+    """An engine that can continue from the state of the reference engine."""
 
     def take_over(self, nodes: Mapping[str, Mapping[Row, Any]]) -> None:
         """`nodes` has the payloads of every stored view."""

@@ -300,7 +300,7 @@ class Optimizer:
             others = (others - 1) & rest
 
     def _is_view(self, mask: Mask) -> bool:
-        """The leaves hang together, and bind what the nested ones among them need."""
+        """Whether the leaves are connected, and bind what the nested ones among them need."""
         if mask.bit_count() == 1:
             return True
         known = self._connected.get(mask)

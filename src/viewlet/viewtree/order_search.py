@@ -6,8 +6,8 @@ cost of an update is what a changed row visits on its way up: at each variable, 
 the values that the row does not fix.
 
 Only variables that several relations share, and free ones, have to be ordered; the others of each relation form a chain
-below. What is below a set of variables depends on nothing but that set: its parts that hang together are ordered one by
-one, and each part is met once.
+below. The order below a set of variables depends on nothing but that set: its connected parts are ordered separately,
+and each part is solved once.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def find_order(
     rates: Mapping[str, float] | None = None,
     indicators: bool = False,
 ) -> VariableOrder:
-    """The best order for a join; free variables are above the others where they hang together.
+    """The best order for a join; free variables are above the others in each connected part.
 
     `rows` are the sizes of relations where they are known, `rates` how often each changes against the others;
     `indicators` says that the view tree will have them.
@@ -92,7 +92,7 @@ class _Search:
         return frozenset(name for name in names if names.count(name) > 1) | self.free
 
     def _parts(self, variables: Variables) -> list[Variables]:
-        """What hangs together among some variables, in the order of their names."""
+        """The connected components of some variables, in the order of their names."""
         edges = [edge for schema in self.relations.values() if (edge := schema & variables)]
         parts = (frozenset[str]().union(*(edges[i] for i in group)) for group in components(edges))
         return sorted(parts, key=sorted)

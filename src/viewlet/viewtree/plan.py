@@ -1,4 +1,4 @@
-"""The way in: trigger programs under every strategy there is."""
+"""The entry point of the compiler: trigger programs under every strategy."""
 
 from __future__ import annotations
 

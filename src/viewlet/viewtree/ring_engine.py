@@ -58,7 +58,7 @@ class MaintainedTree(Generic[T]):
         self.load(database or {})
 
     def load(self, database: Mapping[str, Entries[T]]) -> None:
-        """Start anew from the given relations; those not named are empty."""
+        """Resets the tree to the given relations; those not named are empty."""
         if unknown := [name for name in database if name not in self.tree.relations]:
             raise SchemaError(f"{unknown[0]!r} is not a relation of the join")
         self.stores: dict[str, RingRelation[T]] = {}

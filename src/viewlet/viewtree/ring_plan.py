@@ -1,7 +1,7 @@
-"""From a query over a ring to what keeps it: a view tree, and how rows of tables become rows of its relations.
+"""Plans of queries over rings: a view tree, and how rows of tables become rows of its relations.
 
 The variable order is the user's, or the best that `order_search` finds for the sizes of the tables. Each occurrence of
-a table is a relation of its own: it has its own conditions, and only the variables that somebody asks for.
+a table is a separate relation, with its own conditions and only the variables in use.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ Positions = tuple[int, ...]
 
 
 class RingRelation(Generic[T]):
-    """A relation that changes are merged into; an index over some columns is kept once somebody has asked for it.
+    """A relation that changes are merged into; an index over some columns is kept after its first use.
 
     While `log` is active, it is told how to undo every change before it is made.
     """

@@ -143,7 +143,7 @@ def build_tree(
 ) -> ViewTree:
     """τ(ω, F): the view tree of a variable order for a query that keeps the `free` variables.
 
-    Relations hang below their lowest variable, or further below where `placed` says so. `compose` makes one view of
+    Relations are below their lowest variable, or further below if `placed` says so. `compose` makes one view of
     each chain of views.
     """
     everything = order.variables

@@ -1,4 +1,4 @@
-"""What `explain` says of a view tree over a ring: its order, what its views keep, and the way of each change."""
+"""The text of `explain` for a view tree over a ring: its order, its views, and the path of each change."""
 
 from __future__ import annotations
 

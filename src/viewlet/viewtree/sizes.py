@@ -1,9 +1,9 @@
 """Sizes of tables: measured where they are, else inferred from how the query joins them.
 
 A column that meets the primary key of another table refers to it: many rows to one. Where nothing has been measured, a
-table is taken to have `DEFAULT_FANOUT` times as many rows as those it refers to. Large tables change more often than
-small ones, unless someone knows better; by how much is anybody's guess, and we take the square root of their sizes:
-between as often as the others and once for every row.
+table is assumed to have `DEFAULT_FANOUT` times as many rows as those it refers to. Unless rates are known, large tables
+are assumed to change more often than small ones, in proportion to the square root of their sizes. That is a compromise
+between equal rates and rates proportional to the sizes.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ class Planner:
         return best if better == best.expr else Plan(better, best.tag, cost_of(better, self.rows))
 
     def at(self, expr: Expr, site: Home, needed: Vars) -> Plan | None:
-        """The expression as it can be read at a site: moved there as a whole, or made of parts that are there."""
+        """The expression made readable at a site: moved as a whole, or composed of parts at that site."""
         key = (expr, site, needed)
         if key not in self._wanted:
             options = list[Plan | None]()
@@ -114,7 +114,7 @@ class Planner:
         return self._wanted[key]
 
     def at_driver(self, expr: Expr, needed: Vars) -> Plan | None:
-        """The expression computed at the driver from what is there, if all of it is."""
+        """The expression computed at the driver, if all its parts are at the driver."""
         atoms = (node for node in walk(expr) if isinstance(node, Rel | Delta | View))
         if any(self.placement.tag(atom) != AT_DRIVER for atom in atoms):
             return None
@@ -195,7 +195,7 @@ class Planner:
         return _together(mul, here, join_tags)
 
     def in_place(self, expr: Expr, site: Home, needed: Vars) -> Plan | None:
-        """The expression evaluated at a site over parts that are there or brought there."""
+        """The expression evaluated at a site over parts that are at that site or moved to it."""
         match expr:
             case Value() | Cond() | Lift(_, Value()):
                 return Plan(expr, FREE, NOTHING)
@@ -237,7 +237,7 @@ class Planner:
         return self.at(body, site, outputs(body))
 
     def _product(self, factors: tuple[Expr, ...], site: Home, needed: Vars) -> Plan | None:
-        """A product at a site: factors that are there, and the others brought there, together or one by one."""
+        """A product at a site: its factors at that site, and the others moved to it, together or one by one."""
         scalars = [factor for factor in factors if is_scalar(factor)]
         here, away = list[Plan](), list[Expr]()
         for factor in factors:

@@ -47,7 +47,7 @@ def merge_into_head(head: _Open, tail: Sequence[_Open]) -> tuple[_Open, list[_Op
 
 
 def fuse(blocks: Sequence[Block]) -> list[Block]:
-    """The block-fusion algorithm: merges into the head while that makes it grow, then goes on behind it."""
+    """The block-fusion algorithm: merges into the head while that makes it grow, then continues behind it."""
     fused: list[Block] = []
     remaining = [_Open(block, footprint_of(block.steps)) for block in blocks]
     while remaining:
@@ -65,7 +65,7 @@ def footprint_of(steps: Iterable[Step]) -> Footprint:
 
 
 def one_by_one(steps: Iterable[Step]) -> list[Block]:
-    """Every step a block of its own."""
+    """One block for every step."""
     return [Block(step.mode, (step,)) for step in steps]
 
 

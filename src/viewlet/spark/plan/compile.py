@@ -3,10 +3,10 @@
 | step                                        | module                     |
 |---------------------------------------------|----------------------------|
 | base tables become views                    | `stored`                   |
-| views get homes                             | `partitioning`             |
+| views get locations                         | `partitioning`             |
 | statements get transformers                 | `annotate`                 |
 | one transformer per step, shared            | `single`, `temporaries`    |
-| what nobody sees goes                       | `dead`                     |
+| unused steps are removed                    | `dead`                     |
 | steps become blocks                         | `blocks`                   |
 """
 
@@ -55,7 +55,7 @@ def compile_distributed(
 def _best_ranking(facts: Facts, partition_by: Mapping[str, Sequence[str]]) -> DistributedProgram:
     """Views go by the keys of the largest tables.
 
-    While nobody has measured the tables, access patterns decide: two keys change ranks if a batch of all tables then
+    While the tables are unmeasured, access patterns decide: two keys change ranks if a batch of all tables then
     needs fewer stages. Keys that are looked up together should decide together where views go.
     """
     ranked = ranking(facts)
@@ -122,7 +122,7 @@ class DistributedProgram:
         return {**small, **known}
 
     def _steps(self, triggers: Sequence[Trigger], planner: Planner) -> tuple[list[Step], dict[str, Temporary]]:
-        """The steps of some triggers, one after another."""
+        """The steps of some triggers, in sequence."""
         names = Names(view.name for view in self.program.views)
         floats = {(view.name, f.name) for view in self.program.views for f in view.fields if f.is_float}
         normalizer = Normalizer(planner, Temporaries(names, floats))

@@ -1,4 +1,4 @@
-"""What a distributed expression costs (thesis, section 5.3.1).
+"""The cost of a distributed expression (thesis, section 5.3.1).
 
 Costs are compared field by field: first how much stored state travels, as a change should cost what it changes; then
 how many rounds of communication follow one another; then how many transformers there are, one that sends to every
@@ -17,7 +17,7 @@ from viewlet.spark.plan.locations import REPLICATED
 from viewlet.spark.plan.nodes import Gather, Moved, Transformer, children, strip
 
 UNKNOWN_ROWS = 1_000_000.0
-"""Rows of a view nobody has measured."""
+"""The assumed rows of an unmeasured view."""
 BROADCAST = 3
 AGGREGATED = 0.1
 """How much a Sum is taken to shrink what it sums over."""

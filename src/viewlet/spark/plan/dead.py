@@ -1,8 +1,8 @@
-"""Dead-code elimination: steps whose outcome nobody sees (thesis, section 5.3.2).
+"""Dead-code elimination: steps whose results are not used (thesis, section 5.3.2).
 
-A view is seen after the batch, unless a later step replaces it before anything reads it; a temporary is seen only by
-the steps that read it. When two triggers of one batch evaluate the same view again, the first evaluation is dead, and
-so are the moves made for it.
+A view is used after the batch, unless a later step replaces it before anything reads it. A temporary is used only by
+the steps that read it. When two triggers of one batch recompute the same view, the first computation is dead, and so
+are the transfers made for it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which partition a key belongs to: a hash of our own, the same in every process and version of Python.
+"""The partition of a key, by a hash that is the same in every process and version of Python.
 
 Integers (also dates, timestamps, decimals and booleans, which are held as integers) go through the finaliser of
-SplitMix64, which vectorises well; doubles by their bits; strings by BLAKE2. NULL has a place of its own.
+SplitMix64, which vectorises well; doubles by their bits; strings by BLAKE2. NULL has a fixed hash.
 """
 
 from __future__ import annotations

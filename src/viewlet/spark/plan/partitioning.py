@@ -1,8 +1,8 @@
-"""Where each view lives (thesis, section 5.5, made to follow declared keys, access patterns and measured sizes).
+"""The location of each view (thesis, section 5.5, made to follow declared keys, access patterns and measured sizes).
 
-A view goes by the class of columns among its keys that ranks highest; a class identifies the rows of some table, and
-ranks by how many there are. Without such a key a view is taken to be small: it lives at the driver, or, where workers
-read it together with what they hold, at all of them. `PARTITION BY` has the last word.
+A view is partitioned by the highest-ranking class of columns among its keys. A class identifies the rows of some table,
+and its rank is their number. A view without such a key is assumed to be small. It lives at the driver, or at all
+workers if they read it together with partitioned views. `PARTITION BY` overrides the choice.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ SMALL_ROWS = 1_000.0
 DRIVER_ROWS = 100_000.0
 """So many rows may be kept at the driver."""
 STATIC_ROWS = 100.0
-"""Rows of a static table nobody has measured: such tables are look-up tables as a rule."""
+"""The assumed rows of an unmeasured static table: such tables are usually look-up tables."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known about a program's data."""
+    """Known facts about the data of a program."""
 
     program: Program
     tables: Mapping[str, Table]

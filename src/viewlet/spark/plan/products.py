@@ -1,4 +1,4 @@
-"""Products taken apart and put together: what belongs together when a part of a product is moved."""
+"""Splitting and joining products: the factors that belong together when a part of a product is moved."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
     plan    ::= block ...
     block   ::= (local | distributed) step ...
-    step    ::= statement                            an ordinary statement over what is at hand
+    step    ::= statement                            an ordinary statement over local contents
               | temporary := Repart[p](temporary)    moves, made by the driver
               | temporary := Scatter[p](temporary)
               | temporary := Gather(temporary)
@@ -42,7 +42,7 @@ class Footprint:
     reads: frozenset[str]
     writes: frozenset[str]
     replaces: frozenset[str]
-    """Those of the writes that do not keep what was there."""
+    """The written names whose old contents are replaced."""
 
     def union(self, other: Footprint) -> Footprint:
         return Footprint(self.reads | other.reads, self.writes | other.writes, self.replaces | other.replaces)

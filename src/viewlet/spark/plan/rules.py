@@ -145,7 +145,7 @@ def improve(moved: Moved, placement: Placement, rows: Mapping[str, float]) -> Mo
 def is_closed(moved: Moved) -> bool:
     """Whatever is moved can be computed on its own: a nested aggregate of it reads no variable bound outside.
 
-    Pushing a transformer through a product may leave one around such an aggregate; it has to go on to what is inside.
+    Pushing a transformer through a product may leave one around such an aggregate; it has to be pushed further inside.
     """
     return not any(isinstance(node, Transformer) and inputs(strip(node.body)) for node in walk(moved))
 

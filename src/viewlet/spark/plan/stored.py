@@ -1,4 +1,4 @@
-"""Base tables as views: a distributed program keeps the rows it reads like any other contents.
+"""Base tables as views: a distributed program stores the rows it reads like any other view.
 
     on lineitem: v[custkey] += Sum[custkey](Δlineitem(orderkey, price) * orders(orderkey, custkey, status))
     on lineitem: v[custkey] += Sum[custkey](Δlineitem(orderkey, price) * orders_rows.count[orderkey, custkey])

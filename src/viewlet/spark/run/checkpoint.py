@@ -98,7 +98,7 @@ class Checkpoint:
         self.history = self.history.followed_by(step)
 
     def forget(self, unit: str) -> None:
-        """A unit is gone: one that takes its name later has nothing to do with what the snapshot has of it."""
+        """Notes that a unit was dropped: a later unit of the same name must not use its part of the snapshot."""
         self.history, self._committed = self.history.without_base(unit), self._committed.without_base(unit)
 
     def abandon(self) -> None:
