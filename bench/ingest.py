@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 import viewlet
-from viewlet.connection.facade import changes_in
+from viewlet.connection.facade import change_of
 
 ROWS, REPEATS = (1_000, 10_000, 100_000), 15
 MONEY = pa.decimal128(15, 2)
@@ -83,7 +83,7 @@ def main() -> None:
             batch = table(rows)
             with db._session.open() as database:
                 schema = database.find_table("fact").schema
-                conversion = best(lambda: changes_in(database, schema, batch, 1, False))  # noqa: B023
+                conversion = best(lambda: change_of(database, schema, batch, 1, False))  # noqa: B023
             whole = best(lambda: db.insert("fact", batch))  # noqa: B023
             print(f"{name:>15}  {rows:>7,} rows  conversion {conversion * 1e6:8.0f} us  batch {whole * 1e6:8.0f} us")
         db.close()

@@ -18,6 +18,7 @@ from typing import Any
 
 from bench.sources import Source, coded
 from bench.streams import Step
+from viewlet.changes import ColumnChange
 
 CHUNKS = 20
 """Parts of the stream whose throughput is reported one by one."""
@@ -111,8 +112,9 @@ def warm_up(engine: Any, source: Source, columns: Columns) -> None:
         inserts = source.events[table].signs[:WARM_UP]
         head = {i: array[:WARM_UP] for i, array in words.items()}
         if len(inserts):
-            engine.apply_columns(table, head, inserts)
-            engine.apply_columns(table, head, -inserts)
+            change = ColumnChange(head, inserts, source.tables[table], engine.dictionary)
+            engine.apply(table, change)
+            engine.apply(table, change.negated())
     clear(engine)
 
 
@@ -133,7 +135,8 @@ def run_stream(
     for step in steps:
         for table, begin, end in step:
             given = {i: words[begin:end] for i, words in columns[table].items()}
-            engine.apply_columns(table, given, signs[table][begin:end], each_row)
+            change = ColumnChange(given, signs[table][begin:end], source.tables[table], engine.dictionary)
+            engine.apply(table, change, each_row)
             run.tuples += end - begin
         run.refreshes += 1
         now = perf_counter()

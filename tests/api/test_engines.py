@@ -248,7 +248,7 @@ def test_a_failure_in_one_view_takes_back_what_others_did(kind: str, monkeypatch
     db.insert("sales", ROWS)
     db.view("totals").subscribe(lambda epoch, changes: None)
     before, epoch = rows_of(db), db.epoch
-    apply, calls = CompiledView.apply_columns, 0
+    apply, calls = CompiledView.apply, 0
 
     def failing(engine: CompiledView, *args: Any) -> None:
         nonlocal calls
@@ -257,7 +257,7 @@ def test_a_failure_in_one_view_takes_back_what_others_did(kind: str, monkeypatch
             raise ZeroDivisionError
         apply(engine, *args)
 
-    monkeypatch.setattr(CompiledView, "apply_columns", failing)
+    monkeypatch.setattr(CompiledView, "apply", failing)
     with pytest.raises(ZeroDivisionError):
         db.insert("sales", [(1, *ROWS[1][1:]), (9, *ROWS[0][1:])])
     assert (rows_of(db), db.epoch) == (before, epoch)

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 import viewlet
-from viewlet.connection.facade import changes_in
+from viewlet.changes import Change
+from viewlet.connection.facade import change_of
 from viewlet.runtime import columns as conversion
 
 COLUMNS = {
@@ -46,18 +47,20 @@ def batch(**other: Any) -> pa.Table:
 
 
 def is_columnar(db: viewlet.Connection, data: Any) -> bool:
+    return converted(db, data).held_columns(()) is not None
+
+
+def converted(db: viewlet.Connection, data: Any) -> Change:
     with db._session.open() as database:
-        changes = changes_in(database, database.find_table("s").schema, data, 1, False)
-        return isinstance(changes, conversion.ColumnarChanges)
+        return change_of(database, database.find_table("s").schema, data, 1, False)
 
 
 def test_they_are_not_converted(db: viewlet.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     for reader in ("_read_dates", "_read_timestamps", "_read_booleans", "_text"):
         monkeypatch.setattr(conversion, reader, lambda *given: pytest.fail("a column was converted"))
-    with db._session.open() as database:
-        changes = changes_in(database, database.find_table("s").schema, batch(), 1, False)
-    assert isinstance(changes, conversion.ColumnarChanges)
-    assert sorted(changes.columns) == [0, 1]
+    columns = converted(db, batch()).held_columns(())
+    assert columns is not None
+    assert sorted(columns.words) == [0, 1]
 
 
 @pytest.mark.parametrize("make", [lambda t: t, lambda t: t.to_batches()[0], lambda t: pa.concat_tables([t, t])])

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tests.oracle.play import changes_of
-from viewlet.changes import Changes, to_changes
+from viewlet.changes import Changes, RowChange, to_changes
 from viewlet.sql import CreateTable, CreateView, bind_statement, split_statements
 from viewlet.triggers.compiler import without_views
 from viewlet.triggers.interpreter import Interpreter
@@ -84,7 +84,7 @@ class Engine:
         """The change of the result."""
         for name in self._tables:
             changes = batch.get(name, {})
-            self._interpreter.apply(name, changes)
+            self._interpreter.apply(name, RowChange(changes))
             if self._tables[name].kind is not TableKind.STREAM:
                 for row, count in changes.items():
                     self._stores[name].add(row, (count,))

@@ -9,6 +9,7 @@ from random import Random
 import pytest
 
 from tests.conformance.engines import changes_in_order, schemas
+from viewlet.changes import RowChange
 from viewlet.codegen.engine import CompiledEngine
 from viewlet.runtime import ordered
 from viewlet.sql import bind_query
@@ -51,11 +52,11 @@ def check(query: NamedQuery, tables: dict[str, Table], rows: dict[str, list[Row]
     when = {name: [(random.randrange(half), random.randrange(half), row) for row in rows[name]] for name in sources}
     for batch in range(half):
         for name, events in when.items():
-            engine.apply(name, {row: 1 for comes, _, row in events if comes == batch})
+            engine.apply(name, RowChange({row: 1 for comes, _, row in events if comes == batch}))
     assert any(len(store) for store in engine.stores.values())
     for batch in range(half):
         for name, events in when.items():
-            engine.apply(name, {row: -1 for _, goes, row in events if goes == batch})
+            engine.apply(name, RowChange({row: -1 for _, goes, row in events if goes == batch}))
     assert engine.result() == fresh
     assigned = {s.view for trigger in engine.program.triggers for s in trigger.statements if s.replaces}
     for name, store in engine.stores.items():

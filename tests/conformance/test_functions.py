@@ -19,6 +19,7 @@ from tests.conformance.functions import TABLES
 from tests.spark_plan.compiled_cluster import CompiledCluster
 from tests.spark_plan.distributing import Reference
 from viewlet.algebra.functions import FUNCTIONS
+from viewlet.changes import RowChange
 from viewlet.codegen.engine import CompiledEngine
 from viewlet.errors import DataError
 from viewlet.spark.plan.compile import compile_distributed
@@ -45,7 +46,7 @@ def some_rows(text: str) -> list[Row]:
 def on_compiled(engine: CompiledEngine, row: Row) -> Outcome:
     engine.clear()
     try:
-        engine.apply("z", {row: 1})
+        engine.apply("z", RowChange({row: 1}))
         return shown(engine.result())
     except DataError:
         return DataError
@@ -56,7 +57,7 @@ def on_interpreter(program: Program, row: Row) -> Outcome:
     interpreter = Interpreter(program, stores)
     interpreter.load()
     try:
-        interpreter.apply("z", {row: 1})
+        interpreter.apply("z", RowChange({row: 1}))
         stores["z"].add(row, (1,))
         interpreter.finish()
         return shown(interpreter.result())

@@ -11,6 +11,7 @@ from random import Random
 
 import pytest
 
+from viewlet.changes import RowChange
 from viewlet.codegen import engine
 from viewlet.codegen.engine import CompiledEngine
 from viewlet.errors import DataError
@@ -103,8 +104,8 @@ def test_ranges_agree_with_scans(name: str, lowest: int) -> None:
     reference.load()
     fast = CompiledEngine(program, known)
     for table, change in changes(random, lowest, 80):
-        reference.apply(table, change)
-        fast.apply(table, change)
+        reference.apply(table, RowChange(change))
+        fast.apply(table, RowChange(change))
         reference.finish()
         assert rounded(fast.result()) == rounded(reference.result())
 
@@ -121,7 +122,7 @@ def test_an_index_is_used(name: str) -> None:
     known = tables()
     fast = CompiledEngine(plan_query("q", bind_query(QUERIES[name], known).query, known, "higher-order"), known)
     for table, change in changes(Random(1), 0, 40):
-        fast.apply(table, change)
+        fast.apply(table, RowChange(change))
     fast.result()
     kept = [bool(spec[ordered.KEPT]) for store in fast.stores.values() for spec in store.spec]
     assert kept
@@ -133,9 +134,9 @@ def test_views_are_fresh_after_every_row() -> None:
     program = plan_query("q", bind_query(QUERIES["mst"], known).query, known, "higher-order")
     by_row, at_once = CompiledEngine(program, known), CompiledEngine(program, known)
     for table, change in changes(Random(2), 0, 40):
-        by_row.apply_columns(table, *by_row.encode(table, change), each_row=True)
+        by_row.apply(table, RowChange(change), each_row=True)
         for row, count in change.items():
-            at_once.apply(table, {row: count})
+            at_once.apply(table, RowChange({row: count}))
         assert by_row.result() == at_once.result()
 
 
@@ -149,13 +150,13 @@ def test_products_of_three_sums_are_exact_or_refused(number: int, fits: bool) ->
     sql = "SELECT r.k, SUM(r.v * s.v * t.v) AS p FROM r, s, t WHERE r.k = s.k AND s.k = t.k GROUP BY r.k"
     program = plan_query("q", bind_query(sql, known).query, known, "higher-order")
     fast = CompiledEngine(program, known)
-    fast.apply("r", {(1, number): 1000})
-    fast.apply("s", {(1, number): 1000})
+    fast.apply("r", RowChange({(1, number): 1000}))
+    fast.apply("s", RowChange({(1, number): 1000}))
     if fits:
-        fast.apply("t", {(1, number): 1000})
+        fast.apply("t", RowChange({(1, number): 1000}))
         view = next(view for view in program.views if len(view.keys) == 1 and len(view.fields) > 1)
         total = next(n for _, numbers in fast.stores[view.name].items() for n in numbers if abs(n) > 10**9)
         assert total == number**3 * 10**9
         return
     with pytest.raises(DataError, match="overflows"):
-        fast.apply("t", {(1, number * 1000): 10**6})
+        fast.apply("t", RowChange({(1, number * 1000): 10**6}))

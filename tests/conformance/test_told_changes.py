@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from tests.conformance.test_ranges import changes, tables
+from viewlet.changes import RowChange
 from viewlet.codegen.engine import CompiledEngine
 from viewlet.codegen.module import result_store
 from viewlet.sql import bind_query
@@ -27,11 +28,12 @@ def test_changes_are_the_difference_of_results(name: str) -> None:
     engine = CompiledEngine(plan_query("q", bind_query(QUERIES[name], known).query, known, "higher-order"), known)
     stream = changes(Random(name), 0, 60)
     for _ in range(20):
-        engine.apply(*next(stream))
+        table, change = next(stream)
+        engine.apply(table, RowChange(change))
     assert engine.watch()
     before, seen = engine.result(), 0
     for table, change in stream:
-        engine.apply(table, change)
+        engine.apply(table, RowChange(change))
         told, after = engine.changes(), engine.result()
         rows = before.keys() | after.keys()
         assert told == {r: n for r in rows if (n := after.get(r, 0) - before.get(r, 0))}

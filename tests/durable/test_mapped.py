@@ -16,6 +16,7 @@ import viewlet
 from tests.conformance.engines import changes_in_order, schemas
 from tests.conformance.programs import QUERIES, TABLES, batches
 from tests.runtime.test_flat import PAIRS, add, state_of, take, with_partner
+from viewlet.changes import RowChange
 from viewlet.codegen import engine as codegen_engine
 from viewlet.runtime.dictionary import FileDictionary
 from viewlet.runtime.durable.mapped import STAMP, MappedState
@@ -250,7 +251,7 @@ def test_generated_triggers_run_on_mapped_state(name: str, tmp_path: Path) -> No
         state.begin()
         for engine in (heap, mapped):
             for table, changes in batch.items():
-                engine.apply(table, changes)
+                engine.apply(table, RowChange(changes))
         state.finish(f"epoch {epoch}")
         assert mapped.result() == heap.result()
         if epoch % 4 == 0:  # as another process would

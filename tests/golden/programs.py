@@ -10,6 +10,7 @@ from viewlet.algebra.nodes import Expr, Rel, Var, View
 from viewlet.algebra.printer import show, show_block
 from viewlet.algebra.query import OutputColumn, Query
 from viewlet.algebra.traverse import walk
+from viewlet.changes import RowChange
 from viewlet.triggers.compiler import compile_query
 from viewlet.triggers.interpreter import Interpreter
 from viewlet.triggers.program import Program, Statement
@@ -124,7 +125,7 @@ def check_by_running(program: Program, tables: Tables, seed: int = 7, steps: int
     interpreter.load()
     stores = {name: MapStore() for name in tables}
     for table, changes in random_changes(tables, seed, steps, high):
-        interpreter.apply(table, changes)
+        interpreter.apply(table, RowChange(changes))
         for row, multiplicity in changes.items():
             stores[table].add(row, (multiplicity,))
             rows.apply(table, row, multiplicity)

@@ -12,7 +12,7 @@ from typing import Any
 from tests.conformance.engines import changes_in_order, schemas
 from tests.spark_plan.distributing import Reference
 from tests.spark_plan.test_workloads import MEASURED
-from viewlet.changes import Changes, rows_to_arrow
+from viewlet.changes import Change, Changes, RowChange, rows_to_arrow
 from viewlet.spark.plan.compile import compile_distributed
 from viewlet.spark.run.arriving import FrameChange
 from viewlet.spark.run.batch import BatchStats
@@ -95,8 +95,10 @@ class Run:
 
     def apply(self, batch: Mapping[str, Changes], spread: bool = False) -> tuple[BatchStats, dict[str, Changes]]:
         """Applies a batch from the driver, or as frames of two parts; tells its cost and the changes it announces."""
-        frames = [self.frame(name, changes) for name, changes in batch.items()] if spread else []
-        run, stats = self.engine.apply(self.engine.checkpoint.epoch + 1, {} if frames else batch, frames)
+        given: dict[str, Change] = {
+            name: self.frame(name, changes) if spread else RowChange(changes) for name, changes in batch.items()
+        }
+        run, stats = self.engine.apply(self.engine.checkpoint.epoch + 1, given)
         self.engine.commit(run, stats, {})
         return stats, run.changes if run is not None else {}
 

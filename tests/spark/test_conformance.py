@@ -63,10 +63,10 @@ def test_stages(spark: Any, query: NamedQuery, tmp_path: Path) -> None:
     run.apply(before)
     run.expect(before)
     batch = {name: batches[0][name] for name in run.references[query.name].stores if name not in LOADED_BEFORE}
-    frames = [run.frame(name, changes) for name, changes in batch.items()]
+    frames = {name: run.frame(name, changes) for name, changes in batch.items()}
     group = f"stages of {query.name}"
     spark.sparkContext.setJobGroup(group, group)
-    done, stats = run.engine.apply(2, {}, frames)
+    done, stats = run.engine.apply(2, frames)
     spark.sparkContext.setJobGroup("", "")
     run.engine.commit(done, stats, {})
     found = len(set(stages_run(spark, group)))

@@ -225,7 +225,7 @@ def test_errors_of_tasks_reach_the_user(tmp_path: Path) -> None:
     frame = run.frame("lineitem", batches[0]["lineitem"])
     frame.frame[0] = frame.frame[0].drop_columns(["l_orderkey"])
     with pytest.raises(DataError, match="l_orderkey is missing"):
-        run.engine.apply(1, {}, [frame])
+        run.engine.apply(1, {"lineitem": frame})
 
 
 def test_a_batch_that_never_began_takes_nothing_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from viewlet.changes import Changes
+from viewlet.changes import Changes, RowChange
 from viewlet.spark.plan.compile import DistributedProgram, compile_distributed
 from viewlet.spark.plan.locations import RANDOM, Arrival
 from viewlet.spark.plan.simulate import Cluster
@@ -48,7 +48,7 @@ class Reference:
 
     def apply(self, batch: Mapping[str, Changes]) -> dict[tuple[object, ...], int]:
         for name, store in self.stores.items():
-            self._interpreter.apply(name, batch.get(name, {}))
+            self._interpreter.apply(name, RowChange(batch.get(name, {})))
             for row, count in batch.get(name, {}).items():
                 store.add(row, (count,))
         self._interpreter.finish()

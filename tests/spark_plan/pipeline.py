@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from viewlet.algebra.evaluate import State, evaluate
-from viewlet.changes import Changes
+from viewlet.changes import Changes, RowChange
 from viewlet.spark.plan.compile import DistributedProgram
 from viewlet.spark.plan.locations import LOCAL, REPLICATED
 from viewlet.spark.run.code import DriverBlock, PlanCode, Receipt
@@ -63,14 +63,14 @@ class Pipeline:
             for name in block.beside:
                 mapper.restore(name, self.workers[0].contents(name))
             mapper.begin(self.code)
-            mapper.change(table, batch.get(table, {}))
+            mapper.change(table, RowChange(batch.get(table, {})))
             mapper.run(block.statements)
             pieces += leaving("", mapper, block.departures, self.partitions, 0)
         for node in (self.driver, *self.workers):
             node.begin(self.code)
         for table in self.code.tables:
             if table not in self.code.mappers:
-                self.driver.change(table, batch.get(table, {}))
+                self.driver.change(table, RowChange(batch.get(table, {})))
         for block in self.code.blocks:
             if isinstance(block, DriverBlock):
                 self._at_driver(block, pieces)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.triggers.compiling import compiled, tables_of
+from viewlet.changes import RowChange
 from viewlet.triggers.interpreter import Interpreter
 from viewlet.triggers.store import MapStore, UndoLog, part_of
 
@@ -18,7 +19,7 @@ def test_assignments_of_a_batch_that_failed_are_forgotten() -> None:
     interpreter = Interpreter(compiled(NESTED, TABLES), {"r": store}, log)
     interpreter.load()
     log.begin()
-    interpreter.apply("r", {(0, 0): 1})
+    interpreter.apply("r", RowChange({(0, 0): 1}))
     log.rollback()
     assert interpreter.finish() == {}
     assert interpreter.result() == {(0,): 1}
@@ -32,7 +33,7 @@ def test_rows_that_come_several_times_count_several_times(strategy: str, row_at_
     interpreter = Interpreter(program, {"r": store}, row_at_a_time=row_at_a_time)
     interpreter.load()
     changes = {(1, 1): 3, (1, 2): 1, (2, 1): 2}
-    interpreter.apply("r", changes)
+    interpreter.apply("r", RowChange(changes))
     for row, count in changes.items():
         store.add(row, (count,))
     interpreter.finish()
@@ -43,7 +44,7 @@ def test_a_row_by_row_batch_leaves_the_table_to_its_owner() -> None:
     store = MapStore()
     interpreter = Interpreter(compiled(NESTED, TABLES), {"r": store}, row_at_a_time=True)
     interpreter.load()
-    interpreter.apply("r", {(0, 0): 2, (1, 0): 1})
+    interpreter.apply("r", RowChange({(0, 0): 2, (1, 0): 1}))
     assert len(store) == 0
 
 
@@ -52,9 +53,9 @@ def test_streams_keep_only_what_the_view_needs(strategy: str) -> None:
     program = compiled("SELECT a, SUM(v) AS total FROM e WHERE v > 1 GROUP BY a", TABLES, strategy)
     interpreter = Interpreter(program, {"e": MapStore()})
     interpreter.load()
-    interpreter.apply("e", {(1, 5): 1, (1, 1): 1, (2, 7): 1})
+    interpreter.apply("e", RowChange({(1, 5): 1, (1, 1): 1, (2, 7): 1}))
     assert interpreter.finish() == {(1, 5): 1, (2, 7): 1}
-    interpreter.apply("e", {(1, 5): -1})
+    interpreter.apply("e", RowChange({(1, 5): -1}))
     assert interpreter.finish() == {(1, 5): -1}
 
 

@@ -1,6 +1,6 @@
-"""The edge: what users hand in becomes changes, and rows become Arrow again.
+"""The edge: what users hand in becomes changes (`change.py`), and rows become Arrow again.
 
-A change is a map from rows, in the representation of `viewlet.types`, to multiplicities:
+Rows of a change are in the representation of `viewlet.types` and have multiplicities:
 
     insert("t", [(1, "2026-01-02"), (1, "2026-01-02")])   ->   {(1, 20455): 2}
 
@@ -14,6 +14,7 @@ import difflib
 from collections.abc import Iterable, Mapping, Sequence
 
 from viewlet.changes.arrow import MULTIPLICITY, arrow_type, rows_to_arrow
+from viewlet.changes.change import Change, Changes, ColumnChange, RowChange
 from viewlet.changes.sources import Source, open_source
 from viewlet.changes.values import Misfit, converter, plain, to_python
 from viewlet.errors import DataError
@@ -23,7 +24,10 @@ __all__ = [
     "CHANGE_TYPE",
     "CHANGE_TYPES",
     "MULTIPLICITY",
+    "Change",
     "Changes",
+    "ColumnChange",
+    "RowChange",
     "arrow_type",
     "describe_row",
     "did_you_mean",
@@ -33,14 +37,12 @@ __all__ = [
     "to_python",
 ]
 
-Changes = dict[Row, int]
-
 CHANGE_TYPE = "_change_type"
 CHANGE_TYPES = {"insert": 1, "update_postimage": 1, "delete": -1, "update_preimage": -1}
 
 
 def to_changes(table: Table, data: object, sign: int = 1, encoded: bool = False) -> Changes:
-    """The change of `table` that `data` describes: rows times `sign`, or times what the rows say when `encoded`."""
+    """The rows that `data` adds to `table`, or takes out: times `sign`, or times what they say when `encoded`."""
     source = open_source(table, data)
     matched = match_columns(table, source.names)
     weights = _weights(table, source, matched, encoded) or [1] * source.length

@@ -8,17 +8,19 @@ over rings take a product as it is; whoever has to keep its rows multiplies it o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import product as combinations
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from viewlet.changes import Changes, match_columns, to_changes
+from viewlet.changes import Change, Changes, ColumnChange, RowChange, match_columns, to_changes
 from viewlet.changes.sources import open_source
 from viewlet.errors import DataError
 from viewlet.types import Row, Table
+
+if TYPE_CHECKING:
+    from viewlet.changes.words import Codes
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -69,62 +71,73 @@ def products_in(data: object) -> tuple[Product, ...] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class FactorChanges:
+class Factor:
     """One factor: rows over the columns at some positions of the table, with multiplicities."""
 
     positions: tuple[int, ...]
     rows: Changes
 
 
-@dataclass(frozen=True)
-class FactoredChanges:
-    """A change of a table as a union of products; every product has every column once."""
+class ProductChange(Change):
+    """A change given as a union of products; every product has every column once. Its length counts values."""
 
-    products: tuple[tuple[FactorChanges, ...], ...]
+    __slots__ = ("_products", "_rows")
 
-    def __len__(self) -> int:
-        """How many values it takes."""
-        return sum(len(factor.rows) for factors in self.products for factor in factors)
+    def __init__(self, products: tuple[tuple[Factor, ...], ...]) -> None:
+        self._products = products
+        self._rows: RowChange | None = None
+        """The rows, once they have been multiplied out."""
 
     @property
-    def size(self) -> int:
-        """How many rows it stands for."""
-        return sum(prod(len(factor.rows) for factor in factors) for factors in self.products)
+    def products(self) -> tuple[tuple[Factor, ...], ...]:
+        return self._products
 
-    @cached_property
-    def expanded(self) -> Changes:
-        """The rows, multiplied out."""
-        found: Changes = {}
-        for factors in self.products:
-            places = [position for factor in factors for position in factor.positions]
-            order = [places.index(position) for position in range(len(places))]
-            for parts in combinations(*(factor.rows.items() for factor in factors)):
-                values = [value for row, _ in parts for value in row]
-                row = tuple(values[i] for i in order)
-                found[row] = found.get(row, 0) + prod(weight for _, weight in parts)
-        return {row: weight for row, weight in found.items() if weight}
+    def rows(self) -> Changes:
+        return self._multiplied().rows()
 
-    def negated(self) -> FactoredChanges:
-        """What takes this change back."""
-        return FactoredChanges(
+    def columns(self, table: Table, positions: Collection[int], dictionary: Codes) -> ColumnChange:
+        return self._multiplied().columns(table, positions, dictionary)
+
+    def _multiplied(self) -> RowChange:
+        if self._rows is None:
+            self._rows = RowChange(_multiply_out(self._products))
+        return self._rows
+
+    def negated(self) -> ProductChange:
+        return ProductChange(
             tuple(
                 (replace(first, rows={row: -weight for row, weight in first.rows.items()}), *rest)
-                for first, *rest in self.products
+                for first, *rest in self._products
             )
         )
 
+    def __len__(self) -> int:
+        return sum(len(factor.rows) for factors in self._products for factor in factors)
 
-def to_factored(table: Table, products: Sequence[Product], sign: int = 1, encoded: bool = False) -> FactoredChanges:
+
+def _multiply_out(products: Sequence[Sequence[Factor]]) -> Changes:
+    found: Changes = {}
+    for factors in products:
+        places = [position for factor in factors for position in factor.positions]
+        order = [places.index(position) for position in range(len(places))]
+        for parts in combinations(*(factor.rows.items() for factor in factors)):
+            values = [value for row, _ in parts for value in row]
+            row = tuple(values[i] for i in order)
+            found[row] = found.get(row, 0) + prod(weight for _, weight in parts)
+    return {row: weight for row, weight in found.items() if weight}
+
+
+def to_product_change(table: Table, products: Sequence[Product], sign: int = 1, encoded: bool = False) -> ProductChange:
     """The change of a table that some products describe."""
     found = [_factors(table, each, sign, encoded) for each in products]
-    return FactoredChanges(tuple(factors for factors in found if all(factor.rows for factor in factors)))
+    return ProductChange(tuple(factors for factors in found if all(factor.rows for factor in factors)))
 
 
-def _factors(table: Table, given: Product, sign: int, encoded: bool) -> tuple[FactorChanges, ...]:
+def _factors(table: Table, given: Product, sign: int, encoded: bool) -> tuple[Factor, ...]:
     if given.multiplicity != 1 and not encoded:
         raise DataError(f"{table.name}: a product with a multiplicity is a change; hand it to apply()")
     weight, taken = sign * given.multiplicity, dict[str, int]()
-    found: list[FactorChanges] = []
+    found: list[Factor] = []
     for number, data in enumerate(given.factors, start=1):
         factor = _factor(table, data, weight if number == 1 else 1, encoded)
         for position in factor.positions:
@@ -135,11 +148,11 @@ def _factors(table: Table, given: Product, sign: int, encoded: bool) -> tuple[Fa
         found.append(factor)
     missing = tuple(i for i, column in enumerate(table.columns) if column.name not in taken)
     if missing:
-        found.append(FactorChanges(missing, to_changes(_part(table, missing), [{}])))
+        found.append(Factor(missing, to_changes(_part(table, missing), [{}])))
     return tuple(found)
 
 
-def _factor(table: Table, data: Any, weight: int, encoded: bool) -> FactorChanges:
+def _factor(table: Table, data: Any, weight: int, encoded: bool) -> Factor:
     if isinstance(data, Mapping):
         lengths = {name: len(column) for name, column in data.items()}
         if len(set(lengths.values())) > 1:
@@ -154,7 +167,7 @@ def _factor(table: Table, data: Any, weight: int, encoded: bool) -> FactorChange
     given = set(match_columns(table, source.names if names is None else names))
     positions = tuple(i for i, column in enumerate(table.columns) if column.name in given)
     rows = to_changes(_part(table, positions), data, weight, encoded) if source.length else {}
-    return FactorChanges(positions, rows)
+    return Factor(positions, rows)
 
 
 def _part(table: Table, positions: Sequence[int]) -> Table:
@@ -169,7 +182,7 @@ def _part(table: Table, positions: Sequence[int]) -> Table:
     )
 
 
-def factor_rows(groups: Sequence[FactorChanges]) -> tuple[tuple[int, ...], list[tuple[Row, int]]]:
+def factor_rows(groups: Sequence[Factor]) -> tuple[tuple[int, ...], list[tuple[Row, int]]]:
     """Some factors as one: their positions, and their rows multiplied out."""
     positions = tuple(position for factor in groups for position in factor.positions)
     rows = [

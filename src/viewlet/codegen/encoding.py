@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from viewlet.errors import DataError
+from viewlet.changes.words import too_wide
 from viewlet.runtime.arithmetic import NULL
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.types import Datum, Kind, SqlType
@@ -36,7 +36,3 @@ def decode(word: int, type: SqlType, dictionary: StringDictionary) -> Datum:
     if type.kind is Kind.VARCHAR:
         return dictionary.texts[word]
     return bool(word) if type.kind is Kind.BOOLEAN else int(word)
-
-
-def too_wide(type: SqlType) -> DataError:
-    return DataError(f"a {type} does not fit the 64-bit words of the compiled engine; connect(engine='interpreter')")

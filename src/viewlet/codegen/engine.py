@@ -12,6 +12,7 @@ from viewlet.algebra.evaluate import State, evaluate
 from viewlet.algebra.nodes import View
 from viewlet.algebra.order import order
 from viewlet.algebra.traverse import walk
+from viewlet.changes import Change
 from viewlet.codegen.module import Function, Module, result_store, write_module
 from viewlet.codegen.precompile import Helper, share
 from viewlet.codegen.process import Column, Process
@@ -149,37 +150,23 @@ class CompiledEngine:
         function = self.module.triggers.get(table)
         return function.columns if function else ()
 
-    def apply(self, table: str, changes: Mapping[Row, int]) -> None:
-        """Runs the triggers of one table for a change given as rows."""
-        if table in self.module.triggers and changes:
-            self.apply_columns(table, *self.encode(table, changes))
-
-    def encode(self, table: str, changes: Mapping[Row, int]) -> tuple[dict[int, Column], Column]:
-        """Rows as the columns of words that the triggers of a table read, and their multiplicities."""
-        types = [column.type for column in self.tables[table].columns]
-        columns = {i: self._process.encode(types[i], [row[i] for row in changes]) for i in self.columns_used(table)}
-        return columns, np.fromiter(changes.values(), np.int64, len(changes))
-
-    def apply_columns(
-        self, table: str, columns: Mapping[int, Column], multiplicity: Column, each_row: bool = False
-    ) -> None:
-        """Runs the triggers of one table for a change given as columns of words.
+    def apply(self, table: str, change: Change, each_row: bool = False) -> None:
+        """Runs the triggers of one table.
 
         Views are fresh at the end of the change, or with `each_row` after every row of it.
         """
-        change = self.prepare(table, columns, multiplicity, each_row)
-        if change is not None:
-            self.run(change)
+        prepared = self.prepare(table, change, each_row)
+        if prepared is not None:
+            self.run(prepared)
 
-    def prepare(
-        self, table: str, columns: Mapping[int, Column], multiplicity: Column, each_row: bool = False
-    ) -> TableChange | None:
+    def prepare(self, table: str, change: Change, each_row: bool = False) -> TableChange | None:
         """A change in the form that triggers take, nothing of it done yet; None if there is no trigger."""
         function = self.module.triggers.get(table)
-        if function is None:
+        if function is None or not change:
             return None
+        columns = change.columns(self.tables[table], function.columns, self.dictionary)
         self._process.fill_lookups()
-        given = tuple(columns[i] for i in function.columns)
+        given, multiplicity = tuple(columns.words[i] for i in function.columns), columns.multiplicity
         refreshes = self.module.refreshes.get(table, ())
         each_row = bool(refreshes) and (each_row or table in self._row_by_row)
         if not each_row:

@@ -9,8 +9,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from viewlet.algebra.functions import compile_scalar
+from viewlet.changes.words import encode_words
 from viewlet.codegen.answers import Answers
-from viewlet.codegen.encoding import decode, too_wide, word_of
+from viewlet.codegen.encoding import decode, word_of
 from viewlet.codegen.loading import is_cached, load_source
 from viewlet.codegen.precompile import Helper, compile_alone, share
 from viewlet.codegen.scalars import Formula, Lookup
@@ -235,17 +236,7 @@ class Process:
     # Values and words
 
     def encode(self, type: SqlType, values: Sequence[Datum]) -> Column:
-        if type.kind is Kind.VARCHAR:
-            return self.dictionary.encode(values)  # type: ignore[arg-type]
-        if type.is_float:
-            return np.array([np.nan if value is None else value for value in values], np.float64) + 0.0  # no -0.0
-        try:
-            words = np.array([NULL if value is None else value for value in values], np.int64)
-        except OverflowError as error:
-            raise too_wide(type) from error
-        if int(np.count_nonzero(words == NULL)) != values.count(None):
-            raise too_wide(type)
-        return words
+        return encode_words(type, values, self.dictionary)
 
     def fill(self, store: str, types: Sequence[SqlType], rows: Sequence[tuple[Row, Sequence[Any]]]) -> None:
         """Makes rows, keys with the numbers of their payload, the contents of a store."""

@@ -14,9 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from viewlet.changes import Changes, describe_row
-from viewlet.changes.columnar import ColumnarChanges
-from viewlet.changes.factored import FactoredChanges
+from viewlet.changes import Change, Changes, ColumnChange, RowChange, describe_row
 from viewlet.connection.journal import Batch
 from viewlet.errors import DataError
 from viewlet.runtime.durable.batch_ids import BatchMark
@@ -27,15 +25,18 @@ _INT64 = 2**63
 _LENGTH = 4
 
 
-def encode_batch(batch: Batch, schemas: Mapping[str, Table], dictionary: Any, mark: BatchMark | None) -> bytes:
-    """`dictionary` is that of the connection; only columns need one."""
-    streams = {name: _stream(_encode(schemas[name], changes, dictionary)) for name, changes in batch.items()}
+def encode_batch(batch: Batch, schemas: Mapping[str, Table], mark: BatchMark | None) -> bytes:
+    """The record of a batch."""
+    columns = {name: change.held_columns(()) for name, change in batch.items()}
+    streams = {
+        name: _stream(_rows_to_arrow(schemas[name], batch[name].rows()) if given is None else _columns_to_arrow(given))
+        for name, given in columns.items()
+    }
     head = json.dumps(
         {
             "mark": None if mark is None else [mark.source, mark.id],
             "tables": [
-                [name, isinstance(batch[name], ColumnarChanges), memoryview(stream).nbytes]
-                for name, stream in streams.items()
+                [name, columns[name] is not None, memoryview(stream).nbytes] for name, stream in streams.items()
             ],
         }
     ).encode()
@@ -44,31 +45,28 @@ def encode_batch(batch: Batch, schemas: Mapping[str, Table], dictionary: Any, ma
 
 def decode_batch(
     payload: bytes | memoryview, schemas: Mapping[str, Table], dictionary: Any
-) -> tuple[dict[str, Changes | ColumnarChanges], BatchMark | None]:
+) -> tuple[dict[str, Change], BatchMark | None]:
     """What `encode_batch` was given; `dictionary` makes the dictionary of the connection."""
     data = memoryview(payload)
     at = _LENGTH + int.from_bytes(data[:_LENGTH], "little")
     head = json.loads(bytes(data[_LENGTH:at]))
-    batch: dict[str, Changes | ColumnarChanges] = {}
+    batch: dict[str, Change] = {}
     for name, columnar, length in head["tables"]:
         table = pa.ipc.open_stream(pa.py_buffer(data[at : at + length])).read_all()
         at += length
         if columnar:
-            batch[name] = _of_columns(schemas[name], table, dictionary())
+            batch[name] = _arrow_to_columns(schemas[name], table, dictionary())
         else:
-            batch[name] = {row: weight for row, (weight,) in from_arrow(table, len(schemas[name].columns))}
+            rows = from_arrow(table, len(schemas[name].columns))
+            batch[name] = RowChange({row: weight for row, (weight,) in rows})
     return batch, None if head["mark"] is None else BatchMark(*head["mark"])
 
 
-def _encode(schema: Table, changes: Changes | ColumnarChanges | FactoredChanges, dictionary: Any) -> Any:
-    if isinstance(changes, ColumnarChanges):
-        return _to_columns(schema, changes, dictionary())
-    if isinstance(changes, FactoredChanges):
-        changes = changes.expanded
-    for row, weight in changes.items():
+def _rows_to_arrow(schema: Table, rows: Changes) -> Any:
+    for row, weight in rows.items():
         if not -_INT64 < weight < _INT64:
             raise DataError(f"{schema.name}: {describe_row(schema, row)} would change by more than 2^63 rows at once")
-    return to_arrow(((row, (weight,)) for row, weight in changes.items()), len(schema.columns), 1)
+    return to_arrow(((row, (weight,)) for row, weight in rows.items()), len(schema.columns), 1)
 
 
 def _stream(table: Any) -> Any:
@@ -78,11 +76,11 @@ def _stream(table: Any) -> Any:
     return sink.getvalue()
 
 
-def _to_columns(schema: Table, changes: ColumnarChanges, dictionary: Any) -> Any:
-    columns = {"multiplicity": pa.array(changes.multiplicity)}
-    for position, words in changes.columns.items():
-        is_text = schema.columns[position].type.kind is Kind.VARCHAR
-        columns[str(position)] = _texts(words, dictionary) if is_text else pa.array(words)
+def _columns_to_arrow(change: ColumnChange) -> Any:
+    columns = {"multiplicity": pa.array(change.multiplicity)}
+    for position, words in change.words.items():
+        is_text = change.table.columns[position].type.kind is Kind.VARCHAR
+        columns[str(position)] = _texts(words, change.dictionary) if is_text else pa.array(words)
     return pa.table(columns)
 
 
@@ -93,7 +91,7 @@ def _texts(codes: Any, dictionary: Any) -> Any:
     return pa.DictionaryArray.from_arrays(encoded.indices, pa.array(texts, pa.large_string()))
 
 
-def _of_columns(schema: Table, table: Any, dictionary: Any) -> ColumnarChanges:
+def _arrow_to_columns(schema: Table, table: Any, dictionary: Any) -> ColumnChange:
     columns: dict[int, Any] = {}
     for name in table.column_names[1:]:
         column = table[name].combine_chunks()
@@ -102,4 +100,5 @@ def _of_columns(schema: Table, table: Any, dictionary: Any) -> ColumnarChanges:
             columns[int(name)] = codes[column.indices.to_numpy()]
         else:
             columns[int(name)] = column.to_numpy().copy()  # triggers are compiled for arrays they may write
-    return ColumnarChanges(columns, table["multiplicity"].combine_chunks().to_numpy().copy())
+    multiplicity = table["multiplicity"].combine_chunks().to_numpy().copy()
+    return ColumnChange(columns, multiplicity, schema, dictionary)

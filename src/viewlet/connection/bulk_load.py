@@ -14,9 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from viewlet.changes import MULTIPLICITY, Changes, arrow_type
-from viewlet.changes.columnar import ColumnarChanges
-from viewlet.changes.factored import FactoredChanges
+from viewlet.changes import MULTIPLICITY, Change, ColumnChange, RowChange, arrow_type
 from viewlet.connection.build import Sources
 from viewlet.errors import UnsupportedError
 from viewlet.sqlgen.columns import columns_read
@@ -24,13 +22,13 @@ from viewlet.sqlgen.definition import definition_sql
 from viewlet.triggers.interpreter import Interpreter
 from viewlet.triggers.program import Program, ViewDefinition
 from viewlet.triggers.store import MapStore, Payload
-from viewlet.types import WORD_DIGITS, Column, Datum, Kind, Row, SqlType, Table
+from viewlet.types import WORD_DIGITS, Column, Kind, Row, SqlType, Table
 
 if TYPE_CHECKING:
     from viewlet.runtime.dictionary import StringDictionary
 
 Contents = dict[str, dict[Row, Payload]]
-Given = Changes | ColumnarChanges
+NOTHING = RowChange({})
 SETTINGS = {"error_on_division_by_zero": "false", "ieee_floating_point_ops": "false", "enable_progress_bar": "false"}
 
 logger = logging.getLogger("viewlet")
@@ -88,11 +86,11 @@ class BulkLoad:
     plan: LoadPlan
     sources: Sources
     dictionary: StringDictionary | None = None
-    _given: dict[str, Given] = field(default_factory=dict)
+    _given: dict[str, Change] = field(default_factory=dict)
 
-    def add(self, source: str, changes: Changes | ColumnarChanges | FactoredChanges) -> None:
-        """The changes of one source; those of tables and views are in their stores when it matters."""
-        self._given[source] = changes.expanded if isinstance(changes, FactoredChanges) else changes
+    def add(self, source: str, change: Change) -> None:
+        """The change of one source; those of tables and views are in their stores when it matters."""
+        self._given[source] = change
 
     def columns_used(self, source: str) -> tuple[int, ...] | None:
         """The columns of a source that are read, if changes of it may come as columns."""
@@ -110,24 +108,17 @@ class BulkLoad:
 
     def _arrow(self, source: str) -> Any:
         table, places = self.plan.tables[source], self.plan.columns[source]
-        given = self._given.get(source, {}) if source in self.sources.streams else self._kept(source)
-        if isinstance(given, ColumnarChanges):
-            assert self.dictionary is not None
-            return arrow_of_words(table, places, given, self.dictionary)
-        return arrow_of_rows(table, places, given)
-
-    def _kept(self, source: str) -> Changes:
-        return self.sources.stores[source].multiplicities()
+        if source not in self.sources.streams:
+            return arrow_of_rows(table, places, self.sources.stores[source].multiplicities())
+        given = self._given.get(source, NOTHING)
+        columns = given.held_columns(places)
+        return arrow_of_rows(table, places, given.rows()) if columns is None else arrow_of_words(places, columns)
 
     def _store(self, source: str) -> MapStore:
         if source not in self.sources.streams:
             return self.sources.stores[source]
-        given = self._given.get(source, {})
-        if isinstance(given, ColumnarChanges):
-            assert self.dictionary is not None
-            given = rows_of_words(self.plan.tables[source], given, self.dictionary)
         store = MapStore()
-        for row, weight in given.items():
+        for row, weight in self._given.get(source, NOTHING).rows().items():
             store.add(row, (weight,))
         return store
 
@@ -163,43 +154,21 @@ def arrow_of_rows(table: Table, places: Sequence[int], rows: Mapping[Row, int]) 
     return pa.table(arrays | {MULTIPLICITY: pa.array(rows.values(), pa.int64())})
 
 
-def arrow_of_words(table: Table, places: Sequence[int], changes: ColumnarChanges, dictionary: StringDictionary) -> Any:
+def arrow_of_words(places: Sequence[int], change: ColumnChange) -> Any:
     """The same for columns of words."""
     import numpy as np
     import pyarrow as pa
 
     arrays = {}
     for i in places:
-        type, words = table.columns[i].type, changes.columns[i]
+        type, words = change.table.columns[i].type, change.words[i]
         absent = np.isnan(words) if type.is_float else words == np.iinfo(np.int64).min
         array = pa.array(words, mask=absent)
         if type.kind is Kind.VARCHAR:
-            array = pa.DictionaryArray.from_arrays(array, pa.array(dictionary.texts, pa.string())).dictionary_decode()
+            texts = pa.array(change.dictionary.texts, pa.string())
+            array = pa.DictionaryArray.from_arrays(array, texts).dictionary_decode()
         arrays[f"c{i}"] = _typed(array, type)
-    return pa.table(arrays | {MULTIPLICITY: pa.array(changes.multiplicity)})
-
-
-def rows_of_words(table: Table, changes: ColumnarChanges, dictionary: StringDictionary) -> Changes:
-    """Columns of words as rows; columns that nobody reads are NULL."""
-    columns = [
-        _datums(changes.columns[i].tolist(), column.type, dictionary) if i in changes.columns else [None] * len(changes)
-        for i, column in enumerate(table.columns)
-    ]
-    rows: Changes = {}
-    for row, weight in zip(zip(*columns, strict=True), changes.multiplicity.tolist(), strict=True):
-        rows[row] = rows.get(row, 0) + weight
-    return {row: weight for row, weight in rows.items() if weight}
-
-
-def _datums(words: Sequence[Any], type: SqlType, dictionary: StringDictionary) -> Sequence[Datum]:
-    if type.is_float:
-        return [None if word != word else word for word in words]
-    absent = -(2**63)
-    if type.kind is Kind.VARCHAR:
-        return [None if word == absent else dictionary.texts[word] for word in words]
-    if type.kind is Kind.BOOLEAN:
-        return [None if word == absent else bool(word) for word in words]
-    return [None if word == absent else word for word in words]
+    return pa.table(arrays | {MULTIPLICITY: pa.array(change.multiplicity)})
 
 
 def _held_as(type: SqlType) -> Any:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from viewlet.changes.columnar import ColumnarChanges
+from viewlet.changes import Change, RowChange
 from viewlet.codegen.engine import CompiledEngine, TableChange
 from viewlet.codegen.module import Module
 from viewlet.runtime.dictionary import StringDictionary
@@ -46,7 +46,7 @@ class CompiledView:
     def load(self, stores: Mapping[str, MapStore]) -> None:
         """Runs the rows already there through the triggers."""
         for table, store in stores.items():
-            self._engine.apply(table, store.multiplicities())
+            self._engine.apply(table, RowChange(store.multiplicities()))
 
     def reload(self, stores: Mapping[str, MapStore]) -> None:
         """Like `load`, for an engine that may hold something."""
@@ -60,17 +60,15 @@ class CompiledView:
     def columns_used(self, table: str) -> tuple[int, ...]:
         return self._engine.columns_used(table)
 
-    def apply(self, table: str, changes: Mapping[Row, int]) -> None:
-        self.apply_columns(table, ColumnarChanges(*self._engine.encode(table, changes)))
-
-    def apply_columns(self, table: str, changes: ColumnarChanges) -> None:
-        change = self._engine.prepare(table, changes.columns, changes.multiplicity)
-        if change is None:
+    def apply(self, table: str, change: Change) -> None:
+        """Runs the triggers of one table."""
+        prepared = self._engine.prepare(table, change)
+        if prepared is None:
             return
         if not ENABLED and self._image is None:
             self._image = self._engine.image()
-        self._batch.append(change)
-        self._engine.run(change)
+        self._batch.append(prepared)
+        self._engine.run(prepared)
 
     def result(self) -> Mapping[Row, int]:
         return self._engine.result()

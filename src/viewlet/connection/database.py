@@ -21,11 +21,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from viewlet.changes import Changes, describe_row, did_you_mean, rows_to_arrow
-from viewlet.changes.columnar import ColumnarChanges
-from viewlet.changes.factored import FactoredChanges
+from viewlet.changes import Change, Changes, RowChange, describe_row, did_you_mean, rows_to_arrow
 from viewlet.connection.build import Sources, as_streams, plan_program
-from viewlet.connection.bulk_load import rows_of_words
 from viewlet.connection.engines import EngineChooser
 from viewlet.connection.garbage import collecting_later
 from viewlet.connection.journal import Batch, InMemory, Journal
@@ -426,30 +423,17 @@ class Database:
     def dictionary(self) -> StringDictionary:
         return self._engines.dictionary
 
-    def apply_batch(self, batch: Batch, mark: BatchMark | None = None) -> None:
-        """Like `apply`, for batches that may contain products."""
-        if any(isinstance(changes, FactoredChanges) for changes in batch.values()):
-            self._apply(batch, mark)
-        else:
-            self.apply({n: c for n, c in batch.items() if not isinstance(c, FactoredChanges)}, mark)
-
-    def apply(self, batch: Mapping[str, Changes | ColumnarChanges], mark: BatchMark | None = None) -> None:
+    def apply(self, batch: Batch, mark: BatchMark | None = None) -> None:
         """Applies a batch as a whole or not at all; the epoch counts the batches that changed a table.
 
         A batch whose mark has been committed before is left alone.
         """
-        self._apply(batch, mark)
-
-    def _apply(self, batch: Batch, mark: BatchMark | None) -> None:
         if mark is not None and mark in self.batches:
             return
         changed = [(self.tables[name], batch[name]) for name in self.tables if batch.get(name)]
-        for table, changes in changed:
-            if isinstance(changes, FactoredChanges):
-                if table.kept:
-                    self._check(table, changes.expanded)
-            elif not isinstance(changes, ColumnarChanges):
-                self._check(table, changes)
+        for table, change in changed:
+            if table.kept:
+                self._check(table, change.rows())
         if not changed:
             self._note(mark)
             return
@@ -459,11 +443,11 @@ class Database:
 
         def work() -> None:
             self._log.begin()
-            for table, changes in changed:
-                self._change_table(table, changes)
+            for table, change in changed:
+                self._change_table(table, change)
             visible = {view.name: self._change_view(view) for view in self.views.values()}
             news.extend(self._announcements(visible, after.epoch))
-            self.journal.batch(after.epoch, {table.schema.name: changes for table, changes in changed}, mark)
+            self.journal.batch(after.epoch, {table.schema.name: change for table, change in changed}, mark)
 
         self._commit(work, after, partial(self._finish, [table for table, _ in changed], iter(news)), self._take_back)
         for view in self.views.values():
@@ -491,32 +475,19 @@ class Database:
         for view in self.views.values():
             view.rollback()
 
-    def _change_table(self, table: BaseTable, changes: Changes | ColumnarChanges | FactoredChanges) -> None:
+    def _change_table(self, table: BaseTable, change: Change) -> None:
         for view in self.dependents(table.schema.name):
-            view.apply(table.schema.name, self._as_taken(view, table.schema, changes))
-        if table.kept and not isinstance(changes, ColumnarChanges):
-            table.store.add_rows(changes.expanded if isinstance(changes, FactoredChanges) else changes)
-
-    def _as_taken(
-        self, view: MaintainedView, table: Table, changes: Changes | ColumnarChanges | FactoredChanges
-    ) -> Changes | ColumnarChanges | FactoredChanges:
-        """Columns as rows where a view does not take them.
-
-        That happens when a log is replayed, and another engine runs the view than when the batch was written.
-        """
-        if not isinstance(changes, ColumnarChanges):
-            return changes
-        used = view.columns_used(table.name)
-        if used is not None and changes.columns.keys() >= set(used):
-            return changes
-        return rows_of_words(table, changes, self.dictionary)
+            view.apply(table.schema.name, change)
+        if table.kept:
+            table.store.add_rows(change.rows())
 
     def _change_view(self, view: MaintainedView) -> Changes:
         changes = view.finish()
         if changes:
+            change = RowChange(changes)
             for dependent in self.dependents(view.name):
                 self._engines.expect_change(dependent, len(changes), partial(self.sources, dependent.declared))
-                dependent.apply(view.name, changes)
+                dependent.apply(view.name, change)
             view.publish(changes)
         return changes
 
@@ -536,7 +507,7 @@ class Database:
         schema = table.schema
         if schema.kind is TableKind.STATIC:
             self._check_static(schema, changes)
-        if not table.kept or self._is_first_load(table, changes):
+        if self._is_first_load(table, changes):
             return
         for row, weight in changes.items():
             present = (table.store.get(row) or (0,))[0]

@@ -42,7 +42,7 @@ class Durability:
     def batch(self, epoch: int, changes: Batch, mark: BatchMark | None) -> None:
         database = self._database
         batches = database.batches if mark is None else database.batches.adding(mark)
-        payload = encode_batch(changes, database.schemas(), lambda: database.dictionary, mark)
+        payload = encode_batch(changes, database.schemas(), mark)
         self._store.commit([Record(BATCH, epoch, payload)], epoch, batches.ranges)
 
     def table_created(self, table: Table) -> None:

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sized
 from types import TracebackType
 from typing import Any
 
-from viewlet.changes import Changes, to_changes
-from viewlet.changes.columnar import ColumnarChanges
-from viewlet.changes.factored import Decomposed, FactorChanges, FactoredChanges, products_in, to_factored
+from viewlet.changes import Change, Changes, RowChange, to_changes
+from viewlet.changes.factored import Decomposed, Factor, ProductChange, products_in, to_product_change
 from viewlet.connection.database import Database
 from viewlet.connection.engines import check_engine
 from viewlet.connection.garbage import collecting_later
@@ -124,12 +123,12 @@ class Connection:
             sizes = {database.find_table(name).schema.name: rows_in(data) for name, data in batch.items()}
             with collecting_later(sum(sizes.values())):
                 database.expect(sizes)
-                changes: dict[str, Any] = {}
+                changes: dict[str, Change] = {}
                 for name, data in batch.items():
                     schema = database.find_table(name).schema
                     if schema.name in changes:
                         raise DataError(f"table {schema.name!r} is given twice in one batch")
-                    changes[schema.name] = self._changes(database, schema, data, 1, encoded=True)
+                    changes[schema.name] = self._change_of(database, schema, data, 1, encoded=True)
                 return self._session.commit(changes, mark)
 
     def _change(self, table: str, signed: list[tuple[object, int]]) -> int:
@@ -139,14 +138,15 @@ class Connection:
             with collecting_later(size):
                 database.expect({schema.name: size})
                 if len(signed) == 1:
-                    changes = self._changes(database, schema, *signed[0], encoded=False)
-                    return self._session.commit({schema.name: changes})
+                    change = self._change_of(database, schema, *signed[0], encoded=False)
+                    return self._session.commit({schema.name: change})
                 parts = [to_changes(schema, self._here(rows), sign) for rows, sign in signed]
-                return self._session.commit({schema.name: net(item for part in parts for item in part.items())})
+                total = net(item for part in parts for item in part.items())
+                return self._session.commit({schema.name: RowChange(total)})
 
-    def _changes(self, database: Database, table: Table, data: object, sign: int, encoded: bool) -> Any:
+    def _change_of(self, database: Database, table: Table, data: object, sign: int, encoded: bool) -> Change:
         """What the user hands in for a table, as the database takes it."""
-        return any_changes(database, table, data, sign, encoded)
+        return change_of(database, table, data, sign, encoded)
 
     def _here(self, data: object) -> object:
         """The same data in this process."""
@@ -252,42 +252,14 @@ def rows_in(data: object) -> int:
     return rows
 
 
-def any_changes(
-    database: Database, table: Table, data: object, sign: int, encoded: bool
-) -> Changes | ColumnarChanges | FactoredChanges:
-    """As products where they are given or looked for, else as columns or rows."""
+def change_of(database: Database, table: Table, data: object, sign: int, encoded: bool) -> Change:
+    """The change that some data describes: as products where they are given or looked for, as columns where all views
+    take those and the types of the data allow it, else as rows."""
     products = products_in(data)
     if products is not None:
-        return to_factored(table, products, sign, encoded)
+        return to_product_change(table, products, sign, encoded)
     if isinstance(data, Decomposed):
-        return _decomposed(table, to_changes(table, data.rows, sign, encoded))
-    return changes_in(database, table, data, sign, encoded)
-
-
-def _decomposed(table: Table, changes: Changes) -> FactoredChanges:
-    """Rows as the products that splitting off one column at a time finds in them."""
-    from viewlet.rings import INTEGER_RING
-    from viewlet.viewtree.factored_update import decompose
-
-    place = {name: i for i, name in enumerate(table.column_names)}
-    found = decompose(table.column_names, changes, INTEGER_RING) if changes else []
-    return FactoredChanges(
-        tuple(
-            tuple(
-                FactorChanges(tuple(place[n] for n in factor.schema), dict(factor.entries)) for factor in each.factors
-            )
-            for each in found
-        )
-    )
-
-
-def changes_in(database: Database, table: Table, data: object, sign: int, encoded: bool) -> Changes | ColumnarChanges:
-    """As columns where everyone can take them and their types allow it, else as rows; products are multiplied out."""
-    products = products_in(data)
-    if products is not None:
-        return to_factored(table, products, sign, encoded).expanded
-    if isinstance(data, Decomposed):
-        data = data.rows
+        return decomposed(table, to_changes(table, data.rows, sign, encoded))
     wanted = database.columns_wanted(table.name)
     if wanted is not None:
         from viewlet.runtime.columns import to_columns
@@ -295,4 +267,19 @@ def changes_in(database: Database, table: Table, data: object, sign: int, encode
         columns = to_columns(table, data, wanted, database.dictionary, sign, encoded)
         if columns is not None:
             return columns
-    return to_changes(table, data, sign, encoded)
+    return RowChange(to_changes(table, data, sign, encoded))
+
+
+def decomposed(table: Table, changes: Changes) -> ProductChange:
+    """Rows as the products that splitting off one column at a time finds in them."""
+    from viewlet.rings import INTEGER_RING
+    from viewlet.viewtree.factored_update import decompose
+
+    place = {name: i for i, name in enumerate(table.column_names)}
+    found = decompose(table.column_names, changes, INTEGER_RING) if changes else []
+    return ProductChange(
+        tuple(
+            tuple(Factor(tuple(place[n] for n in factor.schema), dict(factor.entries)) for factor in each.factors)
+            for each in found
+        )
+    )

@@ -8,16 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from viewlet.changes import Changes
-from viewlet.changes.columnar import ColumnarChanges
-from viewlet.changes.factored import FactoredChanges
+from viewlet.changes import Change
 from viewlet.runtime.durable.batch_ids import BatchMark
 from viewlet.types import Table
 
 if TYPE_CHECKING:
     from viewlet.connection.maintained import Declaration
 
-Batch = Mapping[str, Changes | ColumnarChanges | FactoredChanges]
+Batch = Mapping[str, Change]
+"""The changes of a batch, by table."""
 
 
 class Journal(Protocol):

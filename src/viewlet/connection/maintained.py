@@ -12,12 +12,9 @@ from typing import TYPE_CHECKING
 
 from viewlet.algebra.query import Query
 from viewlet.algebra.ring_query import RingQuery
-from viewlet.changes import Changes
-from viewlet.changes.columnar import ColumnarChanges
-from viewlet.changes.factored import FactoredChanges
+from viewlet.changes import Change, Changes
 from viewlet.connection.reading import EagerRows, LazyRows, net
 from viewlet.connection.tree_engine import TreeEngine
-from viewlet.errors import InternalError
 from viewlet.triggers.interpreter import Interpreter
 from viewlet.triggers.program import Program
 from viewlet.triggers.statistics import UNKNOWN, Statistics
@@ -186,32 +183,16 @@ class MaintainedView:
 
     # -- batches ----------------------------------------------------------------------------------------------------
 
-    def apply(self, table: str, changes: Changes | ColumnarChanges | FactoredChanges) -> None:
+    def apply(self, table: str, change: Change) -> None:
         """Runs the triggers of one table, before the table's own store changes."""
         if self._batch is None:
             self._batch = replace(self.work, batches=self.work.batches + 1)
         started = time.perf_counter()
         if self.load is not None:
-            self.load.add(table, changes)
+            self.load.add(table, change)
         else:
-            self._run_triggers(table, changes)
-        self._batch = self._batch.after(table, len(changes), time.perf_counter() - started)
-
-    def _run_triggers(self, table: str, changes: Changes | ColumnarChanges | FactoredChanges) -> None:
-        compiled, tree = self.running.compiled, self.running.tree
-        if isinstance(changes, FactoredChanges):
-            if tree is not None:
-                tree.apply(table, changes)
-            else:
-                self.running.engine.apply(table, changes.expanded)
-        elif not isinstance(changes, ColumnarChanges):
-            self.running.engine.apply(table, changes)
-        elif compiled is not None:
-            compiled.apply_columns(table, changes)
-        elif tree is not None:
-            tree.apply_columns(table, changes)
-        else:
-            raise InternalError(f"view {self.name!r} runs on the interpreter, which takes rows, not columns")
+            self.running.engine.apply(table, change)
+        self._batch = self._batch.after(table, len(change), time.perf_counter() - started)
 
     def columns_used(self, table: str) -> tuple[int, ...] | None:
         """The columns of a table that are read, if changes of it may come as columns."""

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from viewlet import __version__
-from viewlet.changes import Changes
-from viewlet.changes.columnar import ColumnarChanges
+from viewlet.changes import Change, Changes
 from viewlet.connection.build import plan_program
 from viewlet.connection.catalogue_json import Json, table_of_json, table_to_json
 from viewlet.connection.compiled import CompiledView
@@ -51,7 +50,6 @@ READS_TABLES = ("first-order", "recompute")
 
 _Ran = tuple[Batch | None, BatchStats]
 """What has run of a batch, and what that took."""
-SparkChanges = Changes | ColumnarChanges | FrameChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +87,7 @@ class DistributedView:
     def changes(self) -> Mapping[Row, int]:
         return {row: weight for row, weight in self.told.items() if weight}
 
-    def apply(self, table: str, changes: Changes) -> None:
+    def apply(self, table: str, change: Change) -> None:
         """The engine runs all views of a batch together."""
 
     def commit(self) -> None:
@@ -286,19 +284,17 @@ class SparkDatabase(Database):
     def columns_wanted(self, name: str) -> frozenset[int] | None:
         return self.cluster.takes_columns(name)
 
-    def apply(self, batch: Mapping[str, SparkChanges], mark: BatchMark | None = None) -> None:
+    def apply(self, batch: Mapping[str, Change], mark: BatchMark | None = None) -> None:
         """Applies a batch as a whole or not at all; a data frame counts as a change even if it turns out empty."""
         if mark is not None and mark in self.batches:
             return
         batches = self.batches if mark is None else self.batches.adding(mark)
-        changed = {name: batch[name] for name in self.tables if name in batch and _is_change(batch[name])}
+        changed = {name: batch[name] for name in self.tables if batch.get(name)}
         if not changed and mark is None:
             return
         for name in changed:
             if self.tables[name].schema.kind is TableKind.STATIC:
                 self._check_static(self.tables[name].schema, {})
-        frames = [changes for changes in changed.values() if isinstance(changes, FrameChange)]
-        local = {name: changes for name, changes in changed.items() if not isinstance(changes, FrameChange)}
         after = Committed(self.epoch + 1 if changed else self.epoch, self.version + 1, batches)
         started = frozenset(name for name, table in self.tables.items() if table.started)
         tables, news, ran = [self.tables[name] for name in changed], list[Announcement](), list[_Ran]()
@@ -307,7 +303,7 @@ class SparkDatabase(Database):
         def work() -> None:
             self._log.begin()
             with self.progress(f"batch {after.epoch}"):
-                run, stats = self.cluster.apply(after.epoch, local, frames)
+                run, stats = self.cluster.apply(after.epoch, changed)
             ran.append((run, stats))
             for name, changes in (run.changes if run is not None else {}).items():
                 self._views_on_spark[name].told = changes
@@ -335,10 +331,10 @@ class SparkDatabase(Database):
     def _position(self) -> int:
         return self.cluster.checkpoint.position()
 
-    def _visible(self, changed: Mapping[str, SparkChanges]) -> dict[str, Changes]:
+    def _visible(self, changed: Mapping[str, Change]) -> dict[str, Changes]:
         for view in self.views.values():
             for table in self.cluster.units[view.name].tables & changed.keys():
-                view.apply(table, {})
+                view.apply(table, changed[table])
         return {view.name: view.finish() for view in self.views.values()}
 
     def feed(self, name: str) -> None:
@@ -483,10 +479,6 @@ def _view_to_json(declared: Declaration, unit: Unit, hints: Hints) -> Json:
     known = {"name": declared.name, "statement": declared.statement, "version": __version__, "digest": unit.digest}
     form = {"generated": unit.generated} if isinstance(unit, TreeUnit) else {}
     return known | form | hints.to_json()
-
-
-def _is_change(changes: SparkChanges) -> bool:
-    return isinstance(changes, FrameChange) or bool(changes)
 
 
 def is_spark_frame(data: object) -> bool:

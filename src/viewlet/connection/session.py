@@ -70,7 +70,7 @@ class Session:
     def commit(self, changes: Batch, mark: BatchMark | None = None) -> int:
         """Applies a batch, tells the subscribers, and returns the epoch."""
         with self.open() as database:
-            database.apply_batch(changes, mark)
+            database.apply(changes, mark)
             epoch = database.epoch
             self._deliver(database)
             return epoch

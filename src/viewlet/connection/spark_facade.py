@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from viewlet.changes import did_you_mean
+from viewlet.changes import Change, RowChange, did_you_mean
+from viewlet.changes.factored import Decomposed
 from viewlet.connection.database import Database
-from viewlet.connection.facade import Connection, changes_in
+from viewlet.connection.facade import Connection, change_of
 from viewlet.connection.on_spark import SETUP, Hints, SparkDatabase, frame_change, is_spark_frame
 from viewlet.connection.session import Session
 from viewlet.connection.spark_feeds import read_changes, remove_changes
@@ -112,10 +113,12 @@ class SparkConnection(Connection):
             if self._scratch is not None:
                 self._scratch.cleanup()
 
-    def _changes(self, database: Database, table: Table, data: object, sign: int, encoded: bool) -> Any:
+    def _change_of(self, database: Database, table: Table, data: object, sign: int, encoded: bool) -> Change:
         if is_spark_frame(data):
             return frame_change(table, data, sign, encoded)
-        return changes_in(database, table, data, sign, encoded)
+        rows = data.rows if isinstance(data, Decomposed) else data
+        change = change_of(database, table, rows, sign, encoded)
+        return change if change.products is None else RowChange(change.rows())  # units take no products
 
     def _here(self, data: Any) -> object:
         return data.toArrow() if is_spark_frame(data) else data

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, assert_never
 
 from viewlet.adhoc import AdHoc
-from viewlet.changes import did_you_mean, to_changes
+from viewlet.changes import RowChange, did_you_mean, to_changes
 from viewlet.connection.database import Database, unreadable_stream
 from viewlet.connection.explain import explain_query, explain_ring, explain_view
 from viewlet.connection.maintained import Declaration
@@ -84,7 +84,7 @@ class StatementRunner:
         answers = [(self._query(sql, database, statement.sql), sign) for sql, sign in queries if sql is not None]
         database.expect({schema.name: sum(int(rows.num_rows) for rows, _ in answers)})
         parts = [to_changes(schema, rows, sign) for rows, sign in answers]
-        self._session.commit({schema.name: net(item for part in parts for item in part.items())})
+        self._session.commit({schema.name: RowChange(net(item for part in parts for item in part.items()))})
         return max((int(rows.num_rows) for rows, _ in answers), default=0)
 
 

@@ -11,9 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from viewlet.algebra.ring_query import CofactorPayload, FactorisedPayload
-from viewlet.changes import Changes, to_python
-from viewlet.changes.columnar import ColumnarChanges
-from viewlet.changes.factored import FactoredChanges
+from viewlet.changes import Change, to_python
 from viewlet.errors import InternalError, UnsupportedError
 from viewlet.triggers.store import MapStore
 from viewlet.types import CofactorValue, Column, Row
@@ -61,28 +59,27 @@ class TreeEngine(ABC):
             raise InternalError(f"a tree cannot move from {other.engine_name} to {self.engine_name}")
         self.keeper.take_over(other.keeper.state())
 
-    def apply(self, table: str, changes: Changes | FactoredChanges) -> None:
-        """Changes of a table, before the table's own store changes."""
+    def apply(self, table: str, change: Change) -> None:
+        """The change of a table, before the table's own store changes: as products or columns if it has such."""
+        used, products = self.columns_used(table), change.products
+        columns = None if used is None else change.held_columns(used)
         for projection in self.plan.projections.get(table, ()):
             name = projection.relation.name
-            if isinstance(changes, FactoredChanges):
-                products = [projection.factored(factors) for factors in changes.products]
-                self._add_products(name, [parts for parts in products if parts is not None])
-            elif change := projection.counted(changes.items()):
-                self._add(name, change)
+            if products is not None:
+                parts = [projection.factored(factors) for factors in products]
+                self._add_products(name, [part for part in parts if part is not None])
+            elif columns is not None:
+                self.keeper.add_columns(projection, columns)
+                self._touch(None)
+            elif counted := projection.counted(change.rows().items()):
+                self._add(name, counted)
 
     def columns_used(self, table: str) -> tuple[int, ...] | None:
-        """The columns of a table that are read, if changes of it may come as columns."""
+        """The columns of a table that are read, if the keeper takes columns: it takes them back by itself then."""
         taken = [projection.taken for projection in self.plan.projections.get(table, ())]
         if not self.keeper.takes_columns or None in taken:
             return None
         return tuple(dict.fromkeys(position for each in taken if each is not None for position, _ in each))
-
-    def apply_columns(self, table: str, changes: ColumnarChanges) -> None:
-        """Changes of a table as columns; only a keeper that can take them back by itself takes them."""
-        for projection in self.plan.projections.get(table, ()):
-            self.keeper.add_columns(projection, changes)
-            self._touch(None)
 
     def _touch(self, keys: Iterable[Row] | None) -> None:  # noqa: B027 - those who need not know, do not
         """Some keys of the result may have changed, any if it is not known which."""

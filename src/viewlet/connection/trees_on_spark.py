@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from viewlet.algebra.ring_query import FactorisedPayload
-from viewlet.changes import Changes
-from viewlet.changes.factored import FactoredChanges
+from viewlet.changes import Change
 from viewlet.connection.maintained import Declaration, Running
 from viewlet.connection.tree_engine import CofactorEngine, FactorisedEngine, TreeEngine
 from viewlet.errors import UnsupportedError
@@ -47,13 +46,13 @@ class TreeOnSpark(Running):
 
 
 class SpreadCofactor(CofactorEngine):
-    def apply(self, table: str, changes: Changes | FactoredChanges) -> None:
+    def apply(self, table: str, change: Change) -> None:
         """The engine has run the batch: any group may have changed."""
         self._touch(None)
 
 
 class SpreadRows(FactorisedEngine):
-    def apply(self, table: str, changes: Changes | FactoredChanges) -> None:
+    def apply(self, table: str, change: Change) -> None:
         """The engine has run the batch."""
 
 

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from viewlet.changes import CHANGE_TYPE, CHANGE_TYPES, MULTIPLICITY
-from viewlet.changes.columnar import ColumnarChanges
+from viewlet.changes import CHANGE_TYPE, CHANGE_TYPES, MULTIPLICITY, ColumnChange
 from viewlet.changes.values import DAYS, MICROSECONDS, integer_range
 from viewlet.runtime.arithmetic import NULL
 from viewlet.runtime.dictionary import StringDictionary
@@ -35,7 +34,7 @@ def to_columns(
     sign: int,
     encoded: bool,
     partial: bool = False,
-) -> ColumnarChanges | None:
+) -> ColumnChange | None:
     """The columns at the positions `wanted`, or None if the data has to go over rows; the rest may be missing if so."""
     try:
         batch = _arrow_columns(data)
@@ -46,9 +45,9 @@ def to_columns(
     except _OtherWayRound:
         return None
     if multiplicity.all():
-        return ColumnarChanges(words, multiplicity)
+        return ColumnChange(words, multiplicity, table, dictionary)
     kept = multiplicity != 0
-    return ColumnarChanges({i: column[kept] for i, column in words.items()}, multiplicity[kept])
+    return ColumnChange({i: column[kept] for i, column in words.items()}, multiplicity[kept], table, dictionary)
 
 
 def _arrow_columns(data: object) -> dict[str, Any] | None:

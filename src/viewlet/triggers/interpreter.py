@@ -16,6 +16,7 @@ from functools import cached_property
 
 from viewlet.algebra.evaluate import Environment, State
 from viewlet.algebra.nodes import Var
+from viewlet.changes import Change
 from viewlet.triggers.program import Program, Statement, ViewDefinition
 from viewlet.triggers.result import ResultKeeper
 from viewlet.triggers.rows import row_schema
@@ -69,12 +70,13 @@ class Interpreter:
         for name, rows in contents.items():
             self._views[name].replace(rows)
 
-    def apply(self, table: str, changes: Mapping[Row, int]) -> None:
+    def apply(self, table: str, change: Change) -> None:
         """Runs the increments of one table's trigger, before its own store changes.
 
         Its assignments wait until the table itself has changed: they run before the next trigger, or at the end.
         """
         self._run_assignments()
+        changes = change.rows()
         if not changes:
             return
         if self._row_at_a_time:

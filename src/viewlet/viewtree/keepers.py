@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from viewlet.algebra.ring_query import FactorisedPayload
-from viewlet.changes.columnar import ColumnarChanges
+from viewlet.changes import ColumnChange
 from viewlet.errors import InternalError
 from viewlet.rings.ring import Lift, Ring, times
 from viewlet.triggers.store import UndoLog
@@ -38,7 +38,7 @@ class Keeper(Protocol):
     def add_products(self, relation: str, products: Sequence[Sequence[Part]], tell: bool) -> Iterable[Row] | None:
         """Adds a union of products; with `tell`, returns the keys that may have changed, as `add` does."""
 
-    def add_columns(self, projection: Projection, changes: ColumnarChanges) -> None:
+    def add_columns(self, projection: Projection, change: ColumnChange) -> None:
         """Adds rows of a table, given as columns of words, if it `takes_columns`."""
 
     def commit(self) -> None:
@@ -106,7 +106,7 @@ class ReferenceTree:
         changed = self.maintained.update_factored(relation, updates)
         return expand(changed, self.maintained.tree.root.keys, ring) if tell else None
 
-    def add_columns(self, projection: Projection, changes: ColumnarChanges) -> None:
+    def add_columns(self, projection: Projection, change: ColumnChange) -> None:
         raise InternalError("the interpreter takes rows, not columns")
 
     def commit(self) -> None:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from viewlet.algebra.ring_query import FactorisedPayload, Variable
-from viewlet.changes.columnar import ColumnarChanges
+from viewlet.changes import ColumnChange
 from viewlet.codegen.rings.compiler import cofactor_form, compile_tree, load
 from viewlet.codegen.rings.factorised import CompiledResult
 from viewlet.codegen.rings.forms import NotCompilable
@@ -138,12 +138,12 @@ class GeneratedTree:
         if not self.compiled.is_open:
             self.compiled.begin()
 
-    def add_columns(self, projection: Projection, changes: ColumnarChanges) -> None:
+    def add_columns(self, projection: Projection, change: ColumnChange) -> None:
         """Rows with NULL in a required variable are left out; elsewhere its stand-in takes its place."""
         relation, taken = projection.relation, projection.taken
         assert taken is not None
-        columns = [changes.columns[position] for position, _ in taken]
-        present = np.ones(len(changes), np.bool_)
+        columns = [change.words[position] for position, _ in taken]
+        present = np.ones(len(change), np.bool_)
         for i, variable in enumerate(relation.variables):
             missing = np.isnan(columns[i]) if columns[i].dtype == np.float64 else columns[i] == NULL
             if variable.required:
@@ -157,7 +157,7 @@ class GeneratedTree:
         ]
         self._begin()
         self.compiled.apply_columns(
-            relation.name, words, changes.multiplicity if whole else changes.multiplicity[present]
+            relation.name, words, change.multiplicity if whole else change.multiplicity[present]
         )
 
     def add_products(self, relation: str, products: Sequence[Sequence[Part]], tell: bool) -> Iterable[Row] | None:

@@ -3,27 +3,63 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from viewlet.changes import CHANGE_TYPE, MULTIPLICITY, Changes
-from viewlet.changes.columnar import ColumnarChanges
+from viewlet.changes import CHANGE_TYPE, MULTIPLICITY, Change, Changes, ColumnChange, RowChange, to_changes
+from viewlet.changes.words import Codes
+from viewlet.runtime.dictionary import StringDictionary
 from viewlet.spark.run.unit import SPREAD, UnitCode
 from viewlet.types import Table
 
-LocalChanges = Mapping[str, Changes | ColumnarChanges]
 SMALL_BYTES = 4 << 20
 """A data frame that comes alone and has no more than this is fetched by the driver: that takes no Python workers."""
 
 
-@dataclass(frozen=True, slots=True)
-class FrameChange:
-    """The change of a table as a data frame: its rows times `sign`, or times what they say when `encoded`."""
+@dataclass(slots=True)
+class FrameChange(Change):
+    """The change of a table as a data frame: its rows times `sign`, or times what they say when `encoded`.
+
+    Without Spark, a list of Arrow tables stands for a data frame. A frame has the length 1: counting its rows would
+    take a job of its own.
+    """
 
     table: Table
     frame: Any
     sign: int = 1
     encoded: bool = False
+    _arrow: Any = field(default=None, init=False, repr=False, compare=False)
+    """Its rows, once they have been fetched."""
+
+    def rows(self) -> Changes:
+        return to_changes(self.table, self.fetch(), self.sign, self.encoded)
+
+    def columns(self, table: Table, positions: Collection[int], dictionary: Codes) -> ColumnChange:
+        return RowChange(self.rows()).columns(table, positions, dictionary)
+
+    def at_driver(self, positions: frozenset[int] | None, dictionary: StringDictionary) -> Change:
+        """The same change in this process: as columns at these positions if its types allow it, else as rows."""
+        from viewlet.runtime.columns import to_columns
+
+        rows = self.fetch()
+        found = None
+        if positions is not None:
+            found = to_columns(self.table, rows, positions, dictionary, self.sign, self.encoded)
+        return RowChange(self.rows()) if found is None else found
+
+    def fetch(self) -> Any:
+        """The rows as an Arrow table in this process."""
+        if self._arrow is None:
+            import pyarrow as pa
+
+            self._arrow = pa.concat_tables(self.frame) if isinstance(self.frame, list) else self.frame.toArrow()
+        return self._arrow
+
+    def negated(self) -> FrameChange:
+        return replace(self, sign=-self.sign)
+
+    def __len__(self) -> int:
+        return 1
 
     @property
     def adds_rows(self) -> bool:
@@ -40,6 +76,12 @@ class FrameChange:
         if len(columns) == len(table.columns) or not named <= {*table.column_names, MULTIPLICITY, CHANGE_TYPE}:
             return None
         return tuple(table.column_names[i] for i in sorted(columns) or [0])
+
+
+def by_place(batch: Mapping[str, Change]) -> tuple[dict[str, Change], dict[str, FrameChange]]:
+    """The changes of a batch that are at the driver, and those in data frames."""
+    frames = {name: change for name, change in batch.items() if isinstance(change, FrameChange)}
+    return {name: change for name, change in batch.items() if name not in frames}, frames
 
 
 def expected_bytes(frame: Any) -> int:

@@ -8,8 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from viewlet.changes import Changes
-from viewlet.changes.columnar import ColumnarChanges
+from viewlet.changes import Change, Changes
 from viewlet.spark.run.checkpoint import Checkpoint
 from viewlet.spark.run.cluster import Cluster
 from viewlet.spark.run.code import DriverBlock, PlanCode, Receipt, WorkerBlock
@@ -57,7 +56,7 @@ class UnitRun:
     _waiting: Delivery = field(default_factory=dict)
     _at: int = 0
 
-    def begin(self, local: Mapping[str, Changes | ColumnarChanges]) -> None:
+    def begin(self, local: Mapping[str, Change]) -> None:
         self.node.begin(self.plan)
         for table in self.plan.tables:
             if table in local:
@@ -121,7 +120,7 @@ class Batch:
 
     def run(
         self,
-        local: Mapping[str, Changes | ColumnarChanges],
+        local: Mapping[str, Change],
         frames: Mapping[str, tuple[MapChanges, Any]],
         kept: Callable[[], Iterable[Piece]] | None = None,
     ) -> None:

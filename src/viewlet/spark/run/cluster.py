@@ -48,9 +48,6 @@ class Cluster(Protocol):
     def map_frames(self, mappers: Mapping[str, tuple[MapChanges, Any]], what: str) -> list[Piece]:
         """Runs mappers where the rows of data frames are, all of them as one stage."""
 
-    def collect(self, frame: Any) -> Any:
-        """The rows of a data frame as an Arrow table."""
-
     def load(self, unit: Unit, frames: Mapping[str, Any], partitions: int, checkpoint: str, folder: str) -> LoadedViews:
         """Evaluates the views of a unit over frames with all rows of its tables; may raise `NotLoadable`."""
 
@@ -81,11 +78,6 @@ class InlineCluster:
     def map_frames(self, mappers: Mapping[str, tuple[MapChanges, Any]], what: str) -> list[Piece]:
         self.stages += 1
         return [piece for mapper, parts in mappers.values() for part in parts for piece in mapper(part.to_batches())]
-
-    def collect(self, frame: Any) -> Any:
-        import pyarrow as pa
-
-        return pa.concat_tables(frame)
 
     def load(self, unit: Unit, frames: Mapping[str, Any], partitions: int, checkpoint: str, folder: str) -> LoadedViews:
         raise NotLoadable("there is no Spark")
@@ -129,9 +121,6 @@ class SparkCluster:
             return [(row.unit, row.target, row.part, bytes(row.contents)) for row in rows]
 
         return self._tried(job, what)
-
-    def collect(self, frame: Any) -> Any:
-        return frame.toArrow()
 
     def load(self, unit: Unit, frames: Mapping[str, Any], partitions: int, checkpoint: str, folder: str) -> LoadedViews:
         from viewlet.spark.run.loading import load_views

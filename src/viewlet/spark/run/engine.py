@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from viewlet.algebra.query import Query
-from viewlet.changes import Changes, to_changes
-from viewlet.changes.columnar import ColumnarChanges
+from viewlet.changes import Change, Changes, RowChange
 from viewlet.errors import ViewletError
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.durable.batch_ids import Ranges
@@ -21,7 +20,7 @@ from viewlet.spark.plan.compile import compile_distributed
 from viewlet.spark.plan.locations import LOCAL, REPLICATED
 from viewlet.spark.plan.tree_split import TreeSplit
 from viewlet.spark.run import loads
-from viewlet.spark.run.arriving import FrameChange, LocalChanges, is_small, needed_at_driver
+from viewlet.spark.run.arriving import FrameChange, by_place, is_small, needed_at_driver
 from viewlet.spark.run.batch import Batch, BatchStats, UnitRun
 from viewlet.spark.run.checkpoint import DRIVER, Checkpoint
 from viewlet.spark.run.cluster import Cluster
@@ -202,20 +201,19 @@ class Engine:
 
     # -- batches ----------------------------------------------------------------------------------------------------
 
-    def apply(
-        self, epoch: int, local: LocalChanges, frames: Sequence[FrameChange] = ()
-    ) -> tuple[Batch | None, BatchStats]:
+    def apply(self, epoch: int, changes: Mapping[str, Change]) -> tuple[Batch | None, BatchStats]:
         """Runs a batch up to, but without, its commit."""
-        changed = {*local, *(each.table.name for each in frames)}
+        changed = set(changes)
+        local, frames = by_place(changes)
         stats = BatchStats(epoch, tuple(sorted(changed)))
         concerned = [each for each in self._running.values() if each.unit.tables & changed]
         if not concerned:
             return None, stats
         batch = self._under_way = Batch(self.cluster, self.checkpoint, self.context, stats)
-        loaded = self._load(batch, concerned, frames, local)
+        loaded = self._load(batch, concerned, [*frames.values()], local)
         rest = [each for each in concerned if each.unit.name not in loaded]
         read = {table for each in rest for table in each.unit.tables}
-        spread = {each.table.name: each for each in frames if each.table.name in read}
+        spread = {name: each for name, each in frames.items() if name in read}
         small = is_small([*spread.values()])
         wanted_here = set(spread) if small else needed_at_driver([each.code for each in rest], spread, local)
         local = {**local, **{name: self._collected(batch, spread[name]) for name in sorted(wanted_here)}}
@@ -228,20 +226,13 @@ class Engine:
         self._tell(batch, loaded)
         return batch, stats
 
-    def _collected(self, batch: Batch, change: FrameChange) -> Changes | ColumnarChanges:
+    def _collected(self, batch: Batch, change: FrameChange) -> Change:
         """What a data frame has, at the driver."""
-        from viewlet.runtime.columns import to_columns
-
         started = time.perf_counter()
-        table, rows = change.table, self.cluster.collect(change.frame)
+        change.fetch()
         batch.count_stage()
         batch.stats.spent("changes", started)
-        columns = self.takes_columns(table.name)
-        if columns is not None:
-            found = to_columns(table, rows, columns, self.dictionary, change.sign, change.encoded)
-            if found is not None:
-                return found
-        return to_changes(table, rows, change.sign, change.encoded)
+        return change.at_driver(self.takes_columns(change.table.name), self.dictionary)
 
     def _tell(self, batch: Batch, loaded: Collection[str]) -> None:
         """What the batch did to results that are not looked at in partitions."""
@@ -267,7 +258,7 @@ class Engine:
     # -- loads ------------------------------------------------------------------------------------------------------
 
     def _load(
-        self, batch: Batch, concerned: Iterable[_Running], frames: Sequence[FrameChange], local: LocalChanges
+        self, batch: Batch, concerned: Iterable[_Running], frames: Sequence[FrameChange], local: Mapping[str, Change]
     ) -> set[str]:
         """Loads what is empty and gets a lot from data frames; returns the units that need no triggers then."""
         empty = [each.unit for each in concerned if self.checkpoint.history.token(each.unit.name) == NOTHING]
@@ -309,7 +300,7 @@ class Engine:
             batch.run({}, {}, lambda: (piece for part in self._ask(task, f"fill {name}") for piece in part))
         else:
             batch.runs[name] = self._run(running, AT_DRIVER, names)
-            batch.run({table: self.result(unit_name(table)) for table in names}, {})
+            batch.run({table: RowChange(self.result(unit_name(table))) for table in names}, {})
         return batch, stats
 
     def remove_old_loads(self) -> None:

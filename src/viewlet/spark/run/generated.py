@@ -14,8 +14,7 @@ import numpy as np
 from viewlet.algebra.evaluate import State, evaluate
 from viewlet.algebra.nodes import View
 from viewlet.algebra.traverse import walk
-from viewlet.changes import Changes
-from viewlet.changes.columnar import ColumnarChanges
+from viewlet.changes import Change, Changes, ColumnChange
 from viewlet.codegen.blocks import BlockPlan, temporary
 from viewlet.codegen.module import result_store
 from viewlet.codegen.node import CompiledNode, Contents, Undo
@@ -87,7 +86,7 @@ class GeneratedNode:
     def columns_read(self, table: str) -> frozenset[int] | None:
         return self._columns[table]
 
-    def to_columns(self, table: Table, rows: Any, sign: int, encoded: bool) -> ColumnarChanges | None:
+    def to_columns(self, table: Table, rows: Any, sign: int, encoded: bool) -> ColumnChange | None:
         return to_columns(table, rows, self._columns[table.name], self._node.dictionary, sign, encoded, partial=True)
 
     def begin(self, code: PlanCode) -> None:
@@ -120,16 +119,10 @@ class GeneratedNode:
         """`done` is what the process told of the batch that had the state last."""
         self._node.undo[:], self._before = done
 
-    def change(self, table: str, changes: Changes | ColumnarChanges) -> None:
+    def change(self, table: str, change: Change) -> None:
         node = self._node
-        if isinstance(changes, ColumnarChanges):
-            columns = changes.columns
-            node.add_change(table, lambda i: _bits(columns[i]), changes.multiplicity)
-            return
-        types = [column.type for column in self._code.tables[table].columns]
-        rows = list(changes)
-        multiplicity = np.fromiter(changes.values(), np.int64, len(rows))
-        node.add_change(table, lambda i: node.encode(types[i], [row[i] for row in rows]), multiplicity)
+        given = change.columns(self._code.tables[table], self._columns[table], node.dictionary)
+        node.add_change(table, lambda i: _bits(given.words[i]), given.multiplicity)
 
     def record(self) -> dict[str, list[bytes]]:
         """What was done to each view, and to no more of it than has changed."""

@@ -12,9 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from viewlet.algebra.evaluate import State, evaluate
-from viewlet.changes import Changes
-from viewlet.changes.columnar import ColumnarChanges
-from viewlet.errors import InternalError
+from viewlet.changes import Change, Changes, ColumnChange, RowChange
 from viewlet.runtime.durable.rows import from_arrow, to_arrow
 from viewlet.spark.plan.hashing import partition_of
 from viewlet.spark.run.code import DriverBlock, PlanCode, Receipt
@@ -47,10 +45,10 @@ class Node(Protocol):
     def columns_read(self, table: str) -> frozenset[int] | None:
         """The columns of a table's changes that statements read, if it takes columns instead of rows."""
 
-    def to_columns(self, table: Table, rows: Any, sign: int, encoded: bool) -> ColumnarChanges | None:
+    def to_columns(self, table: Table, rows: Any, sign: int, encoded: bool) -> ColumnChange | None:
         """A change given as an Arrow table, which has the columns that are read; None if rows are wanted."""
 
-    def change(self, table: str, changes: Changes | ColumnarChanges) -> None:
+    def change(self, table: str, change: Change) -> None:
         """The change of a table that statements may read, until the next `begin`."""
 
     def record(self) -> dict[str, list[bytes]]:
@@ -111,7 +109,7 @@ class ReferenceNode:
     def columns_read(self, table: str) -> frozenset[int] | None:
         return None
 
-    def to_columns(self, table: Table, rows: Any, sign: int, encoded: bool) -> ColumnarChanges | None:
+    def to_columns(self, table: Table, rows: Any, sign: int, encoded: bool) -> ColumnChange | None:
         return None
 
     def begin(self, code: PlanCode) -> None:
@@ -135,11 +133,9 @@ class ReferenceNode:
         self._log.rollback()
         return True
 
-    def change(self, table: str, changes: Changes | ColumnarChanges) -> None:
-        if isinstance(changes, ColumnarChanges):
-            raise InternalError(f"the evaluator was given columns of {table}")
+    def change(self, table: str, change: Change) -> None:
         delta = self._deltas[table] = MapStore()
-        for row, multiplicity in changes.items():
+        for row, multiplicity in change.rows().items():
             delta.add(row, (multiplicity,))
 
     def record(self) -> dict[str, list[bytes]]:
@@ -155,7 +151,8 @@ class ReferenceNode:
         for table in plan.tables:
             for blob in record.get(f"Δ{table}", []):
                 found = bytes_table(blob)
-                self.change(table, {row: weight for row, (weight,) in from_arrow(found, found.num_columns - 1)})
+                rows = from_arrow(found, found.num_columns - 1)
+                self.change(table, RowChange({row: weight for row, (weight,) in rows}))
         for block in plan.blocks:
             for step in block.steps if isinstance(block, DriverBlock) else ():
                 if isinstance(step, Statement):

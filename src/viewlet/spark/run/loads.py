@@ -8,7 +8,8 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from viewlet.spark.run.arriving import FrameChange, LocalChanges, expected_bytes
+from viewlet.changes import Change
+from viewlet.spark.run.arriving import FrameChange, expected_bytes
 from viewlet.spark.run.batch import Batch
 from viewlet.spark.run.checkpoint import Checkpoint
 from viewlet.spark.run.cluster import Cluster
@@ -34,7 +35,7 @@ class Loads:
     partitions: int
 
     def from_frames(
-        self, batch: Batch, empty: Sequence[Unit], frames: Sequence[FrameChange], local: LocalChanges
+        self, batch: Batch, empty: Sequence[Unit], frames: Sequence[FrameChange], local: Mapping[str, Change]
     ) -> dict[str, LoadedViews]:
         """Loads those of the empty units that get a lot, all of it from data frames."""
         whole = {each.table.name: each.frame for each in frames if each.adds_rows}

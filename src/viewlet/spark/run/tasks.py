@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
-from viewlet.changes import Changes, to_changes
-from viewlet.changes.columnar import ColumnarChanges
+from viewlet.changes import Change, Changes, RowChange, to_changes
 from viewlet.errors import ViewletError
 from viewlet.runtime.durable.snapshot import SnapshotWriter
 from viewlet.spark.run.code import Departure, Place, WorkerBlock
@@ -110,10 +110,10 @@ class MapChanges:
             return
         rows = pa.Table.from_batches(held_back)
         for unit in self.units:
-            yield from self.pieces(unit, rows)
+            yield from self.pieces(unit, lambda node: self._change(node, rows))
 
-    def pieces(self, unit: str, rows: Any) -> Iterator[Piece]:
-        """`rows` are an Arrow table, or changes."""
+    def pieces(self, unit: str, change: Callable[[Node], Change]) -> Iterator[Piece]:
+        """What leaves a unit for the change that a node is given."""
         code = self.context.code(unit)
         plan = code.plan(SPREAD, [table for table in self.tables if table in code.tables])
         block = plan.mappers.get(self.table.name)
@@ -121,14 +121,14 @@ class MapChanges:
             return
         node = _mapper(self.context, code, block)
         node.begin(plan)
-        changes = rows if isinstance(rows, dict) else self._changes(node, rows)
-        node.change(self.table.name, changes)
+        node.change(self.table.name, change(node))
         node.run(block.statements)
         yield from leaving(unit, node, block.departures, self.context.partitions, 0)
 
-    def _changes(self, node: Node, rows: Any) -> Changes | ColumnarChanges:
+    def _change(self, node: Node, rows: Any) -> Change:
+        """The change that an Arrow table describes, in the form that a node takes."""
         found = node.to_columns(self.table, rows, self.sign, self.encoded)
-        return self._by_rows(rows) if found is None else found
+        return RowChange(self._by_rows(rows)) if found is None else found
 
     def _by_rows(self, rows: Any) -> Changes:
         """The change row by row; unused columns that were not sent are NULL."""
@@ -167,6 +167,10 @@ def _mapper(context: Context, code: UnitCode, block: WorkerBlock) -> Node:
     return node
 
 
+def _always(change: Change, node: Node) -> Change:
+    return change
+
+
 def _empty_node(code: UnitCode) -> Node:
     if code.module is None or not can_run_generated():
         return code.evaluated(code.views)
@@ -190,8 +194,9 @@ class MapKept:
                 with held(self.context, unit_name(name), partition) as state:
                     view = self.context.code(unit_name(name)).views[rows_view(name)]
                     rows = decode(view, state.node.contents(view.name))
+                change = RowChange({row: count for row, (count,) in rows})
                 for unit in mapper.units:
-                    found += mapper.pieces(unit, {row: count for row, (count,) in rows})
+                    found += mapper.pieces(unit, partial(_always, change))
             return found
         except ViewletError as error:
             return error

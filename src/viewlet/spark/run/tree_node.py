@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from viewlet.changes import Changes
-from viewlet.changes.columnar import ColumnarChanges
+from viewlet.changes import Change, Changes, ColumnChange
 from viewlet.errors import InternalError
 from viewlet.runtime.durable.rows import from_arrow, to_arrow
 from viewlet.spark.plan.hashing import partition_of
@@ -68,7 +67,7 @@ class TreeNode:
     def columns_read(self, table: str) -> frozenset[int] | None:
         return None
 
-    def to_columns(self, table: Table, rows: Any, sign: int, encoded: bool) -> ColumnarChanges | None:
+    def to_columns(self, table: Table, rows: Any, sign: int, encoded: bool) -> ColumnChange | None:
         return None
 
     def begin(self, code: PlanCode) -> None:
@@ -83,11 +82,9 @@ class TreeNode:
         """Rolls the batch back, which only generated code can do; False if the tree has to be rebuilt instead."""
         return self._keeper is None or self._keeper.rollback()
 
-    def change(self, table: str, changes: Changes | ColumnarChanges) -> None:
-        if isinstance(changes, ColumnarChanges):
-            raise InternalError(f"a view tree was given columns of {table}")
+    def change(self, table: str, change: Change) -> None:
         for projection in self._plan.projections[table]:
-            self._changes[projection.relation.name] = projection.counted(changes.items())
+            self._changes[projection.relation.name] = projection.counted(change.rows().items())
 
     def record(self) -> dict[str, list[bytes]]:
         return {}

@@ -1,0 +1,144 @@
+"""The change of one table in one batch, in the form it was given: rows, columns of words, or a union of products.
+
+    change ::= RowChange      a map from rows to multiplicities          {(1, "a"): 2, (3, "b"): -1}
+             | ColumnChange   words of columns, and multiplicities       {0: [1, 3], 1: [code of a, code of b]}, [2, -1]
+             | ProductChange  products of factors                        `viewlet.changes.factored`
+             | FrameChange    a data frame of Spark                      `viewlet.spark.run.arriving`
+
+An engine asks for the form that it works on, and the change converts itself, once: `rows()` for the interpreter,
+`columns()` for generated code. What depends on more than the change is passed in: the schema of the table, and the
+dictionary with the codes of strings. All forms of one change describe the same rows.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+from viewlet.types import Row, Table
+
+if TYPE_CHECKING:
+    from viewlet.changes.factored import Factor
+    from viewlet.changes.words import Codes
+
+Changes = dict[Row, int]
+
+
+class Change(ABC):
+    """What a batch does to one table. Its length counts the entries that it was given as; 0 means nothing to do."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def rows(self) -> Changes:
+        """Rows with their multiplicities, none of them zero; not to be modified."""
+
+    @abstractmethod
+    def columns(self, table: Table, positions: Collection[int], dictionary: Codes) -> ColumnChange:
+        """The words of at least the columns at these positions of the table."""
+
+    @abstractmethod
+    def negated(self) -> Change:
+        """What takes this change back."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    def held_columns(self, positions: Collection[int]) -> ColumnChange | None:
+        """The columns at these positions, if the change was given as columns and has them all."""
+        return None
+
+    @property
+    def products(self) -> tuple[tuple[Factor, ...], ...] | None:
+        """The products, if the change was given as some."""
+        return None
+
+
+class RowChange(Change):
+    """A change given as rows."""
+
+    __slots__ = ("_rows", "_words")
+
+    def __init__(self, rows: Changes) -> None:
+        self._rows = rows
+        self._words: ColumnChange | None = None
+        """What has been converted so far."""
+
+    def rows(self) -> Changes:
+        return self._rows
+
+    def columns(self, table: Table, positions: Collection[int], dictionary: Codes) -> ColumnChange:
+        known = self._words
+        if known is None or known.dictionary is not dictionary:
+            known = self._words = ColumnChange({}, _multiplicities(self._rows), table, dictionary)
+        missing = [position for position in positions if position not in known.words]
+        if missing:
+            from viewlet.changes.words import encode_words
+
+            types = [table.columns[i].type for i in missing]
+            made = {
+                i: encode_words(type, [row[i] for row in self._rows], dictionary)
+                for i, type in zip(missing, types, strict=True)
+            }
+            known = self._words = ColumnChange({**known.words, **made}, known.multiplicity, table, dictionary)
+        return known
+
+    def negated(self) -> RowChange:
+        return RowChange({row: -weight for row, weight in self._rows.items()})
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
+class ColumnChange(Change):
+    """A change given as columns: NumPy arrays of words, by position in the table, and of multiplicities.
+
+    A word is an int64 (the code of a string, the smallest integer for NULL) or a float64 (NaN for NULL). Only the
+    columns that views read need be there; the others are NULL in `rows()`. Rows may repeat.
+    """
+
+    __slots__ = ("_rows", "dictionary", "multiplicity", "table", "words")
+
+    def __init__(self, words: Mapping[int, Any], multiplicity: Any, table: Table, dictionary: Codes) -> None:
+        self.words = words
+        self.multiplicity = multiplicity
+        self.table = table
+        self.dictionary = dictionary
+        self._rows: Changes | None = None
+
+    def rows(self) -> Changes:
+        if self._rows is None:
+            self._rows = self._to_rows()
+        return self._rows
+
+    def _to_rows(self) -> Changes:
+        from viewlet.changes.words import decode_words
+
+        columns = [
+            decode_words(column.type, self.words[i], self.dictionary) if i in self.words else [None] * len(self)
+            for i, column in enumerate(self.table.columns)
+        ]
+        rows: Changes = {}
+        for row, weight in zip(zip(*columns, strict=True), self.multiplicity.tolist(), strict=True):
+            rows[row] = rows.get(row, 0) + weight
+        return {row: weight for row, weight in rows.items() if weight}
+
+    def columns(self, table: Table, positions: Collection[int], dictionary: Codes) -> ColumnChange:
+        held = self.held_columns(positions) if dictionary is self.dictionary else None
+        return held if held is not None else RowChange(self.rows()).columns(table, positions, dictionary)
+
+    def held_columns(self, positions: Collection[int]) -> ColumnChange | None:
+        return self if all(position in self.words for position in positions) else None
+
+    def negated(self) -> ColumnChange:
+        return ColumnChange(self.words, -self.multiplicity, self.table, self.dictionary)
+
+    def __len__(self) -> int:
+        return len(self.multiplicity)
+
+
+def _multiplicities(rows: Changes) -> Any:
+    import numpy as np
+
+    return np.fromiter(rows.values(), np.int64, len(rows))

@@ -1,0 +1,59 @@
+"""Values as the 64-bit words of generated code, a column at a time, and back.
+
+A word is an int64, the smallest one for NULL, or for REAL and DOUBLE a float64, NaN for NULL. The word of a string is
+its code in a dictionary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from viewlet.errors import DataError
+from viewlet.types import Datum, Kind, SqlType
+
+NULL = -(2**63)
+
+
+class Codes(Protocol):
+    """The dictionary of a connection, which gives every string a code."""
+
+    texts: list[str]
+
+    def encode(self, texts: Sequence[str | None]) -> Any:
+        """The codes of strings, as an array; new strings get one."""
+
+
+def encode_words(type: SqlType, values: Sequence[Datum], dictionary: Codes) -> Any:
+    """The words of values, as an array that generated code may write to."""
+    if type.kind is Kind.VARCHAR:
+        return dictionary.encode(values)  # type: ignore[arg-type]
+    if type.is_float:
+        return np.array([np.nan if value is None else value for value in values], np.float64) + 0.0  # no -0.0
+    try:
+        words = np.array([NULL if value is None else value for value in values], np.int64)
+    except OverflowError as error:
+        raise too_wide(type) from error
+    if int(np.count_nonzero(words == NULL)) != values.count(None):
+        raise too_wide(type)
+    return words
+
+
+def decode_words(type: SqlType, words: Any, dictionary: Codes) -> list[Datum]:
+    """The values of words."""
+    held = words.tolist()
+    if type.is_float:
+        return [None if word != word else word for word in held]
+    if type.kind is Kind.VARCHAR:
+        texts = dictionary.texts
+        return [None if word == NULL else texts[word] for word in held]
+    if type.kind is Kind.BOOLEAN:
+        return [None if word == NULL else bool(word) for word in held]
+    return [None if word == NULL else word for word in held]
+
+
+def too_wide(type: SqlType) -> DataError:
+    """The error for a value that does not fit a word."""
+    return DataError(f"a {type} does not fit the 64-bit words of the compiled engine; connect(engine='interpreter')")
