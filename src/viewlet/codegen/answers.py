@@ -53,6 +53,10 @@ class Answers:
                 self._asked[i] = 0
                 self.version += 1
 
+    @property
+    def has_failed(self) -> bool:
+        return self._failure is not None
+
     def take_failure(self) -> BaseException | None:
         """What went wrong first since this was asked last."""
         failure, self._failure = self._failure, None

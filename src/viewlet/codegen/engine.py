@@ -48,10 +48,6 @@ class TableChange:
     done: int = 0
     undo: TableChange | None = None
 
-    @property
-    def rows(self) -> int:
-        return len(self.multiplicity)
-
     def opposite(self, rows: int) -> TableChange:
         """What undoes the first rows."""
         columns = tuple(column[:rows] for column in self.columns)
@@ -76,7 +72,7 @@ class CompiledEngine:
         self._process = Process(self.module, known, make_store)
         self.dictionary = self._process.dictionary
         self.stores = self._process.stores
-        self._control = self._process.control
+        self._control = self._process.notes
         self._row_by_row = _reading_what_they_assign(program)
         self._shapers = {table: BatchShaper() for table in self.module.triggers}
         self._result = order(program.result)
@@ -180,27 +176,29 @@ class CompiledEngine:
         else:
             self._control[DONE] = change.done
             change.done = UNDER_WAY
+        end = len(change.multiplicity)
         if change.each_row and not all(self._is_plain(refresh) for refresh in change.refreshes):
-            for row in range(int(self._control[DONE]), change.rows):
+            for row in range(self._control[DONE], end):
                 self._run(change, row + 1, each_row=False)
         else:
-            self._run(change, change.rows, change.each_row)
-        change.done = change.rows
+            self._run(change, end, change.each_row)
+        change.done = end
         self._process.check_overflow()
 
     def _run(self, change: TableChange, end: int, each_row: bool) -> None:
         """Calls a trigger until it has seen the rows up to `end`: it comes back when a store has no room left."""
-        function, control = change.function, self._control
-        while (begin := int(control[DONE])) < end:
-            self._process.call(function.name, begin, end, each_row, change.multiplicity, *change.columns)
+        function, control, done = change.function, self._control, self._control[DONE]
+        while done < end:
+            self._process.call(function.name, done, end, each_row, change.multiplicity, *change.columns)
+            done = control[DONE]
             if control[FULL]:
                 control[FULL] = 0
                 if not each_row:
                     raise InternalError(f"{function.name} added more rows than it made room for")
                 self._refresh_all(change.refreshes)
-            elif control[DONE] < end:
+            elif done < end:
                 self._make_room(function)
-        if not each_row:
+        if change.refreshes and not each_row:
             self._refresh_all(change.refreshes)
 
     def take_back(self, changes: list[TableChange]) -> None:
@@ -218,7 +216,7 @@ class CompiledEngine:
         while changes:
             change = changes[-1]
             if change.undo is None:
-                done = int(self._control[DONE]) if change.done == UNDER_WAY else change.done
+                done = self._control[DONE] if change.done == UNDER_WAY else change.done
                 change.undo = change.opposite(done)
             self._refresh_all(change.refreshes)
             with contextlib.suppress(DataError):  # on its way back a sum may pass the bound it broke
@@ -249,8 +247,8 @@ class CompiledEngine:
 
     def _make_room(self, function: Function) -> None:
         """Grows the store a trigger stopped at, by what it said it needs."""
-        store = self.stores[function.stores[int(self._control[STORE])]]
-        store.reserve(int(self._control[NEEDED]))
+        store = self.stores[function.stores[self._control[STORE]]]
+        store.reserve(self._control[NEEDED])
 
     def _refresh(self, function: Function) -> None:
         target = self.stores[function.stores[0]]
