@@ -66,7 +66,7 @@ class Process:
         self.dictionary = dictionary
         self.stores = {layout.name: make_store(layout) for layout in generated.layouts}
         self.control = np.zeros(CONTROL, np.int64)
-        self.notes = memoryview(self.control)
+        self.notes: memoryview[int] = memoryview(self.control.data)
         """The control words as Python reads and writes them one by one: much faster than through the array."""
         self._answers = Answers(generated.formulas, dictionary)
         self._kept = np.zeros(max(generated.answers, 1), np.int64)
