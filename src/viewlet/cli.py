@@ -224,7 +224,7 @@ class Loader:
             self._load(created)
 
     def before(self, statement: Statement) -> None:
-        """Fill the streams before the first statement that may want their rows."""
+        """Fill the streams before the first statement that may need their rows."""
         if not statement.creates_something:
             self.finish()
 

@@ -57,7 +57,7 @@ def with_notes(text: str, layouts: Mapping[str, Layout]) -> str:
 
 
 def without_unused(text: str) -> str:
-    """The code without the words it reads from rows and never looks at: each takes time to compile."""
+    """The code without words that it reads from rows and never uses: each takes time to compile."""
     while True:
         uses = Counter(words_in(text))
         lines = text.split("\n")[:-1]

@@ -1,6 +1,6 @@
 """The part of a distributed program at one partition or at the driver: its stores, and the code that changes them.
 
-Contents come and go as columns of words: the words of each key column, then one or two arrays for each number.
+Contents are passed as columns of words: the words of each key column, then one or two arrays for each number.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ class StretchWriter:
         return node, LEFT if top.descending else RIGHT
 
     def _by_rank(self, atom: View, rest: Sequence[Expr], bound: Bound) -> Path | None:
-        """The index that ranks the rows of an atom as the result wants them."""
+        """The index that ranks the rows of an atom in the order of the result."""
         if self.top is None or bound or self.top.x.type.nullable or not is_ordered(self.top.x):
             return None
         if self.top.x in atom.args:

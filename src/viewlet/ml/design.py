@@ -1,4 +1,4 @@
-"""Data to predict for, as the columns that a model has weights for: one-hot columns are made here and only here."""
+"""The design matrix of data to predict: the only place that creates one-hot columns."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def numbers(values: Any, name: str) -> Floats:
 
 
 def column_of(data: Any, name: str) -> Any:
-    """A named column of a mapping, a pandas or Polars frame or an Arrow table; None where there is none."""
+    """A named column of a mapping, a pandas or Polars frame or an Arrow table; None if it does not exist."""
     if hasattr(data, "column_names"):
         return data.column(name).to_pylist() if name in data.column_names else None
     known = data if isinstance(data, Mapping) else getattr(data, "columns", None)

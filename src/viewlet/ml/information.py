@@ -60,7 +60,7 @@ class MutualInformation(CofactorEstimator):
 
 
 class ChowLiuTree(MutualInformation):
-    """Of all trees over the variables, the one whose edges have the most mutual information.
+    """The Chow-Liu tree: the tree over the variables whose edges have the most mutual information.
 
     `edges_` are pairs (parent, child), away from the `root`, which is the first variable unless given; `weights_` has
     the mutual information of each. `score` is the mean log-likelihood of a row under the tree.
@@ -75,14 +75,14 @@ class ChowLiuTree(MutualInformation):
         self.root = root
 
     def parent(self, variable: str) -> str | None:
-        """The variable above another; None for the root."""
+        """The parent of a variable in the tree; None for the root."""
         self._check_fitted()
         if variable not in self.variables_:
             raise SchemaError(f"{variable!r} is not among the variables {list(self.variables_)}")
         return next((above for above, below in self.edges_ if below == variable), None)
 
     def score(self) -> float:
-        """The mean log-likelihood of the rows that the tree was learned from: shared information less the entropies."""
+        """The mean log-likelihood of the rows under the tree: mutual information of its edges minus the entropies."""
         self._check_fitted()
         return float(self.weights_.sum() - np.trace(self.matrix_))
 

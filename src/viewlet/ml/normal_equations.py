@@ -17,7 +17,7 @@ from viewlet.rings.cofactor_table import CofactorTable
 
 EPSILON = float(np.finfo(np.float64).eps)
 SLACK = 64.0
-"""How many roundings of the largest product a centred product may be off by before it counts as something."""
+"""A centred product below this many rounding errors of the largest product counts as zero."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class NormalEquations:
     squares: Floats
 
     def residual_square(self, weights: Floats, intercept: float) -> float:
-        """The sum of squared errors of a prediction, without looking at a row."""
+        """The sum of squared errors of a prediction, computed without rows."""
         offset = self.label_mean - intercept - float(self.means @ weights)
         spread = self.label_square - 2 * float(weights @ self.cross) + float(weights @ self.gram @ weights)
         return max(0.0, self.count * offset * offset + spread)
@@ -42,7 +42,7 @@ class NormalEquations:
 def normal_equations(
     table: CofactorTable, features: Sequence[int], label: int, intercept: bool = True
 ) -> NormalEquations:
-    """Of some columns of a table and another as the label; without an intercept nothing is centred."""
+    """The normal equations of some columns of a table and a label; without an intercept nothing is centred."""
     places = np.asarray(features, dtype=np.intp)
     means = table.sums / table.count if intercept else np.zeros(len(table.sums))
     own = means[places]
@@ -93,7 +93,7 @@ def _smallest(equations: NormalEquations) -> tuple[Floats, int]:
 def descend(
     equations: NormalEquations, alpha: float, start: Floats, tolerance: float, most: int
 ) -> tuple[Floats, int, bool]:
-    """Batch gradient descent from given weights: the weights, the steps it took, and whether it got there.
+    """Batch gradient descent from given weights: the weights, the steps it took, and whether it converged.
 
     Columns are scaled to the same curvature, and the length of a step follows from the last one (Barzilai and Borwein).
     """

@@ -20,10 +20,10 @@ from viewlet.rings.cofactor_table import CofactorMoments, CofactorTable, Column
 
 
 class PolynomialRegression(RidgeRegression):
-    """Least squares over all products of up to `degree` features; cofactors of twice that degree are needed.
+    """Polynomial regression: least squares over all products of up to `degree` features.
 
-    The terms are those of scikit-learn's PolynomialFeatures without the bias, but for products of categories that are
-    always zero or repeat a term.
+    It needs cofactors of twice that degree. The terms are those of scikit-learn's PolynomialFeatures without the bias,
+    except for products of categories that are always zero or repeat a term.
     """
 
     def __init__(

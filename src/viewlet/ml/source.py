@@ -1,6 +1,6 @@
-"""Where models read their cofactors: tables, trees of views, and anything with a method `cofactor`.
+"""Sources of cofactors for models: cofactor tables, view trees, and any object with a method `cofactor`.
 
-A source is read again at every refresh; what is read is small, whatever the number of rows it sums up.
+A source is read again at every refresh; the cofactors are small, whatever the number of rows.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from viewlet.rings.cofactor_table import CofactorTable, cofactor_moments
 from viewlet.viewtree.ring_engine import MaintainedTree
 
 Columns = dict[str, list[int]]
-"""Which columns of a table stand for each variable: one for a continuous variable, one per category otherwise."""
+"""The columns of each variable in a table: one for a continuous variable, one per category otherwise."""
 
 
 Groups = Mapping[Hashable, CofactorTable]
 
 
 def read(source: Any) -> CofactorTable | Groups:
-    """The cofactors that a source has now; by group where it keeps them by group."""
+    """The current cofactors of a source, by group if the source has groups."""
     if isinstance(source, CofactorTable):
         return source
     if isinstance(source, Mapping):
@@ -47,7 +47,7 @@ def read_one(source: Any) -> CofactorTable:
 
 
 def checked(table: CofactorTable) -> CofactorTable:
-    """The table, refused where a NaN or an infinity has got into it."""
+    """The table, checked for NaN and infinities."""
     finite = np.isfinite(table.sums) & np.isfinite(table.matrix).all(axis=0)
     if not finite.all():
         column = table.variables[int(np.argmin(finite))]

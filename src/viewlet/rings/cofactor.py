@@ -159,7 +159,7 @@ class CofactorRing:
         return not any(block.any() for block in element.blocks.values())
 
     def settle(self, total: Cofactor) -> Cofactor | None:
-        """Counts are exact, so a category without rows, or a whole payload without, is gone."""
+        """Counts are exact, so a category or a payload without rows is removed."""
         if self.exact:
             return None if self.is_zero(total) else total
         if not total.count:

@@ -17,7 +17,7 @@ _EXACT = Context(prec=DIGITS, traps=[Inexact, InvalidOperation, DivisionByZero, 
 
 @dataclass(frozen=True, slots=True)
 class DecimalRing:
-    """`variables` are multiplied into the sum; without them it counts rows."""
+    """The ring of exact decimals: sums of the product of `variables`, or counts of rows without them."""
 
     variables: frozenset[str] = frozenset()
     name: str = "decimal"

@@ -70,7 +70,7 @@ class Dyadic:
 
 @dataclass(frozen=True, slots=True)
 class DoubleRing:
-    """`variables` are multiplied into the sum; without them it counts rows."""
+    """The ring of dyadic numbers: exact sums of the product of `variables`, or counts of rows without them."""
 
     variables: frozenset[str] = frozenset()
     name: str = "double"

@@ -9,7 +9,7 @@ keys, are the whole result (`viewlet.viewtree.factorised` enumerates it).
 
 As a ring: sums of single choices, where the product of two choices is the higher of both, by variable first and by
 value among those of one variable. The higher of two is associative and commutative, so all laws of a ring hold. In a
-view tree every variable is lifted once, and the second rule is never asked.
+view tree every variable is lifted once, and the second rule is never used.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Choices:
 
 @dataclass(frozen=True, slots=True)
 class FactorisedRing:
-    """`levels` has the free variables, higher ones with smaller numbers; others count rows only.
+    """The ring of choices: `levels` has the free variables, higher ones with smaller numbers; others count rows.
 
     Free variables that are lifted together make one choice, at the level of the highest, whose value is the tuple of
     theirs.

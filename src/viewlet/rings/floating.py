@@ -15,7 +15,7 @@ from viewlet.rings.ring import Field, Lift
 
 @dataclass(frozen=True, slots=True)
 class FloatRing:
-    """`variables` are multiplied into the sum; without them it counts rows."""
+    """The ring of doubles: rounded sums of the product of `variables`, or counts of rows without them."""
 
     variables: frozenset[str] = frozenset()
     name: str = "float"

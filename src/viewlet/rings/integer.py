@@ -12,7 +12,7 @@ from viewlet.rings.ring import Field, Lift
 
 @dataclass(frozen=True, slots=True)
 class IntegerRing:
-    """`variables` are multiplied into the sum; without them it counts rows."""
+    """The ring of integers: sums of the product of `variables`, or counts of rows without them."""
 
     variables: frozenset[str] = frozenset()
     name: str = "integer"

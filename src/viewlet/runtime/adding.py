@@ -22,12 +22,12 @@ _KINDS = {"count": _COUNT, "wide": _WIDE, "double": _DOUBLE}
 
 
 def kinds_of(layout: Layout) -> Any:
-    """The kinds of a row's numbers, as `add_rows` wants them."""
+    """The kinds of a row's numbers, as `add_rows` takes them."""
     return np.array([_KINDS[kind] for kind in layout.kinds], np.int64)
 
 
 def trees_of(layout: Layout) -> Any:
-    """The widths of a store's ordered indexes, as `add_rows` wants them."""
+    """The widths of a store's ordered indexes, as `add_rows` takes them."""
     return np.array([layout.tree_width(f"tree{j}") for j in range(len(layout.ordered))], np.int64)
 
 

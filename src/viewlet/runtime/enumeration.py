@@ -79,7 +79,7 @@ def times_of(state: Any, spec: Any, refs: Any, p: Any, slot: Any, known: Any) ->
 
 @entry
 def read_rows(spec: Any, refs: Any, cursor: Any, weights: Any, known: Any, rows: Any, times: Any, state: Any) -> Any:
-    """Goes on from the cursor until there are no more rows or no more room for them; returns how many it found.
+    """Continues from the cursor until the rows or the buffer are exhausted; returns the number of rows found.
 
     The cursor has the row of each piece, and after them whether the walk has begun.
     """

@@ -336,7 +336,7 @@ def enter_indexes(state: Any, first: Any, width: Any, arity: Any, slot: Any) -> 
 def enter(state: Any, first: Any, width: Any, key: Any) -> Any:
     """The slot of a key in the store whose arrays begin at `first`, made if it is new; -1 if there is no room.
 
-    Only what looks at the key is compiled for every length of keys.
+    Only the part that reads the key is compiled for every key length.
     """
     pool = words(state, first, width)
     slot = find(pool, hashes(state, first + 1), key)

@@ -1,4 +1,4 @@
-"""INSERT, DELETE and UPDATE as queries for the rows that come and go.
+"""INSERT, DELETE and UPDATE as queries for the inserted and deleted rows.
 
 UPDATE t SET a = a + 1 WHERE b   ->   out: SELECT * FROM t WHERE b    in: SELECT CAST(a + 1 AS ...), b FROM t WHERE b
 """

@@ -70,7 +70,7 @@ class Select:
 
 @dataclass(frozen=True, slots=True)
 class Modify:
-    """INSERT, DELETE or UPDATE: queries for the rows to take out and the rows to put in, in table column order."""
+    """INSERT, DELETE or UPDATE: queries for the rows to delete and the rows to insert, in table column order."""
 
     kind: str
     table: str

@@ -1,4 +1,4 @@
-"""Which columns of its tables a definition reads: all others need not be looked at when it is evaluated."""
+"""The columns of its tables that a definition reads; all others are ignored when it is evaluated."""
 
 from __future__ import annotations
 

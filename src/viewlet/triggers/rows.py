@@ -19,7 +19,7 @@ def row_triggers(program: Program, sign: int) -> tuple[RowTrigger, ...]:
 
 
 def row_schema(trigger: Trigger) -> Table:
-    """The columns of the trigger's table, named as the trigger names them; none if it never looks at the change."""
+    """The columns of the trigger's table, named as the trigger names them; none if it never reads the change."""
     atoms = (
         node
         for statement in trigger.statements

@@ -76,7 +76,7 @@ class MapStore:
 
     @property
     def touched(self) -> set[Row]:
-        """Keys whose payload changed since someone last cleared the set; kept from the first time it is asked for."""
+        """Keys whose payload changed since the set was last cleared; tracked from its first use on."""
         if self._touched is None:
             self._touched = set()
         return self._touched

@@ -1,6 +1,6 @@
 """Aggregates over the rows of a factorised view, in one pass over its pieces.
 
-    SUM(x * y) over 10^6 rows that are 300 values  ->  300 values are looked at
+    SUM(x * y) over 10^6 rows that are 300 values  ->  300 values are read
 
 Only sums have this form: the sum of a product distributes over what is independent. NULLs are left out, as SQL does.
 """

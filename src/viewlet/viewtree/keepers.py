@@ -124,7 +124,7 @@ class ReferenceTree:
         return {name: store.entries for name, store in self.maintained.stores.items()}
 
     def restore(self, state: Mapping[str, Mapping[Row, Any]]) -> None:
-        """Goes on from what `state` was once."""
+        """Continues from an earlier `state`."""
         self.maintained.restore(state)
 
     def sizes(self) -> dict[str, int]:

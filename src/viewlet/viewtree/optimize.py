@@ -4,9 +4,9 @@ Every leaf changes at some rate. Its change visits the sibling views on the path
 binds all keys of a view and a slice where it binds some, and writes a row to the view of every node it passes. The
 model charges visits, rows written, indexes kept for slices, and a little for every statement, which has to be compiled.
 
-Trees are found by dynamic programming over connected sets of leaves. The best tree of a set depends on the set and on
-the variables the rest wants of it, and on nothing else: so the tree of a subset is the subtree, and views coincide
-whichever trigger asks for them.
+Trees are found by dynamic programming over connected sets of leaves. The best tree of a set depends only on the set and
+on the variables that the rest uses. Therefore the tree of a subset is the subtree, and all triggers share the same
+views.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SEARCH_LIMIT = 40_000
 
 
 class _SearchLimitError(Exception):
-    """The search has weighed up as much as it may."""
+    """The search has reached its limit of candidates."""
 
 
 Mask = int
@@ -99,7 +99,7 @@ def positions_of(mask: Mask) -> list[int]:
 
 @dataclass(slots=True)
 class Optimizer:
-    """Finds trees for one product, of which the rest wants `wanted`; `domains` counts the values of each variable."""
+    """Finds trees for one product. `wanted` are the variables used outside; `domains` counts values by variable."""
 
     factors: Sequence[Factor]
     links: Sequence[Link]

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Meter:
-    """Counts the rows that were looked at: the cost of a change, independent of the machine."""
+    """Counts the rows that were visited: the cost of a change, independent of the machine."""
 
     rows: int = 0
 

@@ -211,7 +211,7 @@ class GeneratedTree:
         self.compiled.restore(state)
 
     def take_over(self, nodes: Mapping[str, Mapping[Row, Any]]) -> None:
-        """Goes on from what a tree on the reference engine holds."""
+        """Continues from the state of a tree on the reference engine."""
         self.compiled.restore(stores_of(self.compiled, nodes, self._unpack, self._nulls.hide))
 
     @property

@@ -116,7 +116,7 @@ class CompiledTree:
         return {name: store for name, store in self.stores.items() if not name.startswith("δ")}
 
     def restore(self, contents: Mapping[str, Any]) -> None:
-        """Goes on from rows that the held stores gave once with `packed`."""
+        """Continues from rows that `packed` returned for the stored views."""
         for name, store in self.held.items():
             store.fill(contents[name])
             self._bounds[name] = self._largest(store)
@@ -400,7 +400,7 @@ class CompiledTree:
         self._stale |= full.reserve(2 * full.pool.shape[0])
 
     def _check_bounds(self, unit: _Unit) -> None:
-        """Keeps account of how large integers may be; where they might be too large, looks at how large they are."""
+        """Tracks a bound of integers; where the bound is too large, computes the actual maximum."""
         peaks = self._peaks[:, 0].tolist()
         if max(peaks[: len(unit.deltas)]) > LIMIT:
             raise DataError("a sum or a count overflows 64 bits")
@@ -457,7 +457,7 @@ class CompiledTree:
         return float(np.abs(words.astype(np.float64)).max(initial=0.0))
 
     def _undo(self, mark: int) -> None:
-        """Takes back what was logged after a mark."""
+        """Rolls back the changes that were logged after a mark."""
         layouts, at, places = list(self.stores.values()), mark, list[int]()
         while at < self._control[LOGGED]:
             places.append(at)

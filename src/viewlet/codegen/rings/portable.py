@@ -41,7 +41,7 @@ def to_table(tree: CompiledTree, store: str) -> Any:
 
 
 def restore_tables(tree: CompiledTree, tables: Mapping[str, Any]) -> None:
-    """Goes on from what `to_table` gave of all held stores, None where that was nothing."""
+    """Continues from the results of `to_table` for all stores, None for empty ones."""
     tree.restore({store: _words(tree, store, tables[store]) for store in tree.held})
 
 

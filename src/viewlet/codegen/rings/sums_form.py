@@ -1,7 +1,8 @@
 """Sums of products of variables in flat rows: integers, doubles, decimals, vectors, and records of them.
 
 A row has one word for each sum that differs at its view: below the variables of two sums, both count rows. Where there
-are sums of doubles, rows are counted too, exactly: the count decides when a row is gone, whatever rounding has left.
+are sums of doubles, rows are also counted exactly: the count decides when a row is removed, whatever the rounding
+error.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class Files(Protocol):
         """Some bytes of a file; fewer where it ends before."""
 
     def create(self, name: str) -> Output:
-        """Opens a file for writing; what it held before is gone."""
+        """Opens a file for writing; its old contents are discarded."""
 
     def put(self, name: str, data: Data, new: bool = False) -> None:
         """Writes a small file that is seen as a whole or not at all; a `new` one must not be there yet."""

@@ -44,7 +44,7 @@ class Lease:
         atexit.register(self.release)
 
     def check(self) -> None:
-        """Raises an error if someone else may have taken over."""
+        """Raises an error if another process may have taken over."""
         with self._guard:
             if not self._lost and time.monotonic() - self._renewed > EXPIRES / 2:
                 self._renew()

@@ -96,7 +96,7 @@ class MappedState:
 
     @property
     def count(self) -> int:
-        """Grows with every change by anybody."""
+        """A counter that grows with every change by any process."""
         return int(self._words[_COUNT])
 
     def reset(self) -> None:
@@ -117,7 +117,7 @@ class MappedState:
     def is_whole(self, beside: int = 0) -> bool:
         """The arrays that have been attached to are as long as they were left, and so are the files that go with them.
 
-        Nobody but us should touch the files, but temporary folders get tidied up.
+        Only Viewlet should touch the files, but temporary folders may be cleaned up.
         """
         return sum(self._sizes.values()) + beside == int(self._words[_FILES])
 

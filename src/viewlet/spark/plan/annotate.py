@@ -3,10 +3,10 @@
     M[a] += Sum[a](ΔR(a, b) * V[b, c] * c)          M by a, V by b, ΔR anywhere
     M[a] += Repart[a](Sum[a](Repart[b](Sum[a, b](ΔR(a, b))) * V[b, c] * c))
 
-The planner wants an expression somewhere and either moves the expression, or, by the rules of Figure 5.2, wants its
-parts there; it takes the cheaper. A transformer that is not needed is never made, which is what Figure 5.3 is for. What
-is moved is summed down to the columns that its surroundings use, with every filter and every value that its own
-columns decide (pre-aggregation).
+To bring an expression to a location, the planner either moves the whole expression, or brings its parts there by the
+rules of Figure 5.2, whichever is cheaper. An unnecessary transformer is never created, so the simplifications of Figure
+5.3 are not needed. An expression is pre-aggregated before it is moved: it is summed down to the columns that are used
+outside, after every filter and value that its own columns determine.
 """
 
 from __future__ import annotations

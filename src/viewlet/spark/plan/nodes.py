@@ -48,7 +48,7 @@ Moved = Expr | Transformer
 
 
 def as_expr(moved: Moved) -> Expr:
-    """A distributed expression where the constructors of the calculus want one of theirs."""
+    """A distributed expression, typed as an expression of the calculus for its constructors."""
     return cast(Expr, moved)
 
 

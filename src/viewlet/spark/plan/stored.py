@@ -4,7 +4,7 @@
     on lineitem: v[custkey] += Sum[custkey](Δlineitem(orderkey, price) * orders_rows.count[orderkey, custkey])
     on orders:   orders_rows[orderkey, custkey] += Sum[orderkey, custkey](Δorders(orderkey, custkey, status))
 
-Only columns that some statement looks at are kept.
+Only columns that some statement reads are kept.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _maintenance(view: ViewDefinition, table: Table) -> Statement:
 
 
 def _columns_read(program: Program) -> dict[str, list[int]]:
-    """The columns of each table that some statement looks at."""
+    """The columns of each table that some statement reads."""
     found: dict[str, set[int]] = {}
     for trigger in program.triggers:
         for statement in trigger.statements:
@@ -83,7 +83,7 @@ def _columns_read(program: Program) -> dict[str, list[int]]:
 
 
 def _atoms(expr: Expr, summed: bool) -> Iterator[tuple[Rel, bool]]:
-    """The base tables read, and whether columns that are not looked at are summed away around them."""
+    """The base tables read, and whether unused columns are summed away around them."""
     if isinstance(expr, Rel):
         yield expr, summed
     inner = False if isinstance(expr, Exists) else True if isinstance(expr, Sum) else summed

@@ -1,6 +1,6 @@
 """The temporaries of one batch, each computed and moved once (common-subexpression elimination, section 5.3.2).
 
-Two statements that want the same contents in the same place share a temporary, whatever they call its columns, as long
+Two statements that need the same contents in the same place share a temporary, whatever they call its columns, as long
 as no view it reads was written in between. Sums over the same rows are fields of one temporary (a family), and travel
 together.
 """

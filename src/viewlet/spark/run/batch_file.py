@@ -23,7 +23,7 @@ _TYPES = {"i": np.int64, "f": np.float64}
 
 
 def to_bytes(before: str | None, undo: Undo, rows: Changes) -> bytes:
-    """`before` is the version before the batch, `rows` the result that it had, if anybody will ask."""
+    """`before` is the version before the batch, `rows` the result at that version, if it is needed."""
     arrays: list[Any] = []
 
     def listed(columns: Sequence[Any]) -> list[list[Any]]:

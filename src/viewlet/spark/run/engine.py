@@ -235,7 +235,7 @@ class Engine:
         return change.at_driver(self.takes_columns(change.table.name), self.dictionary)
 
     def _tell(self, batch: Batch, loaded: Collection[str]) -> None:
-        """What the batch did to results that are not looked at in partitions."""
+        """The changes of results that are not read in the partitions."""
         for name in self._watched:
             if name in loaded:
                 batch.changes[name] = self.result(name)
@@ -343,7 +343,7 @@ class Engine:
             self.batches.append(stats)
 
     def abandon(self) -> None:
-        """Takes back what was done of a batch that will not be committed; to be called again if it is interrupted."""
+        """Rolls back a batch that will not be committed; to be called again if it is interrupted."""
         batch = self._under_way
         if batch is not None:
             for run in batch.begun:

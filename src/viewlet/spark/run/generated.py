@@ -228,7 +228,7 @@ class GeneratedNode:
         return {row: n for row in before.keys() | after.keys() if (n := after.get(row, 0) - before.get(row, 0))}
 
     def misfit(self, name: str, at_most: int | None) -> tuple[Row, int] | None:
-        """Looks at the keys that the batch has touched, and at no others."""
+        """Reads only the keys that the batch has touched."""
         for keys in self._node.touched(name):
             counts = self._node.counts(name, keys)
             wrong = counts < 0 if at_most is None else (counts < 0) | (counts > at_most)

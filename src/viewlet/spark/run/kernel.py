@@ -40,7 +40,7 @@ class Node(Protocol):
         """Continues a batch that this or another node has begun."""
 
     def rollback(self) -> bool:
-        """Takes back what has been done since `begin`, if it can."""
+        """Rolls back the changes since `begin`, if it can."""
 
     def columns_read(self, table: str) -> frozenset[int] | None:
         """The columns of a table's changes that statements read, if it takes columns instead of rows."""

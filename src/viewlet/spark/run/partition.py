@@ -202,7 +202,7 @@ def forget() -> None:
 
 
 def _bring_up_to_date(context: Context, code: UnitCode, partition: int, state: UnitState) -> None:
-    """Takes back what does not count, and runs the stages that are missing."""
+    """Rolls back uncommitted changes, and runs the missing stages."""
     history, unit = context.history, code.name
     steps = history.steps_of(unit)
     tokens = [history.base(unit), *(step.head.token for step in steps)]

@@ -55,11 +55,11 @@ class UnitState(ABC):
 
     @abstractmethod
     def release(self) -> None:
-        """Lets others have it."""
+        """Releases the state for other processes."""
 
     @abstractmethod
     def give_up(self) -> None:
-        """Nobody will use this object again."""
+        """Releases the object, which is not used again."""
 
     def perform(self, code: UnitCode, stage: UnitStage, token: str, delivery: Delivery, watched: bool) -> WorkerBlock:
         """Runs one stage, of which this is the version before."""
@@ -111,10 +111,10 @@ class ResidentState(UnitState):
         return state
 
     def acquire(self) -> None:
-        """Nobody else can have it."""
+        """Does nothing: no other process can hold this state."""
 
     def release(self) -> None:
-        """It stays in this process."""
+        """Does nothing: the state stays in this process."""
 
     def give_up(self) -> None:
         """There is nothing to close."""
