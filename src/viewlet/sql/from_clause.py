@@ -235,4 +235,4 @@ def _merge_columns(item: Item, width: int, shared: tuple[str, ...], side: str) -
             continue
         fields += [Field(None, field.name, merged), Field(field.table, field.name, field.scalar, hidden=True)]
     hidden = [Field(f.table, f.name, f.scalar, f.hidden or f.name in shared) for f in right]
-    return Item(item.factors, (*fields, *hidden))
+    return Item(item.factors, (*fields, *hidden), item.preserved)

@@ -3,18 +3,26 @@
     L left join R on c   =   L * ( R * c  +  (n := Sum[](R' * c')) * {n = 0} * (r := NULL) * ... )
 
 R' and c' are copies under fresh names; the columns of R are the same variables in both terms, hence nullable.
+
+Where L is made of outer joins, a part of it often tells as much as L does, and chains stay small:
+
+    L has a row with c   <=>   A has a row with c        L preserves A, c is about columns of A and not TRUE for NULLs
+
+For L's rows with A in them hold all rows of A and nothing else in its columns, and the others fail c.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from viewlet.algebra.nodes import Cond, Expr, Lift, Scalar, Value, Var, add, compare, mul, sum_over
+from viewlet.algebra.fold import fold
+from viewlet.algebra.nodes import Cond, Const, Expr, Lift, Scalar, Value, Var, add, compare, mul, sum_over
 from viewlet.algebra.scope import outputs
+from viewlet.algebra.traverse import mentioned, substitute_scalar
 from viewlet.sql.coerce import constant, null_of
 from viewlet.sql.context import Context
-from viewlet.sql.rename import fresh_copy, rename
-from viewlet.sql.scope import Field, Item
+from viewlet.sql.rename import bound_variables, fresh_copy, rename
+from viewlet.sql.scope import Field, Item, Part
 from viewlet.types import BIGINT, VARCHAR, Kind
 
 Condition = Callable[[Item, Item], tuple[Expr, ...]]
@@ -27,9 +35,9 @@ def left_join(left: Item, right: Item, on: Condition, context: Context, flipped:
     condition = on(right, left) if flipped else on(left, right)
     columns = _columns(right)
     matched = _project(columns, right.factors + condition)
-    unmatched = _project(columns, _without_match(right.factors + condition, context) + _nulls(columns))
+    unmatched = _project(columns, _without_match(right, condition, context) + _nulls(columns))
     fields = right.fields + left.fields if flipped else left.fields + right.fields
-    return Item((*left.factors, add(matched, unmatched)), fields)
+    return Item((*left.factors, add(matched, unmatched)), fields, _parts(left))
 
 
 def full_join(left: Item, right: Item, on: Condition, context: Context) -> Item:
@@ -40,10 +48,11 @@ def full_join(left: Item, right: Item, on: Condition, context: Context) -> Item:
     columns = left_columns + right_columns
     terms = (
         left.factors + right.factors + condition,
-        left.factors + _without_match(right.factors + condition, context) + _nulls(right_columns),
-        right.factors + _without_match(left.factors + condition, context) + _nulls(left_columns),
+        left.factors + _without_match(right, condition, context) + _nulls(right_columns),
+        right.factors + _without_match(left, condition, context) + _nulls(left_columns),
     )
-    return Item((add(*(_project(columns, term) for term in terms)),), left.fields + right.fields)
+    joined = add(*(_project(columns, term) for term in terms))
+    return Item((joined,), left.fields + right.fields, _parts(left) + _parts(right))
 
 
 def padded(item: Item, context: Context) -> Item:
@@ -65,7 +74,8 @@ def padded(item: Item, context: Context) -> Item:
     factors = tuple(rename(factor, retyped) for factor in item.factors)
     binds = tuple(rename(Lift(var, Value(scalar)), retyped) for var, scalar in lifts)
     fields = tuple(Field(f.table, f.name, images[f.scalar], f.hidden) for f in item.fields)
-    return Item(factors + binds, fields)
+    parts = tuple(_retype(part, retyped) for part in item.preserved)
+    return Item(factors + binds, fields, parts)
 
 
 def semi_join(left: Item, right: Item, on: Condition, context: Context, negated: bool) -> Item:
@@ -80,9 +90,37 @@ def _columns(item: Item) -> tuple[Var, ...]:
     return tuple(dict.fromkeys(f.scalar for f in item.fields if isinstance(f.scalar, Var)))
 
 
-def _without_match(factors: tuple[Expr, ...], context: Context) -> tuple[Expr, ...]:
-    rows, count = context.count("matches", *fresh_copy(factors, context.names))
+def _without_match(item: Item, condition: tuple[Expr, ...], context: Context) -> tuple[Expr, ...]:
+    """No row of the item fulfils the condition."""
+    rows, count = context.count("matches", *fresh_copy(_decisive(item, condition) + condition, context.names))
     return count, Cond(compare("=", rows, constant(0, BIGINT)))
+
+
+def _decisive(item: Item, condition: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """The factors of a part that fulfils the condition wherever the item does, or those of the item."""
+    if not all(isinstance(each, Cond) for each in condition):
+        return item.factors
+    needed = {var for each in condition for var in mentioned(each)} & set(bound_variables(item.factors))
+    for part in item.preserved:
+        if needed <= part.columns and _rejects_nulls(condition, part.columns):
+            return part.factors
+    return item.factors
+
+
+def _rejects_nulls(condition: tuple[Expr, ...], columns: frozenset[Var]) -> bool:
+    """The condition is not TRUE where all the columns are NULL."""
+    nulls = {var: null_of(var.type) for var in columns}
+    tests = [fold(substitute_scalar(each.scalar, nulls)) for each in condition if isinstance(each, Cond)]
+    return any(isinstance(test, Const) and test.value is not True for test in tests)
+
+
+def _parts(item: Item) -> tuple[Part, ...]:
+    return item.preserved or (Part(item.factors, frozenset(_columns(item))),)
+
+
+def _retype(part: Part, types: Mapping[Var, Var]) -> Part:
+    factors = tuple(rename(factor, types) for factor in part.factors)
+    return Part(factors, frozenset(types.get(var, var) for var in part.columns))
 
 
 def _nulls(columns: tuple[Var, ...]) -> tuple[Expr, ...]:

@@ -27,11 +27,23 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """An operand of outer joins that preserve it: factors, and the columns they bind.
+
+    Each of its rows is in some row of the join; a row of the join has one of its rows, or NULL in all its columns.
+    """
+
+    factors: tuple[Expr, ...]
+    columns: frozenset[Var]
+
+
+@dataclass(frozen=True, slots=True)
 class Item:
-    """A FROM item: factors of the block's product, and the columns they bind."""
+    """A FROM item: factors of the block's product, the columns they bind, and the operands that it preserves."""
 
     factors: tuple[Expr, ...] = ()
     fields: tuple[Field, ...] = ()
+    preserved: tuple[Part, ...] = ()
 
     @property
     def tables(self) -> frozenset[str]:
