@@ -65,8 +65,8 @@ def test_merged_columns_agree_with_duckdb(sides: tuple[str, str]) -> None:
     compare_with_duckdb(f"SELECT k, t0.v AS a, t1.v AS b, t2.v AS c FROM {joined}", 3, random.Random(first + second))
 
 
-def compare_with_duckdb(query: str, tables: int, rng: random.Random) -> None:
-    with viewlet.connect(engine="interpreter") as db:
+def compare_with_duckdb(query: str, tables: int, rng: random.Random, engine: str = "interpreter") -> None:
+    with viewlet.connect(engine=engine) as db:
         for statement in TABLES[:tables]:
             db.execute(statement)
         db.execute(f"CREATE MATERIALIZED VIEW q AS {query}")
@@ -94,3 +94,21 @@ def atoms(count: int) -> int:
 def test_the_translation_of_full_outer_joins_at_most_doubles_with_a_table() -> None:
     """Of the rows without a match on the left, one table tells; the left side itself is in two terms."""
     assert atoms(6) <= 2 * atoms(5) + 6
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT t0.k AS a, t0.v AS b, t0.n AS c, t1.n AS d, t2.k AS e, t2.v AS f, t2.n AS g "
+        "FROM t0 FULL JOIN t1 ON t0.k = t1.k LEFT JOIN t2 ON t0.k = t2.k AND t0.v < t2.v",
+        "SELECT n, (SELECT COUNT(*) FROM t0 WHERE t0.k > t.n AND t0.v > t.n AND t0.n > t.n) AS x "
+        "FROM (VALUES (0), (1)) AS t(n)",
+    ],
+)
+@pytest.mark.parametrize("engine", ["interpreter", "compiled"])
+def test_results_that_need_all_columns_of_a_table_agree_with_duckdb(
+    query: str, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a result reads is a view, also where a table could serve as its own."""
+    monkeypatch.setenv("VIEWLET_JIT", "0")
+    compare_with_duckdb(query, 3, random.Random(query), engine)

@@ -97,7 +97,13 @@ class Materializer:
                 visible = outputs(monomial.product)
                 factors = tuple(self._nested(factor, visible, self._whole_body) for factor in monomial.factors)
                 terms.append(Monomial(monomial.coefficient, factors))
-        return collect(terms, tuple(keys))
+        return self._stored_tables(collect(terms, tuple(keys)))
+
+    def _stored_tables(self, result: Expr) -> Expr:
+        """The result with views in place of base tables: whoever reads a result has its views only."""
+        if isinstance(result, Rel):
+            return self.catalogue.request(result.args, (result,))
+        return rebuild(result, self._stored_tables)
 
     def _whole_body(self, body: Expr, keys: Sequence[Var], given: Vars) -> Expr:
         return self.whole(body, keys, given)
