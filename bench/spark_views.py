@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,6 +17,7 @@ from bench.records import Record
 from bench.spark_changes import Batch, ChangeStream, change_stream, sizes_of
 from bench.spark_check import same_answer
 from viewlet.runtime.durable.packing import unpacked
+from viewlet.spark.run import batch_file
 from workloads import tpch
 from workloads.query import NamedQuery
 
@@ -178,7 +178,7 @@ class MeasuredView:
         Each partition leaves what it did to every view in a file; the driver remembers what it did to its own.
         """
         files = list(self.state.glob("*/*/*/done"))
-        places = [pickle.loads(unpacked(path.read_bytes()))[-1][0] for path in files]
+        places = [batch_file.from_bytes(unpacked(path.read_bytes()))[1] for path in files]
         own = self.db._on_spark.cluster._running[VIEW].node
         places += [own.done[0]] if hasattr(own, "done") else []
         rows = packed = 0
