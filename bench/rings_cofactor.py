@@ -30,6 +30,7 @@ import typer
 from bench.rings_data import REAL, Workload, housing_data, retailer_data
 from bench.rings_engines import clear, higher_order_engine, tree_engine, types_of
 from bench.rings_record import OUT, Recorder, clock, recording
+from viewlet.changes import ColumnChange
 from viewlet.rings import IntegerRing
 from viewlet.rings.cofactor import CofactorRing
 from viewlet.rings.cofactor_table import CofactorTable, cofactor_table
@@ -321,7 +322,8 @@ class _ScalarEngine:
 
     def apply_columns(self, relation: str, columns: list[Any], times: Any) -> None:
         given = {i: columns[i] for i in self.used[relation]}
-        self.engine.apply_columns(relation.lower(), given, times)
+        table = self.engine.tables[relation.lower()]
+        self.engine.apply(table.name, ColumnChange(given, times, table, self.engine.dictionary))
 
 
 def sql_tables(workload: Workload) -> dict[str, Table]:
