@@ -9,20 +9,16 @@ counts is the better of the passes of each tree, the ratio of a query, and the g
 
 from __future__ import annotations
 
-import json
 import math
-import os
-import signal
-import subprocess
-import sys
 import tempfile
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from bench.run import GRACE, ROOT, WORKLOADS, names
+from bench.records import Record
+from bench.run import ROOT, WORKLOADS, isolated, names
 from bench.worker import Spec
 
 
@@ -82,29 +78,10 @@ def _measured(spec: Spec, before: Path, rounds: int, caches: Path) -> Pair:
     return pair
 
 
-def _in_tree(spec: Spec, tree: Path, cache: Path) -> dict[str, Any]:
+def _in_tree(spec: Spec, tree: Path, cache: Path) -> Record:
     """One measurement by the code of a tree, with a cache of its own."""
     cache.mkdir(mode=0o700, exist_ok=True)
-    environment = {
-        "PYTHONPATH": os.pathsep.join([str(tree), str(tree / "src")]),
-        "VIEWLET_CACHE": str(cache),
-        "NUMBA_CACHE_DIR": str(cache),
-    }
-    process = subprocess.Popen(
-        [sys.executable, "-m", "bench.worker", json.dumps(asdict(spec))],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, cwd=tree,
-        env=os.environ | environment,
-    )  # fmt: skip
-    try:
-        output, errors = process.communicate(timeout=spec.timeout + GRACE)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-        return {"status": "timeout"}
-    if process.returncode:
-        return {"status": "error", "note": (errors.strip().splitlines() or [""])[-1][:200]}
-    record: dict[str, Any] = json.loads(output.splitlines()[-1])
-    return record
+    return isolated(spec, {"VIEWLET_CACHE": str(cache), "NUMBA_CACHE_DIR": str(cache)}, tree)
 
 
 def geometric_mean(ratios: list[float]) -> float:

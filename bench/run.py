@@ -148,12 +148,12 @@ def compile_record(spec: Spec) -> records.Record:
     return warm if cold["status"] == "ok" else cold
 
 
-def isolated(spec: Spec, environment: dict[str, str]) -> records.Record:
-    """One measurement in a process group of its own, killed when it is overdue."""
-    paths = os.pathsep.join([str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+def isolated(spec: Spec, environment: dict[str, str], tree: Path = ROOT) -> records.Record:
+    """One measurement by the code of a checkout, in a process group of its own, killed when it is overdue."""
+    paths = os.pathsep.join([str(tree), str(tree / "src"), os.environ.get("PYTHONPATH", "")])
     process = subprocess.Popen(
         [sys.executable, "-m", "bench.worker", json.dumps(asdict(spec))],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, cwd=ROOT,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, cwd=tree,
         env=os.environ | {"PYTHONPATH": paths} | environment,
     )  # fmt: skip
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from viewlet.sqlgen.dialects import Dialect, unsupported
 from viewlet.sqlgen.terms import Term, in_units
-from viewlet.types import WORD_DIGITS, Kind, SqlType
+from viewlet.types import Kind, SqlType
 
 _TRUE_WORDS = "('true', 't', 'yes', 'y', '1')"
 _FALSE_WORDS = "('false', 'f', 'no', 'n', '0')"
@@ -32,10 +32,6 @@ def cast(term: Term, target: SqlType, dialect: Dialect) -> str:
             return dialect.cast(term.sql, target)
 
 
-def is_wide(type: SqlType) -> bool:
-    return type.kind is Kind.DECIMAL and type.precision > WORD_DIGITS
-
-
 def divide_half_away(value: str, unit: int, wide: bool, dialect: Dialect) -> str:
     """An integer divided by a positive one, halves away from zero."""
     rounded = dialect.divide(f"(2 * ABS({value}) + {unit})", str(2 * unit), wide)
@@ -57,7 +53,7 @@ def round_half_away(value: str) -> str:
 
 def _to_decimal(term: Term, target: SqlType, dialect: Dialect) -> str:
     source, sql = term.type, in_units(term, dialect)
-    wide = is_wide(target) or is_wide(source)
+    wide = target.is_wide or source.is_wide
     if source.kind is Kind.VARCHAR:
         parsed = f"CAST(TRIM({sql}) AS DECIMAL(38,{target.scale}))"
         return dialect.cast(f"{parsed} * {10**target.scale}", target)
@@ -77,7 +73,7 @@ def _to_integer(term: Term, target: SqlType, dialect: Dialect) -> str:
     if source.is_float:
         return dialect.cast(dialect.half_even(sql), target)
     if source.kind is Kind.DECIMAL:
-        return dialect.cast(divide_half_away(sql, 10**source.scale, is_wide(source), dialect), target)
+        return dialect.cast(divide_half_away(sql, 10**source.scale, source.is_wide, dialect), target)
     if source.kind is Kind.VARCHAR:
         return dialect.cast(f"CAST(TRIM({sql}) AS DECIMAL(38,0))", target)
     return dialect.cast(sql, target)
@@ -116,6 +112,6 @@ def _to_text(term: Term, dialect: Dialect) -> str:
     if type.kind is not Kind.DECIMAL or type.scale == 0:
         return f"CAST({sql} AS {dialect.text})"
     unit, size = 10**type.scale, f"ABS({sql})"
-    whole = f"CAST({dialect.divide(size, str(unit), is_wide(type))} AS {dialect.text})"
+    whole = f"CAST({dialect.divide(size, str(unit), type.is_wide)} AS {dialect.text})"
     fraction = f"LPAD(CAST({size} % {unit} AS {dialect.text}), {type.scale}, '0')"
     return f"(CASE WHEN {sql} < 0 THEN '-' ELSE '' END || {whole} || '.' || {fraction})"

@@ -18,7 +18,6 @@ from viewlet.sqlgen.casts import (
     cast,
     divide_half_away,
     floor_quotient,
-    is_wide,
 )
 from viewlet.sqlgen.dialects import Dialect, unsupported
 from viewlet.sqlgen.function import Terms, Writer
@@ -72,7 +71,7 @@ def _quotient(node: Call, args: Terms, dialect: Dialect) -> str:
 
 def _integer_quotient(node: Call, args: Terms, dialect: Dialect) -> str:
     dividend, divisor = (dialect.cast(sql, node.type) for sql in _units(args, dialect))
-    return dialect.cast(dialect.divide(dividend, f"NULLIF({divisor}, 0)", is_wide(node.type)), node.type)
+    return dialect.cast(dialect.divide(dividend, f"NULLIF({divisor}, 0)", node.type.is_wide), node.type)
 
 
 def _remainder(node: Call, args: Terms, dialect: Dialect) -> str:
@@ -89,7 +88,7 @@ def _toward(function: str, up: bool) -> Writer:
         if term.type.kind is not Kind.DECIMAL:
             whole = f"CAST({function}({sql}) AS DOUBLE)"
             return f"(CASE WHEN ABS({sql}) < {WHOLE_DOUBLES} THEN {whole} ELSE {sql} END)"
-        unit, wide = 10**term.type.scale, is_wide(term.type)
+        unit, wide = 10**term.type.scale, term.type.is_wide
         quotient = floor_quotient(f"(-{sql})" if up else sql, unit, wide, dialect)
         return dialect.cast(f"(-{quotient})" if up else quotient, node.type)
 
@@ -106,7 +105,7 @@ def _round(node: Call, args: Terms, dialect: Dialect) -> str:
     scale = term.type.scale if term.type.kind is Kind.DECIMAL else 0
     if digits >= scale:
         return dialect.cast(sql, node.type)
-    rounded = divide_half_away(sql, 10 ** (scale - digits), is_wide(term.type), dialect)
+    rounded = divide_half_away(sql, 10 ** (scale - digits), term.type.is_wide, dialect)
     kept = node.type.scale if node.type.kind is Kind.DECIMAL else 0
     return dialect.cast(f"({rounded} * {10 ** max(kept - digits, 0)})", node.type)
 
