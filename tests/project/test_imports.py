@@ -20,6 +20,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "runtime": BASE | {"rings"},
     "sql": BASE | {"algebra"},
     "triggers": BASE | {"algebra", "rings"},
+    "tables": BASE | {"runtime", "triggers"},
     "sqlgen": BASE | {"algebra", "triggers"},
     "viewtree": BASE | {"algebra", "rings", "triggers"},
     "ml": BASE | {"rings", "viewtree"},

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from viewlet.changes import Change, Changes, RowChange, describe_row, did_you_mean, rows_to_arrow
+from viewlet.changes import Change, Changes, RowChange, did_you_mean, rows_to_arrow
 from viewlet.connection.build import Sources, as_streams, plan_program
 from viewlet.connection.engines import EngineChooser
 from viewlet.connection.garbage import collecting_later
@@ -29,11 +29,12 @@ from viewlet.connection.journal import Batch, InMemory, Journal
 from viewlet.connection.maintained import Declaration, MaintainedView, Running
 from viewlet.connection.tree_engine import CofactorEngine, FactorisedEngine
 from viewlet.connection.tree_engines import plan_tree
-from viewlet.errors import DataError, SchemaError, UnsupportedError
+from viewlet.errors import SchemaError, UnsupportedError
 from viewlet.runtime.durable.batch_ids import BatchIds, BatchMark
+from viewlet.tables import BaseTable
 from viewlet.triggers.program import Program
 from viewlet.triggers.store import MapStore, UndoLog
-from viewlet.types import Column, Row, Table, TableKind
+from viewlet.types import Column, Row, Table
 from viewlet.view import Snapshot, sorted_rows
 
 if TYPE_CHECKING:
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from viewlet.triggers.statistics import Statistics
     from viewlet.viewtree.ring_plan import RingPlan
 
-MAX_MULTIPLICITY = 2**63 - 1
 FEW_ROWS = 1_000
 """Tables with fewer rows in all are taken to be still filling up."""
 
@@ -81,17 +81,6 @@ class Pending:
     position: int
     finish: Callable[[], None]
     take_back: Callable[[], None]
-
-
-@dataclass(slots=True)
-class BaseTable:
-    schema: Table
-    store: MapStore
-    started: bool = False  # a stream that has received rows
-
-    @property
-    def kept(self) -> bool:
-        return self.schema.kind is not TableKind.STREAM
 
 
 @dataclass(slots=True)
@@ -191,6 +180,10 @@ class Database:
     def dependents(self, name: str) -> list[MaintainedView]:
         """The views that read a table or view directly, in the order of their declaration."""
         return [view for view in self.views.values() if name in view.sources]
+
+    def readers(self, name: str) -> list[str]:
+        """The names of the views that read a table or view directly."""
+        return [view.name for view in self.dependents(name)]
 
     # -- declarations -----------------------------------------------------------------------------------------------
 
@@ -320,7 +313,7 @@ class Database:
             raise SchemaError(f"there is already a {'table' if name in self.tables else 'view'} {name!r}")
 
     def _check_unused(self, name: str, action: str) -> None:
-        users = [view.name for view in self.dependents(name)]
+        users = self.readers(name)
         if users:
             raise SchemaError(f"cannot {action} {name!r}: view {', '.join(map(repr, users))} reads it; drop that first")
 
@@ -432,8 +425,7 @@ class Database:
             return
         changed = [(self.tables[name], batch[name]) for name in self.tables if batch.get(name)]
         for table, change in changed:
-            if table.kept:
-                self._check(table, change.rows())
+            table.check(change, partial(self.readers, table.schema.name))
         if not changed:
             self._note(mark)
             return
@@ -478,8 +470,7 @@ class Database:
     def _change_table(self, table: BaseTable, change: Change) -> None:
         for view in self.dependents(table.schema.name):
             view.apply(table.schema.name, change)
-        if table.kept:
-            table.store.add_rows(change.rows())
+        table.add(change)
 
     def _change_view(self, view: MaintainedView) -> Changes:
         changes = view.finish()
@@ -502,66 +493,6 @@ class Database:
                     for token, callback in view.subscribers.items()
                 )
         return found
-
-    def _check(self, table: BaseTable, changes: Changes) -> None:
-        schema = table.schema
-        if schema.kind is TableKind.STATIC:
-            self._check_static(schema, changes)
-        if self._is_first_load(table, changes):
-            return
-        for row, weight in changes.items():
-            present = (table.store.get(row) or (0,))[0]
-            if present + weight < 0:
-                there = f"it is there {present} times" if present else "it is not there"
-                raise DataError(f"cannot delete {describe_row(schema, row)} from {schema.name}: {there}")
-            if present + weight > MAX_MULTIPLICITY:
-                raise DataError(f"{schema.name} would hold {describe_row(schema, row)} more than 2^63 times")
-        if schema.primary_key:
-            self._check_keys(table, changes)
-
-    @staticmethod
-    def _is_first_load(table: BaseTable, changes: Changes) -> bool:
-        """Rows are inserted in a table that has none, and no key is there twice: there is nothing else to check."""
-        if len(table.store) or not changes:
-            return False
-        if min(changes.values()) < 0 or max(changes.values()) > MAX_MULTIPLICITY:
-            return False
-        positions = _key_positions(table.schema)
-        if not positions:
-            return True
-        return len({tuple(row[i] for i in positions) for row in changes}) == len(changes) == sum(changes.values())
-
-    def _check_static(self, schema: Table, changes: Changes) -> None:
-        users = [view.name for view in self.dependents(schema.name)]
-        if users:
-            raise SchemaError(
-                f"{schema.name!r} is a STATIC TABLE and already used by view {', '.join(map(repr, users))}: "
-                "load it before declaring views, or make it a TABLE"
-            )
-        if any(weight < 0 for weight in changes.values()):
-            raise SchemaError(f"{schema.name!r} is a STATIC TABLE: rows can only be inserted")
-
-    def _check_keys(self, table: BaseTable, changes: Changes) -> None:
-        """No key may be there twice once the whole batch is in; absent deletes have been refused already."""
-        schema = table.schema
-        positions = _key_positions(schema)
-        added: dict[Row, int] = {}
-        for row, weight in changes.items():
-            key = tuple(row[position] for position in positions)
-            added[key] = added.get(key, 0) + weight
-        for row, weight in changes.items():
-            key = tuple(row[position] for position in positions)
-            if weight > 0 and added[key] + self._rows_with_key(table, positions, key) > 1:
-                names = ", ".join(schema.primary_key)
-                raise DataError(f"duplicate key ({names}) in {schema.name}: {describe_row(schema, row)}")
-
-    @staticmethod
-    def _rows_with_key(table: BaseTable, positions: tuple[int, ...], key: Row) -> int:
-        return sum((table.store.get(row) or (0,))[0] for row in table.store.slice(positions, key))
-
-
-def _key_positions(schema: Table) -> tuple[int, ...]:
-    return tuple(schema.column_names.index(name) for name in schema.primary_key)
 
 
 def unreadable_stream(name: str) -> SchemaError:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, cast
 
 from viewlet import __version__
@@ -16,7 +17,7 @@ from viewlet.changes import Change, Changes
 from viewlet.connection.build import plan_program
 from viewlet.connection.catalogue_json import Json, table_of_json, table_to_json
 from viewlet.connection.compiled import CompiledView
-from viewlet.connection.database import Announcement, BaseTable, Committed, Database, unreadable_stream
+from viewlet.connection.database import Announcement, Committed, Database, unreadable_stream
 from viewlet.connection.maintained import Declaration, MaintainedView, Running
 from viewlet.connection.progress import ProgressLine
 from viewlet.connection.reading import is_limited
@@ -38,6 +39,7 @@ from viewlet.spark.run.kept import unit_name
 from viewlet.spark.run.tree_unit import TreeUnit
 from viewlet.spark.run.unit import ProgramUnit, Unit
 from viewlet.sql.inline import inline
+from viewlet.tables import BaseTable, check_static
 from viewlet.triggers.program import Program
 from viewlet.triggers.statistics import Statistics
 from viewlet.types import Row, Table, TableKind
@@ -293,8 +295,7 @@ class SparkDatabase(Database):
         if not changed and mark is None:
             return
         for name in changed:
-            if self.tables[name].schema.kind is TableKind.STATIC:
-                self._check_static(self.tables[name].schema, {})
+            check_static(self.tables[name].schema, (), partial(self.readers, name))
         after = Committed(self.epoch + 1 if changed else self.epoch, self.version + 1, batches)
         started = frozenset(name for name, table in self.tables.items() if table.started)
         tables, news, ran = [self.tables[name] for name in changed], list[Announcement](), list[_Ran]()

@@ -1,0 +1,21 @@
+"""The rule of static tables: rows are inserted before the first view reads them, and stay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from viewlet.errors import SchemaError
+from viewlet.types import Table, TableKind
+
+
+def check_static(schema: Table, multiplicities: Iterable[int], readers: Callable[[], Sequence[str]]) -> None:
+    """Refuses a change of a static table that deletes rows, or that comes after views which read the table."""
+    if schema.kind is not TableKind.STATIC:
+        return
+    if users := readers():
+        raise SchemaError(
+            f"{schema.name!r} is a STATIC TABLE and already used by view {', '.join(map(repr, users))}: "
+            "load it before declaring views, or make it a TABLE"
+        )
+    if any(weight < 0 for weight in multiplicities):
+        raise SchemaError(f"{schema.name!r} is a STATIC TABLE: rows can only be inserted")
