@@ -16,7 +16,7 @@ from viewlet.errors import InternalError, UnsupportedError
 from viewlet.triggers.interpreter import Interpreter
 from viewlet.triggers.program import Program
 from viewlet.triggers.statistics import Statistics
-from viewlet.triggers.store import MapStore, UndoLog
+from viewlet.triggers.store import RowStore, UndoLog
 from viewlet.types import Table, TableKind
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Sources:
     """What a view reads: schemas, and stores that hold the rows of those that keep them."""
 
     tables: Mapping[str, Table]
-    stores: Mapping[str, MapStore]
+    stores: Mapping[str, RowStore]
     has_past: bool = False
     """A stream among them has received rows, which nobody has kept."""
 

@@ -21,7 +21,7 @@ from viewlet.sqlgen.columns import columns_read
 from viewlet.sqlgen.definition import definition_sql
 from viewlet.triggers.interpreter import Interpreter
 from viewlet.triggers.program import Program, ViewDefinition
-from viewlet.triggers.store import MapStore, Payload
+from viewlet.triggers.store import MapStore, Payload, RowStore
 from viewlet.types import WORD_DIGITS, Column, Kind, Row, SqlType, Table
 
 if TYPE_CHECKING:
@@ -108,13 +108,12 @@ class BulkLoad:
 
     def _arrow(self, source: str) -> Any:
         table, places = self.plan.tables[source], self.plan.columns[source]
-        if source not in self.sources.streams:
-            return arrow_of_rows(table, places, self.sources.stores[source].multiplicities())
-        given = self._given.get(source, NOTHING)
+        streams = self.sources.streams
+        given = self._given.get(source, NOTHING) if source in streams else self.sources.stores[source].change()
         columns = given.held_columns(places)
         return arrow_of_rows(table, places, given.rows()) if columns is None else arrow_of_words(places, columns)
 
-    def _store(self, source: str) -> MapStore:
+    def _store(self, source: str) -> RowStore:
         if source not in self.sources.streams:
             return self.sources.stores[source]
         store = MapStore()

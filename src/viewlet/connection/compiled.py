@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from viewlet.changes import Change, RowChange
+from viewlet.changes import Change
 from viewlet.codegen.engine import CompiledEngine, TableChange
 from viewlet.codegen.module import Module
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FlatStore, Image, Words
 from viewlet.runtime.jit import ENABLED
 from viewlet.triggers.program import Program
-from viewlet.triggers.store import MapStore
+from viewlet.triggers.store import MapStore, RowStore
 from viewlet.types import Row, Table
 
 
@@ -30,7 +30,7 @@ class CompiledView:
         program: Program,
         tables: Mapping[str, Table],
         dictionary: StringDictionary,
-        kept: Mapping[str, MapStore] | None,
+        kept: Mapping[str, RowStore] | None,
         step: Callable[[str], None] = lambda text: None,
         module: Module | None = None,
         reads: bool = False,
@@ -43,12 +43,12 @@ class CompiledView:
         self._batch: list[TableChange] = []
         self._image: dict[str, Image] | None = None
 
-    def load(self, stores: Mapping[str, MapStore]) -> None:
+    def load(self, stores: Mapping[str, RowStore]) -> None:
         """Runs the rows already there through the triggers."""
         for table, store in stores.items():
-            self._engine.apply(table, RowChange(store.multiplicities()))
+            self._engine.apply(table, store.change())
 
-    def reload(self, stores: Mapping[str, MapStore]) -> None:
+    def reload(self, stores: Mapping[str, RowStore]) -> None:
         """Like `load`, for an engine that may hold something."""
         self._engine.clear()
         self.load(stores)

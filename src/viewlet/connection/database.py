@@ -33,7 +33,7 @@ from viewlet.errors import SchemaError, UnsupportedError
 from viewlet.runtime.durable.batch_ids import BatchIds, BatchMark
 from viewlet.tables import BaseTable
 from viewlet.triggers.program import Program
-from viewlet.triggers.store import MapStore, UndoLog
+from viewlet.triggers.store import MapStore, RowStore, UndoLog
 from viewlet.types import Column, Row, Table
 from viewlet.view import Snapshot, sorted_rows
 
@@ -277,7 +277,7 @@ class Database:
         }
         return Statistics(sizes)
 
-    def _kept_rows(self, name: str) -> MapStore | None:
+    def _kept_rows(self, name: str) -> RowStore | None:
         """The rows of a table or view, if someone keeps them."""
         if name in self.views:
             return self.views[name].store
@@ -330,7 +330,7 @@ class Database:
             hint = f"read {source!r} with SELECT or its handle; let view {view!r} read the tables under it"
             raise UnsupportedError(f"a view over {source!r}, a COFACTOR or FACTORIZED view", hint, "engine")
 
-    def _source_store(self, name: str) -> MapStore:
+    def _source_store(self, name: str) -> RowStore:
         return self.tables[name].store if name in self.tables else self.views[name].watch()
 
     # -- reading ----------------------------------------------------------------------------------------------------

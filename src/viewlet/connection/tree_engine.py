@@ -13,7 +13,7 @@ from typing import Any
 from viewlet.algebra.ring_query import CofactorPayload, FactorisedPayload
 from viewlet.changes import Change, to_python
 from viewlet.errors import InternalError, UnsupportedError
-from viewlet.triggers.store import MapStore
+from viewlet.triggers.store import RowStore
 from viewlet.types import CofactorValue, Column, Row
 from viewlet.viewtree.factorised_sums import aggregate_rows
 from viewlet.viewtree.keepers import Keeper, KeepsRows, ReferenceTree, TakesOver
@@ -23,7 +23,7 @@ from viewlet.viewtree.ring_plan import RingPlan
 class TreeEngine(ABC):
     """One view tree; `kept` are its tables if all of them keep their rows."""
 
-    def __init__(self, plan: RingPlan, keeper: Keeper, kept: Mapping[str, MapStore] | None) -> None:
+    def __init__(self, plan: RingPlan, keeper: Keeper, kept: Mapping[str, RowStore] | None) -> None:
         self.plan = plan
         self.keeper = keeper
         self._kept = kept
@@ -42,9 +42,9 @@ class TreeEngine(ABC):
         """The tables hold all that it takes to fill the tree again."""
         return self._kept is not None
 
-    def load(self, stores: Mapping[str, MapStore]) -> None:
+    def load(self, stores: Mapping[str, RowStore]) -> None:
         """Starts from the rows already there."""
-        rows = {table: store.multiplicities() for table, store in stores.items()}
+        rows = {table: store.change().rows() for table, store in stores.items()}
         self.keeper.load(
             {
                 projection.relation.name: projection.counted(rows[table].items())
@@ -118,7 +118,7 @@ class TreeEngine(ABC):
 
 
 class CofactorEngine(TreeEngine):
-    def __init__(self, plan: RingPlan, keeper: Keeper, kept: Mapping[str, MapStore] | None) -> None:
+    def __init__(self, plan: RingPlan, keeper: Keeper, kept: Mapping[str, RowStore] | None) -> None:
         super().__init__(plan, keeper, kept)
         self._places = plan.key_places()
         self._touched: set[Row] | None = set()
@@ -233,7 +233,7 @@ class CofactorEngine(TreeEngine):
 class FactorisedEngine(TreeEngine):
     keeper: KeepsRows
 
-    def __init__(self, plan: RingPlan, keeper: KeepsRows, kept: Mapping[str, MapStore] | None) -> None:
+    def __init__(self, plan: RingPlan, keeper: KeepsRows, kept: Mapping[str, RowStore] | None) -> None:
         super().__init__(plan, keeper, kept)
         payload = plan.query.payload
         assert isinstance(payload, FactorisedPayload)

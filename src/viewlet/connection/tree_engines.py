@@ -11,7 +11,7 @@ from viewlet.connection.tree_engine import CofactorEngine, FactorisedEngine, Tre
 from viewlet.errors import InternalError, UnsupportedError
 from viewlet.triggers.program import Program
 from viewlet.triggers.statistics import Statistics
-from viewlet.triggers.store import MapStore, UndoLog
+from viewlet.triggers.store import RowStore, UndoLog
 from viewlet.types import Table
 from viewlet.viewtree.keepers import Keeper, KeepsRows, reference_tree
 from viewlet.viewtree.ring_plan import RingPlan, plan_ring
@@ -50,7 +50,7 @@ def prepare_tree(
     return Running(program, _engine(plan, keeper, kept), reason, seconds, statistics=statistics)
 
 
-def _engine(plan: RingPlan, keeper: Keeper, kept: Mapping[str, MapStore] | None) -> TreeEngine:
+def _engine(plan: RingPlan, keeper: Keeper, kept: Mapping[str, RowStore] | None) -> TreeEngine:
     if isinstance(plan.query.payload, FactorisedPayload):
         return FactorisedEngine(plan, cast(KeepsRows, keeper), kept)
     return CofactorEngine(plan, keeper, kept)

@@ -22,7 +22,7 @@ from viewlet.triggers.result import ResultKeeper
 from viewlet.triggers.rows import row_schema
 from viewlet.triggers.single import row_trigger
 from viewlet.triggers.step import Step, defined_contents
-from viewlet.triggers.store import MapStore, Payload, UndoLog
+from viewlet.triggers.store import MapStore, Payload, RowStore, UndoLog
 from viewlet.types import Row
 
 
@@ -32,7 +32,7 @@ class Interpreter:
     def __init__(
         self,
         program: Program,
-        tables: Mapping[str, MapStore],
+        tables: Mapping[str, RowStore],
         log: UndoLog | None = None,
         row_at_a_time: bool = False,
     ) -> None:
@@ -49,7 +49,7 @@ class Interpreter:
         """Initialises every view and the result from the base tables as they are."""
         self.restore(self.evaluate(self._tables))
 
-    def evaluate(self, tables: Mapping[str, MapStore]) -> dict[str, dict[Row, Payload]]:
+    def evaluate(self, tables: Mapping[str, RowStore]) -> dict[str, dict[Row, Payload]]:
         """What every view holds over base tables, by its definition."""
         state = State(tables)
         return {view.name: defined_contents(view, state) for view in self.program.views}

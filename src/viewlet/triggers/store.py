@@ -9,12 +9,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import add, itemgetter
-from typing import Any
+from typing import Any, Protocol
 
+from viewlet.changes import Change, RowChange
 from viewlet.errors import InternalError
 from viewlet.types import Row
 
 Payload = tuple[Any, ...]
+
+
+class RowStore(Protocol):
+    """The protocol of stores that hold the rows of a table or view, each with its multiplicity."""
+
+    def __len__(self) -> int:
+        """How many distinct rows there are."""
+
+    def get(self, key: Row) -> Payload | None: ...
+
+    def keys(self) -> Iterable[Row]: ...
+
+    def items(self) -> Iterable[tuple[Row, Payload]]: ...
+
+    def slice(self, positions: tuple[int, ...], part: Row) -> Iterator[Row]: ...
+
+    def field_index(self, name: str) -> int: ...
+
+    def add(self, key: Row, values: Payload) -> None: ...
+
+    def change(self) -> Change:
+        """All rows, as the change that inserts them."""
 
 
 class UndoLog:
@@ -93,6 +116,10 @@ class MapStore:
     def multiplicities(self) -> dict[Row, int]:
         """Key -> multiplicity, for stores that hold rows."""
         return {key: payload[0] for key, payload in self._rows.items()}
+
+    def change(self) -> Change:
+        """All rows, as the change that inserts them, in a store that holds rows."""
+        return RowChange(self.multiplicities())
 
     def field_index(self, name: str) -> int:
         return self.fields.index(name)
