@@ -43,6 +43,11 @@ def canonical_text(expr: Expr, fixed: Iterable[Var] = ()) -> str:
     return _text(expr, {**names, **canonical_names(factors_of(expr), names)})
 
 
+def text_under(expr: Expr, names: Naming) -> str:
+    """The text of an expression whose variables `canonical_names` has named."""
+    return _text(expr, names)
+
+
 def canonical_names(factors: Sequence[Expr], fixed: Naming) -> dict[Var, str]:
     """Names for the variables of a product that depend only on how they are used."""
     free = sorted({var for factor in factors for var in free_variables(factor)} - set(fixed), key=lambda var: var.name)

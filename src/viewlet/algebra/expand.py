@@ -35,6 +35,7 @@ from viewlet.algebra.nodes import (
     integer,
     mul,
     neg,
+    once,
 )
 from viewlet.algebra.scope import NONE, Vars, bindable, outputs
 from viewlet.algebra.substitute import freshen
@@ -79,11 +80,8 @@ def expand(expr: Expr, names: Names, alone: bool = False) -> list[Monomial]:
         case Mul(factors):
             products = [Monomial(1, ())]
             alone = alone and sum(not _is_number(factor) for factor in factors) == 1
-            expanded = [(factor, expand(factor, names, alone)) for factor in factors]
-            whole = prod(len(parts) for _, parts in expanded) > MANY_PRODUCTS
-            for factor, parts in expanded:
-                if whole and len(parts) > 1 and _can_stay_whole(factor):
-                    parts = [Monomial(1, (factor,))]
+            for factor, kept in zip(factors, _kept_whole(factors), strict=True):
+                parts = [Monomial(1, (factor,))] if kept else expand(factor, names, alone)
                 products = [
                     Monomial(left.coefficient * right.coefficient, left.factors + right.factors)
                     for left in products
@@ -98,6 +96,30 @@ def expand(expr: Expr, names: Names, alone: bool = False) -> list[Monomial]:
             return _condition(fold(scalar))
         case _:
             return [Monomial(1, (expr,))]
+
+
+def _kept_whole(factors: Sequence[Expr]) -> list[bool]:
+    """Which factors of a product are not taken apart, because it would become too many."""
+    counts = [monomial_count(factor) for factor in factors]
+    many = prod(counts) > MANY_PRODUCTS
+    return [many and count > 1 and _can_stay_whole(factor) for factor, count in zip(factors, counts, strict=True)]
+
+
+@once
+def monomial_count(expr: Expr) -> int:
+    """How many monomials the expansion of an expression has."""
+    match expr:
+        case Add(terms):
+            return sum(monomial_count(term) for term in terms)
+        case Neg(body) | Sum(_, body):
+            return monomial_count(body)
+        case Mul(factors):
+            kept = _kept_whole(factors)
+            return prod(1 if whole else monomial_count(factor) for factor, whole in zip(factors, kept, strict=True))
+        case Cond(scalar):
+            return len(_condition(fold(scalar)))
+        case _:
+            return 1
 
 
 def _can_stay_whole(factor: Expr) -> bool:

@@ -28,25 +28,60 @@ they mean the same thing; a variable of a `Sum` that is not among its keys is lo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from functools import wraps
 from math import copysign
 from typing import TypeVar, dataclass_transform
 
 from viewlet.types import BIGINT, BOOLEAN, Datum, SqlType
 
 C = TypeVar("C")
+E = TypeVar("E")
 
 
 class _Hashed:
-    __slots__ = ("_hash",)
+    """Holds the hash of a node and what functions marked with `once` have found for it."""
+
+    __slots__ = (
+        "_all_variables",
+        "_bindable",
+        "_free_variables",
+        "_has_delta",
+        "_hash",
+        "_inputs",
+        "_is_stored",
+        "_monomial_count",
+        "_outputs",
+        "_relations",
+    )
+
+
+def once(function: Callable[[E], C]) -> Callable[[E], C]:
+    """A function of a node that is computed once and kept in the node, so that asking again costs no comparison."""
+    slot = f"_{function.__name__}"
+
+    @wraps(function)
+    def found(node: E) -> C:
+        try:
+            return getattr(node, slot)  # type: ignore[no-any-return]
+        except AttributeError:
+            value = function(node)
+            object.__setattr__(node, slot, value)
+            return value
+
+    return found
 
 
 @dataclass_transform(frozen_default=True)
 def node(cls: type[C]) -> type[C]:
-    """A frozen dataclass that computes its hash once: expressions are looked up far more often than they are made."""
+    """A frozen dataclass that computes its hash once: expressions are looked up far more often than they are made.
+
+    Two nodes with different hashes are told apart by them, without a look at what is below.
+    """
     made = dataclass(frozen=True, slots=True)(cls)
-    structural = made.__hash__
+    structural, equal = made.__hash__, made.__eq__
 
     def cached(self: C) -> int:
         try:
@@ -56,7 +91,15 @@ def node(cls: type[C]) -> type[C]:
             object.__setattr__(self, "_hash", value)
             return value
 
+    def same(self: C, other: object) -> bool:
+        if self is other:
+            return True
+        if other.__class__ is not self.__class__:
+            return False
+        return hash(self) == hash(other) and bool(equal(self, other))
+
     made.__hash__ = cached  # type: ignore[assignment, method-assign]
+    made.__eq__ = same  # type: ignore[assignment, method-assign]
     return made
 
 

@@ -8,7 +8,6 @@ bind must be bound already, which is how a correlated subquery sees its row (the
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import assert_never
 
 from viewlet.algebra.nodes import (
@@ -26,6 +25,7 @@ from viewlet.algebra.nodes import (
     Value,
     Var,
     View,
+    once,
 )
 from viewlet.algebra.traverse import rebuild, scalar_variables
 
@@ -33,7 +33,7 @@ Vars = frozenset[Var]
 NONE: Vars = frozenset()
 
 
-@lru_cache(maxsize=65536)
+@once
 def outputs(expr: Expr) -> Vars:
     """The variables an expression binds."""
     match expr:
@@ -55,7 +55,7 @@ def outputs(expr: Expr) -> Vars:
             assert_never(expr)
 
 
-@lru_cache(maxsize=65536)
+@once
 def inputs(expr: Expr) -> Vars:
     """The variables an expression needs bound from outside."""
     match expr:
@@ -80,6 +80,7 @@ def inputs(expr: Expr) -> Vars:
             assert_never(expr)
 
 
+@once
 def free_variables(expr: Expr) -> Vars:
     """The variables an expression shares with its context."""
     return outputs(expr) | inputs(expr)
@@ -116,7 +117,7 @@ def close_scopes(expr: Expr, bound: Vars = NONE) -> Expr:
             return rebuild(expr, lambda child: close_scopes(child, bound))
 
 
-@lru_cache(maxsize=65536)
+@once
 def bindable(expr: Expr) -> Vars:
     """The variables that a part of the expression binds, or that its change may bind.
 

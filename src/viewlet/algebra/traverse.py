@@ -27,6 +27,7 @@ from viewlet.algebra.nodes import (
     add,
     mul,
     neg,
+    once,
     sum_over,
 )
 
@@ -38,6 +39,7 @@ class Names:
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self._taken = set(taken)
+        self._last: dict[str, int] = {}  # the highest number that was tried for a name
 
     def fresh(self, var: Var) -> Var:
         """A variable of the same type with a name not seen before, derived from the old one."""
@@ -45,11 +47,13 @@ class Names:
 
     def name(self, wanted: str) -> str:
         base = re.sub(r"_\d+$", "", wanted).lstrip(":")  # a colon marks the values of a row (`triggers.single`)
-        candidate, number = base, 1
+        number = self._last.get(base, 1)
+        candidate = base if number == 1 else f"{base}_{number}"
         while candidate in self._taken:
             number += 1
             candidate = f"{base}_{number}"
         self._taken.add(candidate)
+        self._last[base] = number
         return candidate
 
     def reserve(self, names: Iterable[str]) -> None:
@@ -138,27 +142,33 @@ def mentioned(node: Expr) -> Iterator[Var]:
             return
 
 
-def all_variables(expr: Expr) -> set[Var]:
+@once
+def all_variables(expr: Expr) -> frozenset[Var]:
     """Every variable that occurs anywhere, local ones included."""
-    return {var for node in walk(expr) for var in mentioned(node)}
+    return frozenset(mentioned(expr)).union(*(all_variables(child) for child in children(expr)))
 
 
-def relations(expr: Expr) -> set[str]:
+@once
+def relations(expr: Expr) -> frozenset[str]:
     """Names of the base tables read, not counting their changes."""
-    return {node.name for node in walk(expr) if isinstance(node, Rel)}
+    if isinstance(expr, Rel):
+        return frozenset((expr.name,))
+    return frozenset[str]().union(*(relations(child) for child in children(expr)))
 
 
 def has_relations(expr: Expr) -> bool:
-    return any(isinstance(node, Rel) for node in walk(expr))
+    return bool(relations(expr))
 
 
+@once
 def has_delta(expr: Expr) -> bool:
-    return any(isinstance(node, Delta) for node in walk(expr))
+    return isinstance(expr, Delta) or any(has_delta(child) for child in children(expr))
 
 
+@once
 def is_stored(expr: Expr) -> bool:
     """Some part of it reads stored data: a base table or a view."""
-    return any(isinstance(node, Rel | View) for node in walk(expr))
+    return isinstance(expr, Rel | View) or any(is_stored(child) for child in children(expr))
 
 
 def substitute_scalar(scalar: Scalar, mapping: Substitution) -> Scalar:

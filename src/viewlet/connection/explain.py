@@ -17,6 +17,7 @@ from viewlet.connection.explain_tree import STAGE as TREE_STAGE
 from viewlet.connection.explain_tree import check_format, explain_program_tree, tree_stages
 from viewlet.errors import SqlError
 from viewlet.triggers.program import Program, Statement
+from viewlet.triggers.strategy import CANDIDATES, Strategy
 
 if TYPE_CHECKING:
     from viewlet.connection.maintained import Declaration, MaintainedView
@@ -162,6 +163,10 @@ def _cost(declared: Declaration, program: Program) -> str:
     for cost in program.costs:
         mark = "  <- chosen" if len(program.costs) > 1 and cost.strategy == program.strategy else ""
         lines.append(f"{cost.strategy}: {_amount(cost.total)} with {len(cost.views)} views{mark}")
+    if declared.strategy == Strategy.AUTO.value:
+        weighed = {cost.strategy for cost in program.costs}
+        left_out = [each.value for each in CANDIDATES if each.value not in weighed]
+        lines += [f"{each}: not considered, the query is too large for it" for each in left_out]
     for cost in program.costs:
         if cost.strategy == program.strategy:
             lines += _breakdown(cost)

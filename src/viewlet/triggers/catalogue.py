@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from viewlet.algebra.canonical import canonical_names, canonical_text, scalar_text
+from viewlet.algebra.canonical import canonical_names, scalar_text, text_under
 from viewlet.algebra.nodes import Expr, Rel, Scalar, Sum, Value, Var, View, mul
 from viewlet.algebra.traverse import substitute_scalar, walk
 from viewlet.triggers.program import COUNT_FIELD, Field, ViewDefinition
@@ -47,7 +47,7 @@ class Catalogue:
         relational = tuple(factor for factor in factors if not isinstance(factor, Value))
         marks = tuple(View("", "", (key,)) for key in keys)
         names = canonical_names((*relational, *marks), {})
-        text = canonical_text(mul(*relational, *marks))
+        text = text_under(mul(*relational, *marks), names)
         entry = self._entries.get(text) or self._enter(text, tuple(keys), relational, names)
         position = {names[key]: key for key in keys}
         args = tuple(position[name] for name in (self._name_in(entry, key) for key in entry.keys))

@@ -27,7 +27,14 @@ from viewlet.triggers.hypergraph import cyclic_core
 from viewlet.triggers.materialize import Materializer
 from viewlet.triggers.program import Field, Pass, Program, Statement, Trigger, Update, ViewDefinition
 from viewlet.triggers.statistics import UNKNOWN, Statistics
-from viewlet.triggers.strategy import GROUPINGS, TOO_MANY_STATEMENTS, Strategy, candidates, choose
+from viewlet.triggers.strategy import (
+    GROUPINGS,
+    LARGE_QUERY,
+    TOO_MANY_STATEMENTS,
+    Strategy,
+    candidates,
+    choose,
+)
 from viewlet.triggers.worth import MIN_WASTE, Shape, ThriftyMaterializer, find_waste
 from viewlet.types import Table, TableKind
 
@@ -45,7 +52,7 @@ def compile_query(
     `auto` compiles each candidate and takes the cheapest; strategies over views that are not in `groupings` are none.
     """
     asked = Strategy(strategy)
-    programs = _compile_candidates(name, query, tables, asked, groupings)
+    programs = _compile_candidates(name, query, tables, asked, groupings, statistics.known)
     costs = [program_cost(program, tables, statistics) for program in programs]
     if asked is Strategy.AUTO and statistics.known and programs[0].strategy == Strategy.HIGHER_ORDER.value:
         waste = find_waste(programs[0], tables, statistics)
@@ -59,12 +66,22 @@ def compile_query(
 
 
 def _compile_candidates(
-    name: str, query: Query, tables: Mapping[str, Table], asked: Strategy, groupings: Mapping[Strategy, Grouping]
+    name: str,
+    query: Query,
+    tables: Mapping[str, Table],
+    asked: Strategy,
+    groupings: Mapping[Strategy, Grouping],
+    measured: bool,
 ) -> list[Program]:
-    """The candidate programs; those that grow too large are abandoned, unless they were requested."""
+    """The candidate programs; those that grow too large are abandoned, unless they were requested.
+
+    A program over base tables is not chosen on guessed sizes: for a large query it is then not compiled either.
+    """
     limit = None if asked is not Strategy.AUTO else TOO_MANY_STATEMENTS
     programs: list[Program] = []
     for each in candidates(asked, groupings):
+        if programs and not (each.makes_views or measured) and sum(1 for _ in walk(query.expr)) > LARGE_QUERY:
+            continue
         own = limit if each.makes_views else None
         try:
             programs.append(

@@ -32,7 +32,8 @@ def _bound_first(factors: Sequence[Expr], given: Vars) -> tuple[list[Expr], list
     bound = given.union(*(outputs(factor) for factor in first))
     while ready := [factor for factor in rest if _is_single(factor) and inputs(factor) <= bound]:
         first += ready
-        rest = [factor for factor in rest if factor not in ready]
+        placed = set(ready)
+        rest = [factor for factor in rest if factor not in placed]
         bound = bound.union(*(outputs(factor) for factor in ready))
     return first, rest, bound
 

@@ -13,7 +13,7 @@ a cyclic join the atoms of a cycle that the change opens stay apart, and its ear
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from viewlet.algebra.expand import Monomial, collect, expand
 from viewlet.algebra.nodes import (
@@ -38,7 +38,15 @@ from viewlet.algebra.nodes import (
 )
 from viewlet.algebra.scope import NONE, Vars, free_variables, inputs, outputs
 from viewlet.algebra.simplify import simplify_monomials
-from viewlet.algebra.traverse import Names, children, has_delta, has_relations, rebuild, scalar_variables
+from viewlet.algebra.traverse import (
+    Names,
+    all_variables,
+    children,
+    has_delta,
+    has_relations,
+    rebuild,
+    scalar_variables,
+)
 from viewlet.triggers.catalogue import Catalogue
 from viewlet.triggers.grouping import Grouping, Join, by_components
 from viewlet.types import BOOLEAN, COUNT, Table, TableKind
@@ -47,6 +55,10 @@ _ONE, _ZERO = Const(1, COUNT), Const(0, COUNT)
 
 Splits = Callable[[Expr], bool]
 """Whether a nested factor must be taken out of its product and materialised piecewise."""
+
+
+_Body = Callable[[Expr, Sequence[Var], Vars], Expr]
+"""Materialises the body of a nested aggregate: Sum[keys](body) in a context."""
 
 
 def never(factor: Expr) -> bool:
@@ -59,6 +71,7 @@ class Materializer:
     tables: Mapping[str, Table]
     names: Names
     grouping: Grouping = by_components
+    _bodies: dict[tuple[Expr, Vars, _Body], Expr] = field(default_factory=dict, init=False)
 
     def expression(self, expr: Expr, keys: Sequence[Var], given: Vars, splits: Splits, cyclic: bool = False) -> Expr:
         """Sum[keys](expr) over views instead of base tables."""
@@ -111,10 +124,20 @@ class Materializer:
     def _piecewise_body(self, body: Expr, keys: Sequence[Var], given: Vars) -> Expr:
         return self.expression(body, keys, given, never)
 
-    def _nested(self, factor: Expr, visible: Vars, body_of: Callable[[Expr, Sequence[Var], Vars], Expr]) -> Expr:
-        """A factor with the bodies of its nested aggregates materialised, in a context that binds `visible`."""
+    def _nested(self, factor: Expr, visible: Vars, body_of: _Body) -> Expr:
+        """A factor with the bodies of its nested aggregates materialised, in a context that binds `visible`.
+
+        What does not change appears in the trigger of every other table: it is materialised once.
+        """
         if not has_relations(factor):
             return factor
+        key = factor, visible & all_variables(factor), body_of
+        known = self._bodies.get(key)
+        if known is None:
+            known = self._bodies[key] = self._materialize(factor, visible, body_of)
+        return known
+
+    def _materialize(self, factor: Expr, visible: Vars, body_of: _Body) -> Expr:
         match factor:
             case Lift(var, body):
                 return Lift(var, body_of(body, (), visible - {var}))

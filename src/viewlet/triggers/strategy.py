@@ -47,6 +47,8 @@ MANY_STATEMENTS = 40
 """Programs with more take minutes to compile."""
 TOO_MANY_STATEMENTS = 5 * MANY_STATEMENTS
 """`auto` gives up on a program with more: a star of ten tables has a thousand views under `higher-order`."""
+LARGE_QUERY = 200
+"""Nodes of a query beyond which `auto` compiles only the programs that it may choose."""
 WORTH_WAITING = 20.0
 """How many times as fast a program of `MANY_STATEMENTS` has to be."""
 

@@ -12,7 +12,7 @@ to know which query it came from.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -24,11 +24,18 @@ from viewlet.triggers.grouping import Join
 from viewlet.triggers.hypergraph import components
 from viewlet.triggers.statistics import Statistics
 from viewlet.types import Table
-from viewlet.viewtree.optimize import Factor, Link, Optimizer, mask_of, positions_of
+from viewlet.viewtree.optimize import (
+    SEARCH_BUDGET,
+    SEARCH_LIMIT,
+    Factor,
+    Link,
+    Mask,
+    Optimizer,
+    Product,
+    mask_of,
+    positions_of,
+)
 from viewlet.viewtree.tree import Tree, maximal_subtrees
-
-Shape = tuple[tuple[Expr, ...], tuple[Expr, ...], Vars]
-"""What the tree of a product depends on."""
 
 
 @dataclass(slots=True)
@@ -37,7 +44,8 @@ class TreeGrouping:
 
     tables: Mapping[str, Table]
     statistics: Statistics
-    _trees: dict[Shape, tuple[Optimizer, Tree]] = field(default_factory=dict)
+    _trees: dict[Product, tuple[Optimizer, Tree]] = field(default_factory=dict)
+    _budget: int = SEARCH_BUDGET
 
     def __call__(self, join: Join) -> list[list[int]]:
         changed = [factor for factor in join.outside if isinstance(factor, Delta) or has_relations(factor)]
@@ -46,20 +54,24 @@ class TreeGrouping:
         found = [(_unchanged(factor), i) for i, factor in enumerate(join.stored)]
         found += [(_unchanged(factor), -1) for factor in changed]
         ordered = sorted(found, key=lambda pair: _name(pair[0]))
-        optimizer, tree = self._tree(tuple(factor for factor, _ in ordered), join)
+        factors = tuple(factor for factor, _ in ordered)
+        links = tuple(factor for factor in join.floating if not isinstance(factor, Value))
+        numbers = _numbers(factors, links)
+        optimizer, tree = self._tree(self._product(factors, links, join.wanted, numbers))
         stored = {position for position, (_, i) in enumerate(ordered) if i >= 0}
-        groups = optimizer.access_order(join.bound, [mask_of(group) for group in maximal_subtrees(tree, stored)])
+        parts = [mask_of(group) for group in maximal_subtrees(tree, stored)]
+        groups = optimizer.access_order(_mask(join.bound, numbers), parts)
         return [[ordered[position][1] for position in positions_of(group)] for group in groups]
 
-    def _tree(self, factors: tuple[Expr, ...], join: Join) -> tuple[Optimizer, Tree]:
-        links = tuple(factor for factor in join.floating if not isinstance(factor, Value))
-        shape = (factors, links, join.wanted)
-        if shape not in self._trees:
-            optimizer = self.optimizer(factors, links, join.wanted)
-            self._trees[shape] = optimizer, optimizer.best()
-        return self._trees[shape]
+    def _tree(self, product: Product) -> tuple[Optimizer, Tree]:
+        found = self._trees.get(product)
+        if found is None:
+            optimizer = Optimizer(product, max(0, min(SEARCH_LIMIT, self._budget)))
+            found = self._trees[product] = optimizer, optimizer.best()
+            self._budget -= optimizer.weighed
+        return found
 
-    def optimizer(self, factors: Sequence[Expr], links: Sequence[Expr], wanted: Vars) -> Optimizer:
+    def _product(self, factors: Sequence[Expr], links: Sequence[Expr], wanted: Vars, numbers: Numbers) -> Product:
         """The product as the optimiser sees it: sizes, rates, and conditions where they apply."""
         domains: dict[Var, float] = {}
         for factor in factors:
@@ -68,13 +80,17 @@ class TreeGrouping:
                 for arg, values in zip(factor.args, size.distinct, strict=True):
                     domains[arg] = max(values, domains.get(arg, 1.0))
         used = self._used(factors, links, wanted)
-        made = [self._factor(factor, links, domains, used) for factor in factors]
-        across = [
-            Link(inputs(link), _share(link, domains), link.var if isinstance(link, Lift) else None)
+        made = tuple(self._factor(factor, links, domains, used, numbers) for factor in factors)
+        across = tuple(
+            Link(
+                _mask(inputs(link), numbers),
+                _share(link, domains),
+                numbers[link.var] if isinstance(link, Lift) else None,
+            )
             for link in links
             if isinstance(link, Lift) or not any(inputs(link) <= free_variables(factor) for factor in factors)
-        ]
-        return Optimizer(made, across, wanted, domains)
+        )
+        return Product(made, across, _mask(wanted, numbers), tuple(domains.get(var, 1.0) for var in numbers))
 
     @staticmethod
     def _used(factors: Sequence[Expr], links: Sequence[Expr], wanted: Vars) -> Vars:
@@ -86,20 +102,39 @@ class TreeGrouping:
         shared = frozenset(var for var, count in times.items() if count > 1)
         return (shared | wanted).union(*(inputs(link) for link in links))
 
-    def _factor(self, factor: Expr, links: Sequence[Expr], domains: Mapping[Var, float], used: Vars) -> Factor:
+    def _factor(
+        self, factor: Expr, links: Sequence[Expr], domains: Mapping[Var, float], used: Vars, numbers: Numbers
+    ) -> Factor:
         own = free_variables(factor)
         local = [link for link in links if isinstance(link, Cond) and inputs(link) <= own]
         share = prod(_share(link, domains) for link in local)
-        rate = sum(self.statistics.rate(table) for table in relations(factor))
+        rate = sum(self.statistics.rate(table) for table in sorted(relations(factor)))
         if isinstance(factor, Rel):
             size = self.statistics.size(self.tables[factor.name])
             rows = max(size.rows * share, 1e-3)
-            distinct = {
-                arg: min(values, max(rows, 1.0)) for arg, values in zip(factor.args, size.distinct, strict=True)
-            }
-            return Factor({var: values for var, values in distinct.items() if var in used}, rows, rate, share)
-        distinct = {var: domains.get(var, 1.0) for var in own}
-        return Factor(distinct, prod(distinct.values()) * share, rate, share, inputs(factor))
+            counts = dict(zip(factor.args, size.distinct, strict=True))
+            shown = tuple((numbers[arg], min(counts[arg], max(rows, 1.0))) for arg in counts if arg in used)
+            return Factor(shown, rows, rate, share)
+        distinct = tuple(sorted((numbers[var], domains.get(var, 1.0)) for var in own))
+        return Factor(
+            distinct, prod(values for _, values in distinct) * share, rate, share, _mask(inputs(factor), numbers)
+        )
+
+
+Numbers = Mapping[Var, int]
+"""The variables of a product, in the order in which it mentions them."""
+
+
+def _numbers(factors: Sequence[Expr], links: Sequence[Expr]) -> Numbers:
+    """Equal for products that differ in names only, wherever atoms mention every variable."""
+    columns = [factor.args for factor in factors if isinstance(factor, Rel)]
+    others = [sorted(free_variables(each), key=lambda var: var.name) for each in (*factors, *links)]
+    variables = dict.fromkeys(var for group in (*columns, *others) for var in group)
+    return {var: number for number, var in enumerate(variables)}
+
+
+def _mask(variables: Iterable[Var], numbers: Numbers) -> Mask:
+    return mask_of(numbers[var] for var in variables if var in numbers)
 
 
 def _unchanged(factor: Expr) -> Expr:

@@ -6,7 +6,7 @@ model charges visits, rows written, indexes kept for slices, and a little for ev
 
 Trees are found by dynamic programming over connected sets of leaves. The best tree of a set depends only on the set and
 on the variables that the rest uses. Therefore the tree of a subset is the subtree, and all triggers share the same
-views.
+views. Variables are numbers here: products that differ in names only are one problem, and are solved once.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
-from viewlet.algebra.nodes import Var
-from viewlet.algebra.scope import NONE, Vars
 from viewlet.viewtree.tree import Leaf, Node, Tree
 
 WRITE = 2.0
@@ -29,6 +27,8 @@ EXHAUSTIVE = 9
 """Products of more leaves are not searched exhaustively."""
 SEARCH_LIMIT = 40_000
 """Sibling views weighed up before a search settles for what it has found: about a tenth of a second."""
+SEARCH_BUDGET = 4 * SEARCH_LIMIT
+"""Sibling views weighed up for all products of one query; what is left over then is divided without a search."""
 
 
 class _SearchLimitError(Exception):
@@ -37,6 +37,8 @@ class _SearchLimitError(Exception):
 
 Mask = int
 """A set of leaves, or of variables: one bit each."""
+Variable = int
+"""A variable of a product, by its number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,24 +48,34 @@ class Factor:
     `needs` are variables that others have to bind first (a nested aggregate); `share` is what its own conditions keep.
     """
 
-    distinct: Mapping[Var, float]
+    distinct: tuple[tuple[Variable, float], ...]
     rows: float
     rate: float
     share: float = 1.0
-    needs: Vars = NONE
+    needs: Mask = 0
 
     @property
-    def variables(self) -> Vars:
-        return frozenset(self.distinct)
+    def variables(self) -> Mask:
+        return mask_of(var for var, _ in self.distinct)
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
     """A condition or assignment across factors: it applies once its inputs are bound."""
 
-    inputs: Vars
+    inputs: Mask
     share: float = 1.0
-    output: Var | None = None
+    output: Variable | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """What a tree depends on: `wanted` are the variables used outside, `domains` the values that each variable has."""
+
+    factors: tuple[Factor, ...]
+    links: tuple[Link, ...]
+    wanted: Mask
+    domains: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,36 +111,33 @@ def positions_of(mask: Mask) -> list[int]:
 
 @dataclass(slots=True)
 class Optimizer:
-    """Finds trees for one product. `wanted` are the variables used outside; `domains` counts values by variable."""
+    """Finds trees for one product; `weighed` counts the work of all searches so far."""
 
-    factors: Sequence[Factor]
-    links: Sequence[Link]
-    wanted: Vars
-    domains: Mapping[Var, float]
+    product: Product
+    limit: int = SEARCH_LIMIT
+    weighed: int = 0
+    _end: int = 0
+    _factors: tuple[Factor, ...] = ()
+    _variables: tuple[Mask, ...] = ()
     _plans: dict[Mask, Plan] = field(default_factory=dict)
     _views: dict[Mask, View] = field(default_factory=dict)
     _connected: dict[Mask, bool] = field(default_factory=dict)
     _applied: dict[Mask, tuple[bool, ...]] = field(default_factory=dict)
-    _bits: dict[Var, Mask] = field(default_factory=dict)
-    _weighed: int = 0
 
     def __post_init__(self) -> None:
-        for factor in self.factors:
-            for var in (*factor.distinct, *factor.needs):
-                self._bits.setdefault(var, 1 << len(self._bits))
-        for link in self.links:
-            if link.output is not None:
-                self._bits.setdefault(link.output, 1 << len(self._bits))
+        self._factors = self.product.factors
+        self._variables = tuple(factor.variables for factor in self._factors)
 
     def best(self) -> Tree:
         """The cheapest tree where the search for it is short; else a tree that is better than its neighbours."""
-        everything = (1 << len(self.factors)) - 1
-        if len(self.factors) <= EXHAUSTIVE:
+        everything = (1 << len(self._factors)) - 1
+        self._end = self.weighed + self.limit
+        if len(self._factors) <= EXHAUSTIVE:
             try:
                 return self.plan(everything).tree
             except _SearchLimitError:
                 self._plans.clear()
-                self._weighed = 0
+                self._end = self.weighed + self.limit
         return self._merged(everything).tree
 
     def plan(self, mask: Mask) -> Plan:
@@ -144,7 +153,7 @@ class Optimizer:
 
     def _merged(self, everything: Mask) -> Plan:
         """All leaves under one node, then as long as it pays two parts of it made one."""
-        parts = [1 << i for i in range(len(self.factors))]
+        parts = [1 << i for i in range(len(self._factors))]
         current = self._node(everything, parts)
         while len(parts) > 2:
             try:
@@ -169,8 +178,8 @@ class Optimizer:
 
     def _leaf(self, mask: Mask) -> Plan:
         i = mask.bit_length() - 1
-        factor = self.factors[i]
-        arrival = Arrival(1.0, factor.share, self._set_of(factor.variables))
+        factor = self._factors[i]
+        arrival = Arrival(1.0, factor.share, self._variables[i])
         stored = 0.0 if factor.needs else factor.rate * WRITE * factor.share + STATEMENT
         return Plan(Leaf(i), stored, {i: arrival})
 
@@ -184,9 +193,9 @@ class Optimizer:
             for i, arrival in plan.arrivals.items():
                 found = self._pass(mask, part, arrival, others, slices)
                 arrivals[i] = found
-                cost += self.factors[i].rate * (found.visits + WRITE * found.rows) + STATEMENT
+                cost += self._factors[i].rate * (found.visits + WRITE * found.rows) + STATEMENT
         for part, plan in zip(parts, plans, strict=True):
-            writes = sum(self.factors[i].rate * arrival.rows for i, arrival in plan.arrivals.items())
+            writes = sum(self._factors[i].rate * arrival.rows for i, arrival in plan.arrivals.items())
             cost += INDEX * len(slices[part]) * writes
         return Plan(Node(tuple(plan.tree for plan in plans)), cost, arrivals)
 
@@ -194,11 +203,11 @@ class Optimizer:
         self, mask: Mask, part: Mask, arrival: Arrival, others: list[Mask], slices: dict[Mask, set[Mask]]
     ) -> Arrival:
         """What a change that has reached one child meets at the node above it."""
-        self._weighed += len(others) ** 2
-        if self._weighed > SEARCH_LIMIT and len(self._plans) > len(self.factors):
+        self.weighed += len(others) ** 2
+        if self.weighed > self._end and len(self._plans) > len(self._factors):
             raise _SearchLimitError
         visits, rows, bound = arrival.visits, arrival.rows, arrival.bound
-        for other in self._access_order(bound, others):
+        for other in self.access_order(bound, others):
             view = self.view(other)
             matches, found = view.lookup(bound)
             visits += rows * max(1.0, matches)
@@ -206,16 +215,14 @@ class Optimizer:
             if view.keys & ~bound:
                 slices[other].add(view.keys & bound)
             bound |= view.keys
-        if self.links:
+        links = self.product.links
+        if links:
             applied, before = self._links_applied(mask), self._links_applied(part)
-            rows *= prod(link.share for i, link in enumerate(self.links) if applied[i] and not before[i])
+            rows *= prod(link.share for i, link in enumerate(links) if applied[i] and not before[i])
         return Arrival(visits, rows, bound)
 
-    def access_order(self, bound: Vars, others: Sequence[Mask]) -> list[Mask]:
+    def access_order(self, bound: Mask, others: Sequence[Mask]) -> list[Mask]:
         """Sibling views in the order in which a change should visit them: those first that leave the fewest rows."""
-        return self._access_order(self._set_of(bound), others)
-
-    def _access_order(self, bound: Mask, others: Sequence[Mask]) -> list[Mask]:
         if len(others) < 2:
             return list(others)
         left, placed = [(other, self.view(other)) for other in others], list[Mask]()
@@ -226,10 +233,6 @@ class Optimizer:
             bound |= first[1].keys
         return placed
 
-    def _set_of(self, variables: Iterable[Var]) -> Mask:
-        """The variables that occur in the product, as bits."""
-        return mask_union(self._bits.get(var, 0) for var in variables)
-
     def view(self, mask: Mask) -> View:
         """The view of these leaves: its keys, and how many rows it has."""
         known = self._views.get(mask)
@@ -239,45 +242,46 @@ class Optimizer:
 
     def _make_view(self, mask: Mask) -> View:
         inside, outside = self._members(mask), self._members(~mask)
-        distinct: dict[Var, float] = {}
+        distinct: dict[Variable, float] = {}
         rows = 1.0
-        for factor in sorted(inside, key=lambda each: each.rows):
-            shared = [var for var in factor.distinct if var in distinct]
-            rows *= factor.rows / (prod(max(factor.distinct[var], distinct[var], 1.0) for var in shared) or 1.0)
-            for var, values in factor.distinct.items():
+        for factor in sorted((self._factors[i] for i in inside), key=lambda each: each.rows):
+            shared = [max(values, distinct[var], 1.0) for var, values in factor.distinct if var in distinct]
+            rows *= factor.rows / (prod(shared) or 1.0)
+            for var, values in factor.distinct:
                 distinct[var] = min(values, distinct.get(var, values))
         applied = self._links_applied(mask)
-        for link_number, link in enumerate(self.links):
-            if applied[link_number]:
+        for number, link in enumerate(self.product.links):
+            if applied[number]:
                 rows *= link.share
                 if link.output is not None:
-                    distinct[link.output] = max(1.0, prod(distinct.get(var, 1.0) for var in link.inputs)) ** 0.5
-        wanted = self.wanted.union(*(factor.variables | factor.needs for factor in outside))
-        wanted = wanted.union(*(link.inputs for i, link in enumerate(self.links) if not applied[i]))
-        keys = frozenset(distinct) & wanted
-        rows = min(max(rows, 1e-3), prod(max(distinct[key], 1.0) for key in keys))
-        needs = NONE.union(*(factor.needs for factor in inside)) - frozenset(distinct) if len(inside) > 1 else NONE
-        if len(inside) == 1:
-            needs = inside[0].needs
-        shown = {key: values for key, values in distinct.items() if key in keys}
+                    values = prod(distinct.get(var, 1.0) for var in positions_of(link.inputs))
+                    distinct[link.output] = max(1.0, values) ** 0.5
+        wanted = self.product.wanted | mask_union(self._variables[i] | self._factors[i].needs for i in outside)
+        wanted |= mask_union(link.inputs for i, link in enumerate(self.product.links) if not applied[i])
+        shown = {var: values for var, values in distinct.items() if wanted >> var & 1}
+        rows = min(max(rows, 1e-3), prod(max(values, 1.0) for values in shown.values()))
+        needs = mask_union(self._factors[i].needs for i in inside)
+        if len(inside) > 1:
+            needs &= ~mask_of(distinct)
         counts = tuple(
-            (self._bits[key], min(each, max(rows, 1.0)), self.domains.get(key, 1.0)) for key, each in shown.items()
+            (1 << var, min(values, max(rows, 1.0)), self.product.domains[var]) for var, values in shown.items()
         )
-        return View(counts, rows, self._set_of(keys), self._set_of(needs))
+        return View(counts, rows, mask_of(shown), needs)
 
     def _links_applied(self, mask: Mask) -> tuple[bool, ...]:
         """Which conditions and assignments have their inputs bound by these leaves."""
         known = self._applied.get(mask)
         if known is None:
-            bound = NONE.union(*(factor.variables for factor in self._members(mask)))
-            known = self._applied[mask] = tuple(self._applies(link, bound) for link in self.links)
+            bound = mask_union(self._variables[i] for i in self._members(mask))
+            known = self._applied[mask] = tuple(self._applies(link, bound) for link in self.product.links)
         return known
 
-    def _applies(self, link: Link, bound: Vars) -> bool:
-        return link.inputs <= bound | {each.output for each in self.links if each.output is not None and each != link}
+    def _applies(self, link: Link, bound: Mask) -> bool:
+        assigned = (each.output for each in self.product.links if each.output is not None and each != link)
+        return not link.inputs & ~(bound | mask_of(set(assigned)))
 
-    def _members(self, mask: Mask) -> list[Factor]:
-        return [factor for i, factor in enumerate(self.factors) if mask >> i & 1]
+    def _members(self, mask: Mask) -> list[int]:
+        return [i for i in range(len(self._factors)) if mask >> i & 1]
 
     def _partitions(self, mask: Mask) -> Iterator[list[Mask]]:
         """Ways to divide the leaves of a node among its children, the flattest among them."""
@@ -308,15 +312,14 @@ class Optimizer:
             known = self._connected[mask] = self._is_connected(self._members(mask))
         return known
 
-    @staticmethod
-    def _is_connected(members: list[Factor]) -> bool:
-        bound = NONE.union(*(factor.variables for factor in members if not factor.needs))
-        if any(not factor.needs <= bound for factor in members):
+    def _is_connected(self, members: list[int]) -> bool:
+        bound = mask_union(self._variables[i] for i in members if not self._factors[i].needs)
+        if any(self._factors[i].needs & ~bound for i in members):
             return False
-        reached, left = members[0].variables, members[1:]
-        while joined := [factor for factor in left if factor.variables & reached]:
-            reached = reached.union(*(factor.variables for factor in joined))
-            left = [factor for factor in left if factor not in joined]
+        reached, left = self._variables[members[0]], members[1:]
+        while joined := [i for i in left if self._variables[i] & reached]:
+            left = [i for i in left if not self._variables[i] & reached]
+            reached |= mask_union(self._variables[i] for i in joined)
         return not left
 
 
