@@ -19,11 +19,14 @@ import numpy as np
 from viewlet.runtime.arithmetic import (
     NULL, checked_add, checked_mul, dd_add, dd_mul, dd_of_int, dd_of_wide, month_of, wide_size, year_of
 )
+from viewlet.runtime.control import FAILURE, FULL, NEEDED_ROWS, NEEDED_STORE, OVERFLOW, ROWS_DONE
 from viewlet.runtime.jit import compiled, entry
 from viewlet.runtime.ordered import (
-    arrange, double_span, end_of, neighbour, ready, ready_for_chain, wide_span, withdraw
+    LEFT, NEGATIVES, RIGHT, ROOT, arrange, double_span, end_of, neighbour, ready, ready_for_chain, wide_span, withdraw
 )
-from viewlet.runtime.probe import add_count, clear, count_of, enter, find, find_head, leave, touch
+from viewlet.runtime.probe import (
+    ALIVE, LONGEST_CHAIN, NEXT, ROOM, SIZE, add_count, clear, count_of, enter, find, find_head, leave, touch
+)
 from viewlet.runtime.state import chains, flags, floats, hashes, numbers, words
 from viewlet.runtime.wide import LIMIT_HIGH, bits_of, double_of, wide_add, wide_mul, wide_product
 
@@ -107,7 +110,7 @@ def _add_count(store: str, layout: Layout, number: str, key: str) -> list[str]:
     return [
         f"s = enter(state, {store}_at, {store}_width, {key})",
         "if s < 0:",
-        "    control[1] = 1",
+        "    control[FULL] = 1",
         "else:",
         *("    " + code for code in _touch(store, layout, "s")),
         f"    {count} += {number}",

@@ -230,7 +230,7 @@ class _BlockWriter:
         return self.asked.scratches[-1]
 
     def _function(self, name: str, lines: Lines) -> None:
-        body = lines.text(indent=1) + "    return control[1]\n"
+        body = lines.text(indent=1) + "    return control[FULL]\n"
         self.functions.append((f"@entry\ndef {name}(state, control):\n", body))
 
     def _writer(self, lines: Lines) -> ProductWriter:

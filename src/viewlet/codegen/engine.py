@@ -19,9 +19,9 @@ from viewlet.codegen.process import Column, Process
 from viewlet.errors import DataError, InternalError
 from viewlet.rings import Dyadic
 from viewlet.runtime.batches import BatchShaper
+from viewlet.runtime.control import FAILURE, FULL, NEEDED_ROWS, NEEDED_STORE, ROWS_DONE
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FlatStore, Image, Item, Layout
-from viewlet.runtime.state import DONE, FULL, NEEDED, OVERFLOW, STORE
 from viewlet.triggers.program import Program
 from viewlet.triggers.step import initial_contents
 from viewlet.triggers.store import MapStore
@@ -36,8 +36,8 @@ READ_BY_CODE_FROM = 2_000
 class TableChange:
     """A change of one table in the form its trigger takes, and how many rows of it are done.
 
-    While it is `UNDER_WAY` the trigger counts them itself, in the word `DONE` of the control array: a call of generated
-    code is not interrupted, so that word is right whenever an exception comes.
+    While it is `UNDER_WAY` the trigger counts them itself, in the control word `ROWS_DONE`: a call of generated code is
+    not interrupted, so that word is right whenever an exception comes.
     """
 
     function: Function
@@ -174,11 +174,11 @@ class CompiledEngine:
         if change.done == UNDER_WAY:
             self._refresh_all(change.refreshes)
         else:
-            self._control[DONE] = change.done
+            self._control[ROWS_DONE] = change.done
             change.done = UNDER_WAY
         end = len(change.multiplicity)
         if change.each_row and not all(self._is_plain(refresh) for refresh in change.refreshes):
-            for row in range(self._control[DONE], end):
+            for row in range(self._control[ROWS_DONE], end):
                 self._run(change, row + 1, each_row=False)
         else:
             self._run(change, end, change.each_row)
@@ -187,10 +187,10 @@ class CompiledEngine:
 
     def _run(self, change: TableChange, end: int, each_row: bool) -> None:
         """Calls a trigger until it has seen the rows up to `end`: it comes back when a store has no room left."""
-        function, control, done = change.function, self._control, self._control[DONE]
+        function, control, done = change.function, self._control, self._control[ROWS_DONE]
         while done < end:
             self._process.call(function.name, done, end, each_row, change.multiplicity, *change.columns)
-            done = control[DONE]
+            done = control[ROWS_DONE]
             if control[FULL]:
                 control[FULL] = 0
                 if not each_row:
@@ -210,13 +210,13 @@ class CompiledEngine:
         for store in self.stores.values():
             store.repair()
         self.forget_changes()
-        self._control[OVERFLOW] = self._control[FULL] = 0
+        self._control[FAILURE] = self._control[FULL] = 0
         self._process.forget_failure()
         self._process.fill_lookups()
         while changes:
             change = changes[-1]
             if change.undo is None:
-                done = self._control[DONE] if change.done == UNDER_WAY else change.done
+                done = self._control[ROWS_DONE] if change.done == UNDER_WAY else change.done
                 change.undo = change.opposite(done)
             self._refresh_all(change.refreshes)
             with contextlib.suppress(DataError):  # on its way back a sum may pass the bound it broke
@@ -247,8 +247,8 @@ class CompiledEngine:
 
     def _make_room(self, function: Function) -> None:
         """Grows the store a trigger stopped at, by what it said it needs."""
-        store = self.stores[function.stores[self._control[STORE]]]
-        store.reserve(self._control[NEEDED])
+        store = self.stores[function.stores[self._control[NEEDED_STORE]]]
+        store.reserve(self._control[NEEDED_ROWS])
 
     def _refresh(self, function: Function) -> None:
         target = self.stores[function.stores[0]]

@@ -32,8 +32,6 @@ from viewlet.codegen.products import Bound, ProductWriter
 from viewlet.codegen.scalars import Formula, Lookup, NotCompilable, Tables, makes_strings
 from viewlet.codegen.stretches import Top
 from viewlet.runtime.flat import Layout
-from viewlet.runtime.probe import ROOM
-from viewlet.runtime.state import DONE, FULL, NEEDED, STORE
 from viewlet.triggers.program import COUNT_FIELD, Program, Statement, ViewDefinition
 from viewlet.triggers.single import RowTrigger, row_trigger
 from viewlet.types import Table
@@ -170,10 +168,10 @@ class _ModuleWriter:
             if room:
                 name = self.names.store(store)
                 body.add(f"need = {' + '.join(room)}")
-                with body.block(f"if {name}_meta[{ROOM}] < need"):
-                    body.add(f"control[{NEEDED}] = need")
-                    body.add(f"control[{STORE}] = {i}")
-                    body.add(f"control[{DONE}] = row")
+                with body.block(f"if {name}_meta[ROOM] < need"):
+                    body.add("control[NEEDED_ROWS] = need")
+                    body.add(f"control[NEEDED_STORE] = {i}")
+                    body.add("control[ROWS_DONE] = row")
                     body.add("return row")
         body.add(f"{self.names.of(MULTIPLICITY)} = multiplicity[row]")
         for i in used:
@@ -185,7 +183,7 @@ class _ModuleWriter:
                 text += f"        {self._as_function(trigger.table, number, piece)}\n"
             else:
                 text += piece.lines.text(indent=2)
-        text += self._refresh_each(trigger, layouts) + f"    control[{DONE}] = end\n    return end\n"
+        text += self._refresh_each(trigger, layouts) + "    control[ROWS_DONE] = end\n    return end\n"
         return Body(text, tuple(used), tuple(stores))
 
     def _refresh_each(self, trigger: RowTrigger, layouts: Mapping[str, Layout]) -> str:
@@ -203,8 +201,8 @@ class _ModuleWriter:
                 for word in range(layout.width):
                     lines.add(f"{name}_pool[0, {word}] = 0")
             lines.add(f"{self._refresh_name(layout.name)}(state, control)")
-            with lines.block(f"if control[{FULL}] != 0"):
-                lines.add(f"control[{DONE}] = row + 1")
+            with lines.block("if control[FULL] != 0"):
+                lines.add("control[ROWS_DONE] = row + 1")
                 lines.add("return row + 1")
         return lines.text(indent=2)
 
@@ -231,7 +229,7 @@ class _ModuleWriter:
         writer, known = self._writer(lines, layouts), len(self.asked.scratches)
         for group in fuse(statement.updates):
             self._statement(writer, statement, group, NONE)
-        lines.add("return control[1]")
+        lines.add("return control[FULL]")
         stores = (*_views_of(statement), *(layout.name for layout in self.asked.scratches[known:]))
         return Body(lines.text().removeprefix("def f():\n"), (), stores)
 

@@ -15,6 +15,7 @@ from viewlet.codegen.blocks import BlockModule, Computation, change_of, temporar
 from viewlet.codegen.process import Column, Process
 from viewlet.runtime.adding import slots_at
 from viewlet.runtime.arithmetic import NULL
+from viewlet.runtime.control import FULL
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FlatStore, Layout
 from viewlet.types import Kind, Row, SqlType
@@ -137,9 +138,9 @@ class CompiledNode:
         while True:
             if not into.is_empty:
                 into.clear()
-            self._process.control[1] = 0
+            self._process.control[FULL] = 0
             self._process.call(computation.function)
-            if not self._process.control[1]:
+            if not self._process.control[FULL]:
                 break
             if into.is_full:
                 into.reserve(2 * into.pool.shape[0])

@@ -78,7 +78,7 @@ class NumberWriter:
         size = self._lines.fresh("e")
         self._lines.add(f"{size} = abs(float({counts}) * {' * '.join(f'({code} + 0.0)' for code in sizes)})")
         self._lines.add(f"if {size} > 1e38:")
-        self._lines.add("    control[0] = 1")
+        self._lines.add("    control[FAILURE] = OVERFLOW")
 
     def _double(self, product: Product) -> tuple[str, str]:
         high, low = self._lines.fresh("f"), self._lines.fresh("g")

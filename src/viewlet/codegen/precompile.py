@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from viewlet.codegen.loading import load_module
+from viewlet.runtime.control import CONTROL_WORDS
 from viewlet.runtime.jit import ENABLED, numba
-from viewlet.runtime.state import CONTROL
 
 _START = 100
 """Lines of functions that are compiled while a second process starts."""
@@ -64,7 +64,7 @@ class Helper:
 def compile_functions(module: Path, arrays: int, functions: Mapping[str, Sequence[str] | None]) -> None:
     """Calls functions on no rows, which is enough for Numba to compile them; those without columns are not called."""
     code: Any = load_module(module)
-    state, control, none = np.zeros(2 * arrays, np.int64), np.zeros(CONTROL, np.int64), np.zeros(0, np.int64)
+    state, control, none = np.zeros(2 * arrays, np.int64), np.zeros(CONTROL_WORDS, np.int64), np.zeros(0, np.int64)
     for name, types in functions.items():
         if types is None:
             compile_alone(getattr(code, name))

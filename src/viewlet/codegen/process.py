@@ -19,11 +19,12 @@ from viewlet.errors import DataError
 from viewlet.rings import Dyadic
 from viewlet.runtime.adding import add_rows, kinds_of, trees_of
 from viewlet.runtime.arithmetic import NULL
+from viewlet.runtime.control import CONTROL_WORDS, FAILURE, FULL, NOT_FINITE
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FlatStore, Layout
-from viewlet.runtime.functions import NOT_FINITE, UNKNOWN
+from viewlet.runtime.functions import UNKNOWN
 from viewlet.runtime.jit import ENABLED
-from viewlet.runtime.state import CONTROL, OVERFLOW, bundle, put
+from viewlet.runtime.state import bundle, put
 from viewlet.runtime.wide import to_words
 from viewlet.types import Datum, Kind, Row, SqlType
 
@@ -65,7 +66,7 @@ class Process:
     ) -> None:
         self.dictionary = dictionary
         self.stores = {layout.name: make_store(layout) for layout in generated.layouts}
-        self.control = np.zeros(CONTROL, np.int64)
+        self.control = np.zeros(CONTROL_WORDS, np.int64)
         self.notes: memoryview[int] = memoryview(self.control.data)
         """The control words as Python reads and writes them one by one: much faster than through the array."""
         self._answers = Answers(generated.formulas, dictionary)
@@ -108,10 +109,10 @@ class Process:
             weights = np.empty(capacity, np.int64)
             self.control[:] = 0
             found = self.call(function, capacity, weights, *columns)
-            overflow, full = self.control[0], self.control[1]
+            failure, full = self.control[FAILURE], self.control[FULL]
             self.control[:] = 0
             self.forget_failure()
-            if overflow:
+            if failure:
                 return None
             if full:
                 self.grow_scratch(stores)
@@ -159,10 +160,10 @@ class Process:
 
     def check_overflow(self) -> None:
         """Raises what generated code could only note."""
-        noted = self.notes[OVERFLOW]
+        noted = self.notes[FAILURE]
         if not noted and not self._answers.has_failed:
             return
-        self.notes[OVERFLOW] = 0
+        self.notes[FAILURE] = 0
         if (failure := self._answers.take_failure()) is not None:
             raise failure
         raise DataError("a DOUBLE result is not finite" if noted == NOT_FINITE else "a sum overflows its type")

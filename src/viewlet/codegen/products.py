@@ -41,7 +41,6 @@ from viewlet.codegen.stretches import StretchWriter
 from viewlet.codegen.trees import TreeWriter
 from viewlet.codegen.word import ALWAYS, NEVER, Word, null_word
 from viewlet.runtime.flat import WIDTHS, Layout
-from viewlet.runtime.probe import ALIVE, META_WORDS, SIZE
 from viewlet.types import Kind
 
 Bound = frozenset[Var]
@@ -292,15 +291,15 @@ class ProductWriter:
         slot, depth = self.lines.fresh("s"), self.lines.depth
         if positions:
             j = self.asked.slice(atom.name, positions)
-            self.loops.append(f"{name}_meta[{META_WORDS + j}]")
+            self.loops.append(f"{name}_meta[{_plus('LONGEST_CHAIN', j)}]")
             follower = self.lines.fresh("t")
             self.lines.add(f"{follower} = {self._head(atom, positions, j)}")
             self.lines.open(f"while {follower} >= 0")
             self.lines.add(f"{slot} = {follower}")
-            self.lines.add(f"{follower} = np.int64({name}_links{j}[{slot}, 0])")
+            self.lines.add(f"{follower} = np.int64({name}_links{j}[{slot}, NEXT])")
         else:
-            self.loops.append(f"{name}_meta[{ALIVE}]")
-            self.lines.open(f"for {slot} in range({name}_meta[{SIZE}])")
+            self.loops.append(f"{name}_meta[ALIVE]")
+            self.lines.open(f"for {slot} in range({name}_meta[SIZE])")
             self.lines.open(f"if {name}_live[{slot}]")
         self.visit(atoms, slot, positions, bound, numbers, done)
         self.loops.pop()
@@ -413,7 +412,7 @@ class ProductWriter:
         if kind == "double":
             raise NotCompilable("a double sum lifted to an exact type")
         self.lines.add(f"if {total[0]} != {total[1]} >> 63:")
-        self.lines.add("    control[0] = 1")
+        self.lines.add("    control[FAILURE] = OVERFLOW")
         return Word(total[1], ALWAYS, False)
 
     def _exists(self, body: Expr, bound: Bound, then: Callable[[Bound], None]) -> None:
@@ -442,7 +441,7 @@ class ProductWriter:
         self.lines.close_to(depth)
         self.loops = [*outer, " + ".join(self.room.get(name, ["0"]))]
         slot = self.lines.fresh("s")
-        self.lines.open(f"for {slot} in range({name}_meta[{SIZE}])")
+        self.lines.open(f"for {slot} in range({name}_meta[SIZE])")
         self.lines.open(f"if {name}_live[{slot}]")
         for i, var in enumerate(keys):
             word = f"{name}_pool[{slot}, {i}]"
@@ -464,7 +463,7 @@ class ProductWriter:
             slot = lines.fresh("s")
             lines.add(f"{slot} = enter(state, {name}_at, {name}_width, {tuple_code(key)})")
             lines.add(f"if {slot} < 0:")
-            lines.add("    control[1] = 1")
+            lines.add("    control[FULL] = 1")
             lines.open("else")
         lines.add(f"{TOUCH}({name}, {slot})")
         for field, number in zip(fields, words, strict=True):
@@ -502,7 +501,7 @@ class ProductWriter:
                 lines.add(f"{pool}{at}] = {high}")
                 lines.add(f"{pool}{at + 1}] = {low}")
                 lines.add(f"if {high} > LIMIT_HIGH or {high} < -LIMIT_HIGH:")
-                lines.add("    control[0] = 1")
+                lines.add("    control[FAILURE] = OVERFLOW")
             case _:
                 first, second, pool = lines.fresh("f"), lines.fresh("g"), f"{name}_floats[{slot}, "
                 lines.add(f"{first}, {second} = dd_add({pool}{at}], {pool}{at + 1}], {words[0]}, {words[1]})")
@@ -543,6 +542,10 @@ class ProductWriter:
 
 def tuple_code(words: Sequence[str]) -> str:
     return "(" + ", ".join(words) + ("," if len(words) == 1 else "") + ")"
+
+
+def _plus(name: str, number: int) -> str:
+    return f"{name} + {number}" if number else name
 
 
 def _terms(expr: Expr) -> tuple[Expr, ...]:

@@ -33,7 +33,6 @@ from viewlet.codegen.numbers import Part, Product, nonzero
 from viewlet.codegen.thresholds import ThresholdWriter
 from viewlet.codegen.trees import Path, TreeWriter, Words
 from viewlet.codegen.word import ALWAYS, NEVER, both
-from viewlet.runtime.ordered import NEGATIVES
 
 if TYPE_CHECKING:
     from viewlet.codegen.products import Bound, Done, ProductWriter
@@ -193,7 +192,7 @@ class RangeWriter:
         for run in dict.fromkeys(run for runs in plan.runnings.values() for run in runs):
             inner = self.trees.path(run.atom, run.of, frozenset(run.atom.args) - {run.of}, ())
             self.out.asked.watch(run.atom.name, inner.number, run.atom.field)
-            negatives = f"{inner.tree}[{inner.tree}[0, 0], {NEGATIVES}]"
+            negatives = f"{inner.tree}[{inner.tree}[0, ROOT], NEGATIVES]"
             conditions += [self.trees.ready(inner, frozenset()), f"{negatives} == 0"]
         return " and ".join(dict.fromkeys(conditions))
 

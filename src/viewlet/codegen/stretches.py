@@ -17,7 +17,6 @@ from viewlet.codegen.monotone import Way, intervals, is_ordered, truth_way
 from viewlet.codegen.numbers import Product
 from viewlet.codegen.trees import Path, TreeWriter
 from viewlet.codegen.word import ALWAYS, both
-from viewlet.runtime.ordered import LEFT, RIGHT
 
 if TYPE_CHECKING:
     from viewlet.codegen.products import Bound, Done, ProductWriter
@@ -80,7 +79,7 @@ class StretchWriter:
         self.out.otherwise(slowly)
         return True
 
-    def _while(self, path: Path, lower: str, upper: str) -> tuple[str, int]:
+    def _while(self, path: Path, lower: str, upper: str) -> tuple[str, str]:
         """Opens a loop over an interval: the node, and the side on which the next one is."""
         lines = self.out.lines
         node = self.trees.first_past(path, lower)
@@ -89,9 +88,9 @@ class StretchWriter:
         if upper != ALWAYS:
             lines.add(f"if not {upper.replace('{node}', node)}:")
             lines.add("    break")
-        return node, RIGHT
+        return node, "RIGHT"
 
-    def _until_enough(self, path: Path) -> tuple[str, int]:
+    def _until_enough(self, path: Path) -> tuple[str, str]:
         """Opens a loop from one end of the order until enough rows are found and no other ranks with the last."""
         lines, pool, top = self.out.lines, path.pool, self.top
         assert top is not None
@@ -103,7 +102,7 @@ class StretchWriter:
         lines.add(f"if n >= {top.size} and {now} != {last}:")
         lines.add("    break")
         lines.add(f"{last} = {now}")
-        return node, LEFT if top.descending else RIGHT
+        return node, "LEFT" if top.descending else "RIGHT"
 
     def _by_rank(self, atom: View, rest: Sequence[Expr], bound: Bound) -> Path | None:
         """The index that ranks the rows of an atom in the order of the result."""
@@ -178,7 +177,7 @@ class StretchWriter:
         given = path.prefix or ((0, "0"),)
         positions, prefix = tuple(position for position, _ in given), ", ".join(word for _, word in given)
         number = f"{path.layout.offset(atom.field)}, {_width(path, atom)}"
-        side = LEFT if which is Extreme.MIN else RIGHT
+        side = "LEFT" if which is Extreme.MIN else "RIGHT"
         node = lines.fresh("n")
         lines.add(f"{node} = end_of({pool}, {tree}, {positions!r}, ({prefix},), {len(path.prefix)}, {number}, {side})")
         lines.open(f"if {node} != 0")
@@ -186,7 +185,7 @@ class StretchWriter:
         lines.add(f"{found} = True")
         if field and path.layout.kind(field) == "wide":
             lines.add(f"if {pool}[{node} - 1, {path.position - 1}] != {best} >> 63:")
-            lines.add("    control[0] = 1")
+            lines.add("    control[FAILURE] = OVERFLOW")
         lines.close_to(depth)
         return worth
 

@@ -42,9 +42,9 @@ class ThresholdWriter:
         at, found, node, left = lines.fresh("t"), lines.fresh("b"), lines.fresh("n"), lines.fresh("c")
         lines.add(f"{at} = 0")
         lines.add(f"{found} = False")
-        lines.add(f"{node} = {tree}[0, 0]")
+        lines.add(f"{node} = {tree}[0, ROOT]")
         lines.open(f"while {node} != 0")
-        lines.add(f"{left} = {tree}[{node}, 0]")
+        lines.add(f"{left} = {tree}[{node}, LEFT]")
         if path.prefix:
             lines.open(f"if {self.trees.past(path, node, NEVER)}")
             self.trees.add_span(path, node, left, above, "+")
@@ -52,13 +52,13 @@ class ThresholdWriter:
             lines.add("continue")
             lines.close_to(depth + 1)
             lines.add(f"if not {self.trees.past(path, node, ALWAYS)}:")
-            lines.add(f"    {node} = {tree}[{node}, 1]")
+            lines.add(f"    {node} = {tree}[{node}, RIGHT]")
             lines.add("    continue")
         here = {field: tuple(lines.fresh("r") for _ in above[field]) for field in fields}
         for field in fields:
             self._copy(here[field], above[field])
             if strict:
-                self._add_subtree(path, field, here[field], f"{tree}[{node}, 1]")
+                self._add_subtree(path, field, here[field], f"{tree}[{node}, RIGHT]")
         if not strict:
             self.trees.add_span(path, node, left, here, "+")
         self._assign(runs, here, totals)
@@ -72,7 +72,7 @@ class ThresholdWriter:
         lines.open("else")
         if not strict:
             self._note(path, node, at, found)
-        lines.add(f"{node} = {tree}[{node}, 1]")
+        lines.add(f"{node} = {tree}[{node}, RIGHT]")
         lines.close_to(depth)
         return self._beyond(path, condition, runs, totals, out.names.of(x), at, found, strict, upward)
 
@@ -117,7 +117,7 @@ class ThresholdWriter:
                 words = below
             if len(words) == 2:
                 lines.add(f"if {words[0]} != {words[1]} >> 63:")
-                lines.add("    control[0] = 1")
+                lines.add("    control[FAILURE] = OVERFLOW")
             lines.add(f"{self.out.names.of(run.var)} = {words[-1]}")
 
     def _copy(self, to: tuple[str, ...], words: tuple[str, ...]) -> None:

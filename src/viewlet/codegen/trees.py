@@ -9,7 +9,6 @@ from viewlet.algebra.nodes import Scalar, Var, View
 from viewlet.codegen.monotone import Test
 from viewlet.codegen.word import ALWAYS, NEVER
 from viewlet.runtime.flat import Layout
-from viewlet.runtime.probe import ALIVE
 
 if TYPE_CHECKING:
     from viewlet.codegen.products import Bound, ProductWriter
@@ -41,7 +40,7 @@ class Path:
     @property
     def alive(self) -> str:
         """Code for how many rows there are."""
-        return f"{self.store}_meta[{ALIVE}]"
+        return f"{self.store}_meta[ALIVE]"
 
     def while_at_prefix(self, node: str) -> str:
         """The head of a loop that continues while a node has the prefix."""
@@ -83,14 +82,14 @@ class TreeWriter:
         """fields += or -= the sums over the rows past the prefix, or at it where the condition, which is up, holds."""
         lines, tree, depth = self.out.lines, path.tree, self.out.lines.depth
         node, left = lines.fresh("n"), lines.fresh("c")
-        lines.add(f"{node} = {tree}[0, 0]")
+        lines.add(f"{node} = {tree}[0, ROOT]")
         exact = all(path.layout.kind(field) != "double" for field in fields)
         if condition == ALWAYS and not path.prefix and exact:  # the root has it all
             lines.add(f"{left} = 0")
             self.add_span(path, node, left, fields, sign)
             return
         lines.open(f"while {node} != 0")
-        lines.add(f"{left} = {tree}[{node}, 0]")
+        lines.add(f"{left} = {tree}[{node}, LEFT]")
         if condition not in (ALWAYS, NEVER):
             lines.add(f"{path.x} = {path.pool}[{node} - 1, {path.position}]")
         lines.open(f"if {self.past(path, node, condition)}")
@@ -98,7 +97,7 @@ class TreeWriter:
         lines.add(f"{node} = {left}")
         lines.close_to(depth + 1)
         lines.add("else:")
-        lines.add(f"    {node} = {tree}[{node}, 1]")
+        lines.add(f"    {node} = {tree}[{node}, RIGHT]")
         lines.close_to(depth)
 
     def add_span(self, path: Path, node: str, left: str, fields: Words, sign: str) -> None:
@@ -138,15 +137,15 @@ class TreeWriter:
         lines, tree, depth = self.out.lines, path.tree, self.out.lines.depth
         found, node = lines.fresh("n"), lines.fresh("n")
         lines.add(f"{found} = 0")
-        lines.add(f"{node} = {tree}[0, 0]")
+        lines.add(f"{node} = {tree}[0, ROOT]")
         lines.open(f"while {node} != 0")
         self.read(path, node, condition)
         lines.open(f"if {self.past(path, node, condition.replace('{node}', node))}")
         lines.add(f"{found} = {node}")
-        lines.add(f"{node} = {tree}[{node}, 0]")
+        lines.add(f"{node} = {tree}[{node}, LEFT]")
         lines.close_to(depth + 1)
         lines.add("else:")
-        lines.add(f"    {node} = {tree}[{node}, 1]")
+        lines.add(f"    {node} = {tree}[{node}, RIGHT]")
         lines.close_to(depth)
         return found
 
@@ -155,15 +154,15 @@ class TreeWriter:
         lines, tree, depth = self.out.lines, path.tree, self.out.lines.depth
         found, node = lines.fresh("n"), lines.fresh("n")
         lines.add(f"{found} = 0")
-        lines.add(f"{node} = {tree}[0, 0]")
+        lines.add(f"{node} = {tree}[0, ROOT]")
         lines.open(f"while {node} != 0")
         if path.prefix:
             lines.open(f"if {self.past(path, node, NEVER)}")
-            lines.add(f"{node} = {tree}[{node}, 0]")
+            lines.add(f"{node} = {tree}[{node}, LEFT]")
             lines.add("continue")
             lines.close_to(depth + 1)
         lines.add(f"{found} = {node}")
-        lines.add(f"{node} = {tree}[{node}, 1]")
+        lines.add(f"{node} = {tree}[{node}, RIGHT]")
         lines.close_to(depth)
         return found
 

@@ -10,20 +10,29 @@ from typing import Any
 import numpy as np
 
 from viewlet.runtime.arithmetic import dd_add
+from viewlet.runtime.control import FAILURE, FULL, OVERFLOW
 from viewlet.runtime.flat import Layout
 from viewlet.runtime.jit import entry
-from viewlet.runtime.ordered import arrange, withdraw
-from viewlet.runtime.probe import enter_indexes, find_row, leave, take_slot
+from viewlet.runtime.ordered import COUNT, KINDS, WIDE, arrange, withdraw
+from viewlet.runtime.probe import (
+    HEADS,
+    INDEX,
+    LIVE,
+    META,
+    SLICE_ARRAYS,
+    SLICES,
+    enter_indexes,
+    find_row,
+    leave,
+    take_slot,
+)
 from viewlet.runtime.state import flags, hashes, numbers, words
 from viewlet.runtime.wide import LIMIT_HIGH, wide_add
-
-_COUNT, _WIDE, _DOUBLE = 0, 1, 2
-_KINDS = {"count": _COUNT, "wide": _WIDE, "double": _DOUBLE}
 
 
 def kinds_of(layout: Layout) -> Any:
     """The kinds of a row's numbers, as `add_rows` takes them."""
-    return np.array([_KINDS[kind] for kind in layout.kinds], np.int64)
+    return np.array([KINDS[kind] for kind in layout.kinds], np.int64)
 
 
 def trees_of(layout: Layout) -> Any:
@@ -59,11 +68,11 @@ def add_rows(
             continue
         slot = 0
         if arity > 0:
-            slot = find_row(pool, hashes(state, first + 1), rows, row, arity)
+            slot = find_row(pool, hashes(state, first + INDEX), rows, row, arity)
             if slot < 0:
-                slot = take_slot(pool, numbers(state, first + 2), flags(state, first + 3))
+                slot = take_slot(pool, numbers(state, first + META), flags(state, first + LIVE))
                 if slot < 0:
-                    control[1] = 1
+                    control[FULL] = 1
                     return
                 for j in range(arity):
                     pool[slot, j] = rows[row, j]
@@ -71,17 +80,17 @@ def add_rows(
         at = arity
         has_exact = exact_left = double_left = False
         for f in range(kinds.shape[0]):
-            if kinds[f] == _COUNT:
+            if kinds[f] == COUNT:
                 pool[slot, at] += rows[row, at]
                 has_exact = True
                 exact_left = exact_left or pool[slot, at] != 0
                 at += 1
-            elif kinds[f] == _WIDE:
+            elif kinds[f] == WIDE:
                 high, low = wide_add(pool[slot, at], pool[slot, at + 1], rows[row, at], rows[row, at + 1])
                 pool[slot, at] = high
                 pool[slot, at + 1] = low
                 if high > LIMIT_HIGH or high < -LIMIT_HIGH:
-                    control[0] = 1
+                    control[FAILURE] = OVERFLOW
                 has_exact = True
                 exact_left = exact_left or high != 0 or low != 0
                 at += 2
@@ -93,7 +102,7 @@ def add_rows(
                 at += 2
         if arity > 0:
             stays = exact_left or (double_left and (transient or not has_exact))
-            at = first + 4 + 2 * numbers(state, first + 2)[3]
+            at = first + HEADS + SLICE_ARRAYS * numbers(state, first + META)[SLICES]
             for j in range(trees.shape[0]):
                 tree, spec = words(state, at + 2 * j, trees[j]), numbers(state, at + 2 * j + 1)
                 if stays:

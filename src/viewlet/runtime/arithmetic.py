@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from viewlet.runtime.control import FAILURE, OVERFLOW
 from viewlet.runtime.jit import compiled
 from viewlet.runtime.wide import wide_add, wide_mul
 
@@ -72,7 +73,7 @@ def checked_add(a: Any, b: Any, control: Any) -> Any:
     """a + b; a sum beyond 64 bits, or one that would read as NULL, is reported, not wrapped."""
     high, low = wide_add(a >> 63, a, b >> 63, b)
     if high != low >> 63 or low == NULL:
-        control[0] = 1
+        control[FAILURE] = OVERFLOW
     return low
 
 
@@ -81,7 +82,7 @@ def checked_mul(a: Any, b: Any, control: Any) -> Any:
     """a * b; a product beyond 64 bits, or one that would read as NULL, is reported, not wrapped."""
     high, low = wide_mul(a >> 63, a, b)
     if high != low >> 63 or low == NULL:
-        control[0] = 1
+        control[FAILURE] = OVERFLOW
     return low
 
 

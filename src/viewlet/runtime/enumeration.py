@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 
 from viewlet.runtime.jit import compiled, entry
-from viewlet.runtime.probe import find_known
+from viewlet.runtime.probe import HEADS, INDEX, LINKS, LIVE, META, NEXT, SIZE, SLICE_ARRAYS, find_known
 from viewlet.runtime.state import chains, flags, hashes, numbers, words
 
 FIRST, WIDTH, KEYS, VALUES, SLICE, LAST, COUNTED, REFS = range(8)
-PIECE = 8
+"""Words of a row of `spec`: where the arrays of the store begin and the width of its rows, words of the key, values of
+its own, the number of the slice, whether nothing is below it, how many stores only count, where its details begin."""
 SCAN, LOOK_UP = -1, -2
 """Instead of the number of a slice: all rows of the store, or the one with the key."""
 
@@ -28,7 +29,7 @@ SCAN, LOOK_UP = -1, -2
 @compiled
 def next_alive(state: Any, first: Any, slot: Any) -> Any:
     """The next row of a store, or -1."""
-    live, size = flags(state, first + 3), numbers(state, first + 2)[0]
+    live, size = flags(state, first + LIVE), numbers(state, first + META)[SIZE]
     while slot < size:
         if live[slot]:
             return slot
@@ -39,39 +40,40 @@ def next_alive(state: Any, first: Any, slot: Any) -> Any:
 @compiled
 def first_row(state: Any, spec: Any, refs: Any, p: Any, known: Any) -> Any:
     """The first row of a piece for the known values, or -1."""
-    first, width, keys = spec[p, 0], spec[p, 1], spec[p, 2]
-    if spec[p, 4] == -1:
+    first, width, keys = spec[p, FIRST], spec[p, WIDTH], spec[p, KEYS]
+    if spec[p, SLICE] == SCAN:
         return next_alive(state, first, np.int64(0))
     if keys == 0:
         return np.int64(0)
     pool = words(state, first, width)
-    if spec[p, 4] == -2:
-        return find_known(pool, hashes(state, first + 1), known, refs, spec[p, 7], keys)
-    return find_known(pool, hashes(state, first + 4 + 2 * spec[p, 4]), known, refs, spec[p, 7], keys)
+    if spec[p, SLICE] == LOOK_UP:
+        return find_known(pool, hashes(state, first + INDEX), known, refs, spec[p, REFS], keys)
+    heads = hashes(state, first + HEADS + SLICE_ARRAYS * spec[p, SLICE])
+    return find_known(pool, heads, known, refs, spec[p, REFS], keys)
 
 
 @compiled
 def next_row(state: Any, spec: Any, p: Any, slot: Any) -> Any:
     """The row of a piece after another, or -1."""
-    if spec[p, 4] == -1:
-        return next_alive(state, spec[p, 0], slot + 1)
-    if spec[p, 4] == -2:
+    if spec[p, SLICE] == SCAN:
+        return next_alive(state, spec[p, FIRST], slot + 1)
+    if spec[p, SLICE] == LOOK_UP:
         return np.int64(-1)
-    return np.int64(chains(state, spec[p, 0] + 5 + 2 * spec[p, 4])[slot, 0])
+    return np.int64(chains(state, spec[p, FIRST] + LINKS + SLICE_ARRAYS * spec[p, SLICE])[slot, NEXT])
 
 
 @compiled
 def times_of(state: Any, spec: Any, refs: Any, p: Any, slot: Any, known: Any) -> Any:
     """The multiplicity that a row of a piece contributes: its own if it is last, else that of what only counts."""
-    keys, values = spec[p, 2], spec[p, 3]
-    if spec[p, 5]:
-        return words(state, spec[p, 0], spec[p, 1])[slot, keys + values]
-    found, at = np.int64(1), spec[p, 7] + keys + values
-    for _ in range(spec[p, 6]):
+    keys, values = spec[p, KEYS], spec[p, VALUES]
+    if spec[p, LAST]:
+        return words(state, spec[p, FIRST], spec[p, WIDTH])[slot, keys + values]
+    found, at = np.int64(1), spec[p, REFS] + keys + values
+    for _ in range(spec[p, COUNTED]):
         first, width, arity = refs[at], refs[at + 1], refs[at + 2]
         pool, there = words(state, first, width), np.int64(0)
         if arity:
-            there = find_known(pool, hashes(state, first + 1), known, refs, at + 3, arity)
+            there = find_known(pool, hashes(state, first + INDEX), known, refs, at + 3, arity)
         found *= pool[there, arity] if there >= 0 else 0
         at += 3 + arity
     return found
@@ -94,8 +96,8 @@ def read_rows(spec: Any, refs: Any, cursor: Any, weights: Any, known: Any, rows:
             p -= 1
             continue
         cursor[p] = slot
-        pool, at, keys = words(state, spec[p, 0], spec[p, 1]), spec[p, 7], spec[p, 2]
-        for j in range(spec[p, 3]):
+        pool, at, keys = words(state, spec[p, FIRST], spec[p, WIDTH]), spec[p, REFS], spec[p, KEYS]
+        for j in range(spec[p, VALUES]):
             known[refs[at + keys + j]] = pool[slot, keys + j]
         own = times_of(state, spec, refs, p, slot, known)
         if own == 0:

@@ -11,7 +11,17 @@ import numpy.typing as npt
 
 from viewlet.runtime.memory import HEAP, Memory
 from viewlet.runtime.ordered import KEPT, SUMS, build, specification
-from viewlet.runtime.probe import ALIVE, FREE, META_WORDS, ROOM, SIZE, SLICES, rebuild
+from viewlet.runtime.probe import (
+    ALIVE,
+    FREE,
+    META_WORDS,
+    ROOM,
+    SIZE,
+    SLICES,
+    TOUCHED,
+    TOUCHED_SLOTS,
+    rebuild,
+)
 from viewlet.runtime.refill import index_rows, link_rows
 from viewlet.runtime.wide import from_words
 
@@ -274,19 +284,22 @@ class FlatStore:
             self._grow_journal(self.pool.shape[0])
 
     def _grow_journal(self, capacity: int) -> None:
-        slots = self.touched[1 : 1 + self.touched[0]].copy()
-        touched = np.zeros(1 + 2 * capacity, np.int64)
-        touched[0] = len(slots)
-        touched[1 : 1 + len(slots)] = slots
-        touched[1 + capacity + slots] = 1
+        slots = self._touched_slots()
+        touched = np.zeros(TOUCHED_SLOTS + 2 * capacity, np.int64)
+        touched[TOUCHED] = len(slots)
+        touched[TOUCHED_SLOTS : TOUCHED_SLOTS + len(slots)] = slots
+        touched[TOUCHED_SLOTS + capacity + slots] = 1
         self.before = HEAP.grown("before", self.before, capacity)
         self.touched = touched
 
+    def _touched_slots(self) -> Words:
+        return self.touched[TOUCHED_SLOTS : TOUCHED_SLOTS + self.touched[TOUCHED]].copy()
+
     def take_journal(self) -> tuple[list[Item], list[Item]]:
         """The rows that have changed since the last time, as they were and as they are."""
-        slots = self.touched[1 : 1 + self.touched[0]].copy()
-        self.touched[1 + len(self.before) + slots] = 0
-        self.touched[0] = 0
+        slots = self._touched_slots()
+        self.touched[TOUCHED_SLOTS + len(self.before) + slots] = 0
+        self.touched[TOUCHED] = 0
         was = self.before[slots, self.layout.arity :].any(axis=1)  # a row that is new was all zeros
         return list(self._rows(self.before, slots[was])), list(self._rows(self.pool, slots[self.live[slots] != 0]))
 

@@ -19,19 +19,18 @@ from typing import Any
 import numpy as np
 
 from viewlet.runtime.arithmetic import NULL
+from viewlet.runtime.control import FAILURE, NOT_FINITE, OVERFLOW
 from viewlet.runtime.jit import compiled
 from viewlet.runtime.probe import hash_key
 from viewlet.runtime.state import call_back
 from viewlet.runtime.wide import bits_of
 
-ADDRESS, ANSWERED, ANSWER, ARGUMENTS = 0, 1, 2, 3
+ADDRESS, ANSWERED, ANSWER, ARGUMENTS = range(4)
+"""Words of `calls`: the function of Python to call, whether it has answered, its answer, the arguments from here on."""
 OPEN, YES, FAILED, AGAIN = range(4)
 """What has become of a question."""
 UNKNOWN = -(2**63) + 1
 """An entry of a table of answers that has not been asked for yet. As an answer it is asked for every time."""
-
-OVERFLOW, NOT_FINITE = 1, 2
-"""What control[0] says has gone wrong."""
 
 _NULL, _UNKNOWN = np.int64(NULL), np.int64(UNKNOWN)
 _HALF = 1 << 62
@@ -42,16 +41,16 @@ _SINGLE_LIMIT = 3.4028235677973366e38  # from here on a double rounds to an infi
 def ask(calls: Any, number: Any, key: Any, control: Any) -> Any:
     """The answer of Python to one question; NULL, and a note in `control`, if it has failed."""
     for i in range(len(key)):
-        calls[3 + i] = key[i]
-    calls[1] = OPEN
-    call_back(calls[0], number)
-    while calls[1] == OPEN or calls[1] == AGAIN:
-        calls[1] = AGAIN
-        call_back(calls[0], number)
-    if calls[1] == FAILED:
-        control[0] = 1
+        calls[ARGUMENTS + i] = key[i]
+    calls[ANSWERED] = OPEN
+    call_back(calls[ADDRESS], number)
+    while calls[ANSWERED] == OPEN or calls[ANSWERED] == AGAIN:
+        calls[ANSWERED] = AGAIN
+        call_back(calls[ADDRESS], number)
+    if calls[ANSWERED] == FAILED:
+        control[FAILURE] = OVERFLOW
         return _NULL
-    return calls[2]
+    return calls[ANSWER]
 
 
 @compiled
@@ -69,7 +68,7 @@ def recall(memo: Any, calls: Any, number: Any, key: Any, control: Any) -> Any:
     if same:
         return memo[at + 1]
     answer = ask(calls, number, key, control)
-    if calls[1] == YES:
+    if calls[ANSWERED] == YES:
         memo[at] = 1
         memo[at + 1] = answer
         for i in range(len(key)):
@@ -84,7 +83,7 @@ def look_up(table: Any, code: Any, calls: Any, number: Any, control: Any) -> Any
     if place < table.shape[0]:
         if table[place] == _UNKNOWN:
             answer = ask(calls, number, (code,), control)
-            if calls[1] == YES:
+            if calls[ANSWERED] == YES:
                 table[place] = answer
             return answer
         return table[place]
@@ -128,7 +127,7 @@ def ranged(value: Any, low: Any, high: Any, calls: Any, number: Any, control: An
 def finite(value: Any, control: Any) -> Any:
     """The value, which must be finite."""
     if not (abs(value) <= 1.7976931348623157e308):
-        control[0] = 2
+        control[FAILURE] = NOT_FINITE
         return 0.0
     return value
 

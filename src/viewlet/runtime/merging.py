@@ -1,8 +1,7 @@
 """Adding scratch stores to stores, row by row, with rollback: the same code for all payloads.
 
 A payload has integers first, then doubles; a row whose integers are all zero is removed. Stores are described by
-numbers, one row of `STORE` words for each: where its arrays begin in the state and where its doubles are, the width of
-a row, words of its key, integers of its payload.
+numbers, one row for each.
 
 The log has, for each row that was changed, the number of its store and its words before.
 """
@@ -13,15 +12,33 @@ from typing import Any
 
 import numpy as np
 
+from viewlet.runtime.control import LOGGED, LOGGING
 from viewlet.runtime.jit import compiled, entry
-from viewlet.runtime.probe import META_WORDS, clear, hash_row, leave, link, take_slot
+from viewlet.runtime.probe import (
+    ALIVE,
+    FREE,
+    HEADS,
+    INDEX,
+    LINKS,
+    LIVE,
+    META,
+    META_WORDS,
+    ROOM,
+    SIZE,
+    SLICE_ARRAYS,
+    SLICES,
+    clear,
+    hash_row,
+    leave,
+    link,
+    take_slot,
+)
 from viewlet.runtime.state import chains, flags, floats, hashes, numbers, words
 from viewlet.runtime.vectors import add_scaled, expect
 
-STORE = 5
-FIRST, DOUBLES, WIDTH, ARITY, INTEGERS = range(STORE)
-JOURNAL, LOGGED = 2, 3
-"""Words of `control`: whether changes are logged, and how many words the log has."""
+FIRST, DOUBLES, WIDTH, ARITY, INTEGERS = range(5)
+"""Words of the description of a store: where its arrays and its doubles begin in the state, the width of a row, the
+words of its key, the integers of its payload."""
 
 _SHIFT = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
@@ -38,7 +55,7 @@ def enter_row(state: Any, first: Any, width: Any, arity: Any, other: Any, row: A
     """The slot of the key of a row of another pool, made if it is new; there must be room."""
     if arity == 0:
         return np.int64(0)
-    pool, index = words(state, first, width), hashes(state, first + 1)
+    pool, index = words(state, first, width), hashes(state, first + INDEX)
     h = hash_row(other, row, arity)
     mask = np.uint64(index.shape[0] - 1)
     i = h & mask
@@ -54,7 +71,7 @@ def enter_row(state: Any, first: Any, width: Any, arity: Any, other: Any, row: A
             if same:
                 return slot
         i = (i + _ONE) & mask
-    slot = take_slot(pool, numbers(state, first + 2), flags(state, first + 3))
+    slot = take_slot(pool, numbers(state, first + META), flags(state, first + LIVE))
     for j in range(arity):
         pool[slot, j] = other[row, j]
     index[i] = (h << _SHIFT) | np.uint64(slot + 1)
@@ -65,17 +82,18 @@ def enter_row(state: Any, first: Any, width: Any, arity: Any, other: Any, row: A
 @compiled
 def link_row(state: Any, first: Any, pool: Any, arity: Any, slot: Any) -> None:
     """Puts a new row into the slices of its store."""
-    meta = numbers(state, first + 2)
-    at = META_WORDS + 2 * meta[3]
-    for j in range(meta[3]):
-        link(pool, hashes(state, first + 4 + 2 * j), chains(state, first + 5 + 2 * j), meta, j, at, slot)
+    meta = numbers(state, first + META)
+    at = META_WORDS + 2 * meta[SLICES]
+    for j in range(meta[SLICES]):
+        heads, links = first + HEADS + SLICE_ARRAYS * j, first + LINKS + SLICE_ARRAYS * j
+        link(pool, hashes(state, heads), chains(state, links), meta, j, at, slot)
         at += arity + 1
 
 
 @compiled
 def expect_rows(state: Any, first: Any, width: Any, arity: Any, other: Any, begin: Any, end: Any) -> None:
     """Has the places fetched where the keys of some rows of another pool are, for they are far apart."""
-    pool, index = words(state, first, width), hashes(state, first + 1)
+    pool, index = words(state, first, width), hashes(state, first + INDEX)
     mask = np.uint64(index.shape[0] - 1)
     for d in range(begin, end):
         expect(index, np.int64(hash_row(other, d, arity) & mask))
@@ -97,11 +115,11 @@ def is_gone(pool: Any, slot: Any, arity: Any, integers: Any) -> Any:
 @compiled
 def note(pool: Any, slot: Any, width: Any, number: Any, log: Any, control: Any) -> None:
     """Logs a row as it is."""
-    at = control[3]
+    at = control[LOGGED]
     log[at] = number
     for j in range(width):
         log[at + 1 + j] = pool[slot, j]
-    control[3] = at + 1 + width
+    control[LOGGED] = at + 1 + width
 
 
 @compiled
@@ -124,19 +142,19 @@ def merge(pairs: Any, stores: Any, moved: Any, log: Any, state: Any, control: An
     movements = 0
     for k in range(pairs.shape[0]):
         origin, number = pairs[k, 0], pairs[k, 1]
-        width, arity, integers = stores[origin, 2], stores[origin, 3], stores[origin, 4]
-        source, first = words(state, stores[origin, 0], width), stores[origin, 0]
-        rows = 1 if arity == 0 else numbers(state, first + 2)[0]
+        width, arity, integers = stores[origin, WIDTH], stores[origin, ARITY], stores[origin, INTEGERS]
+        source, first = words(state, stores[origin, FIRST], width), stores[origin, FIRST]
+        rows = 1 if arity == 0 else numbers(state, first + META)[SIZE]
         if number >= 0:
-            goal = stores[number, 0]
+            goal = stores[number, FIRST]
             pool = words(state, goal, width)
-            ours, theirs = floats(state, stores[number, 1], width), floats(state, stores[origin, 1], width)
+            ours, theirs = floats(state, stores[number, DOUBLES], width), floats(state, stores[origin, DOUBLES], width)
             start = arity + integers
             for d in range(rows):
                 if arity and d % _AHEAD == 0:
                     expect_rows(state, goal, width, arity, source, d, min(d + _AHEAD, rows))
                 s = enter_row(state, goal, width, arity, source, d)
-                if control[2]:
+                if control[LOGGING]:
                     note(pool, s, width, number, log, control)
                 was = k == 0 and moved.shape[0] > 0 and not is_gone(pool, s, arity, integers)
                 for j in range(arity, start):
@@ -162,22 +180,22 @@ def empty(state: Any, first: Any, width: Any, arity: Any) -> None:
         for j in range(width):
             pool[0, j] = 0
         return
-    index, meta, live = hashes(state, first + 1), numbers(state, first + 2), flags(state, first + 3)
-    if meta[0] * _SPARSE < index.shape[0]:
+    index, meta, live = hashes(state, first + INDEX), numbers(state, first + META), flags(state, first + LIVE)
+    if meta[SIZE] * _SPARSE < index.shape[0]:
         clear(pool, index, meta, live, arity)
         return
     index[:] = _ZERO
-    live[: meta[0]] = 0
-    meta[0] = 0
-    meta[1] = -1
-    meta[2] = 0
-    meta[4] = pool.shape[0]
+    live[: meta[SIZE]] = 0
+    meta[SIZE] = 0
+    meta[FREE] = -1
+    meta[ALIVE] = 0
+    meta[ROOM] = pool.shape[0]
 
 
 @entry
 def empty_store(number: Any, stores: Any, state: Any) -> None:
     """Empties a store without slices."""
-    empty(state, stores[number, 0], stores[number, 2], stores[number, 3])
+    empty(state, stores[number, FIRST], stores[number, WIDTH], stores[number, ARITY])
 
 
 @entry
@@ -194,24 +212,24 @@ def count_moved(
     control: Any,
 ) -> None:
     """Counts rows that came and went by a part of their keys; where a count reaches or leaves 0, `change` is told."""
-    arity, width = stores[count, 3], stores[count, 2]
-    source = words(state, stores[origin, 0], stores[origin, 2])
-    pool, changed = words(state, stores[count, 0], width), words(state, stores[change, 0], width)
+    arity, width = stores[count, ARITY], stores[count, WIDTH]
+    source = words(state, stores[origin, FIRST], stores[origin, WIDTH])
+    pool, changed = words(state, stores[count, FIRST], width), words(state, stores[change, FIRST], width)
     for i in range(moved.shape[0]):
         sign = 1 if moved[i] > 0 else -1
         row = abs(moved[i]) - 1
         for j in range(arity):
             key[0, j] = source[row, positions[j]]
-        s = enter_row(state, stores[count, 0], width, arity, key, 0)
-        if control[2]:
+        s = enter_row(state, stores[count, FIRST], width, arity, key, 0)
+        if control[LOGGING]:
             note(pool, s, width, count, log, control)
         before = pool[s, arity]
         pool[s, arity] = before + sign
         if before == 0 or before + sign == 0:
-            r = enter_row(state, stores[change, 0], width, arity, key, 0)
+            r = enter_row(state, stores[change, FIRST], width, arity, key, 0)
             changed[r, arity] += sign
         if before + sign == 0:
-            remove(state, pool, stores[count, 0], width, arity, s)
+            remove(state, pool, stores[count, FIRST], width, arity, s)
 
 
 @entry
@@ -220,11 +238,11 @@ def take_back(places: Any, stores: Any, log: Any, state: Any) -> None:
     for i in range(len(places) - 1, -1, -1):
         at = places[i]
         number = log[at]
-        first, width, arity = stores[number, 0], stores[number, 2], stores[number, 3]
+        first, width, arity = stores[number, FIRST], stores[number, WIDTH], stores[number, ARITY]
         pool = words(state, first, width)
         before = log[at + 1 : at + 1 + width].reshape(1, width)
         s = enter_row(state, first, width, arity, before, 0)
         for j in range(width):
             pool[s, j] = before[0, j]
-        if is_gone(pool, s, arity, stores[number, 4]):
+        if is_gone(pool, s, arity, stores[number, INTEGERS]):
             remove(state, pool, first, width, arity, s)

@@ -6,9 +6,8 @@ A store is a pool of rows (key words, then payload words) with stable slots, and
   back, so that there are no tombstones and probing stays short.
 - for each slice (a part of the key): `heads`, the same structure over partial keys with the first slot of a chain, and
   `links`, the next and previous slot of each row; the first one, having none before it, holds minus the chain's length.
-- `meta`: slots ever used, the head of the free list, rows alive, the number of slices, rows that may be added; then for
-  each slice the length of its longest chain; then for each slice the number of its chains; then for each slice how many
-  positions it has and which, `arity + 1` words each.
+- `meta`: the words named below; then for each slice the length of its longest chain; then for each slice the number of
+  its chains; then for each slice how many positions it has and which, `arity + 1` words each.
 
 Capacity is reserved before it is used: the longest chain bounds how many rows a loop over a slice can add. A new row
 may begin a chain in every slice, and removing a row need not end any chain, so removal frees no capacity; `reserve`
@@ -21,11 +20,23 @@ from typing import Any
 
 import numpy as np
 
+from viewlet.runtime.control import FULL
 from viewlet.runtime.jit import ENABLED, compiled, entry
 from viewlet.runtime.state import chains, flags, hashes, numbers, words
 
-SIZE, FREE, ALIVE, SLICES, ROOM = 0, 1, 2, 3, 4
+POOL, INDEX, META, LIVE, HEADS, LINKS = range(6)
+"""Arrays of a store, counted from its first one in the state. Each slice has a pair of `HEADS` and `LINKS`."""
+SLICE_ARRAYS = 2
+SIZE, FREE, ALIVE, SLICES, ROOM = range(5)
+"""Words of `meta`: slots ever used, the head of the free list, rows alive, the number of slices, rows that may be
+added."""
 META_WORDS = 5
+LONGEST_CHAIN = META_WORDS
+"""The word of `meta` with the longest chain of the first slice; those of the other slices follow."""
+NEXT, PREVIOUS = 0, 1
+"""Words of a row of `links`."""
+TOUCHED, TOUCHED_SLOTS = 0, 1
+"""The words of `touched`: how many rows there are, their slots, and after room for all slots a mark for each."""
 
 _SEED = np.uint64(0x243F6A8885A308D3)
 _MIX = np.uint64(0x9E3779B97F4A7C15)
@@ -94,19 +105,19 @@ def find(pool: Any, index: Any, key: Any) -> Any:
 @compiled
 def take_slot(pool: Any, meta: Any, live: Any) -> Any:
     """A slot for a new row, all zeros; -1 when there is no room."""
-    if meta[4] <= 0:
+    if meta[ROOM] <= 0:
         return -1
-    slot = meta[1]
+    slot = meta[FREE]
     if slot >= 0:
-        meta[1] = pool[slot, 0]
+        meta[FREE] = pool[slot, 0]
     else:
-        slot = meta[0]
-        meta[0] = slot + 1
+        slot = meta[SIZE]
+        meta[SIZE] = slot + 1
     for j in range(pool.shape[1]):
         pool[slot, j] = 0
     live[slot] = 1
-    meta[2] += 1
-    meta[4] -= 1
+    meta[ALIVE] += 1
+    meta[ROOM] -= 1
     return slot
 
 
@@ -203,17 +214,17 @@ def displace(index: Any, hole: Any) -> None:
 def clear(pool: Any, index: Any, meta: Any, live: Any, arity: Any) -> None:
     """Empties a store without slices in time proportional to its rows."""
     mask = np.uint64(index.shape[0] - 1)
-    for slot in range(meta[0]):
+    for slot in range(meta[SIZE]):
         if live[slot]:
             i = hash_row(pool, slot, arity) & mask
             while index[i] != _ZERO:
                 index[i] = _ZERO
                 i = (i + _ONE) & mask
             live[slot] = 0
-    meta[0] = 0
-    meta[1] = -1
-    meta[2] = 0
-    meta[4] = pool.shape[0]
+    meta[SIZE] = 0
+    meta[FREE] = -1
+    meta[ALIVE] = 0
+    meta[ROOM] = pool.shape[0]
 
 
 @compiled
@@ -266,25 +277,25 @@ def link(pool: Any, heads: Any, links: Any, meta: Any, number: Any, at: Any, slo
         entry = heads[i]
         if entry == _ZERO:
             heads[i] = (h << _SHIFT) | np.uint64(slot + 1)
-            links[slot, 0] = -1
-            links[slot, 1] = -1
-            meta[META_WORDS + meta[3] + number] += 1
+            links[slot, NEXT] = -1
+            links[slot, PREVIOUS] = -1
+            meta[LONGEST_CHAIN + meta[SLICES] + number] += 1
             break
         if entry >> _SHIFT == h:
             head = np.int64(entry & _LOW) - 1
             if same_part(pool, meta, at, head, slot):
-                follower = links[head, 0]
-                length = 1 - links[head, 1]
-                links[slot, 0] = follower
-                links[slot, 1] = head
-                links[head, 0] = slot
-                links[head, 1] = -length
+                follower = links[head, NEXT]
+                length = 1 - links[head, PREVIOUS]
+                links[slot, NEXT] = follower
+                links[slot, PREVIOUS] = head
+                links[head, NEXT] = slot
+                links[head, PREVIOUS] = -length
                 if follower >= 0:
-                    links[follower, 1] = slot
+                    links[follower, PREVIOUS] = slot
                 break
         i = (i + _ONE) & mask
-    if length > meta[META_WORDS + number]:
-        meta[META_WORDS + number] = length
+    if length > meta[LONGEST_CHAIN + number]:
+        meta[LONGEST_CHAIN + number] = length
 
 
 @compiled
@@ -304,31 +315,32 @@ def head_of(pool: Any, heads: Any, meta: Any, at: Any, h: Any, slot: Any) -> Any
 @compiled
 def unlink(pool: Any, heads: Any, links: Any, meta: Any, number: Any, at: Any, slot: Any) -> None:
     """Takes a row out of the chain of its part."""
-    follower, leader = links[slot, 0], links[slot, 1]
+    follower, leader = links[slot, NEXT], links[slot, PREVIOUS]
     h = part_of(pool, slot, meta, at)
     if leader >= 0:
-        links[leader, 0] = follower
+        links[leader, NEXT] = follower
         if follower >= 0:
-            links[follower, 1] = leader
-        links[head_of(pool, heads, meta, at, h, slot), 1] += 1
+            links[follower, PREVIOUS] = leader
+        links[head_of(pool, heads, meta, at, h, slot), PREVIOUS] += 1
         return
     i = position_of(heads, h, slot)
     if follower >= 0:
         heads[i] = (h << _SHIFT) | np.uint64(follower + 1)
-        links[follower, 1] = leader + 1
+        links[follower, PREVIOUS] = leader + 1
     else:
         displace(heads, i)
-        meta[META_WORDS + meta[3] + number] -= 1
+        meta[LONGEST_CHAIN + meta[SLICES] + number] -= 1
 
 
 @compiled
 def enter_indexes(state: Any, first: Any, width: Any, arity: Any, slot: Any) -> None:
     """Puts a new row into the index and the slices of its store."""
-    pool, meta = words(state, first, width), numbers(state, first + 2)
-    place(hashes(state, first + 1), hash_row(pool, slot, arity), slot)
-    at = META_WORDS + 2 * meta[3]
-    for j in range(meta[3]):
-        link(pool, hashes(state, first + 4 + 2 * j), chains(state, first + 5 + 2 * j), meta, j, at, slot)
+    pool, meta = words(state, first, width), numbers(state, first + META)
+    place(hashes(state, first + INDEX), hash_row(pool, slot, arity), slot)
+    at = META_WORDS + 2 * meta[SLICES]
+    for j in range(meta[SLICES]):
+        heads, links = first + HEADS + SLICE_ARRAYS * j, first + LINKS + SLICE_ARRAYS * j
+        link(pool, hashes(state, heads), chains(state, links), meta, j, at, slot)
         at += arity + 1
 
 
@@ -339,9 +351,9 @@ def enter(state: Any, first: Any, width: Any, key: Any) -> Any:
     Only the part that reads the key is compiled for every key length.
     """
     pool = words(state, first, width)
-    slot = find(pool, hashes(state, first + 1), key)
+    slot = find(pool, hashes(state, first + INDEX), key)
     if slot < 0:
-        slot = take_slot(pool, numbers(state, first + 2), flags(state, first + 3))
+        slot = take_slot(pool, numbers(state, first + META), flags(state, first + LIVE))
         if slot >= 0:
             for j in range(len(key)):
                 pool[slot, j] = key[j]
@@ -352,16 +364,17 @@ def enter(state: Any, first: Any, width: Any, key: Any) -> Any:
 @compiled
 def leave(state: Any, first: Any, width: Any, arity: Any, slot: Any) -> None:
     """Takes a row out of a store and all its indexes; its slot is reused."""
-    pool, meta, index = words(state, first, width), numbers(state, first + 2), hashes(state, first + 1)
-    at = META_WORDS + 2 * meta[3]
-    for j in range(meta[3]):
-        unlink(pool, hashes(state, first + 4 + 2 * j), chains(state, first + 5 + 2 * j), meta, j, at, slot)
+    pool, meta, index = words(state, first, width), numbers(state, first + META), hashes(state, first + INDEX)
+    at = META_WORDS + 2 * meta[SLICES]
+    for j in range(meta[SLICES]):
+        heads, links = first + HEADS + SLICE_ARRAYS * j, first + LINKS + SLICE_ARRAYS * j
+        unlink(pool, hashes(state, heads), chains(state, links), meta, j, at, slot)
         at += arity + 1
     displace(index, position_of(index, hash_row(pool, slot, arity), slot))
-    flags(state, first + 3)[slot] = 0
-    pool[slot, 0] = meta[1]
-    meta[1] = slot
-    meta[2] -= 1
+    flags(state, first + LIVE)[slot] = 0
+    pool[slot, 0] = meta[FREE]
+    meta[FREE] = slot
+    meta[ALIVE] -= 1
 
 
 @entry
@@ -384,7 +397,7 @@ def add_count(state: Any, first: Any, width: Any, key: Any, number: Any, control
     """Adds to a store with one count per row; a row leaves when its count reaches 0."""
     slot = enter(state, first, width, key)
     if slot < 0:
-        control[1] = 1
+        control[FULL] = 1
         return
     pool = words(state, first, width)
     pool[slot, len(key)] += number
@@ -394,15 +407,12 @@ def add_count(state: Any, first: Any, width: Any, key: Any, number: Any, control
 
 @compiled
 def touch(pool: Any, before: Any, touched: Any, slot: Any) -> None:
-    """Notes a row as it is before its first change since the journal was read; no journal has no rows.
-
-    `touched` holds how many rows it has, their slots, and after those a mark for every slot.
-    """
+    """Notes a row as it is before its first change since the journal was read; no journal has no rows."""
     rows = before.shape[0]
-    if rows == 0 or touched[1 + rows + slot] != 0:
+    if rows == 0 or touched[TOUCHED_SLOTS + rows + slot] != 0:
         return
-    touched[1 + rows + slot] = 1
-    touched[0] += 1
-    touched[touched[0]] = slot
+    touched[TOUCHED_SLOTS + rows + slot] = 1
+    touched[TOUCHED] += 1
+    touched[touched[TOUCHED]] = slot
     for j in range(pool.shape[1]):
         before[slot, j] = pool[slot, j]

@@ -12,12 +12,6 @@ from typing import Any
 
 from viewlet.runtime.jit import ENABLED
 
-CONTROL = 5
-OVERFLOW, FULL, NEEDED, STORE, DONE = range(CONTROL)
-"""Words of `control`, by which triggers answer: a sum overflows; a store is full; how many rows it needs and which
-store it is; up to which row of the change all is done. A trigger writes the last one itself, so that an exception right
-after the call leaves no doubt."""
-
 _chosen: Any = import_module("viewlet.runtime.intrinsics" if ENABLED else "viewlet.runtime.plain")
 bundle = _chosen.bundle
 put = _chosen.put

@@ -17,12 +17,13 @@ from viewlet.codegen.rings.forms import LIMIT, Form
 from viewlet.codegen.rings.plan import TreePlan, Trigger, Variant
 from viewlet.codegen.rings.product_plan import Shape, plan_product
 from viewlet.codegen.rings.product_writing import FUNCTION, write_product
-from viewlet.codegen.rings.writing import CONTROL, NO_ROOM, NOT_FINITE, Source, count_name, delta_name
+from viewlet.codegen.rings.writing import Source, count_name, delta_name
 from viewlet.errors import DataError, SchemaError, ViewletError
+from viewlet.runtime.control import CONTROL_WORDS, FAILURE, FULL, LOGGED, LOGGING
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FlatStore, Image
 from viewlet.runtime.jit import ENABLED
-from viewlet.runtime.merging import FIRST, INTEGERS, JOURNAL, LOGGED, count_moved, empty_store, merge, take_back
+from viewlet.runtime.merging import FIRST, INTEGERS, count_moved, empty_store, merge, take_back
 from viewlet.runtime.probe import ALIVE
 from viewlet.types import BIGINT, SqlType
 from viewlet.viewtree.ring_relation import Row
@@ -43,7 +44,7 @@ class CompiledTree:
         self.stores = {layout.name: FlatStore(layout) for layout in source.layouts}
         self._form, self._generated = form, source
         self._code = load_source(source.text)
-        self._control = np.zeros(CONTROL, np.int64)
+        self._control = np.zeros(CONTROL_WORDS, np.int64)
         self._log = np.zeros(1, np.int64)
         self._peaks = np.zeros((max(len(trigger.deltas) for trigger in source.triggers.values()), 1))
         self._bounds = dict.fromkeys(self.stores, 0.0)
@@ -261,10 +262,10 @@ class CompiledTree:
             while True:
                 product.bundle.refresh()
                 call(product.change, *given, product.bundle.state, control)
-                full = int(control[NO_ROOM])
+                full = int(control[FULL])
                 if not full:
                     break
-                control[NO_ROOM] = 0
+                control[FULL] = 0
                 for store in stores:
                     store.clear()
                 stores[full - 1].reserve(2 * stores[full - 1].pool.shape[0])
@@ -300,11 +301,11 @@ class CompiledTree:
         if not ENABLED:
             self._images = {name: store.image() for name, store in self.stores.items()}
         self._control[:] = 0
-        self._control[JOURNAL] = 1
+        self._control[LOGGING] = 1
         self.is_open = True
 
     def commit(self) -> None:
-        self._control[JOURNAL] = self._control[LOGGED] = 0
+        self._control[LOGGING] = self._control[LOGGED] = 0
         self._images = {}
         self.is_open = False
 
@@ -316,7 +317,7 @@ class CompiledTree:
         for store in self.held.values():
             store.repair()
         self._stale = True
-        self._control[NOT_FINITE] = self._control[NO_ROOM] = 0
+        self._control[FAILURE] = self._control[FULL] = 0
         if self._images:
             for name, image in self._images.items():
                 self.stores[name].put_back(image)
@@ -378,16 +379,16 @@ class CompiledTree:
             for delta in unit.deltas:
                 self._stale |= delta.reserve(rows)
         self._call(unit.change, *given)
-        while full := int(control[NO_ROOM]):
-            control[NO_ROOM] = 0
+        while full := int(control[FULL]):
+            control[FULL] = 0
             self._widen(unit, unit.deltas[full - 1])
             self._call(unit.change, *given)
         self._add_up(unit)
 
     def _add_up(self, unit: _Unit) -> None:
         """Adds what a change does to the stores, if nothing is wrong with it."""
-        if self._control[NOT_FINITE]:
-            self._control[NOT_FINITE] = 0
+        if self._control[FAILURE]:
+            self._control[FAILURE] = 0
             raise DataError("a value is not a finite number")
         self._check_bounds(unit)
         self._make_room(unit)
@@ -421,7 +422,7 @@ class CompiledTree:
             rows = len(unit.deltas[0])
             self._stale |= store.reserve(rows)
             words += rows * (store.pool.shape[1] + 1)
-        if self._control[JOURNAL] and (needed := int(self._control[LOGGED]) + words) > len(self._log):
+        if self._control[LOGGING] and (needed := int(self._control[LOGGED]) + words) > len(self._log):
             larger = np.zeros(2 * needed, np.int64)
             larger[: self._control[LOGGED]] = self._log[: self._control[LOGGED]]
             self._log = larger

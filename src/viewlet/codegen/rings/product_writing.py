@@ -16,7 +16,7 @@ from viewlet.codegen.names import comment
 from viewlet.codegen.rings.forms import Form, NotCompilable, RowPlace, Tables, is_empty
 from viewlet.codegen.rings.plan import Passage, TreePlan, Variant
 from viewlet.codegen.rings.product_plan import Expansion, PartPassage, ProductPlan
-from viewlet.codegen.rings.writing import NO_ROOM, JoinWriter, Words, Writer, changed_by, delta_name, function_text
+from viewlet.codegen.rings.writing import JoinWriter, Words, Writer, changed_by, delta_name, function_text
 from viewlet.runtime.flat import Layout
 from viewlet.types import SqlType
 from viewlet.viewtree.ring_join import plan_join
@@ -127,7 +127,7 @@ class _ProductWriter(JoinWriter):
         store = delta_name(variant.name)
         prefix, slot = self.writer.identifier(store), lines.fresh("d")
         row = self.writer.row(store, slot)
-        lines.open(f"for {slot} in range({f'{prefix}_meta[0]' if variant.keys else '1'})")
+        lines.open(f"for {slot} in range({f'{prefix}_meta[SIZE]' if variant.keys else '1'})")
         if not variant.keys:
             with lines.block(f"if {is_empty(row, self.writer.form.integers(variant))}"):
                 lines.add("continue")
@@ -142,7 +142,7 @@ class _ProductWriter(JoinWriter):
         number, slot = self.deltas.index(store), lines.fresh("r")
         lines.add(f"{slot} = {self.writer.enter(store, [keys[name] for name in view.keys])}")
         with lines.block(f"if {slot} < 0"):
-            lines.add(f"control[{NO_ROOM}] = {number + 1}")
+            lines.add(f"control[FULL] = {number + 1}")
             lines.add("return 0")
         places = self.writer.form.moves(whole, view)
         assert places is not None

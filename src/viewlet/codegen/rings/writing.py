@@ -25,18 +25,16 @@ Words = dict[str, str]
 HEADER = '''"""Triggers of a view tree. Generated; set VIEWLET_JIT=0 to step through them."""
 import numpy as np
 
+from viewlet.runtime.control import FAILURE, FULL, NOT_FINITE
 from viewlet.runtime.jit import entry
 from viewlet.runtime.payloads import add_factor, add_values, multiply, raise_values
-from viewlet.runtime.probe import enter, find, find_head
+from viewlet.runtime.probe import NEXT, SIZE, enter, find, find_head
 from viewlet.runtime.state import chains, flags, floats, hashes, numbers, words
 from viewlet.runtime.vectors import add_scaled, set_scaled
 from viewlet.runtime.wide import bits_of, double_of
 
 '''
 
-NOT_FINITE, NO_ROOM = 0, 1
-"""Words of `control`: whether a value is not finite; the number of the scratch store without room, plus 1."""
-CONTROL = 4
 MOST_REMEMBERED = 3
 """Words of a key up to which comparing it with the last one is cheaper than looking it up."""
 READERS = {"pool": "words", "index": "hashes", "meta": "numbers", "live": "flags", "heads": "hashes", "links": "chains"}
@@ -207,7 +205,7 @@ class JoinWriter:
             is_float = self.writer.types[name].is_float
             if is_float:
                 with lines.block(f"if {x} - {x} != 0.0"):
-                    lines.add(f"control[{NOT_FINITE}] = 1")
+                    lines.add("control[FAILURE] = NOT_FINITE")
             keys[name] = f"bits_of({x} + 0.0)" if is_float else x
             values[name] = self.writer.form.value(self.writer.types[name], x, is_word=False)
         return keys, values
@@ -257,9 +255,9 @@ class JoinWriter:
                 lines.add(f"{follower} = find_head({heads})")
                 lines.open(f"while {follower} >= 0")
                 lines.add(f"{slot} = {follower}")
-                lines.add(f"{follower} = np.int64({prefix}_links{j}[{slot}, 0])")
+                lines.add(f"{follower} = np.int64({prefix}_links{j}[{slot}, NEXT])")
             else:
-                lines.open(f"for {slot} in range({prefix}_meta[0])")
+                lines.open(f"for {slot} in range({prefix}_meta[SIZE])")
                 with lines.block(f"if not {prefix}_live[{slot}]"):
                     lines.add("continue")
             self._read(lines, factor.keys, step.new, f"{prefix}_pool[{slot}", keys, values)
@@ -296,7 +294,7 @@ class JoinWriter:
         lines.add(f"{slot} = {self.writer.enter(store, key)}")
         if key:
             with lines.block(f"if {slot} < 0"):
-                lines.add(f"control[{NO_ROOM}] = {number + 1}")
+                lines.add(f"control[FULL] = {number + 1}")
                 lines.add("return 0")
         lines.close_to(depth)
         term = Term(self.writer.row(store, slot), factors, times, values, f"peak{number}")
@@ -367,7 +365,7 @@ class TriggerWriter(JoinWriter):
         slot = lines.fresh("d")
         lines.add(comment(str(passage)))
         depth = lines.depth
-        lines.open(f"for {slot} in range({f'{prefix}_meta[0]' if layout.arity else '1'})")
+        lines.open(f"for {slot} in range({f'{prefix}_meta[SIZE]' if layout.arity else '1'})")
         keys: Words = {}
         values: Words = {}
         self._read(lines, driver.keys, range(len(driver.keys)), f"{prefix}_pool[{slot}", keys, values)
