@@ -10,10 +10,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import viewlet
 from tests.interrupts.harness import ALL, Timer, Trial, check_all, same_when_reopened
+from viewlet.tables import store as table_store
 
 VIEWS = """
     CREATE MATERIALIZED VIEW totals AS
@@ -109,6 +111,30 @@ def test_in_a_directory(engine: str, tmp_path: Path) -> None:
         name: rows for name, rows in before.items() if name in again.views
     }
     again.close()
+
+
+def as_arrow(batch: dict[str, Any]) -> dict[str, Any]:
+    return {table: pa.Table.from_pylist(rows) for table, rows in batch.items()}
+
+
+@pytest.mark.parametrize("opcodes", [False, True])
+def test_tables_in_flat_arrays(opcodes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table_store, "flat_from", lambda: 1)
+
+    def make() -> viewlet.Connection:
+        db = viewlet.connect(engine="compiled")
+        db.execute("CREATE TABLE sales (id BIGINT PRIMARY KEY, item BIGINT, city VARCHAR, price BIGINT)")
+        db.execute("CREATE TABLE items (item BIGINT NOT NULL, colour VARCHAR, weight DOUBLE)")
+        db.execute(VIEWS)
+        first = [signed(ITEMS, {1: FIRST["items"]}), signed(SALES, {1: FIRST["sales"]})]
+        db.apply(as_arrow({"items": first[0], "sales": first[1]}))
+        return db
+
+    sides = [as_arrow(each) for each in (batch(1), batch(-1))] + [good(1), good(-1)]
+    tried = Trial(make, {}, *sides)
+    with tried.db._session.open() as database:
+        assert all(table.store.is_flat for table in database.tables.values())
+    check_all(tried, 25 if opcodes else 40, opcodes=opcodes)
 
 
 @pytest.mark.parametrize("kind", KINDS)

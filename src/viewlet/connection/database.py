@@ -31,9 +31,9 @@ from viewlet.connection.tree_engine import CofactorEngine, FactorisedEngine
 from viewlet.connection.tree_engines import plan_tree
 from viewlet.errors import SchemaError, UnsupportedError
 from viewlet.runtime.durable.batch_ids import BatchIds, BatchMark
-from viewlet.tables import BaseTable
+from viewlet.tables import BaseTable, TableStore
 from viewlet.triggers.program import Program
-from viewlet.triggers.store import MapStore, RowStore, UndoLog
+from viewlet.triggers.store import RowStore, UndoLog
 from viewlet.types import Column, Row, Table
 from viewlet.view import Snapshot, sorted_rows
 
@@ -189,7 +189,7 @@ class Database:
 
     def create_table(self, table: Table) -> None:
         self._check_free(table.name)
-        made = BaseTable(table, MapStore(log=self._log))
+        made = BaseTable(table, TableStore(table, self._log, lambda: self.dictionary))
         self._commit_declaration(
             lambda: self.journal.table_created(table), lambda: self.tables.update({table.name: made})
         )
@@ -267,15 +267,12 @@ class Database:
 
     def _statistics(self, sources: Mapping[str, Table]) -> Statistics:
         """Sizes of the tables a view reads, unless there are so few rows that they tell nothing of those to come."""
-        from viewlet.triggers.statistics import UNKNOWN, Statistics, measured_size
+        from viewlet.triggers.statistics import UNKNOWN, Statistics
 
         kept = {name: store for name in sources if (store := self._kept_rows(name)) is not None}
         if sum(map(len, kept.values())) < FEW_ROWS:
             return UNKNOWN
-        sizes = {
-            name: measured_size(store.keys(), len(store), len(sources[name].columns)) for name, store in kept.items()
-        }
-        return Statistics(sizes)
+        return Statistics({name: store.size(len(sources[name].columns)) for name, store in kept.items()})
 
     def _kept_rows(self, name: str) -> RowStore | None:
         """The rows of a table or view, if someone keeps them."""
@@ -342,8 +339,7 @@ class Database:
         if name in self.views:
             return self.views[name].stats()
         table = self.find_table(name)
-        rows = sum(table.store.multiplicities().values())
-        return {"kind": table.schema.kind.value, "rows": rows if table.kept else None}
+        return {"kind": table.schema.kind.value, "rows": table.store.total if table.kept else None}
 
     def snapshot(self, name: str) -> Snapshot:
         """The rows of a kept table or of a view."""
@@ -353,7 +349,7 @@ class Database:
         table = self.find_table(name)
         if not table.kept:
             raise unreadable_stream(name)
-        return Snapshot(table.schema.columns, sorted_rows(table.store.multiplicities()))
+        return Snapshot(table.schema.columns, sorted_rows(table.store.change().rows()))
 
     def cofactor(self, name: str) -> Any:
         """What a COFACTOR view keeps, by group where it has groups."""
@@ -379,12 +375,15 @@ class Database:
 
     # -- batches ----------------------------------------------------------------------------------------------------
 
-    def columns_wanted(self, name: str) -> frozenset[int] | None:
-        """Which columns of a stream views read, if a change of it may come as columns: all run compiled."""
-        views = self.dependents(name)
-        if self.tables[name].kept or not views:
+    def columns_wanted(self, name: str, rows: int) -> frozenset[int] | None:
+        """Which columns of a change with so many rows are read, if it may come as columns: all views run compiled.
+
+        A table that keeps its rows wants all columns.
+        """
+        table, views = self.tables[name], self.dependents(name)
+        if not (table.store.takes_columns(rows) if table.kept else views):
             return None
-        used: set[int] = set()
+        used = set(range(len(table.schema.columns))) if table.kept else set[int]()
         for view in views:
             columns = view.columns_used(name)
             if columns is None:

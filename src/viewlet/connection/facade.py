@@ -260,11 +260,13 @@ def change_of(database: Database, table: Table, data: object, sign: int, encoded
         return to_product_change(table, products, sign, encoded)
     if isinstance(data, Decomposed):
         return decomposed(table, to_changes(table, data.rows, sign, encoded))
-    wanted = database.columns_wanted(table.name)
+    wanted = database.columns_wanted(table.name, rows_in(data))
     if wanted is not None:
         from viewlet.runtime.columns import to_columns
 
-        columns = to_columns(table, data, wanted, database.dictionary, sign, encoded)
+        columns = to_columns(
+            table, data, wanted, database.dictionary, sign, encoded, net=database.tables[table.name].kept
+        )
         if columns is not None:
             return columns
     return RowChange(to_changes(table, data, sign, encoded))

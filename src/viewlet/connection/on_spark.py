@@ -39,7 +39,7 @@ from viewlet.spark.run.kept import unit_name
 from viewlet.spark.run.tree_unit import TreeUnit
 from viewlet.spark.run.unit import ProgramUnit, Unit
 from viewlet.sql.inline import inline
-from viewlet.tables import BaseTable, check_static
+from viewlet.tables import BaseTable, TableStore, check_static
 from viewlet.triggers.program import Program
 from viewlet.triggers.statistics import Statistics
 from viewlet.types import Row, Table, TableKind
@@ -136,7 +136,7 @@ class SparkDatabase(Database):
     def create_table(self, table: Table) -> None:
         self._check_free(table.name)
         self._declare(TABLE, table_to_json(table))
-        self.tables[table.name] = BaseTable(table, self._no_rows())
+        self.tables[table.name] = BaseTable(table, TableStore(table, self._log, lambda: self.dictionary))
         if table.kind is not TableKind.STREAM:
             self.cluster.keep(table)
         self._count_version()
@@ -268,12 +268,6 @@ class SparkDatabase(Database):
     def _count_version(self) -> None:
         self.committed = replace(self.committed, version=self.version + 1)
 
-    @staticmethod
-    def _no_rows() -> Any:
-        from viewlet.triggers.store import MapStore
-
-        return MapStore()
-
     # -- batches ----------------------------------------------------------------------------------------------------
 
     @property
@@ -283,7 +277,7 @@ class SparkDatabase(Database):
     def expect(self, sizes: Mapping[str, int]) -> None:
         """Partitions choose their engines themselves."""
 
-    def columns_wanted(self, name: str) -> frozenset[int] | None:
+    def columns_wanted(self, name: str, rows: int) -> frozenset[int] | None:
         return self.cluster.takes_columns(name)
 
     def apply(self, batch: Mapping[str, Change], mark: BatchMark | None = None) -> None:

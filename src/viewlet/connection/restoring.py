@@ -113,7 +113,7 @@ def read_database(database: Database, reader: SnapshotReader) -> None:
         table = database.tables[schema.name]
         table.started = known["started"]
         if table.kept:
-            table.store.assign(dict(from_arrow(reader.table(f"table {schema.name}"), len(schema.columns))))
+            table.store.fill(dict(from_arrow(reader.table(f"table {schema.name}"), len(schema.columns))))
     if STRINGS in reader:
         database.dictionary.encode([str(text) for (text,), _ in from_arrow(reader.table(STRINGS), 1)])
     for known in facts["views"]:

@@ -65,18 +65,28 @@ class BatchShaper:
         return tuple(column[kept] for column in columns), weights
 
 
-def merge_rows(columns: Sequence[Column], multiplicity: Column) -> tuple[Column, Column] | None:
-    """One row number for each distinct row and the sum of its multiplicities, zero left out; None if most are distinct.
+def merge_rows(columns: Sequence[Column], multiplicity: Column, always: bool = False) -> tuple[Column, Column] | None:
+    """One row number for each distinct row and the sum of its multiplicities, zero left out.
 
-    Columns hold 64-bit integers or doubles; doubles are the same if their bits are.
+    None if most rows are distinct, unless the rows are `always` merged. Columns hold 64-bit integers or
+    doubles; doubles are the same if their bits are.
     """
     rows = len(multiplicity)
     words = [np.ascontiguousarray(column).view(np.int64) for column in columns]
     table = np.zeros(1 << (2 * rows).bit_length(), np.uint64)
     kept, weights = np.empty(rows, np.int64), np.empty(rows, np.int64)
-    trial = max(_SHORTEST_TRIAL, rows // _TRIAL_SHARE)
+    trial = rows if always else max(_SHORTEST_TRIAL, rows // _TRIAL_SHARE)
     found = _merge(bundle(words), len(words), np.ascontiguousarray(multiplicity), table, kept, weights, trial)
     return None if found < 0 else (kept[:found], weights[:found])
+
+
+def net_rows(columns: Sequence[Column], multiplicity: Column) -> tuple[Column, Column]:
+    """The numbers of the distinct rows in the order of their first occurrence, and the sums of their multiplicities."""
+    merged = merge_rows(columns, multiplicity, always=True)
+    assert merged is not None
+    rows, weights = merged
+    order = np.argsort(rows)
+    return rows[order], weights[order]
 
 
 @compiled

@@ -34,8 +34,13 @@ def to_columns(
     sign: int,
     encoded: bool,
     partial: bool = False,
+    net: bool = False,
 ) -> ColumnChange | None:
-    """The columns at the positions `wanted`, or None if the data has to go over rows; the rest may be missing if so."""
+    """The columns at the positions `wanted`, or None if the data has to go over rows.
+
+    With `partial` the other columns may be missing. With `net`, where rows are inserted and deleted, equal rows are
+    merged, and those that cancel out are left out.
+    """
     try:
         batch = _arrow_columns(data)
         if batch is None:
@@ -44,10 +49,16 @@ def to_columns(
         words = _words(table, batch, wanted, dictionary, partial)
     except _OtherWayRound:
         return None
-    if multiplicity.all():
+    if net and multiplicity.min() < 0 < multiplicity.max():
+        from viewlet.runtime.batches import net_rows
+
+        kept, multiplicity = net_rows(list(words.values()), multiplicity)
+    elif multiplicity.all():
         return ColumnChange(words, multiplicity, table, dictionary)
-    kept = multiplicity != 0
-    return ColumnChange({i: column[kept] for i, column in words.items()}, multiplicity[kept], table, dictionary)
+    else:
+        kept = multiplicity != 0
+        multiplicity = multiplicity[kept]
+    return ColumnChange({i: column[kept] for i, column in words.items()}, multiplicity, table, dictionary)
 
 
 def _arrow_columns(data: object) -> dict[str, Any] | None:

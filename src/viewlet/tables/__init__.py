@@ -6,5 +6,6 @@ inserts into a static table only before views read it.
 
 from viewlet.tables.base_table import BaseTable
 from viewlet.tables.static import check_static
+from viewlet.tables.store import TableStore
 
-__all__ = ["BaseTable", "check_static"]
+__all__ = ["BaseTable", "TableStore", "check_static"]

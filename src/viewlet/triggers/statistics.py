@@ -75,7 +75,11 @@ def measured_size(rows: Iterable[Row], count: int, width: int) -> Size:
     >>> measured_size([(1, 7), (2, 7), (3, 8)], 3, 2)
     Size(rows=3.0, distinct=(3.0, 2.0))
     """
-    sample = list(rows) if count <= SAMPLE else list(_sampled(iter(rows), count // SAMPLE))
+    return sampled_size(list(rows) if count <= SAMPLE else list(_sampled(iter(rows), count // SAMPLE)), count, width)
+
+
+def sampled_size(sample: Sequence[Row], count: int, width: int) -> Size:
+    """The size of a relation of `count` rows, distinct values estimated from some of them."""
     columns = list(zip(*sample, strict=True)) if sample else [()] * width
     return Size(float(count), tuple(_distinct(column, count) for column in columns))
 

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from viewlet.changes import Change, RowChange
 from viewlet.errors import InternalError
+from viewlet.triggers.statistics import Size, measured_size
 from viewlet.types import Row
 
 Payload = tuple[Any, ...]
@@ -38,6 +39,9 @@ class RowStore(Protocol):
 
     def change(self) -> Change:
         """All rows, as the change that inserts them."""
+
+    def size(self, width: int) -> Size:
+        """The number of rows, and of distinct values in each of `width` columns, estimated from a sample."""
 
 
 class UndoLog:
@@ -113,6 +117,9 @@ class MapStore:
     def items(self) -> Iterable[tuple[Row, Payload]]:
         return self._rows.items()
 
+    def payloads(self) -> Iterable[Payload]:
+        return self._rows.values()
+
     def multiplicities(self) -> dict[Row, int]:
         """Key -> multiplicity, for stores that hold rows."""
         return {key: payload[0] for key, payload in self._rows.items()}
@@ -120,6 +127,10 @@ class MapStore:
     def change(self) -> Change:
         """All rows, as the change that inserts them, in a store that holds rows."""
         return RowChange(self.multiplicities())
+
+    def size(self, width: int) -> Size:
+        """How large it is, in a store that holds rows of `width` columns."""
+        return measured_size(self._rows, len(self), width)
 
     def field_index(self, name: str) -> int:
         return self.fields.index(name)

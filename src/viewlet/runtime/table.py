@@ -1,0 +1,187 @@
+"""The rows of a base table in a flat store, with an index on the primary key, or on whole rows if there is none.
+
+    t (a, k, b), PRIMARY KEY (k)    key (k)          payload (a, b)
+    t (a, b)                        key (a, b)       payload (count)
+
+Words are those of generated code (`viewlet.changes.words`), doubles as their bits. Multiplicities, and their sum, stay
+below `MOST_ROWS`, so that no sum overflows: a table with more rows does not belong here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from viewlet.changes import ColumnChange
+from viewlet.runtime.batches import net_rows
+from viewlet.runtime.dictionary import StringDictionary
+from viewlet.runtime.flat import FlatStore, Image, Layout
+from viewlet.runtime.jit import ENABLED
+from viewlet.runtime.probe import SIZE
+from viewlet.runtime.table_rows import APPLIED, TOTAL, add_rows, find_keys, first_absent, first_duplicate
+from viewlet.types import Row, Table
+
+MOST_ROWS = 2**62
+Words = Any
+Undo = tuple[Image, Words]
+
+
+@dataclass(frozen=True, slots=True)
+class RowBatch:
+    """The change of a table as its store takes it: a line of words per column, and multiplicities.
+
+    A row that is deleted occurs once.
+    """
+
+    words: Words
+    weights: Words
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+    @property
+    def deletes(self) -> bool:
+        return bool((self.weights < 0).any())
+
+
+def _net(batch: RowBatch) -> RowBatch:
+    """The same change with every row once."""
+    rows, weights = net_rows(list(batch.words), batch.weights)
+    return RowBatch(np.ascontiguousarray(batch.words[:, rows]), weights)
+
+
+class FlatTable:
+    """The rows of one base table."""
+
+    def __init__(self, schema: Table, dictionary: StringDictionary) -> None:
+        self.schema = schema
+        self.dictionary = dictionary
+        names = schema.column_names
+        key = tuple(names.index(name) for name in schema.primary_key)
+        self.order = (*key, *(i for i in range(len(names)) if i not in key))
+        """The columns in the order of their words."""
+        fields = tuple(f"c{i}" for i in self.order[len(key) :]) if key else ("count",)
+        self._arity = len(key) or len(names)
+        self._keyed = bool(key)
+        self._store = FlatStore(Layout(schema.name, self._arity, fields, ("count",) * len(fields)))
+        self._notes = np.zeros(2, np.int64)
+
+    def __len__(self) -> int:
+        """How many distinct rows there are."""
+        return len(self._store)
+
+    @property
+    def total(self) -> int:
+        """How many rows there are, repeats included."""
+        return int(self._notes[TOTAL])
+
+    # -- changes ----------------------------------------------------------------------------------------------------
+
+    def batch(self, change: ColumnChange) -> RowBatch | None:
+        """A change that has all columns, as the store takes it; None if its multiplicities are too large."""
+        weights = change.multiplicity
+        if len(weights):
+            largest = max(abs(int(weights.min())), abs(int(weights.max())))
+            if largest * len(weights) + self.total >= MOST_ROWS:
+                return None
+        words = np.empty((len(self.order), len(weights)), np.int64)
+        for line, position in enumerate(self.order):
+            words[line] = change.words[position].view(np.int64)
+        made = RowBatch(words, weights)
+        return _net(made) if len(weights) > 1 and made.deletes else made
+
+    def first_absent(self, batch: RowBatch) -> int:
+        """The number of the first row that is deleted more often than it is there; -1 if there is none."""
+        if not batch.deletes:
+            return -1
+        store = self._store
+        return int(first_absent(store.pool, store.index, batch.words, batch.weights, self._arity))
+
+    def first_duplicate(self, batch: RowBatch) -> int:
+        """The number of the first row whose primary key would be there twice; -1 if there is none."""
+        if not self._keyed:
+            return -1
+        store, rows = self._store, len(batch)
+        index = np.zeros(1 << (2 * rows).bit_length(), np.uint64)
+        groups, sums = np.empty(rows, np.int64), np.empty(rows, np.int64)
+        found = first_duplicate(
+            store.pool, store.index, batch.words, batch.weights, self._arity, index, groups, sums
+        )  # fmt: skip
+        return int(found)
+
+    def row(self, batch: RowBatch, row: int) -> Row:
+        """A row of a batch as values, for a message."""
+        words = {position: batch.words[line, row : row + 1] for line, position in enumerate(self.order)}
+        return next(iter(self._change(words, np.ones(1, np.int64)).rows()))
+
+    def count(self, batch: RowBatch, row: int) -> int:
+        """How often a row of a batch is there."""
+        words = {position: batch.words[line, row : row + 1] for line, position in enumerate(self.order)}
+        found = self.with_keys(self._change(words, np.ones(1, np.int64)))
+        return found.rows().get(self.row(batch, row), 0)
+
+    def begin(self) -> Undo | None:
+        """Before a batch: no change of it has been made. What `undo` needs, where calls can be interrupted."""
+        self._notes[APPLIED] = 0
+        return None if ENABLED else (self._store.image(), self._notes.copy())
+
+    def add(self, batch: RowBatch) -> None:
+        """Adds a batch that has been checked."""
+        self._store.reserve(len(batch))
+        self._add(batch, 1)
+
+    def undo(self, batch: RowBatch, image: Undo | None) -> None:
+        """Takes back what `add` has done since `begin`, if anything; may be repeated after an exception."""
+        if image is not None:
+            self._store.put_back(image[0])
+            self._notes[:] = image[1]
+            return
+        self._store.repair()
+        if self._notes[APPLIED]:
+            self._store.reserve(len(batch))
+            self._add(batch, -1)
+
+    def _add(self, batch: RowBatch, sign: int) -> None:
+        store = self._store
+        add_rows(
+            store.pool, store.index, store.meta, store.live, batch.words, batch.weights, sign, self._arity, self._notes
+        )
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    def columns(self) -> ColumnChange:
+        """All rows, as the change that inserts them."""
+        return self._columns_at(np.flatnonzero(self._store.live[: self._store.meta[SIZE]]))
+
+    def sample(self, rows: int) -> ColumnChange:
+        """So many rows, or all if there are fewer, chosen at random but always the same."""
+        slots = np.flatnonzero(self._store.live[: self._store.meta[SIZE]])
+        if len(slots) > rows:
+            slots = np.sort(np.random.default_rng(rows).choice(slots, rows, replace=False))
+        return self._columns_at(slots)
+
+    def with_keys(self, keys: ColumnChange) -> ColumnChange:
+        """The rows whose primary keys are those of the rows of a change, each once."""
+        words = np.empty((self._arity, len(keys)), np.int64)
+        for line, position in enumerate(self.order[: self._arity]):
+            words[line] = keys.words[position].view(np.int64)
+        slots = np.empty(len(keys), np.int64)
+        find_keys(self._store.pool, self._store.index, words, self._arity, slots)
+        return self._columns_at(np.unique(slots[slots >= 0]))
+
+    def _columns_at(self, slots: Words) -> ColumnChange:
+        rows = self._store.pool[slots]
+        words = {position: np.ascontiguousarray(rows[:, line]) for line, position in enumerate(self.order)}
+        weights = np.ones(len(slots), np.int64) if self._keyed else np.ascontiguousarray(rows[:, self._arity])
+        return self._change(words, weights)
+
+    def _change(self, words: dict[int, Words], weights: Words) -> ColumnChange:
+        """Rows with these words: doubles are held as their bits."""
+        columns = self.schema.columns
+        typed = {i: line.view(np.float64) if columns[i].type.is_float else line for i, line in words.items()}
+        return ColumnChange(typed, weights, self.schema, self.dictionary)
+
+    def nbytes(self) -> int:
+        return self._store.nbytes()

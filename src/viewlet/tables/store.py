@@ -1,0 +1,208 @@
+"""The rows of a base table, in the form that suits its readers.
+
+| form         | class                            | when                                                     |
+|--------------|----------------------------------|----------------------------------------------------------|
+| a dictionary | `viewlet.triggers.store.MapStore`| at first, and when the interpreter reads single rows     |
+| flat arrays  | `viewlet.runtime.table.FlatTable`| from a large batch of columns on                         |
+
+A table changes its form between two steps and keeps its contents. Small tables and interactive use stay with the
+dictionary, which needs neither NumPy nor Numba; so do tables with values wider than a 64-bit word.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from viewlet.changes import Change
+from viewlet.errors import DataError, MissingExtraError
+from viewlet.tables.checks import check_rows, refuse_absent, refuse_duplicate
+from viewlet.triggers.statistics import SAMPLE, Size, sampled_size
+from viewlet.triggers.store import MapStore, Payload, UndoLog
+from viewlet.types import Row, Table
+
+if TYPE_CHECKING:
+    from viewlet.runtime.dictionary import StringDictionary
+    from viewlet.runtime.table import FlatTable, RowBatch
+
+FLAT_FROM = 256
+"""Rows of a batch of columns from which a table moves to flat arrays, once compiled code is loaded anyway."""
+WORTH_LOADING = 10_000
+"""Rows of a batch of columns from which loading compiled code for the table alone pays."""
+
+
+def flat_from() -> int:
+    """Rows of a batch of columns from which a table moves to flat arrays; as plain Python they would be slow."""
+    if os.environ.get("VIEWLET_JIT") == "0":
+        return sys.maxsize
+    return FLAT_FROM if "viewlet.runtime.jit" in sys.modules else WORTH_LOADING
+
+
+class TableStore:
+    """The rows of one base table with their multiplicities; `dictionary` gives the codes of strings."""
+
+    def __init__(self, schema: Table, log: UndoLog, dictionary: Callable[[], StringDictionary]) -> None:
+        self.schema = schema
+        self._log = log
+        self._dictionary = dictionary
+        self._form: MapStore | FlatTable = MapStore(log=log)
+        self._checked: tuple[Change, RowBatch] | None = None
+        """The change that was checked last, as flat arrays take it."""
+        names = schema.column_names
+        self._key = tuple(names.index(name) for name in schema.primary_key)
+        self._every = range(len(names))
+        self._fits = not any(column.type.is_wide for column in schema.columns)
+
+    # -- form -------------------------------------------------------------------------------------------------------
+
+    @property
+    def is_flat(self) -> bool:
+        return not isinstance(self._form, MapStore)
+
+    def takes_columns(self, rows: int) -> bool:
+        """Whether a batch of so many rows is better given as columns."""
+        if not self._fits:
+            return False
+        if self.is_flat:
+            return True
+        try:
+            return rows >= flat_from() and self._flat_class() is not None
+        except (ImportError, MissingExtraError):
+            return False
+
+    @staticmethod
+    def _flat_class() -> type[FlatTable]:
+        from viewlet.runtime.table import FlatTable
+
+        return FlatTable
+
+    def _as_map(self) -> MapStore:
+        """The rows in a dictionary, from now on."""
+        form = self._form
+        if not isinstance(form, MapStore):
+            rows = MapStore(log=self._log)
+            rows.add_rows(form.columns().rows())
+            self._take(rows)
+            return rows
+        return form
+
+    def _as_flat(self) -> FlatTable | None:
+        """The rows in flat arrays, from now on; None if they do not fit."""
+        form = self._form
+        if isinstance(form, MapStore):
+            flat = self._flat_class()(self.schema, self._dictionary())
+            batch = self._batch(flat, form.change())
+            if batch is None:
+                return None
+            flat.add(batch)
+            self._take(flat)
+            return flat
+        return form
+
+    def _take(self, form: MapStore | FlatTable) -> None:
+        """Changes the form; undone with the batch, so that earlier steps of the undo log find the form they changed."""
+        before = self._form
+        self._log.record(lambda: setattr(self, "_form", before))
+        self._form = form
+
+    def _batch(self, flat: FlatTable, change: Change) -> RowBatch | None:
+        """A change as flat arrays take it; None if a value or a multiplicity is too large for them."""
+        try:
+            return flat.batch(change.columns(self.schema, self._every, flat.dictionary))
+        except (DataError, OverflowError):
+            return None
+
+    def _flat_batch(self, change: Change) -> tuple[FlatTable, RowBatch] | None:
+        """The flat table and the change as it takes it, if the table is flat or becomes so with this change."""
+        if not self._fits or (not self.is_flat and change.held_columns(self._every) is None):
+            return None
+        flat = self._as_flat()
+        if flat is None:
+            return None
+        if self._checked is not None and self._checked[0] is change:
+            return flat, self._checked[1]
+        batch = self._batch(flat, change)
+        return None if batch is None else (flat, batch)
+
+    # -- changes ----------------------------------------------------------------------------------------------------
+
+    def check(self, change: Change) -> None:
+        """Refuses a change that deletes rows which are not there, or leaves a primary key twice."""
+        self._checked = None
+        taken = self._flat_batch(change)
+        if taken is None:
+            check_rows(self.schema, self._key, self._as_map(), change.rows())
+            return
+        flat, batch = taken
+        if (row := flat.first_absent(batch)) >= 0:
+            found = flat.row(batch, row)
+            refuse_absent(self.schema, found, flat.count(batch, row))
+        if (row := flat.first_duplicate(batch)) >= 0:
+            refuse_duplicate(self.schema, flat.row(batch, row))
+        self._checked = change, batch
+
+    def add_change(self, change: Change) -> None:
+        """Adds a change that has been checked."""
+        taken = self._flat_batch(change)
+        self._checked = None
+        if taken is None:
+            self._as_map().add_rows(change.rows())
+            return
+        flat, batch = taken
+        image = flat.begin()
+        self._log.record(lambda: flat.undo(batch, image))
+        flat.add(batch)
+
+    def fill(self, rows: dict[Row, Payload]) -> None:
+        """Replaces everything by rows that were read from a file."""
+        made = MapStore(log=self._log)
+        made.assign(rows)
+        self._take(made)
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._form)
+
+    @property
+    def total(self) -> int:
+        """How many rows there are, repeats included."""
+        form = self._form
+        return sum(weight for (weight,) in form.payloads()) if isinstance(form, MapStore) else form.total
+
+    def change(self) -> Change:
+        """All rows, as the change that inserts them."""
+        form = self._form
+        return form.change() if isinstance(form, MapStore) else form.columns()
+
+    def size(self, width: int) -> Size:
+        """How large it is, distinct values estimated from a sample."""
+        form = self._form
+        if isinstance(form, MapStore):
+            return form.size(width)
+        return sampled_size(list(form.sample(SAMPLE).rows()), len(form), width)
+
+    def items(self) -> Iterable[tuple[Row, Payload]]:
+        form = self._form
+        if isinstance(form, MapStore):
+            return form.items()
+        return ((row, (weight,)) for row, weight in form.columns().rows().items())
+
+    # What the interpreter reads, row by row: the table then is a dictionary.
+
+    def get(self, key: Row) -> Payload | None:
+        return self._as_map().get(key)
+
+    def keys(self) -> Iterable[Row]:
+        return self._as_map().keys()
+
+    def slice(self, positions: tuple[int, ...], part: Row) -> Iterator[Row]:
+        return self._as_map().slice(positions, part)
+
+    def field_index(self, name: str) -> int:
+        return 0
+
+    def add(self, key: Row, values: Payload) -> None:
+        self._as_map().add(key, values)

@@ -1,0 +1,19 @@
+"""Compiled functions run as plain Python here unless told otherwise, and tables are flat when a test says so."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+
+import pytest
+
+from viewlet.tables import store
+
+os.environ.setdefault("VIEWLET_JIT", "0")
+os.environ.setdefault("VIEWLET_CACHE", os.path.join(tempfile.gettempdir(), "viewlet-generated"))
+
+
+@pytest.fixture
+def flat(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables move to flat arrays with the first batch of columns, however small."""
+    monkeypatch.setattr(store, "flat_from", lambda: 1)

@@ -1,0 +1,192 @@
+"""Tables in a dictionary and in flat arrays: the same rows, the same refusals, whatever they hold."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import viewlet
+from tests.tables.model import Model, arrow
+
+KEYS = {"no key": (), "one column": ("k",), "two columns": ("name", "k"), "a double": ("k", "ratio")}
+
+
+def is_flat(db: viewlet.Connection, table: str = "t") -> bool:
+    with db._session.open() as database:
+        return database.tables[table].store.is_flat
+
+
+@pytest.mark.parametrize("engine", ["interpreter", "compiled"])
+@pytest.mark.parametrize("key", KEYS)
+def test_random_changes(key: str, engine: str, flat: None) -> None:
+    model = Model(viewlet.connect(engine=engine), KEYS[key], seed=len(key))
+    for _ in range(60):
+        model.step()
+    assert is_flat(model.db) == (engine == "compiled")
+    assert model.db.epoch > 20
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_random_changes_in_a_directory(key: str, flat: None, tmp_path: Path) -> None:
+    model = Model(viewlet.connect(tmp_path, engine="compiled", fsync=False), KEYS[key], seed=7)
+    for number in range(24):
+        model.step()
+        if number % 8 == 5:
+            if number == 13:
+                model.db.checkpoint()
+            model.db.close()
+            model.db = viewlet.connect(tmp_path, engine="compiled", fsync=False)
+            model.check()
+    model.db.close()
+
+
+def rows_of(db: viewlet.Connection) -> list[tuple[Any, ...]]:
+    return db.table("t").rows()
+
+
+@pytest.fixture
+def db(flat: None) -> viewlet.Connection:
+    db = viewlet.connect(engine="compiled")
+    db.execute("CREATE TABLE t (k BIGINT, s VARCHAR)")
+    db.insert("t", pa.table({"k": [1, 2, 2], "s": ["a", "b", "b"]}))
+    assert is_flat(db)
+    return db
+
+
+def test_a_change_that_cancels_out_is_no_batch(db: viewlet.Connection) -> None:
+    epoch = db.epoch
+    assert db.apply({"t": pa.table({"k": [5, 5], "s": ["x", "x"], "_multiplicity": [1, -1]})}) == epoch
+    assert db.table("t").rows() == [(1, "a"), (2, "b"), (2, "b")]
+
+
+def test_how_often_a_row_is_there_is_in_the_message(db: viewlet.Connection) -> None:
+    with pytest.raises(viewlet.DataError, match=r"cannot delete \(k=2, s='b'\) from t: it is there 2 times"):
+        db.delete("t", pa.table({"k": [2, 2, 2], "s": ["b", "b", "b"]}))
+    with pytest.raises(viewlet.DataError, match=r"cannot delete \(k=3, s='c'\) from t: it is not there"):
+        db.delete("t", pa.table({"k": [1, 3], "s": ["a", "c"]}))
+
+
+def test_a_number_that_means_null_in_flat_arrays(db: viewlet.Connection) -> None:
+    db.insert("t", [(-(2**63), "least")])
+    assert not is_flat(db)
+    assert db.table("t").rows()[0] == (-(2**63), "least")
+    db.insert("t", pa.table({"k": [7], "s": ["g"]}))
+    assert not is_flat(db)
+    db.delete("t", [(-(2**63), "least")])
+    db.insert("t", pa.table({"k": [8], "s": ["h"]}))
+    assert is_flat(db)
+    assert [k for k, _ in rows_of(db)] == [1, 2, 2, 7, 8]
+
+
+def test_multiplicities_that_overflow(db: viewlet.Connection) -> None:
+    many = 2**62 - 1
+    row = {"k": [9], "s": ["x"]}
+    db.apply({"t": pa.table(row | {"_multiplicity": [many]})})
+    db.apply({"t": pa.table(row | {"_multiplicity": [many]})})
+    assert not is_flat(db)
+    with pytest.raises(viewlet.DataError, match=r"more than 2\^63 times"):
+        db.apply({"t": pa.table(row | {"_multiplicity": [5]})})
+    assert db.table("t").stats()["rows"] == 2 * many + 3
+    db.apply({"t": pa.table(row | {"_multiplicity": [-2 * many]})})
+    assert rows_of(db) == [(1, "a"), (2, "b"), (2, "b")]
+
+
+def test_a_table_of_wide_decimals_stays_a_dictionary(flat: None) -> None:
+    from decimal import Decimal
+
+    db = viewlet.connect(engine="compiled")
+    db.execute("CREATE TABLE t (k BIGINT PRIMARY KEY, wide DECIMAL(38,2))")
+    wide = pa.array([Decimal("9" * 30 + ".01"), None], pa.decimal128(38, 2))
+    db.insert("t", pa.table({"k": [1, 2], "wide": wide}))
+    assert not is_flat(db)
+    assert rows_of(db) == [(1, Decimal("9" * 30 + ".01")), (2, None)]
+
+
+def test_null_in_a_key_is_refused(flat: None) -> None:
+    db = viewlet.connect(engine="compiled")
+    db.execute("CREATE TABLE t (k BIGINT PRIMARY KEY, s VARCHAR)")
+    db.insert("t", pa.table({"k": [1], "s": ["a"]}))
+    with pytest.raises(viewlet.DataError, match="a PRIMARY KEY cannot be NULL"):
+        db.insert("t", pa.table({"k": [2, None], "s": ["a", "b"]}))
+    assert rows_of(db) == [(1, "a")]
+
+
+def test_a_key_passes_from_row_to_row_in_one_batch(flat: None) -> None:
+    db = viewlet.connect(engine="compiled")
+    db.execute("CREATE TABLE t (k BIGINT PRIMARY KEY, s VARCHAR)")
+    db.insert("t", pa.table({"k": [1, 2], "s": ["a", "b"]}))
+    swap = pa.table({"k": [1, 2, 1, 2], "s": ["b", "a", "a", "b"], "_multiplicity": [1, 1, -1, -1]})
+    db.apply({"t": swap})
+    assert rows_of(db) == [(1, "b"), (2, "a")]
+    assert is_flat(db)
+
+
+def test_the_interpreter_reads_a_flat_table(flat: None) -> None:
+    """A view of the interpreter looks rows up in the table, which then is a dictionary; undone with the batch."""
+    db = viewlet.connect(engine="compiled")
+    db.execute("CREATE TABLE t (k BIGINT, s VARCHAR); CREATE TABLE u (k BIGINT, x BIGINT)")
+    db.insert("t", pa.table({"k": [1, 2], "s": ["a", "b"]}))
+    with db._session.open() as database:
+        store = database.tables["t"].store
+        database._log.begin()
+        assert list(store.slice((0,), (1,))) == [(1, "a")]
+        assert not store.is_flat
+        store.add((3, "c"), (1,))
+        database._log.rollback()
+        assert store.is_flat
+    assert rows_of(db) == [(1, "a"), (2, "b")]
+
+
+def test_a_failed_batch_leaves_a_flat_table_as_it_was(flat: None) -> None:
+    db = viewlet.connect(engine="compiled")
+    db.execute("CREATE TABLE t (k BIGINT PRIMARY KEY, s VARCHAR); CREATE TABLE u (k BIGINT, d DECIMAL(18,0))")
+    db.execute("CREATE MATERIALIZED VIEW v AS SELECT SUM(d * d * d) AS d FROM u")
+    db.insert("t", pa.table({"k": [1, 2], "s": ["a", "b"]}))
+    changes = pa.table({"k": [1, 1, 3], "s": ["a", "c", "d"], "_multiplicity": [-1, 1, 1]})
+    with pytest.raises(viewlet.DataError):
+        db.apply({"t": changes, "u": [(1, 10**17)]})
+    assert rows_of(db) == [(1, "a"), (2, "b")]
+    db.apply({"t": changes})
+    assert rows_of(db) == [(1, "c"), (2, "b"), (3, "d")]
+
+
+def test_statistics_of_a_flat_table(flat: None) -> None:
+    db = viewlet.connect(engine="compiled")
+    db.execute("CREATE TABLE t (k BIGINT, g BIGINT)")
+    db.insert("t", pa.table({"k": list(range(3_000)), "g": [i % 3 for i in range(3_000)]}))
+    with db._session.open() as database:
+        size = database.tables["t"].store.size(2)
+    assert size.rows == 3_000
+    assert size.distinct[0] == pytest.approx(3_000, rel=0.1)
+    assert size.distinct[1] == 3
+
+
+def test_views_declared_over_a_flat_table(db: viewlet.Connection) -> None:
+    db.execute("CREATE MATERIALIZED VIEW v AS SELECT s, COUNT(*) AS n FROM t GROUP BY s")
+    assert db.view("v").rows() == [("a", 1), ("b", 2)]
+    assert is_flat(db)
+    db.delete("t", [(2, "b")])
+    assert db.view("v").rows() == [("a", 1), ("b", 1)]
+
+
+def test_many_rows_come_and_go() -> None:
+    """With compiled functions if they are on: stores grow, and slots are used again."""
+    from viewlet.tables import store
+
+    threshold, store.flat_from = store.flat_from, lambda: 1
+    try:
+        for key in ((), ("k",)):
+            model = Model(viewlet.connect(engine="compiled"), key, seed=3)
+            rows = {(k, None, 0, None, 0.5, None, f"n{k % 5}", None, None) for k in range(300)}
+            model.apply(Counter(rows))
+            model.apply(Counter({row: -1 for row in rows if row[0] % 3}))
+            model.apply(Counter({(k, True, *row[2:]): 1 for row in rows if (k := row[0]) % 3}))
+            model.apply(Counter(dict.fromkeys(model.rows, -1)))
+            assert not model.rows
+            assert arrow([]).num_rows == len(model.db.table("t")) == 0
+    finally:
+        store.flat_from = threshold
