@@ -7,7 +7,7 @@ batch, and raises an error once its table or view has been dropped.
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from types import TracebackType
@@ -62,6 +62,8 @@ class Home(Protocol):
 
     def snapshot_of(self, name: str) -> Snapshot: ...
 
+    def arrow_of(self, name: str) -> Any: ...
+
     def stats_of(self, name: str) -> dict[str, object]: ...
 
     def explain(self, name: str, stage: str | None = None, format: str = "text") -> str: ...
@@ -100,7 +102,7 @@ class Relation:
 
     def to_arrow(self) -> Any:
         """All rows as a pyarrow Table, in the same order as `rows`."""
-        return self._home.snapshot_of(self.name).to_arrow()
+        return self._home.arrow_of(self.name)
 
     def to_pandas(self) -> Any:
         """All rows as a pandas DataFrame."""
@@ -123,7 +125,7 @@ class Relation:
         return self._home.stats_of(self.name)
 
     def __len__(self) -> int:
-        return len(self._home.snapshot_of(self.name))
+        return self._home.count_of(self.name)
 
     def __bool__(self) -> bool:
         return True  # an empty view is still a view
@@ -212,9 +214,6 @@ class FactorisedView(View):
         """Computes `"count"`, `"sum"` or `"avg"` of a column, or of a product of columns, without enumeration."""
         return self._home.aggregate_of(self.name, function, columns)
 
-    def __len__(self) -> int:
-        return self.count()
-
     def _preview(self) -> tuple[list[str], list[list[str]], int]:
         rows = islice(self.rows(), PREVIEW_ROWS)
         body = [["NULL" if value is None else str(value) for value in row] for row in rows]
@@ -238,11 +237,6 @@ class Subscription:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.cancel()
-
-
-def sorted_rows(rows: Mapping[Row, int]) -> list[tuple[Row, int]]:
-    """Sorts rows by all columns, NULLs last: an order that does not depend on the order of changes."""
-    return sorted(rows.items(), key=lambda item: [(value is None, 0 if value is None else value) for value in item[0]])
 
 
 def _count(rows: int) -> str:

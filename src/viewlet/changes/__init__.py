@@ -13,7 +13,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
 
-from viewlet.changes.arrow import MULTIPLICITY, arrow_type, rows_to_arrow
+from viewlet.changes.arrow import MULTIPLICITY, arrow_type, rows_to_arrow, sorted_rows
 from viewlet.changes.change import Change, Changes, ColumnChange, RowChange
 from viewlet.changes.sources import Source, open_source
 from viewlet.changes.values import Misfit, converter, plain, to_python
@@ -33,6 +33,7 @@ __all__ = [
     "did_you_mean",
     "match_columns",
     "rows_to_arrow",
+    "sorted_rows",
     "to_changes",
     "to_python",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from viewlet.changes.values import DAYS, MICROSECONDS, integer_range, to_python
@@ -123,3 +123,8 @@ def _arrow_array(values: Sequence[Datum], type: SqlType) -> Any:
             return pa.array([to_python(type)(value) for value in values], target)
         case _:
             return pa.array(values, target)
+
+
+def sorted_rows(rows: Mapping[Row, int]) -> list[tuple[Row, int]]:
+    """Sorts rows by all columns, NULLs last: an order that does not depend on the order of changes."""
+    return sorted(rows.items(), key=lambda item: [(value is None, 0 if value is None else value) for value in item[0]])

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from viewlet.changes import Change, Changes, RowChange, did_you_mean, rows_to_arrow
+from viewlet.changes import Change, Changes, RowChange, did_you_mean, rows_to_arrow, sorted_rows
 from viewlet.connection.build import Sources, as_streams, plan_program
 from viewlet.connection.engines import EngineChooser
 from viewlet.connection.garbage import collecting_later
@@ -35,7 +35,7 @@ from viewlet.tables import BaseTable, TableStore
 from viewlet.triggers.program import Program
 from viewlet.triggers.store import RowStore, UndoLog
 from viewlet.types import Column, Row, Table
-from viewlet.view import Snapshot, sorted_rows
+from viewlet.view import Snapshot
 
 if TYPE_CHECKING:
     from viewlet.connection.background import Task
@@ -346,10 +346,31 @@ class Database:
         if name in self.views:
             view = self.views[name]
             return Snapshot(view.columns, view.rows())
+        table = self._find_kept(name)
+        return Snapshot(table.schema.columns, sorted_rows(table.store.change().rows()))
+
+    def arrow(self, name: str) -> Any:
+        """The rows of a kept table or of a view as Arrow, in reading order."""
+        return self.snapshot(name).to_arrow() if name in self.views else self._find_kept(name).store.arrow()
+
+    def count(self, name: str) -> int:
+        """How many rows a kept table or a view has."""
+        return self.views[name].count() if name in self.views else self._find_kept(name).store.total
+
+    def version_of(self, name: str) -> object:
+        """Something that is another one whenever the rows of a table or view may have changed."""
+        view = self.views.get(name)
+        return self.version if view is None else (view, view.work.batches)
+
+    def rows_with_keys(self, name: str, keys: Sequence[Row]) -> Changes | None:
+        """The rows of a kept table with these primary keys, if they can be found without reading all rows."""
+        return self._find_kept(name).store.with_keys(keys)
+
+    def _find_kept(self, name: str) -> BaseTable:
         table = self.find_table(name)
         if not table.kept:
             raise unreadable_stream(name)
-        return Snapshot(table.schema.columns, sorted_rows(table.store.change().rows()))
+        return table
 
     def cofactor(self, name: str) -> Any:
         """What a COFACTOR view keeps, by group where it has groups."""

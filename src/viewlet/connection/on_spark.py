@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, cast
 
 from viewlet import __version__
-from viewlet.changes import Change, Changes
+from viewlet.changes import Change, Changes, sorted_rows
 from viewlet.connection.build import plan_program
 from viewlet.connection.catalogue_json import Json, table_of_json, table_to_json
 from viewlet.connection.compiled import CompiledView
@@ -43,7 +43,7 @@ from viewlet.tables import BaseTable, TableStore, check_static
 from viewlet.triggers.program import Program
 from viewlet.triggers.statistics import Statistics
 from viewlet.types import Row, Table, TableKind
-from viewlet.view import Snapshot, sorted_rows
+from viewlet.view import Snapshot
 
 TABLE, VIEW, DROP, SETUP, FEED = 2, 3, 4, 100, 103
 ON_SPARK = "higher-order"
@@ -463,6 +463,18 @@ class SparkDatabase(Database):
         if not table.kept:
             raise unreadable_stream(name)
         return Snapshot(table.schema.columns, sorted_rows(self.cluster.result(unit_name(name))))
+
+    def arrow(self, name: str) -> Any:
+        return self.snapshot(name).to_arrow()
+
+    def count(self, name: str) -> int:
+        return len(self.snapshot(name))
+
+    def rows_with_keys(self, name: str, keys: Sequence[Row]) -> Changes | None:
+        return None
+
+    def version_of(self, name: str) -> object:
+        return self.version
 
     def _statistics(self, sources: Mapping[str, Table]) -> Statistics:
         from viewlet.triggers.statistics import UNKNOWN

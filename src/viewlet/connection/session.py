@@ -121,6 +121,10 @@ class Session:
         with self.open() as database:
             return database.snapshot(name)
 
+    def arrow_of(self, name: str) -> Any:
+        with self.open() as database:
+            return database.arrow(name)
+
     def stats_of(self, name: str) -> dict[str, object]:
         with self.open() as database:
             return database.stats(name)
@@ -149,7 +153,7 @@ class Session:
 
     def count_of(self, name: str) -> int:
         with self.open() as database:
-            return database.find_view(name).count()
+            return database.count(name)
 
     def aggregate_of(self, name: str, function: str, columns: Sequence[str]) -> object:
         with self.open() as database:

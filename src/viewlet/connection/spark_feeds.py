@@ -14,12 +14,11 @@ import os
 from typing import Any
 from urllib.parse import quote
 
-from viewlet.changes import Changes, rows_to_arrow
+from viewlet.changes import Changes, rows_to_arrow, sorted_rows
 from viewlet.errors import StateError
 from viewlet.runtime.durable.files import Files, LocalFiles, files_at
 from viewlet.runtime.durable.manifest import numbers, read_manifest
 from viewlet.types import Column
-from viewlet.view import sorted_rows
 
 EPOCH = "_epoch"
 FOLDER = "changes"

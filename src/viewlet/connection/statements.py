@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, assert_never
 
 from viewlet.adhoc import AdHoc
-from viewlet.changes import RowChange, did_you_mean, to_changes
+from viewlet.changes import RowChange, did_you_mean, rows_to_arrow, to_changes
 from viewlet.connection.database import Database, unreadable_stream
 from viewlet.connection.explain import explain_query, explain_ring, explain_view
 from viewlet.connection.maintained import Declaration
@@ -24,8 +25,8 @@ class StatementRunner:
     def __init__(self, session: Session, external_access: bool = False) -> None:
         self._session = session
         self._adhoc = AdHoc(external_access)
-        self._arrow: dict[str, Any] = {}
-        self._arrow_version = -1
+        self._arrow: dict[str, tuple[object, Any]] = {}
+        """Tables and views as Arrow, with their versions."""
 
     def run(self, sql: str) -> Any:
         """The answer of the last statement of `sql`; an error leaves the statements before it done."""
@@ -63,25 +64,33 @@ class StatementRunner:
             case _:
                 assert_never(statement)
 
-    def _query(self, sql: str, database: Database, text: str = "") -> Any:
-        """The answer of a query; `text` is the statement of the user that it was made from."""
-        tables = {name: self._arrow_of(name, database) for name in _readable_names(sql, database)}
+    def _query(self, sql: str, database: Database, text: str = "", given: Mapping[str, Any] | None = None) -> Any:
+        """The answer of a query; `text` is the statement of the user that it was made from.
+
+        Tables that are `given` are read instead of those of the same names.
+        """
+        known = given or {}
+        names = _readable_names(sql, database)
+        tables = {name: known[name] if name in known else self._arrow_of(name, database) for name in names}
         return self._adhoc.query(sql, tables, lambda name: _missing(name, text or sql, database), text)
 
     def _arrow_of(self, name: str, database: Database) -> Any:
-        """A table or view as Arrow, made once for all queries until something changes."""
-        if self._arrow_version != database.version:
-            self._arrow.clear()
-            self._arrow_version = database.version
-        if name not in self._arrow:
-            self._arrow[name] = database.snapshot(name).to_arrow()
-        return self._arrow[name]
+        """A table or view as Arrow, made once for all queries until it changes."""
+        version = database.version_of(name)
+        if name not in self._arrow or self._arrow[name][0] != version:
+            self._arrow[name] = version, database.arrow(name)
+        return self._arrow[name][1]
 
     def _modify(self, statement: Modify, database: Database) -> int:
-        """INSERT, DELETE, UPDATE: the rows to take out and to put in are queried, then applied as one batch."""
+        """INSERT, DELETE, UPDATE: the rows to take out and to put in are queried, then applied as one batch.
+
+        Where the condition names primary keys, the queries read the rows with these keys instead of the whole table.
+        """
         schema = database.find_table(statement.table).schema
+        rows = database.rows_with_keys(schema.name, statement.keys) if statement.keys is not None else None
+        given = {} if rows is None else {schema.name: rows_to_arrow(schema.columns, rows.items())}
         queries = ((statement.deleted_sql, -1), (statement.inserted_sql, 1))
-        answers = [(self._query(sql, database, statement.sql), sign) for sql, sign in queries if sql is not None]
+        answers = [(self._query(sql, database, statement.sql, given), sign) for sql, sign in queries if sql is not None]
         database.expect({schema.name: sum(int(rows.num_rows) for rows, _ in answers)})
         parts = [to_changes(schema, rows, sign) for rows, sign in answers]
         self._session.commit({schema.name: RowChange(net(item for part in parts for item in part.items()))})

@@ -9,12 +9,14 @@ below `MOST_ROWS`, so that no sum overflows: a table with more rows does not bel
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from viewlet.changes import ColumnChange
+from viewlet.changes.words import encode_words
 from viewlet.runtime.batches import net_rows
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FlatStore, Image, Layout
@@ -118,9 +120,9 @@ class FlatTable:
 
     def count(self, batch: RowBatch, row: int) -> int:
         """How often a row of a batch is there."""
-        words = {position: batch.words[line, row : row + 1] for line, position in enumerate(self.order)}
-        found = self.with_keys(self._change(words, np.ones(1, np.int64)))
-        return found.rows().get(self.row(batch, row), 0)
+        found = self.row(batch, row)
+        key = tuple(found[position] for position in self.order[: self._arity])
+        return self.with_keys([key]).rows().get(found, 0)
 
     def begin(self) -> Undo | None:
         """Before a batch: no change of it has been made. What `undo` needs, where calls can be interrupted."""
@@ -162,11 +164,12 @@ class FlatTable:
             slots = np.sort(np.random.default_rng(rows).choice(slots, rows, replace=False))
         return self._columns_at(slots)
 
-    def with_keys(self, keys: ColumnChange) -> ColumnChange:
-        """The rows whose primary keys are those of the rows of a change, each once."""
+    def with_keys(self, keys: Sequence[Row]) -> ColumnChange:
+        """The rows with these keys: values of the primary key, or whole rows if there is none."""
         words = np.empty((self._arity, len(keys)), np.int64)
         for line, position in enumerate(self.order[: self._arity]):
-            words[line] = keys.words[position].view(np.int64)
+            type, values = self.schema.columns[position].type, [key[line] for key in keys]
+            words[line] = encode_words(type, values, self.dictionary).view(np.int64)
         slots = np.empty(len(keys), np.int64)
         find_keys(self._store.pool, self._store.index, words, self._arity, slots)
         return self._columns_at(np.unique(slots[slots >= 0]))

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
+from viewlet.sql.key_condition import keys_of
 from viewlet.sql.scope import unknown
 from viewlet.sql.source import Source, name_of, sql_of
 from viewlet.sql.statements import Modify
@@ -96,7 +97,8 @@ def _delete(node: exp.Delete, source: Source, catalog: Mapping[str, Table]) -> M
     _refuse(node, source, "using", "returning", "limit", "order", "tables", "with_")
     table = _target(node.this, source, catalog)
     check_target(node.this, source, alias=True)
-    return Modify("delete", table.name, deleted_sql=_select(table, {}, node, source), sql=source.text)
+    deleted = _select(table, {}, node, source)
+    return Modify("delete", table.name, deleted_sql=deleted, sql=source.text, keys=keys_of(table, node))
 
 
 def _update(node: exp.Update, source: Source, catalog: Mapping[str, Table]) -> Modify:
@@ -115,7 +117,7 @@ def _update(node: exp.Update, source: Source, catalog: Mapping[str, Table]) -> M
             raise source.error(f"column '{name}' is set twice", column)
         changes[name] = _text(assignment.expression, source)
     old, new = _select(table, {}, node, source), _select(table, changes, node, source)
-    return Modify("update", table.name, deleted_sql=old, inserted_sql=new, sql=source.text)
+    return Modify("update", table.name, deleted_sql=old, inserted_sql=new, sql=source.text, keys=keys_of(table, node))
 
 
 def _text(node: exp.Expr, source: Source) -> str:

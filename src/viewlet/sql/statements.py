@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from viewlet.algebra.query import Query
 from viewlet.algebra.ring_query import RingQuery
-from viewlet.types import Column, Table, TableKind
+from viewlet.types import Column, Row, Table, TableKind
 
 STRATEGIES = ("auto", "recompute", "first-order", "higher-order", "view-tree")
 
@@ -70,13 +70,17 @@ class Select:
 
 @dataclass(frozen=True, slots=True)
 class Modify:
-    """INSERT, DELETE or UPDATE: queries for the rows to delete and the rows to insert, in table column order."""
+    """INSERT, DELETE or UPDATE: queries for the rows to delete and the rows to insert, in table column order.
+
+    `keys` are the primary keys of all rows that the condition can pick, if it says so.
+    """
 
     kind: str
     table: str
     deleted_sql: str | None = None
     inserted_sql: str | None = None
     sql: str = ""
+    keys: tuple[Row, ...] | None = None
 
 
 Statement = CreateTable | CreateView | Drop | Explain | Select | Modify

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
-from viewlet.changes import Change
+from viewlet.changes import Change, Changes, rows_to_arrow, sorted_rows
 from viewlet.errors import DataError, MissingExtraError
 from viewlet.tables.checks import check_rows, refuse_absent, refuse_duplicate
+from viewlet.tables.sorted_arrow import MOST_CHANGES, SortedArrow
 from viewlet.triggers.statistics import SAMPLE, Size, sampled_size
 from viewlet.triggers.store import MapStore, Payload, UndoLog
 from viewlet.types import Row, Table
@@ -48,6 +49,10 @@ class TableStore:
         self._log = log
         self._dictionary = dictionary
         self._form: MapStore | FlatTable = MapStore(log=log)
+        self._total: int | None = 0
+        """How many rows a dictionary has, repeats included, if that is known."""
+        self._sorted: SortedArrow | None = None
+        """The rows as Arrow, as they were when they were last read that way, and what has changed since."""
         self._checked: tuple[Change, RowBatch] | None = None
         """The change that was checked last, as flat arrays take it."""
         names = schema.column_names
@@ -103,9 +108,17 @@ class TableStore:
 
     def _take(self, form: MapStore | FlatTable) -> None:
         """Changes the form; undone with the batch, so that earlier steps of the undo log find the form they changed."""
-        before = self._form
-        self._log.record(lambda: setattr(self, "_form", before))
+        self._log_facts()
+        self._total = None
         self._form = form
+
+    def _log_facts(self) -> None:
+        """Lets a failed batch bring back what is known of the rows."""
+        before = self._form, self._total, self._sorted
+        self._log.record(lambda: self._set_facts(*before))
+
+    def _set_facts(self, form: MapStore | FlatTable, total: int | None, arrow: SortedArrow | None) -> None:
+        self._form, self._total, self._sorted = form, total, arrow
 
     def _batch(self, flat: FlatTable, change: Change) -> RowBatch | None:
         """A change as flat arrays take it; None if a value or a multiplicity is too large for them."""
@@ -147,6 +160,8 @@ class TableStore:
         """Adds a change that has been checked."""
         taken = self._flat_batch(change)
         self._checked = None
+        self._log_facts()
+        self._note(change)
         if taken is None:
             self._as_map().add_rows(change.rows())
             return
@@ -154,6 +169,14 @@ class TableStore:
         image = flat.begin()
         self._log.record(lambda: flat.undo(batch, image))
         flat.add(batch)
+
+    def _note(self, change: Change) -> None:
+        """Keeps what is known of the rows true."""
+        if self._sorted is not None:
+            small = len(change) <= MOST_CHANGES
+            self._sorted = self._sorted.after(change.rows()) if small else None
+        if self._total is not None:
+            self._total = None if self.is_flat else self._total + sum(change.rows().values())
 
     def fill(self, rows: dict[Row, Payload]) -> None:
         """Replaces everything by rows that were read from a file."""
@@ -170,7 +193,34 @@ class TableStore:
     def total(self) -> int:
         """How many rows there are, repeats included."""
         form = self._form
-        return sum(weight for (weight,) in form.payloads()) if isinstance(form, MapStore) else form.total
+        if not isinstance(form, MapStore):
+            return form.total
+        if self._total is None:
+            self._total = sum(weight for (weight,) in form.payloads())
+        return self._total
+
+    def arrow(self) -> Any:
+        """All rows as Arrow, sorted by all columns; after a small change, made from what was read before."""
+        if self._sorted is None:
+            self._sorted = SortedArrow(self._sort(), self.schema.columns)
+        self._sorted = self._sorted.brought_up_to_date()
+        return self._sorted.arrow
+
+    def _sort(self) -> Any:
+        form = self._form
+        if isinstance(form, MapStore):
+            return rows_to_arrow(self.schema.columns, sorted_rows(form.multiplicities()))
+        from viewlet.runtime.arrow_columns import sorted_arrow
+
+        return sorted_arrow(form.columns())
+
+    def with_keys(self, keys: Sequence[Row]) -> Changes:
+        """The rows with these primary keys."""
+        form = self._form
+        if isinstance(form, MapStore):
+            found = dict.fromkeys(row for key in keys for row in form.slice(self._key, key))
+            return dict.fromkeys(found, 1)
+        return form.with_keys(keys).rows()
 
     def change(self) -> Change:
         """All rows, as the change that inserts them."""
@@ -205,4 +255,6 @@ class TableStore:
         return 0
 
     def add(self, key: Row, values: Payload) -> None:
+        self._log_facts()
+        self._total = self._sorted = None
         self._as_map().add(key, values)

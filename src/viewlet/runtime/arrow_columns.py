@@ -1,0 +1,69 @@
+"""Columns of words as Arrow, without a Python object per value; the inverse of `viewlet.runtime.columns`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from viewlet.changes import ColumnChange, arrow_type
+from viewlet.changes.words import NULL, Codes
+from viewlet.types import Kind, SqlType
+
+Words = Any
+
+
+def sorted_arrow(change: ColumnChange) -> Any:
+    """The rows that a change inserts, each as often as its multiplicity says, sorted by all columns, NULLs last."""
+    import pyarrow as pa
+
+    columns = change.table.columns
+    keys: list[Words] = []
+    for i, column in enumerate(columns):
+        words, absent = change.words[i], _absent(column.type, change.words[i])
+        if absent.any():
+            keys.append(absent)
+        keys.append(_ranks(words, change.dictionary) if column.type.kind is Kind.VARCHAR else words)
+    order = np.lexsort(keys[::-1])
+    order = np.repeat(order, change.multiplicity[order])
+    arrays = [arrow_column(column.type, change.words[i][order], change.dictionary) for i, column in enumerate(columns)]
+    fields = [pa.field(column.name, arrow_type(column.type)) for column in columns]
+    return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def arrow_column(type: SqlType, words: Words, dictionary: Codes) -> Any:
+    """The values of words as an Arrow array of their type."""
+    import pyarrow as pa
+
+    target, absent = arrow_type(type), _absent(type, words)
+    match type.kind:
+        case Kind.VARCHAR:
+            codes, numbers = np.unique(words, return_inverse=True)
+            texts = pa.array([None if code == NULL else dictionary.texts[code] for code in codes.tolist()], target)
+            return texts.take(pa.array(numbers))
+        case Kind.DECIMAL:
+            pairs = np.empty((len(words), 2), np.int64)
+            pairs[:, 0], pairs[:, 1] = words, words >> 63
+            valid = pa.array(~absent).buffers()[1] if absent.any() else None
+            return pa.Array.from_buffers(target, len(words), [valid, pa.py_buffer(pairs)])
+        case Kind.DATE:
+            return pa.array(words.astype(np.int32), mask=absent).cast(target)
+        case Kind.BOOLEAN:
+            return pa.array(words == 1, mask=absent)
+        case Kind.TIMESTAMP:
+            return pa.array(words, mask=absent).cast(target)
+        case _:
+            return pa.array(words.astype(target.to_pandas_dtype()), mask=absent)
+
+
+def _absent(type: SqlType, words: Words) -> Words:
+    return np.isnan(words) if type.is_float else words == NULL
+
+
+def _ranks(codes: Words, dictionary: Codes) -> Words:
+    """The places of strings among all of them when sorted."""
+    found, numbers = np.unique(codes, return_inverse=True)
+    texts = ["" if code == NULL else dictionary.texts[code] for code in found.tolist()]
+    ranks = np.empty(len(texts), np.int64)
+    ranks[sorted(range(len(texts)), key=texts.__getitem__)] = np.arange(len(texts))
+    return ranks[numbers]
