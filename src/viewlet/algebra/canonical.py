@@ -30,11 +30,15 @@ from viewlet.algebra.nodes import (
     Var,
     View,
     factors_of,
+    once,
 )
 from viewlet.algebra.scope import free_variables
+from viewlet.algebra.traverse import scalar_variables, variable_set
 
 Naming = Mapping[Var, str]
 _COMMUTATIVE = {"+", "*", "=", "<>", "and", "or"}
+MANY = 16
+"""A call of so many arguments is written out once, not once for every choice of names."""
 
 
 def canonical_text(expr: Expr, fixed: Iterable[Var] = ()) -> str:
@@ -91,8 +95,23 @@ def _one_round(factors: Sequence[Expr], fixed: Naming, colours: dict[Var, str]) 
     return {var: _digest([found[0], *sorted(found[1:])]) for var, found in uses.items()}
 
 
-def _digest(parts: list[str]) -> str:
-    return hashlib.blake2b("|".join(parts).encode(), digest_size=9).hexdigest()
+@once
+def template(call: Call) -> tuple[str, tuple[Var, ...]]:
+    """A call without its names, and its variables in the order in which it uses them: its text in two parts.
+
+    Arguments that differ in names only keep their order, which the text then depends on.
+    """
+    args = list(call.args)
+    if call.op in _COMMUTATIVE:
+        blank = {var: f"?{var.type}" for var in variable_set(call)}
+        args.sort(key=lambda arg: scalar_text(arg, blank))
+    variables = tuple(dict.fromkeys(var for arg in args for var in scalar_variables(arg)))
+    numbers = {var: f"#{i}" for i, var in enumerate(variables)}
+    return _digest([call.op, f"{call.type}", *(scalar_text(arg, numbers) for arg in args)], 16), variables
+
+
+def _digest(parts: list[str], size: int = 9) -> str:
+    return hashlib.blake2b("|".join(parts).encode(), digest_size=size).hexdigest()
 
 
 def _text(expr: Expr, names: Naming, depth: int = 1, exact: bool = True) -> str:
@@ -152,6 +171,9 @@ def scalar_text(scalar: Scalar, names: Naming) -> str:
             return names[scalar]
         case Const(value, type):
             return f"{value!r}:{type}"
+        case Call(_, args, _) if len(args) >= MANY:
+            text, variables = template(scalar)
+            return f"{text}({','.join([names[var] for var in variables])})"
         case Call(op, args, type):
             parts = [scalar_text(arg, names) for arg in args]
             return f"{op}({','.join(sorted(parts) if op in _COMMUTATIVE else parts)}):{type}"

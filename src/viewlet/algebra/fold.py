@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from viewlet.algebra.bundle import is_bundle
 from viewlet.algebra.functions import FUNCTIONS, compile_scalar
 from viewlet.algebra.membership import merge_memberships
 from viewlet.algebra.nodes import Call, Const, Scalar
@@ -45,8 +46,8 @@ def _fold_call(scalar: Call) -> Scalar:
 
 
 def conjuncts(scalar: Scalar) -> tuple[Scalar, ...]:
-    """a and b and ... as a tuple."""
-    if isinstance(scalar, Call) and scalar.op == "and":
+    """a and b and ... as a tuple, in which a bundle is one."""
+    if isinstance(scalar, Call) and scalar.op == "and" and not is_bundle(scalar):
         return tuple(part for arg in scalar.args for part in conjuncts(arg))
     return (scalar,)
 

@@ -51,10 +51,14 @@ class _Hashed:
         "_has_delta",
         "_hash",
         "_inputs",
+        "_is_bundle",
         "_is_stored",
         "_monomial_count",
         "_outputs",
         "_relations",
+        "_size",
+        "_template",
+        "_variable_set",
     )
 
 

@@ -27,7 +27,7 @@ from viewlet.algebra.nodes import (
     View,
     once,
 )
-from viewlet.algebra.traverse import rebuild, scalar_variables
+from viewlet.algebra.traverse import rebuild, variable_set
 
 Vars = frozenset[Var]
 NONE: Vars = frozenset()
@@ -60,7 +60,7 @@ def inputs(expr: Expr) -> Vars:
     """The variables an expression needs bound from outside."""
     match expr:
         case Value(scalar) | Cond(scalar):
-            return frozenset(scalar_variables(scalar))
+            return variable_set(scalar)
         case Rel() | Delta() | View():
             return NONE
         case Mul(factors):

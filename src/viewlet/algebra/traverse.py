@@ -117,6 +117,20 @@ def scalar_variables(scalar: Scalar) -> Iterator[Var]:
             assert_never(scalar)
 
 
+@once
+def variable_set(scalar: Scalar) -> frozenset[Var]:
+    """The variables of a scalar."""
+    match scalar:
+        case Var():
+            return frozenset((scalar,))
+        case Const():
+            return frozenset()
+        case Call(_, args, _):
+            return frozenset[Var]().union(*(variable_set(arg) for arg in args))
+        case _:
+            assert_never(scalar)
+
+
 def calls(scalar: Scalar) -> Iterator[Call]:
     """The function calls of a scalar, outer ones first."""
     if isinstance(scalar, Call):
@@ -140,6 +154,12 @@ def mentioned(node: Expr) -> Iterator[Var]:
             yield from (var, of)
         case _:
             return
+
+
+@once
+def size(expr: Expr) -> int:
+    """The number of nodes of an expression."""
+    return 1 + sum(size(child) for child in children(expr))
 
 
 @once

@@ -10,6 +10,7 @@ from functools import reduce
 
 from sqlglot import exp
 
+from viewlet.algebra.bundle import bundle
 from viewlet.algebra.fold import conjuncts as scalar_conjuncts
 from viewlet.algebra.membership import merge_memberships
 from viewlet.algebra.nodes import Cond, Const, Expr
@@ -25,7 +26,7 @@ def bind_conditions(binder: ScalarBinder, node: exp.Expr) -> tuple[Expr, ...]:
         factors += binder.take_prelude()
         factors += [Cond(each) for each in scalar_conjuncts(scalar) if not _is_true(each)]
     tests = [factor.scalar for factor in factors if isinstance(factor, Cond)]
-    merged = merge_memberships(tests, "and")
+    merged = bundle(merge_memberships(tests, "and"))
     if len(merged) == len(tests):
         return tuple(factors)
     return (*(factor for factor in factors if not isinstance(factor, Cond)), *map(Cond, merged))

@@ -17,7 +17,7 @@ from viewlet.algebra.order import order
 from viewlet.algebra.query import Query
 from viewlet.algebra.scope import NONE, close_scopes, free_variables
 from viewlet.algebra.simplify import simplify, simplify_monomials
-from viewlet.algebra.traverse import Names, all_variables, relations, walk
+from viewlet.algebra.traverse import Names, all_variables, relations, size, walk
 from viewlet.errors import InternalError
 from viewlet.triggers.catalogue import Catalogue, Entry
 from viewlet.triggers.cost import program_cost
@@ -29,11 +29,13 @@ from viewlet.triggers.program import Field, Pass, Program, Statement, Trigger, U
 from viewlet.triggers.statistics import UNKNOWN, Statistics
 from viewlet.triggers.strategy import (
     GROUPINGS,
-    LARGE_QUERY,
-    TOO_MANY_STATEMENTS,
+    LIMITS,
+    UNLIMITED,
+    Limits,
     Strategy,
     candidates,
     choose,
+    deferred_candidates,
 )
 from viewlet.triggers.worth import MIN_WASTE, Shape, ThriftyMaterializer, find_waste
 from viewlet.types import Table, TableKind
@@ -75,25 +77,25 @@ def _compile_candidates(
 ) -> list[Program]:
     """The candidate programs; those that grow too large are abandoned, unless they were requested.
 
-    A program over base tables is not chosen on guessed sizes: for a large query it is then not compiled either.
+    Those that are not worth compiling for a query of this size are left out, unless there is no other.
     """
-    limit = None if asked is not Strategy.AUTO else TOO_MANY_STATEMENTS
-    programs: list[Program] = []
-    for each in candidates(asked, groupings):
-        if programs and not (each.makes_views or measured) and sum(1 for _ in walk(query.expr)) > LARGE_QUERY:
+    programs: dict[Strategy, Program] = {}
+    tried = candidates(asked, groupings)
+    deferred = deferred_candidates(size(query.expr), measured)
+    for each in (*(each for each in tried if each not in deferred), *(each for each in deferred if each in tried)):
+        if each in deferred and programs:
             continue
-        own = limit if each.makes_views else None
+        limits = LIMITS.get(each, UNLIMITED) if asked is Strategy.AUTO else UNLIMITED
+        grouping = groupings.get(each, by_components)
         try:
-            programs.append(
-                _Compilation(name, query, tables, each, groupings.get(each, by_components), limit=own).run()
-            )
+            programs[each] = _Compilation(name, query, tables, each, grouping, limits=limits).run()
         except _TooLargeError:
             continue
-    return programs
+    return [programs[each] for each in tried if each in programs]
 
 
 class _TooLargeError(Exception):
-    """A program has more statements than its compilation may make."""
+    """A program has more statements, or larger ones, than its compilation may make."""
 
 
 def without_views(program: Program, tables: Mapping[str, Table], declined: frozenset[Shape]) -> Program:
@@ -110,12 +112,14 @@ class _Compilation:
     strategy: Strategy
     grouping: Grouping
     declined: frozenset[Shape] = frozenset()
-    limit: int | None = None
+    limits: Limits = UNLIMITED
     names: Names = field(init=False)
     materializer: Materializer = field(init=False)
     pending: list[tuple[Entry, Field]] = field(default_factory=list)
     statements: dict[tuple[str, str, bool], Statement] = field(default_factory=dict)
     passes: list[Pass] = field(default_factory=list)
+    work: float = 0
+    """Nodes of the expressions that went into the passes and came out of them."""
 
     def __post_init__(self) -> None:
         self.names = Names(var.name for var in all_variables(self.query.expr))
@@ -129,11 +133,11 @@ class _Compilation:
         self._trace("materialize result", self.name, closed, result)
         while self.pending:
             entry, new = self.pending.pop(0)
-            if self.limit is not None and len(self.statements) > self.limit:
-                raise _TooLargeError
             for table in sorted(relations(new.definition)):
                 if self.tables[table].is_dynamic:
                     self._maintain(entry, new, table)
+                if len(self.statements) > self.limits.statements or self.work > self.limits.work:
+                    raise _TooLargeError
         views = tuple(self._ordered_definition(entry) for entry in self.materializer.catalogue.entries)
         return Program(self.name, self.strategy.value, self.query, views, self._triggers(), result, tuple(self.passes))
 
@@ -200,6 +204,7 @@ class _Compilation:
 
     def _trace(self, name: str, subject: str, before: Expr, after: Expr) -> None:
         self.passes.append(Pass(name, subject, before, after))
+        self.work += size(before) + size(after)
 
 
 def needs_reevaluation(definition: Sum, table: str, names: Names) -> bool:

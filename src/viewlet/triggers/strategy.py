@@ -15,7 +15,9 @@ cannot do better recompute their view under the other strategies too (thesis, se
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
+from dataclasses import dataclass
 from enum import Enum
+from math import inf
 from types import MappingProxyType
 
 from viewlet.triggers.cost import ProgramCost
@@ -45,12 +47,33 @@ STATEMENT = 0.01
 """By what share one statement makes a program dearer: code to compile, and to run through with every change."""
 MANY_STATEMENTS = 40
 """Programs with more take minutes to compile."""
-TOO_MANY_STATEMENTS = 5 * MANY_STATEMENTS
-"""`auto` gives up on a program with more: a star of ten tables has a thousand views under `higher-order`."""
 LARGE_QUERY = 200
 """Nodes of a query beyond which `auto` compiles only the programs that it may choose."""
+HUGE_QUERY = 1_000
+"""Nodes of a query that `higher-order` would not finish within its limits."""
 WORTH_WAITING = 20.0
 """How many times as fast a program of `MANY_STATEMENTS` has to be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How large a program may become: its statements, and the nodes of all expressions on the way to it."""
+
+    statements: float
+    work: float
+
+
+UNLIMITED = Limits(inf, inf)
+LIMITS = MappingProxyType(
+    {
+        Strategy.HIGHER_ORDER: Limits(5 * MANY_STATEMENTS, 40_000),
+        Strategy.VIEW_TREE: Limits(5 * MANY_STATEMENTS, 160_000),
+    }
+)
+"""Where `auto` gives up: a star of ten tables has a thousand views under `higher-order`.
+
+Work is counted and not timed, so that a query gets the same program on every machine.
+"""
 
 
 def candidates(asked: Strategy, known: Container[Strategy]) -> tuple[Strategy, ...]:
@@ -58,6 +81,16 @@ def candidates(asked: Strategy, known: Container[Strategy]) -> tuple[Strategy, .
     if asked is not Strategy.AUTO:
         return (asked,)
     return tuple(each for each in CANDIDATES if each in known or not each.makes_views)
+
+
+def deferred_candidates(nodes: int, measured: bool) -> tuple[Strategy, ...]:
+    """The candidates that are compiled for a query of so many nodes only if the others fail, in that order.
+
+    A program over base tables is not chosen on guessed sizes.
+    """
+    higher_order = (Strategy.HIGHER_ORDER,) if nodes > HUGE_QUERY else ()
+    first_order = (Strategy.FIRST_ORDER,) if nodes > LARGE_QUERY and not measured else ()
+    return higher_order + first_order
 
 
 def choose(costs: Sequence[ProgramCost], measured: bool) -> int:
