@@ -55,8 +55,8 @@ PAGES = (
             "InternalError",
         ),
     ),
-    Page("viewlet.view", ("Relation", "StoredTable", "View", "FactorisedView", "Subscription")),
-    Page("viewlet.connection.spark_facade", ("SparkConnection", "SparkView", "SparkFactorisedView", "SparkStream")),
+    Page("viewlet.view", ("Relation", "StoredTable", "View", "CofactorView", "FactorisedView", "Subscription")),
+    Page("viewlet.connection.spark_facade", ("SparkConnection", "SparkView", "SparkStream")),
     Page("viewlet.ml"),
     Page("viewlet.ml.estimator", ("Estimator", "CofactorEstimator")),
 )

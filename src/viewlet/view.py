@@ -11,16 +11,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from viewlet.changes import rows_to_arrow, to_python
-from viewlet.errors import MissingExtraError
+from viewlet.errors import MissingExtraError, SchemaError
 from viewlet.types import Column, Row
 
 Callback = Callable[[int, Any], object]
 """Called as callback(epoch, pyarrow.Table of the changed rows with a `_multiplicity` column)."""
 
 PREVIEW_ROWS = 10
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +69,15 @@ class Home(Protocol):
 
     def explain(self, name: str, stage: str | None = None, format: str = "text") -> str: ...
 
-    def subscribe(self, name: str, callback: Callback) -> Callable[[], None]: ...
-
-    def cofactor_of(self, name: str) -> Any: ...
-
-    def stream_of(self, name: str) -> Iterator[tuple[Row, int]]: ...
-
     def count_of(self, name: str) -> int: ...
 
-    def aggregate_of(self, name: str, function: str, columns: Sequence[str]) -> object: ...
+    def subscribe(self, name: str, callback: Callback) -> Callable[[], None]: ...
+
+    def read(self, view: View, question: Callable[[Any], T]) -> T:
+        """What the engine of a view answers to a question; the handle has to be of the view's kind."""
+
+    def stream(self, view: View, question: Callable[[Any], Iterator[T]]) -> Iterator[T]:
+        """The same for an answer of many items, read a few at a time; the lock is free in between."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -175,12 +176,8 @@ class View(Relation):
         return Subscription(self._home.subscribe(self.name, callback))
 
     def cofactor(self) -> Any:
-        """The contents of a COFACTOR view: an object with `variables`, `count`, and NumPy arrays `sums` and `matrix`.
-
-        For a view with GROUP BY, a dictionary with one such object per group. Its keys are values of the group column,
-        or tuples if there are several group columns.
-        """
-        return self._home.cofactor_of(self.name)
+        """The contents of a COFACTOR view (see `CofactorView`); an error for other views."""
+        raise SchemaError(f"{self.name!r} is not a COFACTOR view: it has rows() only")
 
     def explain(self, stage: str | None = None, format: str = "text") -> str:
         """Shows how the view is maintained: one stage of its compilation, or a summary of all stages.
@@ -188,6 +185,19 @@ class View(Relation):
         With `format="svg"` the stage `"view-tree"` is a drawing.
         """
         return self._home.explain(self.name, stage, format)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class CofactorView(View):
+    """A handle to a COFACTOR view: sums of products, from which models are fitted."""
+
+    def cofactor(self) -> Any:
+        """The contents of the view: an object with `variables`, `count`, and NumPy arrays `sums` and `matrix`.
+
+        For a view with GROUP BY, a dictionary with one such object per group. Its keys are values of the group column,
+        or tuples if there are several group columns.
+        """
+        return self._home.read(self, lambda engine: engine.cofactor())
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -201,7 +211,7 @@ class FactorisedView(View):
         never mix.
         """
         converters = [to_python(column.type) for column in self.schema]
-        for row, weight in self._home.stream_of(self.name):
+        for row, weight in self._home.stream(self, lambda engine: engine.rows()):
             values = tuple(convert(value) for convert, value in zip(converters, row, strict=True))
             for _ in range(weight):
                 yield values
@@ -212,7 +222,8 @@ class FactorisedView(View):
 
     def aggregate(self, function: str, *columns: str) -> object:
         """Computes `"count"`, `"sum"` or `"avg"` of a column, or of a product of columns, without enumeration."""
-        return self._home.aggregate_of(self.name, function, columns)
+        schema = self.schema
+        return self._home.read(self, lambda engine: engine.aggregate(schema, function, columns))
 
     def _preview(self) -> tuple[list[str], list[list[str]], int]:
         rows = islice(self.rows(), PREVIEW_ROWS)

@@ -17,8 +17,9 @@ import pytest
 
 import viewlet
 from viewlet import Connection
-from viewlet.connection import background, engines
-from viewlet.connection.background import BackgroundCompiler, Task
+from viewlet.engine import background
+from viewlet.engine import chooser as engines
+from viewlet.engine.background import BackgroundCompiler, Task
 
 QUERIES = {
     "grouped": "SELECT k, SUM(x) AS x, COUNT(*) AS n FROM a GROUP BY k",
@@ -234,7 +235,7 @@ def test_a_view_that_is_watched_meanwhile_stays_where_its_changes_are_known(held
 def test_an_interrupt_while_the_code_is_filled_changes_nothing(
     held: list[Task[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from viewlet.connection.compiled import CompiledView
+    from viewlet.codegen.view import CompiledView
 
     db, reference = (declared("tables", engine, views="grouped names") for engine in ("auto", "interpreter"))
     for each in (db, reference):
@@ -243,8 +244,8 @@ def test_an_interrupt_while_the_code_is_filled_changes_nothing(
         task.run()
     load = CompiledView.load
 
-    def interrupted(view: CompiledView, stores: Any) -> None:
-        load(view, stores)
+    def interrupted(view: CompiledView) -> None:
+        load(view)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(CompiledView, "load", interrupted)
@@ -340,7 +341,7 @@ def test_a_forked_process_compiles_for_itself(sleeper: list[subprocess.Popen[byt
 
 SCRIPT = """
 import viewlet, sys
-from viewlet.connection import engines
+from viewlet.engine import chooser as engines
 engines.COMPILE_AFTER_ROWS = 2
 db = viewlet.connect()
 db.execute("CREATE STREAM a (k BIGINT, x BIGINT)")
@@ -361,7 +362,7 @@ assert db.view("v").rows() == [(1, 5), (2, 9)]
 
 
 def test_the_second_process_ends_with_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    from viewlet.connection import compile_ahead
+    from viewlet.engine import compile_ahead
 
     parents, ended = [7, 7, 1], []
     monkeypatch.setattr(compile_ahead, "_WATCH", 0)

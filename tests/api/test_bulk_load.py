@@ -12,9 +12,10 @@ import pytest
 
 import viewlet
 from viewlet import Connection, DataError
-from viewlet.connection import bulk_load, engines
-from viewlet.connection.background import BackgroundCompiler
-from viewlet.connection.build import Planned
+from viewlet.engine import chooser as engines
+from viewlet.engine.background import BackgroundCompiler
+from viewlet.engine.trigger_programs import ProgramDraft
+from viewlet.sqlgen import bulk_load
 from viewlet.triggers.interpreter import Interpreter
 
 COLUMNS = {
@@ -65,7 +66,7 @@ SUBMIT = BackgroundCompiler.submit
 def load_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every batch is large, no code is cached, and compiling never ends."""
     monkeypatch.setattr(engines, "LARGE_BATCH", 1)
-    monkeypatch.setattr(Planned, "is_cached", property(lambda planned: False))
+    monkeypatch.setattr(ProgramDraft, "is_cached", property(lambda draft: False))
     monkeypatch.setattr(BackgroundCompiler, "submit", lambda compiler, task: task)
 
 
@@ -107,8 +108,8 @@ def state_of(db: Connection) -> dict[str, Any]:
     """Rows, and what the interpreter keeps to make them."""
     state: dict[str, Any] = {name: db.view(name).rows() for name in db.views}
     for name, view in db._session._database.views.items():  # type: ignore[union-attr]
-        assert isinstance(view.running.engine, Interpreter)
-        state |= {(name, store): dict(held.items()) for store, held in view.running.engine.stores.items()}
+        assert isinstance(view.engine, Interpreter)
+        state |= {(name, store): dict(held.items()) for store, held in view.engine.stores.items()}
     return state
 
 

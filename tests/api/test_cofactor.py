@@ -375,7 +375,7 @@ def test_large_tables_decide_the_order() -> None:
 
 
 def test_auto_compiles_a_busy_view(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("viewlet.connection.engines.COMPILE_AFTER_ROWS", 20)
+    monkeypatch.setattr("viewlet.engine.chooser.COMPILE_AFTER_ROWS", 20)
     twin = Twin(SHOP, "auto")
     twin.db.execute(f"CREATE MATERIALIZED VIEW m AS SELECT city, COFACTOR(units, price) AS c FROM {JOIN} GROUP BY city")
     twin.db.execute(f"CREATE MATERIALIZED VIEW e AS SELECT COFACTOR(units, exact => true) FROM {JOIN}")
@@ -392,7 +392,7 @@ def test_auto_compiles_a_busy_view(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_watched_view_stays_where_its_changes_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("viewlet.connection.engines.COMPILE_AFTER_ROWS", 5)
+    monkeypatch.setattr("viewlet.engine.chooser.COMPILE_AFTER_ROWS", 5)
     db = viewlet.connect()
     db.execute("CREATE TABLE t (x DOUBLE); CREATE MATERIALIZED VIEW m AS SELECT COFACTOR(x) FROM t")
     db.view("m").subscribe(lambda epoch, changes: None)

@@ -11,7 +11,7 @@ import pytest
 
 import viewlet
 from viewlet import Connection, DataError, MissingExtraError, UnsupportedError
-from viewlet.connection import engines
+from viewlet.engine import chooser as engines
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
 
@@ -187,7 +187,7 @@ def test_compiled_arithmetic_beyond_64_bits_is_an_error_not_a_wrap(sql: str) -> 
 
 
 def test_results_are_evaluated_only_when_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    from viewlet.connection.compiled import CompiledView
+    from viewlet.codegen.view import CompiledView
 
     db, calls = sales("compiled"), 0
     evaluate = CompiledView.result
@@ -242,7 +242,7 @@ def test_stats_tell_what_an_engine_did_and_holds() -> None:
 
 @pytest.mark.parametrize("kind", ["TABLE", "STREAM"])
 def test_a_failure_in_one_view_takes_back_what_others_did(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from viewlet.connection.compiled import CompiledView
+    from viewlet.codegen.view import CompiledView
 
     db = sales("compiled", kind)
     db.insert("sales", ROWS)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from viewlet.algebra.nodes import ZERO, Var
 from viewlet.algebra.query import OrderKey, OutputColumn, Query
-from viewlet.connection.ranking import FirstRows, cut, ranking
+from viewlet.engine.ranking import FirstRows, cut, ranking
 from viewlet.triggers.store import UndoLog
 from viewlet.types import BIGINT, VARCHAR, Row
 

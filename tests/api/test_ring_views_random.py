@@ -90,7 +90,7 @@ def _maker(kinds: list[str]) -> Callable[[Random], tuple[Any, ...]]:
 @pytest.mark.parametrize("seed", range(8))
 def test_random_joins(seed: int, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Under `auto`, views move to generated code on the way, also over streams, which keep nothing to start from."""
-    monkeypatch.setattr("viewlet.connection.engines.COMPILE_AFTER_ROWS", 8)
+    monkeypatch.setattr("viewlet.engine.chooser.COMPILE_AFTER_ROWS", 8)
     case = case_of(Random(seed))
     twin = Twin(case.schema, engine)
     twin.db.execute(f"CREATE MATERIALIZED VIEW m AS {case.cofactor}")

@@ -8,8 +8,8 @@ import pytest
 
 import viewlet
 from tests.conformance import constants
-from viewlet.connection import engines
 from viewlet.connection.spark_facade import connect_inline
+from viewlet.engine import chooser as engines
 from viewlet.spark.run.partition import forget
 
 

@@ -15,9 +15,9 @@ import viewlet
 from tests.conformance.programs import QUERIES, TABLES, batches
 from tests.durable.scripts import HISTORY, abandon, rates, state_of
 from tests.oracle.play import changes_of
-from viewlet.connection import restoring
 from viewlet.connection.database import Database
 from viewlet.runtime.durable import store
+from viewlet.triggers.program import Program
 
 ENGINES = ("interpreter", "compiled")
 
@@ -204,7 +204,7 @@ def test_a_view_that_changed_inside_is_filled_from_its_tables(tmp_path: Path, mo
     db.execute("CREATE TABLE t (a BIGINT); CREATE MATERIALIZED VIEW v AS SELECT SUM(a) AS s FROM t")
     db.insert("t", [(1,), (41,)])
     db.close()
-    monkeypatch.setattr(restoring, "state_digest", lambda program: "of a newer version")
+    monkeypatch.setattr(Program, "state_digest", property(lambda program: "of a newer version"))
     assert viewlet.connect(tmp_path).view("v").rows() == [(42,)]
 
 
@@ -213,7 +213,7 @@ def test_a_view_over_a_stream_that_changed_inside_is_an_error(tmp_path: Path, mo
     before = state_of(db)
     db.close()
     with monkeypatch.context() as patch:
-        patch.setattr(restoring, "state_digest", lambda program: "of a newer version")
+        patch.setattr(Program, "state_digest", property(lambda program: "of a newer version"))
         with pytest.raises(
             viewlet.StateError, match=r"view 'rated' cannot be restored: .* stream 'feed' keeps no rows"
         ):
@@ -233,7 +233,7 @@ def test_a_view_that_is_no_longer_accepted_is_named(
         raise viewlet.UnsupportedError("SUM", "it was once")
 
     with monkeypatch.context() as patch:
-        patch.setattr(restoring, "bind_statement", refuse)
+        patch.setattr("viewlet.sql.bind_statement", refuse)
         with pytest.raises(
             viewlet.StateError, match=f"'spend' cannot be restored: SUM.*with version {viewlet.__version__}"
         ):

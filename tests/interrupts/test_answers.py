@@ -20,7 +20,7 @@ def db() -> viewlet.Connection:
 
 def answers(db: viewlet.Connection) -> Any:
     with db._session.open() as database:
-        return database.views["v"].running.engine._engine._process._answers  # type: ignore[union-attr]
+        return database.views["v"].engine._engine._process._answers  # type: ignore[union-attr]
 
 
 def test_the_batch_is_taken_back_exactly(db: viewlet.Connection) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.spark.harness import Run, disagreement, order_book, warehouse
 from viewlet.codegen.module import result_store
-from viewlet.connection.ranking import ranking
+from viewlet.engine.ranking import ranking
 from viewlet.errors import DataError, StateError
 from viewlet.spark.run.checkpoint import Checkpoint
 from viewlet.spark.run.cluster import InlineCluster

@@ -50,7 +50,7 @@ def wait_for(context: Tracker, looks: int) -> None:
 def test_a_long_job(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setattr(spark_progress, "PATIENCE", 0.02)
     monkeypatch.setattr(spark_progress, "_PERIOD", 0.01)
-    monkeypatch.setattr("viewlet.connection.progress._PATIENCE", 0.0)
+    monkeypatch.setattr("viewlet.engine.progress._PATIENCE", 0.0)
     context, screen = Tracker(), Terminal()
     with caplog.at_level(logging.INFO, "viewlet"), progress_on(context, screen)("view v is being filled"):
         wait_for(context, looks=4)

@@ -22,26 +22,26 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from viewlet.changes import Change, Changes, RowChange, did_you_mean, rows_to_arrow, sorted_rows
-from viewlet.connection.build import Sources, as_streams, plan_program
-from viewlet.connection.engines import EngineChooser
-from viewlet.connection.garbage import collecting_later
 from viewlet.connection.journal import Batch, InMemory, Journal
-from viewlet.connection.maintained import Declaration, MaintainedView, Running
-from viewlet.connection.tree_engine import CofactorEngine, FactorisedEngine
-from viewlet.connection.tree_engines import plan_tree
+from viewlet.engine.choice import Choice
+from viewlet.engine.chooser import EngineChooser
+from viewlet.engine.declaration import Declaration
+from viewlet.engine.kind import Subject
+from viewlet.engine.kinds import kind_of
+from viewlet.engine.maintained import MaintainedView
 from viewlet.errors import SchemaError, UnsupportedError
 from viewlet.runtime.durable.batch_ids import BatchIds, BatchMark
+from viewlet.runtime.garbage import collecting_later
 from viewlet.tables import BaseTable, TableStore
-from viewlet.triggers.program import Program
+from viewlet.triggers.sources import Sources
 from viewlet.triggers.store import RowStore, UndoLog
 from viewlet.types import Column, Row, Table
 from viewlet.view import Snapshot
 
 if TYPE_CHECKING:
-    from viewlet.connection.background import Task
+    from viewlet.engine.background import Task
     from viewlet.runtime.dictionary import StringDictionary
     from viewlet.triggers.statistics import Statistics
-    from viewlet.viewtree.ring_plan import RingPlan
 
 FEW_ROWS = 1_000
 """Tables with fewer rows in all are taken to be still filling up."""
@@ -96,9 +96,13 @@ class Database:
     _pending: Pending | None = None
     _log: UndoLog = field(default_factory=UndoLog)
     _engines: EngineChooser = field(init=False)
+    _readers: dict[str, tuple[MaintainedView, ...]] = field(default_factory=dict)
+    """The views that read a table or view directly, found when first asked for."""
+    _reached: dict[tuple[str, ...], tuple[MaintainedView, ...]] = field(default_factory=dict)
+    """The views that changes of some tables may touch, found when first asked for."""
 
     def __post_init__(self) -> None:
-        self._engines = EngineChooser(self.engine, self._statistics, self._log)
+        self._engines = EngineChooser(self.engine, self._statistics, self.sources, self._log)
 
     @property
     def epoch(self) -> int:
@@ -158,8 +162,10 @@ class Database:
         """The catalogue's spelling of a name: the exact one, or the one in lower case."""
         if not isinstance(name, str):
             raise SchemaError(f"a table or view is named by a string, not by {name!r}")
-        known = self.tables.keys() | self.views.keys()
-        return next((spelling for spelling in (name, name.lower()) if spelling in known), None)
+        for spelling in (name, name.lower()):
+            if spelling in self.tables or spelling in self.views:
+                return spelling
+        return None
 
     def find_table(self, name: str) -> BaseTable:
         found = self.find(name)
@@ -177,9 +183,29 @@ class Database:
             raise SchemaError(f"there is no view {name!r}" + did_you_mean(name, self.views))
         return self.views[found]
 
-    def dependents(self, name: str) -> list[MaintainedView]:
+    def dependents(self, name: str) -> tuple[MaintainedView, ...]:
         """The views that read a table or view directly, in the order of their declaration."""
-        return [view for view in self.views.values() if name in view.sources]
+        found = self._readers.get(name)
+        if found is None:
+            found = tuple(view for view in self.views.values() if name in view.sources)
+            self._readers[name] = found
+        return found
+
+    def _reach(self, names: tuple[str, ...]) -> tuple[MaintainedView, ...]:
+        """The views that changes of some tables may touch, through other views too, in the order of declaration."""
+        found = self._reached.get(names)
+        if found is None:
+            touched, views = set(names), list[MaintainedView]()
+            for view in self.views.values():
+                if not touched.isdisjoint(view.sources):
+                    views.append(view)
+                    touched.add(view.name)
+            found = self._reached[names] = tuple(views)
+        return found
+
+    def _forget_readers(self) -> None:
+        """The views are no longer the same."""
+        self._readers, self._reached = {}, {}
 
     def readers(self, name: str) -> list[str]:
         """The names of the views that read a table or view directly."""
@@ -207,7 +233,7 @@ class Database:
     def _size(self, declared: Declaration) -> int:
         return sum(len(kept) for source in declared.sources if (kept := self._kept_rows(source)) is not None)
 
-    def start(self, declared: Declaration, engine: str | None = None) -> Running:
+    def start(self, declared: Declaration, engine: str | None = None) -> Choice:
         """A view filled from the rows already there, not yet part of the database."""
         return self._engines.start(declared, self.sources(declared), engine)
 
@@ -219,42 +245,32 @@ class Database:
         reason: str,
         statistics: Statistics,
         movable: bool = False,
-    ) -> Running:
+    ) -> Choice:
         """A view still to be filled, its program chosen by what was known before."""
         return self._engines.prepare(declared, sources, engine, reason, statistics, movable)
 
-    def add_view(self, declared: Declaration, running: Running) -> MaintainedView:
+    def add_view(self, declared: Declaration, choice: Choice) -> MaintainedView:
         """Makes a view that is filled part of the database."""
-        view = MaintainedView(declared, running, self._log)
+        view = MaintainedView(declared, choice, self._log)
         self._put(view)
         return view
 
     def _put(self, view: MaintainedView) -> None:
         replaced = self.views.pop(view.name, None)
         self.views[view.name] = view
+        self._forget_readers()
         if replaced is not None:
             self._engines.forget(replaced)
 
-    def compile(self, declared: Declaration) -> Program:
-        """The trigger program of a view that need not be declared."""
+    def plan(self, declared: Declaration) -> Any:
+        """The plan of a view that need not be declared."""
         sources = self._source_schemas(declared)
-        return plan_program(declared, sources, self._statistics(sources))
+        return kind_of(declared).plan(declared, sources, self._statistics(sources))
 
-    def plan_tree(self, declared: Declaration) -> RingPlan:
-        """The view tree of a view over a ring that need not be declared."""
-        sources = self._source_schemas(declared)
-        return plan_tree(declared, sources, self._statistics(sources))
-
-    def source_code(self, declared: Declaration) -> str:
-        """The triggers of a view as the compiled engine would run them."""
-        from viewlet.codegen.module import write_module
-        from viewlet.codegen.scalars import NotCompilable
-
-        tables = as_streams(self._source_schemas(declared))
-        try:
-            return write_module(plan_program(declared, tables, self._statistics(tables)), tables).source
-        except NotCompilable as error:
-            return f"no compiled form: {error}"
+    def subject(self, declared: Declaration, plan: Any, engine: str, format: str = "text") -> Subject:
+        """What `explain` is asked about."""
+        tables = self._source_schemas(declared)
+        return Subject(declared, plan, declared, tables, self._statistics, engine, format)
 
     def _source_schemas(self, declared: Declaration) -> dict[str, Table]:
         schemas = self.schemas()
@@ -293,6 +309,7 @@ class Database:
 
     def _forget_view(self, name: str) -> None:
         view = self.views.pop(name, None)
+        self._forget_readers()
         if view is not None:
             self._engines.forget(view)
 
@@ -323,9 +340,9 @@ class Database:
             )
 
     def _check_readable(self, source: str, view: str) -> None:
-        if source in self.views and self.views[source].declared.ring is not None:
+        if source in self.views and not self.views[source].kind.feeds_views:
             hint = f"read {source!r} with SELECT or its handle; let view {view!r} read the tables under it"
-            raise UnsupportedError(f"a view over {source!r}, a COFACTOR or FACTORIZED view", hint, "engine")
+            raise UnsupportedError(f"a view over {source!r}, {self.views[source].kind.noun}", hint, "engine")
 
     def _source_store(self, name: str) -> RowStore:
         return self.tables[name].store if name in self.tables else self.views[name].watch()
@@ -372,28 +389,6 @@ class Database:
             raise unreadable_stream(name)
         return table
 
-    def cofactor(self, name: str) -> Any:
-        """What a COFACTOR view keeps, by group where it has groups."""
-        view = self.find_view(name)
-        tree = view.running.tree
-        if not isinstance(tree, CofactorEngine):
-            raise SchemaError(f"{name!r} is not a COFACTOR view: it has rows() only")
-        return tree.cofactor()
-
-    def stream(self, name: str) -> Iterator[tuple[Row, int]]:
-        """The rows of a factorised view, in no particular order."""
-        return self._factorised(name).rows()
-
-    def aggregate(self, name: str, function: str, columns: Sequence[str]) -> object:
-        """A sum over the rows of a factorised view."""
-        return self._factorised(name).aggregate(self.columns(name), function, columns)
-
-    def _factorised(self, name: str) -> FactorisedEngine:
-        tree = self.find_view(name).running.tree
-        if not isinstance(tree, FactorisedEngine):
-            raise SchemaError(f"{name!r} is not a FACTORIZED view")
-        return tree
-
     # -- batches ----------------------------------------------------------------------------------------------------
 
     def columns_wanted(self, name: str, rows: int) -> frozenset[int] | None:
@@ -414,19 +409,18 @@ class Database:
 
     def expect(self, sizes: Mapping[str, int]) -> None:
         """Before a batch is converted, with so many rows per table: lets views move to a better engine."""
-        for view in self.views.values():
-            rows = sum(sizes.get(source, 0) for source in view.sources)
-            self._engines.expect(view, rows, partial(self.sources, view.declared))
+        for view in self._reach(tuple(sizes)):
+            self._engines.expect(view, sum(sizes.get(source, 0) for source in view.sources))
 
-    def compilations(self) -> list[Task[Running]]:
+    def compilations(self) -> list[Task[Choice]]:
         """What is being compiled in the background."""
-        found = [view.running.compilation for view in self.views.values()]
+        found = [view.choice.compilation for view in self.views.values()]
         return [task for task in found if task is not None]
 
     def take_compiled(self) -> None:
         """Moves views to the code that has been compiled for them meanwhile."""
         for view in self.views.values():
-            self._engines.move_if_ready(view, partial(self.sources, view.declared))
+            self._engines.move_if_ready(view)
 
     def close(self) -> None:
         """Ends what is under way in the background."""
@@ -443,7 +437,8 @@ class Database:
         """
         if mark is not None and mark in self.batches:
             return
-        changed = [(self.tables[name], batch[name]) for name in self.tables if batch.get(name)]
+        names = batch if len(batch) == 1 else [name for name in self.tables if name in batch]
+        changed = [(self.tables[name], batch[name]) for name in names if batch[name]]
         for table, change in changed:
             table.check(change, partial(self.readers, table.schema.name))
         if not changed:
@@ -451,19 +446,22 @@ class Database:
             return
         batches = self.batches if mark is None else self.batches.adding(mark)
         after = Committed(self.epoch + 1, self.version + 1, batches)
+        reached = self._reach(tuple(table.schema.name for table, _ in changed))
         news: list[Announcement] = []
 
         def work() -> None:
             self._log.begin()
             for table, change in changed:
                 self._change_table(table, change)
-            visible = {view.name: self._change_view(view) for view in self.views.values()}
-            news.extend(self._announcements(visible, after.epoch))
+            for view in reached:
+                if view.is_touched:
+                    news.extend(self._announcements(view, self._change_view(view), after.epoch))
             self.journal.batch(after.epoch, {table.schema.name: change for table, change in changed}, mark)
 
-        self._commit(work, after, partial(self._finish, [table for table, _ in changed], iter(news)), self._take_back)
-        for view in self.views.values():
-            self._engines.compile_if_busy(view, partial(self.sources, view.declared))
+        finish = partial(self._finish, reached, [table for table, _ in changed], iter(news))
+        self._commit(work, after, finish, partial(self._take_back, reached))
+        for view in reached:
+            self._engines.compile_if_busy(view)
         self.journal.settled()
 
     def _note(self, mark: BatchMark | None) -> None:
@@ -472,19 +470,21 @@ class Database:
             after = replace(self.committed, batches=self.batches.adding(mark))
             self._commit(lambda: self.journal.batch(self.epoch, {}, mark), after, lambda: None, lambda: None)
 
-    def _finish(self, changed: Sequence[BaseTable], news: Iterator[Announcement]) -> None:
+    def _finish(
+        self, touched: Sequence[MaintainedView], changed: Sequence[BaseTable], news: Iterator[Announcement]
+    ) -> None:
         """Forgets how to undo a batch, and queues its news; an iterator that is used up queues nothing again."""
         self._log.commit()
-        for view in self.views.values():
+        for view in touched:
             view.commit()
         for table in changed:
             table.started = not table.kept
         self.outbox.extend(news)
 
-    def _take_back(self) -> None:
+    def _take_back(self, touched: Sequence[MaintainedView]) -> None:
         """Undoes a batch: the tables first, for views are filled from them."""
         self._log.rollback()
-        for view in self.views.values():
+        for view in touched:
             view.rollback()
 
     def _change_table(self, table: BaseTable, change: Change) -> None:
@@ -497,22 +497,20 @@ class Database:
         if changes:
             change = RowChange(changes)
             for dependent in self.dependents(view.name):
-                self._engines.expect_change(dependent, len(changes), partial(self.sources, dependent.declared))
+                self._engines.expect_change(dependent, len(changes))
                 dependent.apply(view.name, change)
             view.publish(changes)
         return changes
 
-    def _announcements(self, visible: Mapping[str, Changes], epoch: int) -> list[Announcement]:
-        found: list[Announcement] = []
-        for name, changes in visible.items():
-            view = self.views[name]
-            if changes and view.subscribers:
-                arrow = rows_to_arrow(view.columns, sorted_rows(changes), with_multiplicity=True)
-                found.extend(
-                    Announcement(name, epoch, token, partial(callback, epoch, arrow))
-                    for token, callback in view.subscribers.items()
-                )
-        return found
+    @staticmethod
+    def _announcements(view: MaintainedView, changes: Changes, epoch: int) -> list[Announcement]:
+        if not changes or not view.subscribers:
+            return []
+        arrow = rows_to_arrow(view.columns, sorted_rows(changes), with_multiplicity=True)
+        return [
+            Announcement(view.name, epoch, token, partial(callback, epoch, arrow))
+            for token, callback in view.subscribers.items()
+        ]
 
 
 def unreadable_stream(name: str) -> SchemaError:

@@ -13,12 +13,12 @@ from typing import Any
 
 from viewlet import __version__
 from viewlet.connection.batch_records import decode_batch, encode_batch
-from viewlet.connection.catalogue_json import table_of_json, table_to_json
 from viewlet.connection.database import Database
 from viewlet.connection.journal import Batch
-from viewlet.connection.maintained import Declaration
-from viewlet.connection.progress import ProgressLine
-from viewlet.connection.restoring import bind_view, explaining, read_database, write_database
+from viewlet.connection.restoring import explaining, read_database, write_database
+from viewlet.engine.catalogue_json import table_of_json, table_to_json
+from viewlet.engine.declaration import Declaration, declared_by
+from viewlet.engine.progress import ProgressLine
 from viewlet.errors import DataError, StateError
 from viewlet.runtime.durable.batch_ids import BatchIds, BatchMark
 from viewlet.runtime.durable.log import Record
@@ -121,7 +121,7 @@ class Durability:
             database.create_table(table_of_json(known))
         elif record.kind == VIEW:
             with explaining(known["name"], known["version"]):
-                database.create_view(bind_view(database, known["statement"]), known["engine"])
+                database.create_view(declared_by(known["statement"], database.schemas()), known["engine"])
         elif known["name"] in database.views:
             database.drop_view(known["name"])
         else:

@@ -10,16 +10,15 @@ from typing import Any
 from viewlet.changes import Change, Changes, RowChange, to_changes
 from viewlet.changes.factored import Decomposed, Factor, ProductChange, products_in, to_product_change
 from viewlet.connection.database import Database
-from viewlet.connection.engines import check_engine
-from viewlet.connection.garbage import collecting_later
-from viewlet.connection.reading import net
 from viewlet.connection.session import Session
 from viewlet.connection.statements import StatementRunner
-from viewlet.connection.tree_engine import FactorisedEngine
+from viewlet.engine.chooser import check_engine
+from viewlet.engine.rows import net
 from viewlet.errors import DataError, SqlError, StateError
 from viewlet.runtime.durable.batch_ids import BatchMark
+from viewlet.runtime.garbage import collecting_later
 from viewlet.types import Table
-from viewlet.view import FactorisedView, StoredTable, View
+from viewlet.view import StoredTable, View
 
 
 def connect(
@@ -178,11 +177,10 @@ class Connection:
             return StoredTable(self._session, database.find_table(name).schema.name)
 
     def view(self, name: str) -> View:
-        """A handle to read a view and to subscribe to its changes; a `FactorisedView` of a FACTORIZED one."""
+        """A handle to read a view and to subscribe to its changes; what else it can do depends on the kind of view."""
         with self._session.open() as database:
             view = database.find_view(name)
-            handle = FactorisedView if isinstance(view.running.tree, FactorisedEngine) else View
-            return handle(self._session, view.name)
+            return view.kind.handle(self._session, view.name)
 
     def stats(self) -> dict[str, object]:
         """The epoch, what is known about every table and view, and what a directory holds."""

@@ -13,7 +13,7 @@ from viewlet.runtime.durable.batch_ids import BatchMark
 from viewlet.types import Table
 
 if TYPE_CHECKING:
-    from viewlet.connection.maintained import Declaration
+    from viewlet.engine.declaration import Declaration
 
 Batch = Mapping[str, Change]
 """The changes of a batch, by table."""

@@ -10,124 +10,51 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 from viewlet import __version__
 from viewlet.changes import Change, Changes, sorted_rows
-from viewlet.connection.build import plan_program
-from viewlet.connection.catalogue_json import Json, table_of_json, table_to_json
-from viewlet.connection.compiled import CompiledView
 from viewlet.connection.database import Announcement, Committed, Database, unreadable_stream
-from viewlet.connection.maintained import Declaration, MaintainedView, Running
-from viewlet.connection.progress import ProgressLine
-from viewlet.connection.reading import is_limited
-from viewlet.connection.restoring import bind_view, explaining
+from viewlet.connection.restoring import explaining
 from viewlet.connection.spark_feeds import FOLDER, begin_changes, forget_changes, remove_changes, write_changes
 from viewlet.connection.spark_progress import Progress, no_progress
-from viewlet.connection.trees_on_spark import plan_on_spark, tree_over_view, tree_running
-from viewlet.errors import DataError, SchemaError, StateError
+from viewlet.engine.catalogue_json import Json, table_of_json, table_to_json
+from viewlet.engine.choice import Choice
+from viewlet.engine.declaration import Declaration, declared_by
+from viewlet.engine.kind import DistributedForm, Hints, Subject
+from viewlet.engine.kinds import kind_of
+from viewlet.engine.maintained import MaintainedView
+from viewlet.engine.progress import ProgressLine
+from viewlet.engine.rows import is_limited
+from viewlet.errors import DataError, SchemaError, StateError, UnsupportedError
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.durable.batch_ids import BatchIds, BatchMark
 from viewlet.runtime.durable.log import Record
-from viewlet.spark.plan import draw_plan, show_plan
-from viewlet.spark.plan.partitioning import result_partitioning
 from viewlet.spark.run.arriving import FrameChange
 from viewlet.spark.run.batch import Batch, BatchStats
 from viewlet.spark.run.checkpoint import DRIVER
 from viewlet.spark.run.engine import Engine
 from viewlet.spark.run.kept import unit_name
-from viewlet.spark.run.tree_unit import TreeUnit
-from viewlet.spark.run.unit import ProgramUnit, Unit
-from viewlet.sql.inline import inline
+from viewlet.spark.run.unit import Unit
 from viewlet.tables import BaseTable, TableStore, check_static
-from viewlet.triggers.program import Program
-from viewlet.triggers.statistics import Statistics
+from viewlet.triggers.statistics import UNKNOWN, Statistics
 from viewlet.types import Row, Table, TableKind
 from viewlet.view import Snapshot
 
 TABLE, VIEW, DROP, SETUP, FEED = 2, 3, 4, 100, 103
-ON_SPARK = "higher-order"
-"""The strategy that `auto` stands for: view trees share more views, but their batches need more stages."""
-READS_TABLES = ("first-order", "recompute")
 
 _Ran = tuple[Batch | None, BatchStats]
 """What has run of a batch, and what that took."""
-
-
-@dataclass(frozen=True, slots=True)
-class OnSpark(Running):
-    """A program on the cluster."""
-
-    unit: ProgramUnit | None = None
-
-    @property
-    def engine_name(self) -> str:
-        return "spark"
-
-    def own_stage(self, stage: str, format: str) -> str | None:
-        """What a batch of all tables does, block by block; as a picture too."""
-        if stage != "spark" or self.unit is None:
-            return None
-        plan = self.unit.distributed.plan()
-        return draw_plan(plan) if format == "svg" else show_plan(plan)
-
-
-class DistributedView:
-    """One view of the engine, as `MaintainedView` wants it: asked for its rows, and for their changes if it can."""
-
-    def __init__(self, engine: Engine, unit: ProgramUnit) -> None:
-        self._engine = engine
-        self._unit = unit
-        self.told: Changes = {}
-
-    def result(self) -> Mapping[Row, int]:
-        return self._engine.result(self._unit.name)
-
-    def watch(self) -> bool:
-        return self._engine.watch(self._unit.name)
-
-    def changes(self) -> Mapping[Row, int]:
-        return {row: weight for row, weight in self.told.items() if weight}
-
-    def apply(self, table: str, change: Change) -> None:
-        """The engine runs all views of a batch together."""
-
-    def commit(self) -> None:
-        self.told = {}
-
-    def rollback(self) -> None:
-        self.told = {}
-
-    def sizes(self) -> Mapping[str, int]:
-        return {}
-
-    def bytes(self) -> int:
-        return 0
-
-    def packed_bytes(self) -> int:
-        return 0
-
-
-@dataclass(frozen=True, slots=True)
-class Hints:
-    """What the user says about tables and views that are to be partitioned: their rows, and the columns to go by."""
-
-    rows: Mapping[str, float] = field(default_factory=dict)
-    partition_by: Mapping[str, Sequence[str]] = field(default_factory=dict)
-
-    def to_json(self) -> Json:
-        return {"rows": dict(self.rows), "partition_by": {name: list(keys) for name, keys in self.partition_by.items()}}
 
 
 @dataclass(slots=True)
 class SparkDatabase(Database):
     cluster: Engine = field(kw_only=True)
     progress: Progress = field(default=no_progress, kw_only=True)
-    _views_on_spark: dict[str, DistributedView] = field(default_factory=dict, init=False)
     feeds: dict[str, int] = field(default_factory=dict, init=False)
     """Views whose changes are written to files, and the epoch after which that began."""
     _fed_epoch: int = field(default=-1, init=False)
-    hints: Hints = field(default_factory=lambda: Hints(), init=False)
+    hints: Hints = field(default_factory=Hints, init=False)
     _planned_with: dict[str, Hints] = field(default_factory=dict, init=False)
     _replaying: bool = field(default=False, init=False)
 
@@ -150,11 +77,11 @@ class SparkDatabase(Database):
                 self._check_not_started(source, name)
         replaced = name in self.views
         if replaced:
-            self._unit(declared, self.hints)  # what is wrong with it shows before the old one is gone
+            self._unit(declared, self.hints, {})  # what is wrong with it shows before the old one is gone
         if replaced:
             self._settle_log()
             self._forget_view(name)
-        unit = self._unit(declared, self.hints)
+        unit = self._unit(declared, self.hints, {})
         record = Record(VIEW, self.epoch, json.dumps(_view_to_json(declared, unit, self.hints)).encode())
         if not any(self.tables[source].started for source in sources):
             self.cluster.checkpoint.commit(record)
@@ -171,24 +98,24 @@ class SparkDatabase(Database):
             raise
         self._take_up(declared, unit, self.hints)
 
-    def _unit(self, declared: Declaration, hints: Hints, generated: bool | None = None) -> ProgramUnit | TreeUnit:
-        """How a view is kept; a view tree goes on in the form that it has, if it has one."""
-        sources = self._source_schemas(self._flat(declared))
+    def _unit(self, declared: Declaration, hints: Hints, facts: Mapping[str, Any]) -> Unit:
+        """How a view is kept; one that continues has `facts`."""
+        flat = self._flat(declared)
+        sources = self._source_schemas(flat)
         own = {name: table.partition_by for name, table in sources.items() if table.partition_by}
-        said: dict[str, Sequence[str]] = {**own, **hints.partition_by}
-        if declared.ring is not None:
-            return plan_on_spark(self.cluster, declared, sources, hints.rows, said, generated)
-        program = self.compile(declared)
-        wanted = {**said, **result_partitioning(program, declared.partition_by)}
-        return self.cluster.unit(program, sources, hints.rows, wanted)
+        said = Hints(hints.rows, {**own, **hints.partition_by})
+        unit: Unit = distributed_form(declared).unit(self.cluster, flat, sources, said, facts)
+        return unit
 
     def _flat(self, declared: Declaration) -> Declaration:
         """The same view as one over tables: the views it reads are replaced by their definitions."""
         inner = sorted(declared.sources & self.views.keys())
         if not inner:
             return declared
-        if declared.ring is not None:
-            raise tree_over_view(inner[0])
+        inline = distributed_form(declared).inline
+        if inline is None:
+            hint = f"let it read the tables under {inner[0]!r}"
+            raise UnsupportedError(f"{kind_of(declared).noun} over view {inner[0]!r} on Spark", hint, "engine")
         for name in inner:
             self._check_readable(name, declared.name)
         flat = {name: self._flat(self.views[name].declared) for name in inner}
@@ -199,37 +126,24 @@ class SparkDatabase(Database):
                     "on Spark views read tables, and views without LIMIT and OFFSET"
                 )
         tables = (declared.sources - flat.keys()).union(*(view.sources for view in flat.values()))
-        query = inline(declared.query, {name: view.query for name, view in flat.items()})
-        return replace(declared, query=query, sources=tables)
+        return inline(declared, {name: view.query for name, view in flat.items()}, tables)
 
-    def _take_up(self, declared: Declaration, unit: ProgramUnit | TreeUnit, hints: Hints) -> None:
+    def _take_up(self, declared: Declaration, unit: Unit, hints: Hints) -> None:
         if unit.name not in self.cluster.units:
             self.cluster.add(unit)
         self._planned_with[declared.name] = hints
-        running = tree_running(self.cluster, unit) if isinstance(unit, TreeUnit) else self._program_running(unit)
-        self._put(MaintainedView(declared, running, self._log))
+        form = distributed_form(declared)
+        choice = Choice(form.engine(self.cluster, unit), form.reason(self.cluster, unit))
+        self._put(MaintainedView(declared, choice, self._log))
         self._count_version()
 
-    def _program_running(self, unit: ProgramUnit) -> Running:
-        on_spark = self._views_on_spark[unit.name] = DistributedView(self.cluster, unit)
-        reason = f"{self.cluster.partitions} partitions"
-        return OnSpark(unit.program, cast(CompiledView, on_spark), reason, unit=unit)
-
-    def _compile_with(self, declared: Declaration, sources: Mapping[str, Table]) -> Program:
-        from viewlet.triggers.statistics import UNKNOWN
-
-        return plan_program(declared, sources, UNKNOWN)
-
-    def compile(self, declared: Declaration) -> Program:
-        """The trigger program of a view: no base table is kept for it, unless the strategy says so."""
+    def plan(self, declared: Declaration) -> Any:
         flat = self._flat(declared)
-        strategy = ON_SPARK if declared.strategy == "auto" else declared.strategy
-        kind = TableKind.TABLE if strategy in READS_TABLES else TableKind.STREAM
-        sources = {name: replace(table, kind=kind) for name, table in self._source_schemas(flat).items()}
-        return self._compile_with(replace(flat, strategy=strategy), sources)
+        return distributed_form(declared).plan(flat, self._source_schemas(flat))
 
-    def source_code(self, declared: Declaration) -> str:
-        return Database.source_code(self, self._flat(declared))
+    def subject(self, declared: Declaration, plan: Any, engine: str, format: str = "text") -> Subject:
+        flat = self._flat(declared)
+        return Subject(declared, plan, flat, self._source_schemas(flat), self._statistics, engine, format)
 
     def drop_table(self, name: str) -> None:
         self._check_unused(name, "drop table")
@@ -252,7 +166,7 @@ class SparkDatabase(Database):
     def _forget_view(self, name: str) -> None:
         self.cluster.remove(name)
         del self.views[name]
-        self._views_on_spark.pop(name, None)
+        self._forget_readers()
         if self.feeds.pop(name, None) is not None and not self._replaying:
             forget_changes(self.cluster.checkpoint.files, name)
 
@@ -292,6 +206,7 @@ class SparkDatabase(Database):
             check_static(self.tables[name].schema, (), partial(self.readers, name))
         after = Committed(self.epoch + 1 if changed else self.epoch, self.version + 1, batches)
         started = frozenset(name for name, table in self.tables.items() if table.started)
+        reached = [view for view in self.views.values() if self.cluster.units[view.name].tables & changed.keys()]
         tables, news, ran = [self.tables[name] for name in changed], list[Announcement](), list[_Ran]()
         feed = iter(news)
 
@@ -300,24 +215,23 @@ class SparkDatabase(Database):
             with self.progress(f"batch {after.epoch}"):
                 run, stats = self.cluster.apply(after.epoch, changed)
             ran.append((run, stats))
-            for name, changes in (run.changes if run is not None else {}).items():
-                self._views_on_spark[name].told = changes
-            visible = self._visible(changed)
-            news.extend(self._announcements(visible, after.epoch))
+            visible = self._visible(reached, changed)
+            for view in reached:
+                news.extend(self._announcements(view, visible[view.name], after.epoch))
             self._write_feeds(visible, after.epoch)
             self.cluster.checkpoint.started = started | changed.keys()
             self.cluster.commit(run, stats, batches.ranges)
 
         def finish() -> None:
             self.cluster.finish(*ran[0])
-            self._finish(tables, feed)
+            self._finish(reached, tables, feed)
             for table in tables:
                 table.started = True
 
         def take_back() -> None:
             self.cluster.checkpoint.started = started
             self.cluster.abandon()
-            self._take_back()
+            self._take_back(reached)
 
         self._commit(work, after, finish, take_back)
         if self.cluster.checkpoint.snapshot_is_due or self.cluster.needs_snapshot:
@@ -326,11 +240,12 @@ class SparkDatabase(Database):
     def _position(self) -> int:
         return self.cluster.checkpoint.position()
 
-    def _visible(self, changed: Mapping[str, Change]) -> dict[str, Changes]:
-        for view in self.views.values():
+    def _visible(self, reached: Sequence[MaintainedView], changed: Mapping[str, Change]) -> dict[str, Changes]:
+        """The changes of the views that the batch touched, which has run."""
+        for view in reached:
             for table in self.cluster.units[view.name].tables & changed.keys():
-                view.apply(table, changed[table])
-        return {view.name: view.finish() for view in self.views.values()}
+                view.note(table, len(changed[table]))
+        return {view.name: view.finish() for view in reached}
 
     def feed(self, name: str) -> None:
         """From now on the changes of a view are written to files."""
@@ -430,9 +345,9 @@ class SparkDatabase(Database):
         with explaining(known["name"], known["version"]):
             if known["name"] in self.views:
                 self._forget_view(known["name"])
-            declared = bind_view(self, known["statement"])
+            declared = declared_by(known["statement"], self.schemas())
             hints = Hints(known["rows"], known["partition_by"])
-            unit = self._unit(declared, hints, known.get("generated"))
+            unit = self._unit(declared, hints, known)
             if unit.digest != known["digest"]:
                 raise StateError(f"this version of Viewlet ({__version__}) would keep it in another way")
             self._take_up(declared, unit, hints)
@@ -445,13 +360,11 @@ class SparkDatabase(Database):
             rows = sum(self.cluster.result(unit_name(name)).values()) if kept else None
             return {"kind": self.tables[name].schema.kind.value, "rows": rows}
         view = self.views[name]
-        unit = self.cluster.units[name]
         return {
             "sources": sorted(view.sources),
-            "strategy": view.program.strategy,
-            "engine": view.running.engine_name,
-            "reading": unit.reading.value,
-            "homes": {each: str(home) for each, home in unit.homes.items()},
+            "strategy": view.engine.plan.strategy,
+            "engine": view.engine.name,
+            **view.engine.stats(),
             "subscribers": len(view.subscribers),
         }
 
@@ -477,15 +390,22 @@ class SparkDatabase(Database):
         return self.version
 
     def _statistics(self, sources: Mapping[str, Table]) -> Statistics:
-        from viewlet.triggers.statistics import UNKNOWN
-
         return UNKNOWN
+
+
+def distributed_form(declared: Declaration) -> DistributedForm:
+    """How the kind of a view is spread, if it can be."""
+    kind = kind_of(declared)
+    if kind.distributed is None:
+        hint = f"keep view {declared.name!r} in a connection without spark="
+        raise UnsupportedError(f"{kind.noun} on Spark", hint, "engine")
+    return kind.distributed
 
 
 def _view_to_json(declared: Declaration, unit: Unit, hints: Hints) -> Json:
     known = {"name": declared.name, "statement": declared.statement, "version": __version__, "digest": unit.digest}
-    form = {"generated": unit.generated} if isinstance(unit, TreeUnit) else {}
-    return known | form | hints.to_json()
+    said = {"rows": dict(hints.rows), "partition_by": {name: list(keys) for name, keys in hints.partition_by.items()}}
+    return {**known, **unit.facts, **said}
 
 
 def is_spark_frame(data: object) -> bool:

@@ -7,34 +7,29 @@ them; one over a stream cannot be, and that is an error.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any
 
 from viewlet import __version__
-from viewlet.connection.build import Sources
-from viewlet.connection.catalogue_json import (
+from viewlet.engine.catalogue_json import (
     Json,
-    state_digest,
     statistics_of_json,
     statistics_to_json,
     table_of_json,
     table_to_json,
-    text_digest,
 )
-from viewlet.connection.maintained import Declaration, MaintainedView, Running, Work
-from viewlet.connection.statements import declaration
-from viewlet.connection.tree_engine import TreeEngine
+from viewlet.engine.choice import Choice
+from viewlet.engine.contract import LocalEngine
+from viewlet.engine.declaration import Declaration, declared_by
+from viewlet.engine.maintained import MaintainedView, Work
 from viewlet.errors import MissingExtraError, SqlError, StateError
 from viewlet.runtime.durable.rows import from_arrow, to_arrow
-from viewlet.sql import CreateView, bind_statement, split_statements
-from viewlet.triggers.interpreter import Interpreter
-from viewlet.viewtree.keepers import ReferenceTree
-from viewlet.viewtree.state_text import of_rows, to_rows
+from viewlet.triggers.saved_state import Item
+from viewlet.triggers.sources import Sources
 
 if TYPE_CHECKING:
-    from viewlet.codegen.rings.keepers import GeneratedTree
     from viewlet.connection.database import Database
     from viewlet.runtime.durable.snapshot import SnapshotReader, SnapshotWriter
 
@@ -48,60 +43,57 @@ def write_database(database: Database, writer: SnapshotWriter) -> Json:
         if table.kept:
             writer.table(f"table {name}", to_arrow(table.store.items(), len(table.schema.columns), 1))
         tables.append({**table_to_json(table.schema), "started": table.started})
-    views = [_write_view(view, writer) for view in database.views.values()]
-    if any(view.running.engine_name == "compiled" for view in database.views.values()):
+    parts = {name: _Parts(name, writer) for name in database.views}
+    views = [_write_view(view, parts[name]) for name, view in database.views.items()]
+    if any(each.has_words for each in parts.values()):
         texts = (((text,), ()) for text in database.dictionary.texts)
         writer.table(STRINGS, to_arrow(texts, 1, 0))
     return {"version": __version__, "epoch": database.epoch, "tables": tables, "views": views}
 
 
-def _write_view(view: MaintainedView, writer: SnapshotWriter) -> Json:
-    running, name = view.running, view.name
-    if isinstance(running.engine, Interpreter):
-        stores: dict[str, object] = {}
-        for definition in running.program.views:
-            store = running.engine.stores[definition.name]
-            rows = to_arrow(store.items(), len(definition.keys), len(definition.fields))
-            writer.table(f"view {name} {definition.name}", rows)
-            stores[definition.name] = len(definition.keys)
-    elif isinstance(running.engine, TreeEngine):
-        stores = _write_tree(view, running.engine, writer)
-    else:
-        stores = running.engine.layouts()
-        for part, words in running.engine.packed():
-            writer.array(f"view {name} {part}", words)
+def _write_view(view: MaintainedView, parts: _Parts) -> Json:
+    engine: LocalEngine = view.engine
     return {
-        "name": name,
+        "name": view.name,
         "statement": view.declared.statement,
-        "engine": running.engine_name,
-        "reason": running.reason,
-        "may_change": running.may_change,
-        "statistics": statistics_to_json(running.statistics),
-        "digest": _digest(running),
-        "stores": stores,
+        "engine": engine.name,
+        "reason": view.choice.reason,
+        "may_change": view.choice.may_change,
+        "statistics": statistics_to_json(view.choice.statistics),
+        "digest": engine.digest,
+        "stores": engine.save(parts),
         "work": [view.work.tuples, view.work.batches, view.work.seconds],
     }
 
 
-def _write_tree(view: MaintainedView, tree: TreeEngine, writer: SnapshotWriter) -> dict[str, object]:
-    """The views of a tree over streams; one over tables is filled from them."""
-    if tree.is_kept:
-        return {}
-    if not isinstance(tree.keeper, ReferenceTree):
-        generated = cast("GeneratedTree", tree.keeper)
-        for part, words in generated.packed():
-            writer.array(f"view {view.name} {part}", words)
-        return generated.layouts()
-    stores: dict[str, object] = {}
-    for store, entries in tree.keeper.state().items():
-        arity = len(tree.plan.tree.nodes[store].keys)
-        writer.table(f"view {view.name} {store}", to_arrow(to_rows(entries), arity, 1))
-        stores[store] = arity
-    return stores
+class _Parts:
+    """The parts of one view in a snapshot (see `StateWriter`); `has_words` tells whether any part needs the strings."""
+
+    def __init__(self, view: str, writer: SnapshotWriter) -> None:
+        self._view = view
+        self._writer = writer
+        self.has_words = False
+
+    def rows(self, part: str, items: Iterable[Item], arity: int, width: int) -> None:
+        self._writer.table(f"view {self._view} {part}", to_arrow(items, arity, width))
+
+    def words(self, part: str, words: Any) -> None:
+        self.has_words = True
+        self._writer.array(f"view {self._view} {part}", words)
 
 
-def _digest(running: Running) -> str:
-    return state_digest(running.program) if running.tree is None else text_digest(running.tree.plan.digest)
+class _SavedParts:
+    """The same, to be read (see `StateReader`)."""
+
+    def __init__(self, view: str, reader: SnapshotReader) -> None:
+        self._view = view
+        self._reader = reader
+
+    def rows(self, part: str, arity: int) -> Iterable[Item]:
+        return from_arrow(self._reader.table(f"view {self._view} {part}"), arity)
+
+    def words(self, part: str) -> Any:
+        return self._reader.array(f"view {self._view} {part}")
 
 
 def read_database(database: Database, reader: SnapshotReader) -> None:
@@ -123,74 +115,39 @@ def read_database(database: Database, reader: SnapshotReader) -> None:
 
 
 def _read_view(database: Database, known: Json, reader: SnapshotReader) -> None:
-    declared = bind_view(database, known["statement"])
+    declared = declared_by(known["statement"], database.schemas())
     sources = database.sources(declared)
-    running = _resumed(database, declared, sources, known, reader)
-    if running is None:
+    choice = _resumed(database, declared, sources, known, reader)
+    if choice is None:
         if sources.streams:
             raise StateError(
                 f"this version of Viewlet ({__version__}) would keep it in another way, and stream "
                 f"{sources.streams[0]!r} keeps no rows to fill it from"
             )
-        running = database.start(declared)
-    view = database.add_view(declared, running)
+        choice = database.start(declared)
+    view = database.add_view(declared, choice)
     tuples, batches, seconds = known["work"]
     view.work = Work(tuples, batches, dict(seconds))
 
 
 def _resumed(
     database: Database, declared: Declaration, sources: Sources, known: Json, reader: SnapshotReader
-) -> Running | None:
+) -> Choice | None:
     """The view with the state it had, or None if this version does not keep such a state."""
     statistics = statistics_of_json(known["statistics"])
     try:
-        running = database.prepare(declared, sources, known["engine"], known["reason"], statistics)
-        if _digest(running) != known["digest"] and sources.is_mixed:
-            running = database.prepare(declared, sources, known["engine"], known["reason"], statistics, movable=True)
+        choice = database.prepare(declared, sources, known["engine"], known["reason"], statistics)
+        if choice.engine.digest != known["digest"] and sources.is_mixed:
+            choice = database.prepare(declared, sources, known["engine"], known["reason"], statistics, movable=True)
     except (MissingExtraError, SqlError):
         if sources.streams:
             raise
         return None
-    if _digest(running) != known["digest"]:
+    if choice.engine.digest != known["digest"]:
         return None
-    name = declared.name
-    if isinstance(running.engine, TreeEngine):
-        resumed = _resume_tree(running.engine, name, known["stores"], reader)
-        return running.that_may_change(known["may_change"]) if resumed else None
-    if isinstance(running.engine, Interpreter):
-        state = {
-            store: dict(from_arrow(reader.table(f"view {name} {store}"), arity))
-            for store, arity in known["stores"].items()
-        }
-        running.engine.restore(state)
-    elif running.engine.layouts() == known["stores"]:
-        running.engine.restore({store: reader.array(f"view {name} {store}") for store in known["stores"]})
-    else:
+    if not choice.engine.resume(known["stores"], _SavedParts(declared.name, reader)):
         return None
-    return running.that_may_change(known["may_change"])
-
-
-def _resume_tree(tree: TreeEngine, name: str, stores: Json, reader: SnapshotReader) -> bool:
-    """Whether a tree could be given the state it had."""
-    if tree.is_kept:
-        return False
-    if isinstance(tree.keeper, ReferenceTree):
-        rows = {store: from_arrow(reader.table(f"view {name} {store}"), arity) for store, arity in stores.items()}
-        tree.keeper.restore({store: of_rows(found) for store, found in rows.items()})
-        return True
-    generated = cast("GeneratedTree", tree.keeper)
-    if generated.layouts() != stores:
-        return False
-    generated.restore({store: reader.array(f"view {name} {store}") for store in stores})
-    return True
-
-
-def bind_view(database: Database, statement: str) -> Declaration:
-    """What a CREATE VIEW that was accepted before asks for."""
-    bound = bind_statement(next(split_statements(statement)), database.schemas())
-    if not isinstance(bound, CreateView):
-        raise StateError(f"{statement!r:.80} does not declare a view")
-    return declaration(bound, statement)
+    return replace(choice, may_change=known["may_change"])
 
 
 @contextmanager

@@ -9,20 +9,20 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
 from itertools import islice
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from viewlet.connection.database import Database
 from viewlet.connection.explain import explain_view
 from viewlet.connection.journal import Batch
-from viewlet.errors import StateError, ViewletError
+from viewlet.errors import SchemaError, StateError, ViewletError
 from viewlet.runtime.durable.batch_ids import BatchMark
-from viewlet.types import Column, Row
-from viewlet.view import Callback, Snapshot
+from viewlet.types import Column
+from viewlet.view import Callback, Snapshot, View
 
 if TYPE_CHECKING:
     from viewlet.connection.durability import Durability
@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 _delivering: ContextVar[object] = ContextVar("delivering", default=None)
 """The session whose subscriber is being called."""
 _call = attrgetter("call")
-ROWS_AT_A_TIME = 256
-"""Rows of a factorised view that are read while others wait."""
+ITEMS_AT_A_TIME = 256
+"""Items of a long answer that are read while others wait."""
+T = TypeVar("T")
 
 
 class Session:
@@ -131,22 +132,24 @@ class Session:
 
     def explain(self, name: str, stage: str | None = None, format: str = "text") -> str:
         with self.open() as database:
-            return explain_view(database.find_view(name), stage, database.source_code, format)
+            return explain_view(database, database.find_view(name), stage, format)
 
-    def cofactor_of(self, name: str) -> Any:
+    def read(self, view: View, question: Callable[[Any], T]) -> T:
+        """What the engine of a view answers to a question of its handle."""
         with self.open() as database:
-            return database.cofactor(name)
+            return question(self._engine(database, view))
 
-    def stream_of(self, name: str) -> Iterator[tuple[Row, int]]:
-        """The rows of a factorised view, a few at a time: the lock is free in between."""
+    def stream(self, view: View, question: Callable[[Any], Iterator[T]]) -> Iterator[T]:
+        """The same for an answer of many items, a few at a time: the lock is free in between."""
         with self.open() as database:
-            view, rows = database.find_view(name), database.stream(name)
-            before = view.work.batches
+            rows = question(self._engine(database, view))
+            known = database.find_view(view.name)
+            before = known.work.batches
         while True:
             with self.open() as database:
-                if database.views.get(name) is not view or view.work.batches != before:
-                    raise ViewletError(f"view {name!r} has changed while its rows were read: read them again")
-                part = list(islice(rows, ROWS_AT_A_TIME))
+                if database.views.get(view.name) is not known or known.work.batches != before:
+                    raise ViewletError(f"view {view.name!r} has changed while its rows were read: read them again")
+                part = list(islice(rows, ITEMS_AT_A_TIME))
             if not part:
                 return
             yield from part
@@ -155,9 +158,13 @@ class Session:
         with self.open() as database:
             return database.count(name)
 
-    def aggregate_of(self, name: str, function: str, columns: Sequence[str]) -> object:
-        with self.open() as database:
-            return database.aggregate(name, function, columns)
+    @staticmethod
+    def _engine(database: Database, view: View) -> Any:
+        """The engine that answers a handle; another view may have got its name."""
+        known = database.find_view(view.name)
+        if not isinstance(view, known.kind.handle):
+            raise SchemaError(f"{view.name!r} is {known.kind.noun} now: take a new handle with view({view.name!r})")
+        return known.engine
 
     def subscribe(self, name: str, callback: Callback) -> Callable[[], None]:
         """Adds a subscriber and returns how to remove it."""

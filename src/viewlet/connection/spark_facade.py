@@ -12,11 +12,11 @@ from viewlet.changes import Change, RowChange, did_you_mean
 from viewlet.changes.factored import Decomposed
 from viewlet.connection.database import Database
 from viewlet.connection.facade import Connection, change_of
-from viewlet.connection.on_spark import SETUP, Hints, SparkDatabase, frame_change, is_spark_frame
+from viewlet.connection.on_spark import SETUP, SparkDatabase, frame_change, is_spark_frame
 from viewlet.connection.session import Session
 from viewlet.connection.spark_feeds import read_changes, remove_changes
 from viewlet.connection.spark_progress import progress_on
-from viewlet.connection.tree_engine import FactorisedEngine
+from viewlet.engine.kind import Hints
 from viewlet.errors import DataError, SchemaError, StateError
 from viewlet.runtime.durable.log import Record
 from viewlet.spark.run.checkpoint import Checkpoint
@@ -25,7 +25,7 @@ from viewlet.spark.run.engine import Engine
 from viewlet.spark.run.java import require_spark, session_of
 from viewlet.spark.run.sources import apart, debezium_changes, together
 from viewlet.types import Table
-from viewlet.view import FactorisedView, View
+from viewlet.view import View
 
 PARTITIONS_PER_CORE = 2
 ONE_PROCESS = "memory://"
@@ -124,11 +124,10 @@ class SparkConnection(Connection):
         return data.toArrow() if is_spark_frame(data) else data
 
     def view(self, name: str) -> SparkView:
-        """A handle to read a view and to subscribe to its changes; of a FACTORIZED one, one row after another."""
+        """A handle to read a view and to subscribe to its changes; what else it can do depends on the kind of view."""
         with self._session.open() as database:
             view = database.find_view(name)
-            handle = SparkFactorisedView if isinstance(view.running.tree, FactorisedEngine) else SparkView
-            return handle(self._session, view.name, self._spark)
+            return handle_on_spark(view.kind.handle)(self._session, view.name, self._spark)
 
     def expect_rows(self, rows: Mapping[str, float]) -> None:
         """Says about how many rows tables will have, for views declared from now on.
@@ -224,9 +223,15 @@ class SparkView(View):
         return self.explain("spark", format="svg")
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class SparkFactorisedView(SparkView, FactorisedView):
-    """A FACTORIZED view on Spark; reading its rows takes one partition after the other."""
+_handles: dict[type[View], type[SparkView]] = {View: SparkView}
+
+
+def handle_on_spark(handle: type[View]) -> type[SparkView]:
+    """The handle of a kind of view, readable as a Spark data frame too."""
+    if handle not in _handles:
+        members = {"__slots__": (), "__doc__": handle.__doc__, "__module__": handle.__module__}
+        _handles[handle] = type(f"Spark{handle.__name__}", (SparkView, handle), members)
+    return _handles[handle]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TextIO
 
-from viewlet.connection.progress import ProgressLine
+from viewlet.engine.progress import ProgressLine
 
 PATIENCE = 1.0
 """Seconds after which a job counts as long."""

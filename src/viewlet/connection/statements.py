@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, assert_never
 from viewlet.adhoc import AdHoc
 from viewlet.changes import RowChange, did_you_mean, rows_to_arrow, to_changes
 from viewlet.connection.database import Database, unreadable_stream
-from viewlet.connection.explain import explain_query, explain_ring, explain_view
-from viewlet.connection.maintained import Declaration
-from viewlet.connection.reading import net
+from viewlet.connection.explain import explain_query, explain_view
 from viewlet.connection.session import Session
+from viewlet.engine.declaration import declaration
+from viewlet.engine.rows import net
 from viewlet.errors import SchemaError, Span, SqlError, ViewletError
 from viewlet.types import TableKind
 
@@ -130,21 +130,6 @@ def _create_view(statement: CreateView, text: str, database: Database) -> None:
         database.create_view(declaration(statement, text))
 
 
-def declaration(view: CreateView, text: str = "") -> Declaration:
-    """What the statement `text` asks for, once it is bound."""
-    return Declaration(
-        view.name,
-        view.query,
-        view.sources,
-        view.select_sql,
-        view.strategy,
-        view.or_replace,
-        text,
-        view.partition_by,
-        view.ring,
-    )
-
-
 def _drop(statement: Drop, database: Database) -> None:
     name, is_view = statement.name, statement.kind == TableKind.VIEW.value
     if statement.if_exists and database.find(name) is None:
@@ -164,11 +149,7 @@ def _explain(statement: Explain, database: Database) -> Any:
     import pyarrow as pa
 
     if isinstance(statement.target, str):
-        text = explain_view(database.find_view(statement.target), statement.stage, database.source_code)
+        text = explain_view(database, database.find_view(statement.target), statement.stage)
     else:
-        declared = declaration(statement.target)
-        if declared.ring is not None:
-            text = explain_ring(declared, database.plan_tree(declared), statement.stage)
-            return pa.table({"explain": pa.array(text.splitlines(), pa.string())})
-        text = explain_query(declared, database.compile(declared), statement.stage, database.source_code)
+        text = explain_query(database, declaration(statement.target), statement.stage)
     return pa.table({"explain": pa.array(text.splitlines(), pa.string())})

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from viewlet.algebra.query import Query
-from viewlet.algebra.ring_query import RingQuery
 from viewlet.sql.depth import shallow
 from viewlet.sql.modify import bind_modify
 from viewlet.sql.parser import quiet
@@ -64,8 +63,8 @@ def _query_view(raw: RawStatement, skip: int, catalog: Mapping[str, Table]) -> C
     if not isinstance(node, _QUERY):
         raise raw.source.error("a SELECT is expected", node)
     with quiet(), shallow(node, raw.source), everything_read(node, raw.source):
-        query, sources, ring = _view_query(node, raw, catalog, (), _Options())
-    return CreateView("query", query, sources, select_sql=raw.text_from(skip), ring=ring)
+        query, definition, sources = _view_query(node, raw, catalog, (), _Options())
+    return CreateView("query", query, definition, sources, select_sql=raw.text_from(skip))
 
 
 # CREATE and DROP
@@ -96,17 +95,18 @@ def _create_view(node: exp.Create, raw: RawStatement, catalog: Mapping[str, Tabl
         raise source.error("a view needs AS SELECT ...", node)
     partition_by, others = partitioning(node)
     options = _options(others, source)
-    query, sources, ring = _view_query(node.expression, raw, catalog, [name_of(column) for column in columns], options)
+    names = [name_of(column) for column in columns]
+    query, definition, sources = _view_query(node.expression, raw, catalog, names, options)
     return CreateView(
         name,
         query,
+        definition,
         sources,
         options.strategy,
         _select_text(node, raw),
         bool(node.args.get("replace")),
         bool(node.args.get("exists")),
         known_columns(partition_by, [column.name for column in query.columns], source),
-        ring,
     )
 
 
@@ -120,21 +120,22 @@ class _Options:
 
 def _view_query(
     node: exp.Expr, raw: RawStatement, catalog: Mapping[str, Table], names: Sequence[str], options: _Options
-) -> tuple[Query, frozenset[str], RingQuery | None]:
-    """The query of a view, the tables it reads, and what it keeps if it is one over a ring."""
+) -> tuple[Query, object, frozenset[str]]:
+    """What the rows of a view look like, what it is defined by, and the tables it reads."""
     source, order = raw.source, options.variable_order
     factorised = factorised_word(raw) is not None
     if not factorised and not asks_for_cofactor(node):
         if order is not None:
             hint = "it is an option of COFACTOR and FACTORIZED views; others take strategy = 'view-tree'"
             raise source.unsupported("variable_order for this view", order, hint)
-        return *translate_to_query(node, source, catalog, names), None
+        query, sources = translate_to_query(node, source, catalog, names)
+        return query, query, sources
     if options.strategy not in RING_STRATEGIES:
         hint = "COFACTOR and FACTORIZED views are view trees"
         raise source.unsupported(f"strategy '{options.strategy}' for this view", None, hint)
     text = None if order is None else str(order.args["value"].name)
     bound = bind_ring_view(node, source, catalog, names, factorised, text)
-    return bound.query, bound.sources, bound.ring
+    return bound.query, bound.ring, bound.sources
 
 
 def _options(written: Sequence[exp.Expr], source: Source) -> _Options:

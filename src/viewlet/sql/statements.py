@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from viewlet.algebra.query import Query
-from viewlet.algebra.ring_query import RingQuery
 from viewlet.types import Column, Row, Table, TableKind
 
 STRATEGIES = ("auto", "recompute", "first-order", "higher-order", "view-tree")
@@ -23,19 +22,20 @@ class CreateTable:
 class CreateView:
     """A view to maintain; `select_sql` is its query as written, `sources` the tables and views it reads.
 
-    `partition_by` are columns of its own to spread it by, where there are several machines. A view
-    over a ring has `ring`; its query then says only what its rows look like.
+    `partition_by` are columns of its own to spread it by, where there are several machines. `definition` says what the
+    view keeps: the query itself, or what another kind of view is defined by; `query` then says only what its rows look
+    like.
     """
 
     name: str
     query: Query
+    definition: object
     sources: frozenset[str]
     strategy: str = "auto"
     select_sql: str = ""
     or_replace: bool = False
     if_not_exists: bool = False
     partition_by: tuple[str, ...] = ()
-    ring: RingQuery | None = None
 
     @property
     def result(self) -> Table:

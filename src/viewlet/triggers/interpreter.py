@@ -10,9 +10,10 @@ sees the rows before it as if they had come in earlier batches. Both have the sa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from viewlet.algebra.evaluate import Environment, State
 from viewlet.algebra.nodes import Var
@@ -20,6 +21,7 @@ from viewlet.changes import Change
 from viewlet.triggers.program import Program, Statement, ViewDefinition
 from viewlet.triggers.result import ResultKeeper
 from viewlet.triggers.rows import row_schema
+from viewlet.triggers.saved_state import StateReader, StateWriter
 from viewlet.triggers.single import row_trigger
 from viewlet.triggers.step import Step, defined_contents
 from viewlet.triggers.store import MapStore, Payload, RowStore, UndoLog
@@ -27,7 +29,9 @@ from viewlet.types import Row
 
 
 class Interpreter:
-    """Maintains one query; its owner maintains the base tables."""
+    """Maintains one query, as an engine (`engine/contract.py`); its owner has the base tables and the undo log."""
+
+    name = "interpreter"
 
     def __init__(
         self,
@@ -44,6 +48,14 @@ class Interpreter:
         self._result = ResultKeeper(program, self._views, self._log)
         self._due: _Plan | None = None
         self._row_plans: dict[tuple[str, int], _Plan] = {}
+
+    @property
+    def plan(self) -> Program:
+        return self.program
+
+    @property
+    def digest(self) -> str:
+        return self.program.state_digest
 
     def load(self) -> None:
         """Initialises every view and the result from the base tables as they are."""
@@ -128,6 +140,30 @@ class Interpreter:
     def result(self) -> dict[Row, int]:
         """The result rows with their multiplicities."""
         return self._result.rows()
+
+    def watch(self) -> bool:
+        return True
+
+    def commit(self) -> None:
+        """The owner of the undo log commits it."""
+
+    def rollback(self) -> None:
+        """The owner of the undo log has rolled it back."""
+
+    def save(self, writer: StateWriter) -> dict[str, object]:
+        for view in self.program.views:
+            writer.rows(view.name, self._views[view.name].items(), len(view.keys), len(view.fields))
+        return {view.name: len(view.keys) for view in self.program.views}
+
+    def resume(self, layout: Mapping[str, Any], reader: StateReader) -> bool:
+        self.restore({name: dict(reader.rows(name, arity)) for name, arity in layout.items()})
+        return True
+
+    def stats(self) -> dict[str, object]:
+        return {"stored": self.sizes()}
+
+    def stages(self, format: str) -> Mapping[str, Callable[[], str]]:
+        return {}
 
     def sizes(self) -> dict[str, int]:
         """Rows per view."""

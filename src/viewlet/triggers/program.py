@@ -12,6 +12,7 @@ given. A key leaves a view when its presence field, or without one its every fie
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -91,5 +92,17 @@ class Program:
     def view(self, name: str) -> ViewDefinition:
         return next(view for view in self.views if view.name == name)
 
+    @property
+    def state_digest(self) -> str:
+        """Programs with the same digest keep the same state: their views have the same names, keys and definitions.
+
+        How triggers bring the views up to date may differ.
+        """
+        return text_digest(repr(self.views))
+
     def trigger(self, table: str) -> Trigger | None:
         return next((trigger for trigger in self.triggers if trigger.table == table), None)
+
+
+def text_digest(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

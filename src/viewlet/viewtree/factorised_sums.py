@@ -14,13 +14,13 @@ from viewlet.changes import did_you_mean, to_python
 from viewlet.errors import SchemaError, UnsupportedError
 from viewlet.rings import DOUBLE_RING, INTEGER_RING, Dyadic, Lift, ProductRing
 from viewlet.types import Column, SqlType
-from viewlet.viewtree.keepers import KeepsRows
+from viewlet.viewtree.keepers import RowReader
 
 FUNCTIONS = ("count", "sum", "avg")
 
 
 def aggregate_rows(
-    result: KeepsRows, variables: Sequence[str], columns: Sequence[Column], function: str, of: Sequence[str]
+    result: RowReader, variables: Sequence[str], columns: Sequence[Column], function: str, of: Sequence[str]
 ) -> object:
     """COUNT, SUM or AVG of the product of some columns; `variables` are those of the columns, in their order."""
     name = function.lower() if isinstance(function, str) else function

@@ -7,14 +7,15 @@ from typing import Any, Protocol, runtime_checkable
 
 from viewlet.algebra.ring_query import FactorisedPayload
 from viewlet.changes import ColumnChange
-from viewlet.errors import InternalError
 from viewlet.rings.ring import Lift, Ring, times
+from viewlet.triggers.saved_state import StateReader, StateWriter
 from viewlet.triggers.store import UndoLog
 from viewlet.types import Row
 from viewlet.viewtree.factored_update import expand, factored
 from viewlet.viewtree.factorised import FactorisedResult
 from viewlet.viewtree.ring_engine import MaintainedTree
 from viewlet.viewtree.ring_plan import Projection, RingPlan
+from viewlet.viewtree.state_text import of_rows, to_rows
 
 Counted = Mapping[Row, int]
 Part = tuple[tuple[str, ...], Counted]
@@ -22,30 +23,12 @@ Part = tuple[tuple[str, ...], Counted]
 NOT_GENERATED = "no code is generated for it: it runs on the interpreter"
 
 
-class Keeper(Protocol):
-    """The state of a tree, changed by rows of its relations."""
+class TreeReader(Protocol):
+    """The result of a view tree, wherever the tree is."""
 
     engine_name: str
     source: str
-    takes_columns: bool
-
-    def load(self, relations: Mapping[str, Counted]) -> None:
-        """Starts from the given relations; a keeper of generated code has to be empty."""
-
-    def add(self, relation: str, change: Counted) -> Iterable[Row] | None:
-        """Adds a change; returns the keys of the result that it may have changed, None if they are not known."""
-
-    def add_products(self, relation: str, products: Sequence[Sequence[Part]], tell: bool) -> Iterable[Row] | None:
-        """Adds a union of products; with `tell`, returns the keys that may have changed, as `add` does."""
-
-    def add_columns(self, projection: Projection, change: ColumnChange) -> None:
-        """Adds rows of a table, given as columns of words, if it `takes_columns`."""
-
-    def commit(self) -> None:
-        """Makes the changes since the last commit permanent."""
-
-    def rollback(self) -> bool:
-        """Rolls back the changes since the last commit, if it can; may be called again if it was interrupted."""
+    """The generated code that runs it, or what runs it instead."""
 
     def entries(self) -> Mapping[Row, Any]:
         """The payloads of the result, by the keys of the root."""
@@ -57,16 +40,8 @@ class Keeper(Protocol):
         """The bytes of the stored views, if known."""
 
 
-@runtime_checkable
-class TakesOver(Protocol):
-    """An engine that can continue from the state of the reference engine."""
-
-    def take_over(self, nodes: Mapping[str, Mapping[Row, Any]]) -> None:
-        """`nodes` has the payloads of every stored view."""
-
-
-class KeepsRows(Keeper, Protocol):
-    """The keeper of a factorised result."""
+class RowReader(TreeReader, Protocol):
+    """The rows of a factorised result, wherever its tree is."""
 
     @property
     def count(self) -> int: ...
@@ -77,12 +52,48 @@ class KeepsRows(Keeper, Protocol):
     def aggregate(self, ring: Ring[Any], lifts: Mapping[str, Lift[Any]]) -> Any: ...
 
 
+class Keeper(TreeReader, Protocol):
+    """The state of a tree in this process, changed by rows of its relations."""
+
+    def load(self, relations: Mapping[str, Counted]) -> None:
+        """Starts from the given relations; a keeper of generated code has to be empty."""
+
+    def add(self, relation: str, change: Counted) -> Iterable[Row] | None:
+        """Adds a change; returns the keys of the result that it may have changed, None if they are not known."""
+
+    def add_products(self, relation: str, products: Sequence[Sequence[Part]], tell: bool) -> Iterable[Row] | None:
+        """Adds a union of products; with `tell`, returns the keys that may have changed, as `add` does."""
+
+    def commit(self) -> None:
+        """Makes the changes since the last commit permanent."""
+
+    def rollback(self) -> bool:
+        """Rolls back the changes since the last commit, if it can; may be called again if it was interrupted."""
+
+    def save(self, writer: StateWriter) -> dict[str, object]:
+        """Writes the stored views; returns which parts there are and what they hold."""
+
+    def resume(self, layout: Mapping[str, Any], reader: StateReader) -> bool:
+        """Continues from what `save` wrote, if the stored views are the same."""
+
+
+class RowKeeper(Keeper, RowReader, Protocol):
+    """The state of a factorised result in this process."""
+
+
+@runtime_checkable
+class TakesColumns(Protocol):
+    """A keeper that takes rows as columns of words."""
+
+    def add_columns(self, projection: Projection, change: ColumnChange) -> None:
+        """Adds rows of a table."""
+
+
 class ReferenceTree:
     """A tree on dictionaries; a batch is undone by the log that the tree was made with."""
 
     engine_name = "interpreter"
     source = NOT_GENERATED
-    takes_columns = False
 
     def __init__(self, maintained: MaintainedTree[Any], logged: bool = False) -> None:
         self.maintained = maintained
@@ -106,9 +117,6 @@ class ReferenceTree:
         changed = self.maintained.update_factored(relation, updates)
         return expand(changed, self.maintained.tree.root.keys, ring) if tell else None
 
-    def add_columns(self, projection: Projection, change: ColumnChange) -> None:
-        raise InternalError("the interpreter takes rows, not columns")
-
     def commit(self) -> None:
         """Whoever has the log commits it."""
 
@@ -126,6 +134,16 @@ class ReferenceTree:
     def restore(self, state: Mapping[str, Mapping[Row, Any]]) -> None:
         """Continues from an earlier `state`."""
         self.maintained.restore(state)
+
+    def save(self, writer: StateWriter) -> dict[str, object]:
+        arities = {name: len(self.maintained.tree.nodes[name].keys) for name in self.maintained.stores}
+        for name, entries in self.state().items():
+            writer.rows(name, to_rows(entries), arities[name], 1)
+        return dict(arities)
+
+    def resume(self, layout: Mapping[str, Any], reader: StateReader) -> bool:
+        self.restore({name: of_rows(reader.rows(name, arity)) for name, arity in layout.items()})
+        return True
 
     def sizes(self) -> dict[str, int]:
         return {name: len(store) for name, store in self.maintained.stores.items()}

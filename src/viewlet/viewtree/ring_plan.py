@@ -134,6 +134,7 @@ class RingPlan:
     """The relations that may change."""
     chosen: str
     """Where the variable order comes from."""
+    strategy = "view-tree"
 
     @cached_property
     def projections(self) -> Mapping[str, tuple[Projection, ...]]:

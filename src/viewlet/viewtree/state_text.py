@@ -15,7 +15,7 @@ from viewlet.rings import Dyadic
 from viewlet.rings.factorised import Choices
 from viewlet.types import Row
 
-Rows = Iterable[tuple[Row, tuple[str]]]
+Rows = Iterable[tuple[Row, tuple[Any, ...]]]
 
 
 def to_rows(entries: Mapping[Row, Any]) -> Iterator[tuple[Row, tuple[str]]]:

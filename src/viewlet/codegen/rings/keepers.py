@@ -27,6 +27,7 @@ from viewlet.rings.cofactor import CofactorRing
 from viewlet.rings.ring import Lift, Ring
 from viewlet.runtime.arithmetic import NULL
 from viewlet.runtime.dictionary import StringDictionary
+from viewlet.triggers.saved_state import StateReader, StateWriter
 from viewlet.types import BIGINT, Kind, Row, SqlType
 from viewlet.viewtree.factored_update import expand, factored
 from viewlet.viewtree.keepers import Counted, Part
@@ -113,7 +114,6 @@ class GeneratedTree:
     """A tree on flat arrays; a batch can be rolled back exactly."""
 
     engine_name = "compiled"
-    takes_columns = True
 
     def __init__(self, plan: RingPlan, dictionary: StringDictionary, tree: CompiledTree | None = None) -> None:
         self._plan, self._nulls = plan, Nulls(plan)
@@ -198,17 +198,21 @@ class GeneratedTree:
             self._known = (self.compiled.epoch, shown)
         return self._known[1]
 
-    def layouts(self) -> dict[str, object]:
-        """What the words of the rows in `packed` mean, as plain lists."""
+    def _layouts(self) -> dict[str, object]:
+        """What the words of each stored view mean, as plain lists."""
         held = self.compiled.held.items()
         return {name: [store.layout.arity, list(store.layout.fields), list(store.layout.kinds)] for name, store in held}
 
-    def packed(self) -> Iterator[tuple[str, Any]]:
-        """The rows of every store as words: what there is to know between two batches, but for the strings."""
-        return ((name, store.packed()) for name, store in self.compiled.held.items())
+    def save(self, writer: StateWriter) -> dict[str, object]:
+        for name, store in self.compiled.held.items():
+            writer.words(name, store.packed())
+        return self._layouts()
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        self.compiled.restore(state)
+    def resume(self, layout: Mapping[str, Any], reader: StateReader) -> bool:
+        if layout != self._layouts():
+            return False
+        self.compiled.restore({name: reader.words(name) for name in layout})
+        return True
 
     def take_over(self, nodes: Mapping[str, Mapping[Row, Any]]) -> None:
         """Continues from the state of a tree on the reference engine."""

@@ -426,6 +426,13 @@ class Engine:
             node.restore(name, running.node.contents(name))
         return node
 
+    def changes(self, name: str) -> Changes | None:
+        """What the batch under way has done to the rows of a query; None if it is not watched."""
+        if name not in self._watched:
+            return None
+        told = self._under_way.changes.get(name, {}) if self._under_way is not None else {}
+        return {row: weight for row, weight in told.items() if weight}
+
     def watch(self, name: str) -> bool:
         """From now on batches tell what they do to the rows of a query, if they can."""
         running = self._running[name]

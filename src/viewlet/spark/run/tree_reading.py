@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any, cast
 
-from viewlet.errors import InternalError, ViewletError
+from viewlet.errors import ViewletError
 from viewlet.rings.ring import Lift, Ring
 from viewlet.spark.run.partition import Context, held
 from viewlet.spark.run.tree_node import TreeNode
 from viewlet.types import Row
-from viewlet.viewtree.keepers import KeepsRows
+from viewlet.viewtree.keepers import RowReader
 from viewlet.viewtree.ring_relation import summing, without_zeros
 
 if TYPE_CHECKING:
@@ -53,8 +53,8 @@ def _bytes(node: TreeNode) -> int:
     return node.keeper.bytes()
 
 
-def _rows(node: TreeNode) -> KeepsRows:
-    return cast(KeepsRows, node.keeper)
+def _rows(node: TreeNode) -> RowReader:
+    return cast(RowReader, node.keeper)
 
 
 def _count(node: TreeNode) -> int:
@@ -79,10 +79,9 @@ class _Aggregate:
 
 
 class SpreadTree:
-    """A distributed tree with the reading methods of a local one (see `viewtree.keepers.Keeper`)."""
+    """A distributed tree, read like a local one (see `viewtree.keepers.RowReader`)."""
 
     engine_name = "spark"
-    takes_columns = False
 
     def __init__(self, engine: Engine, unit: str, ring: Ring[Any] | None, source: str) -> None:
         self._engine, self._unit, self._ring = engine, unit, ring
@@ -113,7 +112,7 @@ class SpreadTree:
             contents = self._engine.ask_tree(self._unit, _Contents(names), number)[0]
             yield from self._restored(contents).rows()
 
-    def _restored(self, contents: Mapping[str, bytes]) -> KeepsRows:
+    def _restored(self, contents: Mapping[str, bytes]) -> RowReader:
         code = self._engine.code(self._unit)
         node = cast(TreeNode, code.evaluated(code.views))
         for name, blob in contents.items():
@@ -135,23 +134,3 @@ class SpreadTree:
 
     def _ask(self, question: Question) -> list[Any]:
         return self._engine.ask_tree(self._unit, question)
-
-    # -- batches: the engine runs all units together ----------------------------------------------------------------
-
-    def load(self, relations: Mapping[str, Any]) -> None:
-        raise InternalError("a spread tree is filled by the engine")
-
-    def add(self, relation: str, change: Any) -> None:
-        raise InternalError("a spread tree is changed by the engine")
-
-    def add_products(self, relation: str, products: Any, tell: bool) -> None:
-        raise InternalError("a spread tree is changed by the engine")
-
-    def add_columns(self, projection: Any, changes: Any) -> None:
-        raise InternalError("a spread tree is changed by the engine")
-
-    def commit(self) -> None:
-        """The engine commits."""
-
-    def rollback(self) -> bool:
-        return True

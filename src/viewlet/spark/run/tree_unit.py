@@ -77,6 +77,10 @@ class TreeUnit:
         return frozenset(relation.table for relation in self.plan.query.relations)
 
     @property
+    def facts(self) -> Mapping[str, object]:
+        return {"generated": self.generated}
+
+    @property
     def homes(self) -> Mapping[str, Home]:
         """Where the rows of the relations go."""
         return self.split.homes()

@@ -128,6 +128,10 @@ class Unit(Protocol):
         """Units with the same digest have the same state in the same places."""
 
     @property
+    def facts(self) -> Mapping[str, object]:
+        """What the catalogue notes of it, as JSON, because planning it again need not lead to the same."""
+
+    @property
     def reading(self) -> Reading: ...
 
     @property
@@ -157,6 +161,7 @@ class ProgramUnit:
     reading: Reading
     sources: Mapping[str, Table]
     checks: tuple[Check, ...] = ()
+    facts: Mapping[str, object] = field(default_factory=dict)
     is_loadable = True
 
     @property
@@ -231,6 +236,11 @@ class ProgramUnit:
             by = tuple(map(keys.index, home.by)) if isinstance(home, Dist) else None
             found[name] = Initial(tuple(contents.items()), by)
         return found
+
+
+def unit_stats(unit: Unit) -> dict[str, object]:
+    """Where the result of a unit is read, and where what it keeps is."""
+    return {"reading": unit.reading.value, "homes": {each: str(home) for each, home in unit.homes.items()}}
 
 
 def digest_of(known: object) -> str:

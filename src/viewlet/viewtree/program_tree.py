@@ -1,49 +1,17 @@
-"""The stage `view-tree` of `explain`: views over views, as text or as a picture, for any view.
+"""The stage `view-tree` of `explain` for a trigger program: views over views, as text or as a picture.
 
-A view over a ring is one tree by itself. Of a trigger program, views are below those that are made of more tables:
-under the strategy `view-tree` they form the one tree that all changes share.
+Views are below those that are made of more tables: under the strategy `view-tree` they form the one tree that all
+changes share.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
-
 from viewlet.algebra.traverse import relations
-from viewlet.errors import SqlError
 from viewlet.triggers.program import Program, ViewDefinition
 from viewlet.viewtree.pictures import Box, draw_boxes, write_boxes
 
-if TYPE_CHECKING:
-    from viewlet.connection.maintained import Declaration
-    from viewlet.viewtree.ring_plan import RingPlan
 
-FORMATS = ("text", "svg")
-STAGE = "view-tree"
-
-
-def check_format(format: str, stage: str | None) -> None:
-    if format not in FORMATS:
-        raise SqlError(f"explain() writes {' or '.join(FORMATS)}, not {format!r}")
-    if format == "svg" and (stage is None or stage.lower() != STAGE):
-        raise SqlError(f"only the stage {STAGE!r} has a picture: explain(name, stage={STAGE!r}, format='svg')")
-
-
-def tree_stages(declared: Declaration, plan: RingPlan, format: str, code: str) -> dict[str, Callable[[], str]]:
-    """The stages of a view over a ring."""
-    from viewlet.algebra.printer import show_block
-    from viewlet.viewtree.show_plan import draw_plan, show_plan
-
-    show = draw_plan if format == "svg" else show_plan
-    return {
-        "sql": lambda: declared.sql,
-        "algebra": lambda: f"{show_block(declared.query.expr)}\n{plan.query.payload}",
-        STAGE: lambda: show(plan, plan.stored),
-        "code": lambda: code,
-    }
-
-
-def explain_program_tree(program: Program, format: str = "text") -> str:
+def show_program_tree(program: Program, format: str = "text") -> str:
     """The views of a trigger program as a tree, and which of them each change passes."""
     roots = [_box(program, view) for view in program.views if _parent(program, view) is None]
     if format == "svg":

@@ -1,7 +1,7 @@
 """The second process of `background.py`: compiles a view for the disk cache that both processes share, and ends.
 
     echo '{"statement": "CREATE MATERIALIZED VIEW ...", "tables": [...], "statistics": {...}}' \
-        | python -m viewlet.connection.compile_ahead
+        | python -m viewlet.engine.compile_ahead
 
 It is told what the view is, not what its code is: planning is deterministic, so the code is the same.
 """
@@ -16,13 +16,13 @@ import threading
 import time
 from collections.abc import Mapping
 
-from viewlet.connection.catalogue_json import (
+from viewlet.engine.catalogue_json import (
     statistics_of_json,
     statistics_to_json,
     table_of_json,
     table_to_json,
 )
-from viewlet.connection.maintained import Declaration
+from viewlet.engine.declaration import Declaration
 from viewlet.triggers.statistics import Statistics
 from viewlet.types import Table
 
@@ -46,18 +46,16 @@ def request(declared: Declaration, tables: Mapping[str, Table], statistics: Stat
 
 def compile_ahead(text: str) -> None:
     """Compiles what `request` asks for."""
-    from viewlet.connection.build import Sources, build_compiled
-    from viewlet.connection.statements import declaration
+    from viewlet.engine.build import build_compiled
+    from viewlet.engine.declaration import declared_by
     from viewlet.runtime.dictionary import StringDictionary
-    from viewlet.sql import CreateView, bind_statement, split_statements
+    from viewlet.triggers.sources import Sources
 
     known = json.loads(text)
     tables = {table.name: table for table in map(table_of_json, known["tables"])}
-    bound = bind_statement(next(split_statements(known["statement"])), tables)
-    if isinstance(bound, CreateView):
-        declared = declaration(bound, known["statement"])
-        statistics = statistics_of_json(known["statistics"])
-        build_compiled(declared, Sources(tables, {}), statistics, StringDictionary(), reads=True)
+    declared = declared_by(known["statement"], tables)
+    statistics = statistics_of_json(known["statistics"])
+    build_compiled(declared, Sources(tables, {}), statistics, StringDictionary(), reads=True)
 
 
 def end_with_parent(parent: int) -> None:

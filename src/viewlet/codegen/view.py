@@ -1,4 +1,4 @@
-"""The compiled engine as a connection uses it: filled from kept rows, and taken back when a batch fails.
+"""Generated triggers as an engine (`engine/contract.py`): filled from kept rows, and rolled back when a batch fails.
 
 Flat arrays have no undo log. The changes of the current batch are remembered instead; if the batch fails, the engine is
 filled again from the tables, or, over streams, the rows that were applied are applied once more with the opposite sign.
@@ -9,28 +9,33 @@ batch copies the arrays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from viewlet.changes import Change
 from viewlet.codegen.engine import CompiledEngine, TableChange
 from viewlet.codegen.module import Module
 from viewlet.runtime.dictionary import StringDictionary
-from viewlet.runtime.flat import FlatStore, Image, Words
+from viewlet.runtime.flat import FlatStore, Image
 from viewlet.runtime.jit import ENABLED
 from viewlet.triggers.program import Program
-from viewlet.triggers.store import MapStore, RowStore
+from viewlet.triggers.saved_state import StateReader, StateWriter
+from viewlet.triggers.sources import Sources
+from viewlet.triggers.store import MapStore
 from viewlet.types import Row, Table
 
 
 class CompiledView:
-    """Runs one trigger program; `kept` are its sources if all of them keep their rows."""
+    """Runs one trigger program over the sources that it was made with."""
+
+    name = "compiled"
 
     def __init__(
         self,
         program: Program,
         tables: Mapping[str, Table],
         dictionary: StringDictionary,
-        kept: Mapping[str, RowStore] | None,
+        sources: Sources,
         step: Callable[[str], None] = lambda text: None,
         module: Module | None = None,
         reads: bool = False,
@@ -39,19 +44,26 @@ class CompiledView:
         self._engine.warm_up(step)
         if reads:
             self._engine.warm_up_reading()
-        self._kept = kept
+        self._stores = sources.stores
+        self._is_kept = not sources.streams
+        """The sources hold all that it takes to fill the views again."""
+        self._watched = False
         self._batch: list[TableChange] = []
         self._image: dict[str, Image] | None = None
 
-    def load(self, stores: Mapping[str, RowStore]) -> None:
-        """Runs the rows already there through the triggers."""
-        for table, store in stores.items():
-            self._engine.apply(table, store.change())
+    @property
+    def plan(self) -> Program:
+        return self._engine.program
 
-    def reload(self, stores: Mapping[str, RowStore]) -> None:
-        """Like `load`, for an engine that may hold something."""
+    @property
+    def digest(self) -> str:
+        return self.plan.state_digest
+
+    def load(self) -> None:
+        """Runs the rows already there through the triggers, from an empty state."""
         self._engine.clear()
-        self.load(stores)
+        for table, store in self._stores.items():
+            self._engine.apply(table, store.change())
 
     def take_over(self, views: Mapping[str, MapStore]) -> None:
         """Goes on from the views as the interpreter holds them."""
@@ -74,11 +86,11 @@ class CompiledView:
         return self._engine.result()
 
     def watch(self) -> bool:
-        """Whether `changes` can tell from now on what a batch did to the result."""
-        return self._engine.watch()
+        self._watched = self._engine.watch()
+        return self._watched
 
-    def changes(self) -> Mapping[Row, int]:
-        return self._engine.changes()
+    def finish(self) -> Mapping[Row, int] | None:
+        return self._engine.changes() if self._watched else None
 
     def commit(self) -> None:
         self._batch.clear()
@@ -91,10 +103,10 @@ class CompiledView:
         """
         if self._image is not None:
             self._engine.put_back(self._image)
-        elif self._kept is None:
+        elif not self._is_kept:
             self._engine.take_back(self._batch)
         elif self._batch:
-            self.reload(self._kept)
+            self.load()
             self._engine.forget_changes()
         self.commit()
 
@@ -102,30 +114,35 @@ class CompiledView:
         """The stores that hold something between two batches."""
         return {view.name: self._engine.stores[view.name] for view in self._engine.program.views}
 
-    def layouts(self) -> dict[str, object]:
-        """What the words of the rows in `packed` mean, as plain lists."""
+    def _layouts(self) -> dict[str, object]:
+        """What the words of each view mean, as plain lists."""
         return {
             name: [store.layout.arity, list(store.layout.fields), list(store.layout.kinds)]
             for name, store in self._views().items()
         }
 
-    def packed(self) -> Iterator[tuple[str, Words]]:
+    def save(self, writer: StateWriter) -> dict[str, object]:
         """The rows of every view as words: what there is to know between two batches, but for the strings."""
         for name, store in self._views().items():
-            yield name, store.packed()
+            writer.words(name, store.packed())
+        return self._layouts()
 
-    def restore(self, state: Mapping[str, Words]) -> None:
-        """Takes the state that `packed` gave to a program with the same layouts."""
+    def resume(self, layout: Mapping[str, Any], reader: StateReader) -> bool:
+        """Continues from the state that a program with the same layouts saved."""
+        if layout != self._layouts():
+            return False
         for name, store in self._views().items():
-            store.fill(state[name])
+            store.fill(reader.words(name))
+        return True
 
-    def sizes(self) -> dict[str, int]:
-        return {name: len(store) for name, store in self._engine.stores.items()}
+    def stats(self) -> dict[str, object]:
+        """Rows of each store, the bytes of its arrays, and those of its rows without room to grow and indexes."""
+        stores = self._engine.stores.items()
+        return {
+            "stored": {name: len(store) for name, store in stores},
+            "bytes": {name: store.nbytes() for name, store in stores},
+            "packed_bytes": {name: store.packed_bytes() for name, store in stores},
+        }
 
-    def bytes(self) -> dict[str, int]:
-        """What the arrays of each store take."""
-        return {name: store.nbytes() for name, store in self._engine.stores.items()}
-
-    def packed_bytes(self) -> dict[str, int]:
-        """What the rows of each store would take without room to grow and without indexes."""
-        return {name: store.packed_bytes() for name, store in self._engine.stores.items()}
+    def stages(self, format: str) -> Mapping[str, Callable[[], str]]:
+        return {}

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
-from viewlet.triggers.program import Program
 from viewlet.triggers.statistics import Size, Statistics
 from viewlet.types import Column, Kind, SqlType, Table, TableKind
 
@@ -57,15 +55,3 @@ def statistics_to_json(statistics: Statistics) -> Json:
 def statistics_of_json(known: Json) -> Statistics:
     sizes = {name: Size(rows, tuple(distinct)) for name, (rows, *distinct) in known["sizes"].items()}
     return Statistics(sizes, known["rates"], known["query_rate"], known["batch_rows"], known["guessed"])
-
-
-def state_digest(program: Program) -> str:
-    """Programs with the same digest keep the same state: their views have the same names, keys and definitions.
-
-    How triggers bring the views up to date may differ.
-    """
-    return text_digest(repr(program.views))
-
-
-def text_digest(text: str) -> str:
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

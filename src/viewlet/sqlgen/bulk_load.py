@@ -15,17 +15,17 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from viewlet.changes import MULTIPLICITY, Change, ColumnChange, RowChange, arrow_type
-from viewlet.connection.build import Sources
 from viewlet.errors import UnsupportedError
 from viewlet.sqlgen.columns import columns_read
 from viewlet.sqlgen.definition import definition_sql
 from viewlet.triggers.interpreter import Interpreter
 from viewlet.triggers.program import Program, ViewDefinition
+from viewlet.triggers.sources import Sources
 from viewlet.triggers.store import MapStore, Payload, RowStore
 from viewlet.types import WORD_DIGITS, Column, Kind, Row, SqlType, Table
 
 if TYPE_CHECKING:
-    from viewlet.runtime.dictionary import StringDictionary
+    from viewlet.changes.words import Codes
 
 Contents = dict[str, dict[Row, Payload]]
 NOTHING = RowChange({})
@@ -80,23 +80,32 @@ def _renamed(table: Table) -> Table:
 
 
 @dataclass(slots=True)
-class BulkLoad:
-    """One load: collects what a batch brings to streams, then finds what the views hold after it."""
+class ProgramLoad:
+    """One load of an interpreter: collects what a batch brings to streams, then finds what the views hold after it."""
 
+    engine: Interpreter
     plan: LoadPlan
     sources: Sources
-    dictionary: StringDictionary | None = None
+    dictionary: Codes | None = None
     _given: dict[str, Change] = field(default_factory=dict)
 
-    def add(self, source: str, change: Change) -> None:
+    def apply(self, table: str, change: Change) -> None:
         """The change of one source; those of tables and views are in their stores when it matters."""
-        self._given[source] = change
+        self._given[table] = change
 
-    def columns_used(self, source: str) -> tuple[int, ...] | None:
+    def columns_used(self, table: str) -> tuple[int, ...] | None:
         """The columns of a source that are read, if changes of it may come as columns."""
-        return None if self.dictionary is None else self.plan.columns[source]
+        return None if self.dictionary is None else self.plan.columns[table]
 
-    def contents(self, engine: Interpreter) -> Contents:
+    def finish(self) -> Mapping[Row, int]:
+        """Fills the views as a part of the batch."""
+        self.engine.replace(self._contents())
+        return self.engine.finish()
+
+    def load(self) -> None:
+        self.engine.restore(self._contents())
+
+    def _contents(self) -> Contents:
         """What the stored views hold; the interpreter evaluates their definitions if DuckDB cannot."""
         import duckdb
 
@@ -104,7 +113,7 @@ class BulkLoad:
             return evaluate_all(self.plan, {name: self._arrow(name) for name in self.plan.tables})
         except (duckdb.Error, OverflowError, ValueError) as error:
             logger.info("DuckDB could not load views, the interpreter does: %s", error)
-            return engine.evaluate({name: self._store(name) for name in self.plan.tables})
+            return self.engine.evaluate({name: self._store(name) for name in self.plan.tables})
 
     def _arrow(self, source: str) -> Any:
         table, places = self.plan.tables[source], self.plan.columns[source]

@@ -138,7 +138,7 @@ class BackgroundCompiler:
 def _start() -> subprocess.Popen[bytes]:
     path = os.pathsep.join(entry for entry in sys.path if entry)
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", "viewlet.connection.compile_ahead"],
+        [sys.executable, "-P", "-m", "viewlet.engine.compile_ahead"],
         env=os.environ | {"PYTHONPATH": path, "PYTHONSAFEPATH": "1"},
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,

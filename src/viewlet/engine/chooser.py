@@ -8,15 +8,16 @@
 
 Compiling takes seconds, so `auto` begins when a view has seen many rows, in the background: the interpreter continues,
 and the view moves between two batches. Over tables the compiled engine is filled from their rows. Streams keep none:
-there it takes over what the interpreter holds, whose program is the same.
+there it takes over what the interpreter holds, whose program is the same. "The interpreter" stands for the reference
+engine of every kind of view. A view of a kind without a compiled form stays on it.
 
 A batch or a table with many rows does not wait for that, and does not go through the interpreter row by row:
 
 | what is known of the view                    | what happens                                                   |
 |----------------------------------------------|----------------------------------------------------------------|
 | its code is in the disk cache                | it is compiled at once, before the batch                       |
-| SQL can say what it holds, and all rows      | DuckDB evaluates its definition (`bulk_load.py`), while it is  |
-| are there (tables, streams without a past)   | compiled in the background                                     |
+| its kind can be loaded in bulk, and all rows | DuckDB evaluates its definition (`sqlgen/bulk_load.py`), while |
+| are there (tables, streams without a past)   | it is compiled in the background                               |
 | neither                                      | a very large batch waits until it is compiled                  |
 
 `explain(view, "engine")` and `view.stats()` tell which engine runs and why.
@@ -31,20 +32,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from viewlet.connection.background import BackgroundCompiler, Task
-from viewlet.connection.build import Planned, Sources, build_compiled, build_interpreted, plan_compiled
-from viewlet.connection.bulk_load import BulkLoad, plan_load
-from viewlet.connection.compile_ahead import request
-from viewlet.connection.garbage import collecting_later
-from viewlet.connection.maintained import Declaration, MaintainedView, Running
-from viewlet.connection.progress import ProgressLine
-from viewlet.connection.tree_engines import prepare_tree
-from viewlet.errors import DataError, InternalError, MissingExtraError, UnsupportedError
-from viewlet.triggers.interpreter import Interpreter
-from viewlet.triggers.program import Program
+from viewlet.engine.background import BackgroundCompiler, Task
+from viewlet.engine.build import build_compiled, compiled_form
+from viewlet.engine.choice import Choice
+from viewlet.engine.compile_ahead import request
+from viewlet.engine.contract import BulkLoad
+from viewlet.engine.declaration import Declaration
+from viewlet.engine.kind import Draft
+from viewlet.engine.kinds import kind_of
+from viewlet.engine.maintained import MaintainedView
+from viewlet.engine.progress import ProgressLine
+from viewlet.errors import DataError, MissingExtraError, UnsupportedError
+from viewlet.runtime.garbage import collecting_later
+from viewlet.triggers.sources import Sources
 from viewlet.triggers.statistics import Statistics
 from viewlet.triggers.store import UndoLog
-from viewlet.triggers.wide_numbers import wide_numbers, wide_values
 from viewlet.types import Table
 
 if TYPE_CHECKING:
@@ -63,7 +65,7 @@ OLD_ROWS_PER_NEW = 4
 logger = logging.getLogger("viewlet")
 
 Measure = Callable[[Mapping[str, Table]], Statistics]
-GetSources = Callable[[], Sources]
+GetSources = Callable[[Declaration], Sources]
 T = TypeVar("T")
 
 
@@ -73,6 +75,7 @@ class EngineChooser:
 
     asked: str
     measure: Measure
+    sources: GetSources
     log: UndoLog
     _dictionary: StringDictionary | None = field(default=None, init=False)
     _background: BackgroundCompiler = field(default_factory=BackgroundCompiler, init=False)
@@ -88,7 +91,7 @@ class EngineChooser:
 
     # -- declarations -----------------------------------------------------------------------------------------------
 
-    def start(self, declared: Declaration, sources: Sources, asked: str | None = None) -> Running:
+    def start(self, declared: Declaration, sources: Sources, asked: str | None = None) -> Choice:
         """A new view, filled from the rows already there; `asked` is what to do instead of what the connection says."""
         asked = asked or self.asked
         if asked == "compiled":
@@ -101,25 +104,26 @@ class EngineChooser:
         if sources.size > COMPILE_AFTER_ROWS:
             return self._start_large(declared, sources)
         waiting = f"it is compiled after {COMPILE_AFTER_ROWS:,} changed rows"
-        running = self._interpreted(declared, sources, waiting, movable=sources.is_mixed)
-        return replace(running, may_change=True)
+        choice = self._interpreted(declared, sources, waiting, movable=sources.is_mixed)
+        return replace(choice, may_change=True)
 
-    def _start_large(self, declared: Declaration, sources: Sources) -> Running:
-        """A view over many rows: compiled, unless that takes long and DuckDB can fill the interpreter meanwhile."""
+    def _start_large(self, declared: Declaration, sources: Sources) -> Choice:
+        """A view over many rows: compiled, unless that takes long and a load can fill the interpreter meanwhile."""
         statistics = self.measure(sources.tables)
-        planned = self._tried(declared.name, lambda: _planned(declared, sources, statistics))
-        if planned is not None and not isinstance(planned, str):
-            planned = wide_numbers(planned.program) or planned
-        if isinstance(planned, str):
-            return self._interpreted(declared, sources, planned)
-        if planned is not None and not planned.is_cached:
+        draft = self._tried(declared.name, lambda: _draft(declared, sources, statistics))
+        obstacle = draft if isinstance(draft, str) else draft.obstacle
+        if isinstance(draft, str) or obstacle is not None:
+            return self._interpreted(declared, sources, obstacle or "")
+        bulk_load = kind_of(declared).bulk_load
+        if bulk_load is not None and not draft.is_cached:
             reason, movable = "it is being compiled", sources.is_mixed
             waiting = self.prepare(declared, sources, "interpreter", reason, statistics, movable)
-            if plan_load(waiting.program, sources.tables) is not None:
-                task = self._submit(declared, sources, statistics, planned)
-                return replace(_filled(waiting, sources), may_change=True, compilation=task)
+            if (load := bulk_load(waiting.engine, sources, None)) is not None:
+                load.load()
+                task = self._submit(declared, sources, statistics, draft)
+                return replace(waiting, may_change=True, compilation=task)
         compiled = self._tried(
-            declared.name, lambda: _filled(self._build(declared, sources, statistics, _many_rows(), planned), sources)
+            declared.name, lambda: _filled(self._build(declared, sources, statistics, _many_rows(), draft))
         )
         return self._interpreted(declared, sources, compiled) if isinstance(compiled, str) else compiled
 
@@ -131,23 +135,28 @@ class EngineChooser:
         reason: str,
         statistics: Statistics | None = None,
         movable: bool = False,
-    ) -> Running:
+    ) -> Choice:
         """A view on an engine that is still to be filled; the sizes are measured unless they are known."""
         if statistics is None:
             statistics = self.measure(sources.tables)
         if engine == "compiled":
             require_numba()
             return self._build(declared, sources, statistics, reason)
-        if declared.ring is not None:
-            return prepare_tree(declared, sources, engine, reason, statistics, lambda: self.dictionary, self.log)
-        return build_interpreted(declared, sources, statistics, self.log, reason, movable)
+        made = kind_of(declared).reference(declared, sources, statistics, self.log, movable)
+        return Choice(made, reason, statistics=statistics)
 
-    def _interpreted(self, declared: Declaration, sources: Sources, reason: str, movable: bool = False) -> Running:
-        running = self.prepare(declared, sources, "interpreter", reason, movable=movable)
-        return _filled(running, sources, by_query=self.asked == "auto")
+    def _interpreted(self, declared: Declaration, sources: Sources, reason: str, movable: bool = False) -> Choice:
+        choice = self.prepare(declared, sources, "interpreter", reason, movable=movable)
+        bulk_load = kind_of(declared).bulk_load
+        if bulk_load is not None and sources.size >= LARGE_BATCH and self.asked == "auto":
+            load = bulk_load(choice.engine, sources, None)
+            if load is not None:
+                load.load()
+                return choice
+        return _filled(choice)
 
-    def _compiled(self, declared: Declaration, sources: Sources, reason: str) -> Running:
-        return _filled(self.prepare(declared, sources, "compiled", reason), sources)
+    def _compiled(self, declared: Declaration, sources: Sources, reason: str) -> Choice:
+        return _filled(self.prepare(declared, sources, "compiled", reason))
 
     def _build(
         self,
@@ -155,65 +164,65 @@ class EngineChooser:
         sources: Sources,
         statistics: Statistics,
         reason: str,
-        planned: Planned | None = None,
-    ) -> Running:
+        draft: Draft | None = None,
+    ) -> Choice:
         """Compiles a view while the user waits."""
         line = ProgressLine(f"compiling view {declared.name}")
         try:
-            running = build_compiled(declared, sources, statistics, self.dictionary, reason, planned, step=line.step)
+            choice = build_compiled(declared, sources, statistics, self.dictionary, reason, draft, step=line.step)
         finally:
             line.close()
-        logger.info("view %s: compiled in %.1f s", declared.name, running.compile_seconds)
-        return running
+        logger.info("view %s: compiled in %.1f s", declared.name, choice.compile_seconds)
+        return choice
 
     # -- between two batches ----------------------------------------------------------------------------------------
 
-    def expect(self, view: MaintainedView, rows: int, sources: GetSources) -> None:
+    def expect(self, view: MaintainedView, rows: int) -> None:
         """Before a batch with so many rows for a view: decides how they reach it."""
         view.load = None
-        self.move_if_ready(view, sources)
-        if rows < LARGE_BATCH or self.asked != "auto" or view.running.engine_name != "interpreter":
+        self.move_if_ready(view)
+        if rows < LARGE_BATCH or self.asked != "auto" or view.engine.name != "interpreter":
             return
-        found = sources()
+        found = self.sources(view.declared)
         load = self._load(view, rows, found)
-        if view.running.may_change and _must_stay(view) is None:
+        if view.choice.may_change and _must_stay(view) is None:
             self._compile(view, found, waits=load is None and rows >= WORTH_WAITING)
-        if view.running.engine_name == "interpreter":
+        if view.engine.name == "interpreter":
             view.load = load
 
-    def expect_change(self, view: MaintainedView, rows: int, sources: GetSources) -> None:
+    def expect_change(self, view: MaintainedView, rows: int) -> None:
         """In a batch: the same for a view over a view that has just changed in so many rows."""
         if rows >= LARGE_BATCH and self.asked == "auto" and view.load is None and not view.is_touched:
-            view.load = self._load(view, rows, sources())
+            view.load = self._load(view, rows, self.sources(view.declared))
 
     def _load(self, view: MaintainedView, rows: int, sources: Sources) -> BulkLoad | None:
-        """How a batch is loaded by DuckDB, if it can be."""
-        if not isinstance(view.running.engine, Interpreter) or sources.has_past:
+        """How a batch is loaded in bulk, if it can be."""
+        bulk_load = view.kind.bulk_load
+        if bulk_load is None or view.engine.name != "interpreter" or sources.has_past:
             return None
         if sources.size > OLD_ROWS_PER_NEW * rows:
             return None
-        plan = plan_load(view.program, sources.tables)
-        return None if plan is None else BulkLoad(plan, sources, self.dictionary if numba_available() else None)
+        return bulk_load(view.engine, sources, self.dictionary if numba_available() else None)
 
     def _compile(self, view: MaintainedView, sources: Sources, waits: bool) -> None:
         """Compiles a view at once if its code is in the disk cache, or a batch waits for it; else in the background."""
-        declared, task = view.declared, view.running.compilation
+        declared, task = view.declared, view.choice.compilation
         if task is not None:
             if waits:
                 self._wait(view.name, task)
-                self.move_if_ready(view, lambda: sources)
+                self.move_if_ready(view)
             return
         statistics = self._statistics(view, sources)
-        planned = self._tried(declared.name, lambda: _planned(declared, sources, statistics))
-        if isinstance(planned, str):
-            view.describe(replace(view.running, reason=planned, may_change=False))
-        elif waits or (planned is not None and planned.is_cached):
-            self._move(view, sources, lambda: self._build(declared, sources, statistics, _many_rows(), planned))
+        draft = self._tried(declared.name, lambda: _draft(declared, sources, statistics))
+        if isinstance(draft, str):
+            view.describe(replace(view.choice, reason=draft, may_change=False))
+        elif waits or draft.is_cached:
+            self._move(view, sources, lambda: self._build(declared, sources, statistics, _many_rows(), draft))
         else:
-            self._compile_ahead(view, sources, statistics, planned)
+            self._compile_ahead(view, sources, statistics, draft)
 
     @staticmethod
-    def _wait(view: str, task: Task[Running]) -> None:
+    def _wait(view: str, task: Task[Choice]) -> None:
         line = ProgressLine(f"compiling view {view}")
         try:
             while not task.wait(0.5) and not task.is_lost:
@@ -221,70 +230,70 @@ class EngineChooser:
         finally:
             line.close()
 
-    def compile_if_busy(self, view: MaintainedView, sources: GetSources) -> None:
+    def compile_if_busy(self, view: MaintainedView) -> None:
         """After a batch: begins to compile a view that has become busy, unless it has to stay where it is."""
-        running = view.running
-        if running.may_change and running.compilation is None and view.work.tuples > COMPILE_AFTER_ROWS:
+        choice = view.choice
+        if choice.may_change and choice.compilation is None and view.work.tuples > COMPILE_AFTER_ROWS:
             if (obstacle := _must_stay(view)) is not None:
-                view.describe(replace(running, reason=obstacle))
+                view.describe(replace(choice, reason=obstacle))
             else:
-                found = sources()
+                found = self.sources(view.declared)
                 self._compile_ahead(view, found, self._statistics(view, found))
 
     def _statistics(self, view: MaintainedView, sources: Sources) -> Statistics:
         """What the compiled program is chosen by; over streams it has to be the one that the interpreter runs."""
-        return view.running.statistics if sources.streams else self.measure(sources.tables)
+        return view.choice.statistics if sources.streams else self.measure(sources.tables)
 
     def _compile_ahead(
-        self, view: MaintainedView, sources: Sources, statistics: Statistics, planned: Planned | None = None
+        self, view: MaintainedView, sources: Sources, statistics: Statistics, draft: Draft | None = None
     ) -> None:
-        task = self._submit(view.declared, sources, statistics, planned)
-        view.describe(replace(view.running, reason="it is being compiled", compilation=task))
+        task = self._submit(view.declared, sources, statistics, draft)
+        view.describe(replace(view.choice, reason="it is being compiled", compilation=task))
 
     def _submit(
-        self, declared: Declaration, sources: Sources, statistics: Statistics, planned: Planned | None
-    ) -> Task[Running]:
+        self, declared: Declaration, sources: Sources, statistics: Statistics, draft: Draft | None
+    ) -> Task[Choice]:
         """Begins to compile a view in the background."""
         dictionary = self.dictionary
 
-        def build() -> Running:
-            running = build_compiled(declared, sources, statistics, dictionary, _many_rows(), planned, reads=True)
+        def build() -> Choice:
+            choice = build_compiled(declared, sources, statistics, dictionary, _many_rows(), draft, reads=True)
             logger.info("view %s: compiled in the background", declared.name)
-            return running
+            return choice
 
         return self._background.submit(Task(request(declared, sources.tables, statistics), build))
 
-    def move_if_ready(self, view: MaintainedView, sources: GetSources) -> None:
+    def move_if_ready(self, view: MaintainedView) -> None:
         """Moves a view to the code that was compiled for it in the background, if that is done."""
-        task = view.running.compilation
+        task = view.choice.compilation
         if task is None:
             return
         if task.is_lost:
-            view.describe(replace(view.running, compilation=None))
+            view.describe(replace(view.choice, compilation=None))
         elif task.is_done:
             if (obstacle := _must_stay(view)) is not None:
-                view.describe(replace(view.running, reason=obstacle))
+                view.describe(replace(view.choice, reason=obstacle))
             else:
-                self._move(view, sources(), task.result)
+                self._move(view, self.sources(view.declared), task.result)
 
-    def _move(self, view: MaintainedView, sources: Sources, compiled: Callable[[], Running]) -> None:
+    def _move(self, view: MaintainedView, sources: Sources, compiled: Callable[[], Choice]) -> None:
         """Fills compiled code and lets it run the view; until then, or if that fails, nothing has changed."""
-        before = view.running
+        before = view.choice
         view.describe(replace(before, compilation=None))  # code that an exception leaves half filled is not used again
 
-        def filled() -> Running:
-            running = compiled()
+        def filled() -> Choice:
+            choice = compiled()
             if sources.streams:
-                _take_over(running, before)
-                return running
-            return _filled(running, sources)
+                compiled_form(view.declared).migrate(before.engine, choice.engine)
+                return choice
+            return _filled(choice)
 
-        with collecting_later(sources.size + sum(before.engine.sizes().values())):
-            running = self._tried(view.name, filled)
-        if isinstance(running, str):
-            view.describe(replace(before, reason=running, may_change=False, compilation=None))
+        with collecting_later(sources.size + sum(before.engine.stats()["stored"].values())):
+            choice = self._tried(view.name, filled)
+        if isinstance(choice, str):
+            view.describe(replace(before, reason=choice, may_change=False, compilation=None))
         else:
-            view.run_on(running)
+            view.run_on(choice)
 
     @staticmethod
     def _tried(view: str, attempt: Callable[[], T]) -> T | str:
@@ -300,42 +309,21 @@ class EngineChooser:
     @staticmethod
     def forget(view: MaintainedView) -> None:
         """A view is gone: nobody needs its code."""
-        if (task := view.running.compilation) is not None:
+        if (task := view.choice.compilation) is not None:
             task.cancel()
 
     def close(self) -> None:
         self._background.close()
 
 
-def _planned(declared: Declaration, sources: Sources, statistics: Statistics) -> Planned | None:
-    """The code of a view, if it is one over a trigger program."""
-    return None if declared.ring is not None else plan_compiled(declared, sources.tables, statistics)
+def _draft(declared: Declaration, sources: Sources, statistics: Statistics) -> Draft:
+    return compiled_form(declared).draft(declared, sources.tables, statistics)
 
 
-def _filled(running: Running, sources: Sources, by_query: bool = True) -> Running:
-    """The view with the rows already there, whatever it held before; many rows are loaded by DuckDB."""
-    if isinstance(running.engine, Interpreter):
-        plan = plan_load(running.program, sources.tables) if sources.size >= LARGE_BATCH and by_query else None
-        if plan is None:
-            running.engine.load()
-        else:
-            running.engine.restore(BulkLoad(plan, sources).contents(running.engine))
-    elif running.compiled is not None:
-        running.compiled.reload(sources.stores)
-    elif running.tree is not None:
-        running.tree.load(sources.stores)
-    return running
-
-
-def _take_over(running: Running, before: Running) -> None:
-    """Streams keep no rows to start from: the views continue from where the interpreter has brought them."""
-    if running.tree is not None and before.tree is not None:
-        running.tree.take_over(before.tree)
-        return
-    if not isinstance(before.engine, Interpreter) or running.program.views != before.program.views:
-        raise InternalError("the engines do not keep the same views")
-    assert running.compiled is not None
-    running.compiled.take_over(before.engine.stores)
+def _filled(choice: Choice) -> Choice:
+    """The view with the rows already there, whatever it held before."""
+    choice.engine.load()
+    return choice
 
 
 def _many_rows() -> str:
@@ -343,19 +331,8 @@ def _many_rows() -> str:
 
 
 def _must_stay(view: MaintainedView) -> str | None:
-    """Why a view stays on the interpreter: its changes are wanted and dear to find, or its numbers are too wide."""
-    if (wide := wide_numbers(view.program)) is not None:
-        return wide
-    if view.is_watched and (view.running.tree is not None or not _tells_changes(view.program)):
-        return "its changes are wanted after every batch, and only the interpreter knows them"
-    return None
-
-
-def _tells_changes(program: Program) -> bool:
-    """The compiled engine would know what a batch changed without comparing results."""
-    from viewlet.codegen.module import result_store
-
-    return result_store(program) is not None
+    """Why a view stays on the interpreter."""
+    return compiled_form(view.declared).stays(view.engine.plan, view.is_watched)
 
 
 def check_engine(name: str) -> str:
@@ -381,6 +358,5 @@ def _obstacle(declared: Declaration, sources: Sources) -> str | None:
     """Why `auto` will not compile a view, now or later."""
     if not numba_available():
         return "Numba is not installed: pip install 'viewlet[compiled]'"
-    if declared.ring is not None:
-        return None  # a tree says itself when it cannot be compiled, and takes over what another one holds
-    return wide_values(sources.tables.values())
+    form = kind_of(declared).compiled
+    return f"{kind_of(declared).noun} has no compiled form" if form is None else form.obstacle(sources.tables)

@@ -16,7 +16,7 @@ from viewlet.spark.run.cluster import SparkCluster
 from workloads import finance, tpch
 from workloads.query import NamedQuery
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark")]
 
 
 LOADED_BEFORE = ("nation", "region")
@@ -33,10 +33,10 @@ class SparkRun(Run):
         return FrameChange(parts.table, frame, parts.sign, parts.encoded)
 
 
-def test_warehouse(spark: Any, tmp_path: Path) -> None:
-    """All queries at once; `test_stages` plays each of them alone on two partitions."""
+@pytest.mark.parametrize("partitions", [1, 2, 7])
+def test_warehouse(spark: Any, partitions: int, tmp_path: Path) -> None:
     tables, batches = warehouse()
-    run = SparkRun(tmp_path, tpch.QUERIES, tables, 7, SparkCluster(spark))
+    run = SparkRun(tmp_path, tpch.QUERIES, tables, partitions, SparkCluster(spark))
     assert disagreement(run, batches[:3]) is None
 
 

@@ -1,0 +1,48 @@
+"""From a declaration to compiled code.
+
+Nothing here reads or changes a database, so that a thread, or a second process, can do it ahead of time.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from viewlet.engine.choice import Choice
+from viewlet.engine.declaration import Declaration
+from viewlet.engine.kind import CompiledForm, Draft, Step
+from viewlet.engine.kinds import kind_of
+from viewlet.errors import UnsupportedError
+from viewlet.triggers.sources import Sources
+from viewlet.triggers.statistics import Statistics
+
+if TYPE_CHECKING:
+    from viewlet.runtime.dictionary import StringDictionary
+
+
+def compiled_form(declared: Declaration) -> CompiledForm:
+    """How the kind of a view is compiled, if it can be."""
+    kind = kind_of(declared)
+    if kind.compiled is None:
+        hint = f"view {declared.name!r} runs with connect(engine='interpreter') or 'auto'"
+        raise UnsupportedError(f"{kind.noun} in the compiled engine", hint, "engine")
+    return kind.compiled
+
+
+def build_compiled(
+    declared: Declaration,
+    sources: Sources,
+    statistics: Statistics,
+    dictionary: StringDictionary,
+    reason: str = "",
+    draft: Draft | None = None,
+    reads: bool = False,
+    step: Step = lambda text: None,
+) -> Choice:
+    """A view on generated code, compiled now; with `reads`, the code that reads a large result is compiled too."""
+    started = time.perf_counter()
+    step("writing its code")
+    if draft is None:
+        draft = compiled_form(declared).draft(declared, sources.tables, statistics)
+    engine = draft.build(sources, dictionary, step, reads)
+    return Choice(engine, reason, time.perf_counter() - started, statistics=statistics)

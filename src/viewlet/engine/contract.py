@@ -1,0 +1,110 @@
+"""The contract of engines: what maintains one view, whatever kind of view that is and wherever it runs.
+
+    Engine        what a maintained view asks of the engine that runs it, here or on a cluster
+    LocalEngine   an engine with its state in this process: it takes changes, and its state can be saved and resumed
+
+A batch of a local engine is `apply`, once for each table that it changes, then `finish`, then `commit` or `rollback`.
+On a cluster all views run their batches together, so there an engine is asked for the outcome only.
+
+What only some engines can do is a small protocol of its own. Each is asked for in one place: `MaintainedView.run_on`
+asks for `ReadsColumns` and `CountsRows`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, runtime_checkable
+
+from viewlet.changes import Change
+from viewlet.triggers.saved_state import StateReader, StateWriter
+from viewlet.types import Row
+
+Stages = Mapping[str, Callable[[], str]]
+"""What `explain` prints of a view, by the name of the stage."""
+
+
+class Engine(Protocol):
+    """Maintains the rows of one view."""
+
+    @property
+    def name(self) -> str:
+        """What `explain` and `stats` call it: interpreter, compiled, spark, ..."""
+
+    @property
+    def plan(self) -> Any:
+        """What it runs: the plan that its kind of view made of the declaration. `plan.strategy` names it."""
+
+    def result(self) -> Mapping[Row, int]:
+        """The rows with their multiplicities; of a view with ORDER BY and LIMIT, all that can be among the first."""
+
+    def watch(self) -> bool:
+        """From now on `finish` is to tell the changes of the rows; False if results have to be compared instead."""
+
+    def finish(self) -> Mapping[Row, int] | None:
+        """Ends a batch that concerns the view: the change of its rows, None if the engine does not know it."""
+
+    def commit(self) -> None:
+        """The batch is permanent; may be called again if it was interrupted."""
+
+    def rollback(self) -> None:
+        """Undoes the batch, after the tables are as before it; may be called again if it was interrupted."""
+
+    def stats(self) -> dict[str, object]:
+        """What `stats` tells of it: `stored` has the size of each stored view."""
+
+    def stages(self, format: str) -> Stages:
+        """Stages of `explain` that this engine has besides, or instead of, those of its kind of view."""
+
+
+class LocalEngine(Engine, Protocol):
+    """An engine whose state is in this process. It is made with the sources that it reads."""
+
+    @property
+    def digest(self) -> str:
+        """Engines of the same name and digest keep the same state."""
+
+    def load(self) -> None:
+        """Fills the view from the rows that its sources keep, whatever it held before."""
+
+    def apply(self, table: str, change: Change) -> None:
+        """The change of one table, before the table's own rows change."""
+
+    def save(self, writer: StateWriter) -> dict[str, object]:
+        """Writes the state between two batches; returns, as JSON, which parts there are and what they hold.
+
+        An engine whose sources keep all rows may write nothing.
+        """
+
+    def resume(self, layout: Mapping[str, Any], reader: StateReader) -> bool:
+        """Continues from what `save` wrote; False if it has to be loaded instead."""
+
+
+# -- abilities --------------------------------------------------------------------------------------------------------
+
+
+@runtime_checkable
+class ReadsColumns(Protocol):
+    """An engine that takes columns without transposing them."""
+
+    def columns_used(self, table: str) -> tuple[int, ...] | None:
+        """The columns of a table that are read; None if this table has to come as rows."""
+
+
+@runtime_checkable
+class CountsRows(Protocol):
+    """An engine that counts the rows of the view without making them."""
+
+    def count(self) -> int: ...
+
+
+class BulkLoad(Protocol):
+    """A load of one engine by other means than its triggers: takes its place for one batch, and fills it at the end."""
+
+    def apply(self, table: str, change: Change) -> None: ...
+
+    def columns_used(self, table: str) -> tuple[int, ...] | None: ...
+
+    def finish(self) -> Mapping[Row, int] | None: ...
+
+    def load(self) -> None:
+        """Fills the engine from the rows that its sources keep, outside a batch."""

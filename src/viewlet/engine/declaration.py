@@ -1,0 +1,59 @@
+"""What a CREATE VIEW asks for, once the front end has bound it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from viewlet.algebra.query import Query
+from viewlet.errors import StateError
+from viewlet.types import Table
+
+if TYPE_CHECKING:
+    from viewlet.sql import CreateView
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """A view to maintain.
+
+    `definition` says what it keeps, and decides which kind of view it is (`engine/kinds.py`). `query` says what its
+    rows look like: columns, order, limit. Of an SQL query both are the same. `sql` is the query as written, `statement`
+    the whole. `partition_by` are columns to spread it by; one process has nothing to spread.
+    """
+
+    name: str
+    query: Query
+    definition: object
+    sources: frozenset[str]
+    sql: str
+    strategy: str = "auto"
+    replaces: bool = False
+    statement: str = ""
+    partition_by: tuple[str, ...] = ()
+
+
+def declaration(view: CreateView, text: str = "") -> Declaration:
+    """What the statement `text` asks for, once it is bound."""
+    return Declaration(
+        view.name,
+        view.query,
+        view.definition,
+        view.sources,
+        view.select_sql,
+        view.strategy,
+        view.or_replace,
+        text,
+        view.partition_by,
+    )
+
+
+def declared_by(statement: str, schemas: Mapping[str, Table]) -> Declaration:
+    """What a CREATE VIEW that was accepted before asks for."""
+    from viewlet.sql import CreateView, bind_statement, split_statements
+
+    bound = bind_statement(next(split_statements(statement)), schemas)
+    if not isinstance(bound, CreateView):
+        raise StateError(f"{statement!r:.80} does not declare a view")
+    return declaration(bound, statement)

@@ -1,0 +1,32 @@
+"""The table of kinds of views. Nothing else knows which kinds there are.
+
+A package outside adds its own entry with `register_kind`.
+"""
+
+from __future__ import annotations
+
+from viewlet.engine.declaration import Declaration
+from viewlet.engine.kind import ViewKind
+from viewlet.engine.ring_trees import COFACTOR_VIEWS, FACTORISED_VIEWS
+from viewlet.engine.trigger_programs import TRIGGER_PROGRAMS
+from viewlet.errors import InternalError, SchemaError
+
+KINDS: list[ViewKind] = [TRIGGER_PROGRAMS, COFACTOR_VIEWS, FACTORISED_VIEWS]
+"""The first that accepts a definition is its kind."""
+
+
+def register_kind(kind: ViewKind) -> ViewKind:
+    """Adds a kind of view to the table; registering it again does nothing."""
+    if not isinstance(kind, ViewKind):
+        raise SchemaError(f"register_kind() takes a ViewKind, not {type(kind).__name__}")
+    if kind not in KINDS:
+        KINDS.append(kind)
+    return kind
+
+
+def kind_of(declared: Declaration) -> ViewKind:
+    """The entry of the table that a declaration belongs to."""
+    for kind in KINDS:
+        if kind.accepts(declared.definition):
+            return kind
+    raise InternalError(f"view {declared.name!r}: no kind of view is defined by a {type(declared.definition).__name__}")

@@ -1,0 +1,209 @@
+"""Views that are SQL queries: kept by trigger programs, on the interpreter or on generated code.
+
+Nothing here reads or changes a database, so that a thread, or a second process, can do it ahead of time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from viewlet.algebra.query import Query
+from viewlet.engine.contract import Engine, LocalEngine, Stages
+from viewlet.engine.declaration import Declaration
+from viewlet.engine.kind import CompiledForm, DistributedForm, Hints, Step, Subject, Tables, ViewKind
+from viewlet.errors import InternalError, UnsupportedError
+from viewlet.triggers.interpreter import Interpreter
+from viewlet.triggers.program import Program
+from viewlet.triggers.sources import Sources
+from viewlet.triggers.statistics import UNKNOWN, Statistics
+from viewlet.triggers.store import UndoLog
+from viewlet.triggers.wide_numbers import wide_numbers, wide_values
+from viewlet.types import Table, TableKind
+
+if TYPE_CHECKING:
+    from viewlet.changes.words import Codes
+    from viewlet.codegen.module import Module
+    from viewlet.codegen.view import CompiledView
+    from viewlet.runtime.dictionary import StringDictionary
+    from viewlet.spark.run.engine import Engine as Cluster
+    from viewlet.spark.run.unit import ProgramUnit
+    from viewlet.sqlgen.bulk_load import ProgramLoad
+
+ON_SPARK = "higher-order"
+"""The strategy that `auto` stands for on Spark: view trees share more views, but their batches need more stages."""
+READS_TABLES = ("first-order", "recompute")
+ONLY_THE_INTERPRETER = "its changes are wanted after every batch, and only the interpreter knows them"
+
+
+def plan_program(declared: Declaration, tables: Tables, statistics: Statistics) -> Program:
+    """The trigger program of a view over tables and streams."""
+    from viewlet.viewtree.plan import plan_query
+
+    return plan_query(declared.name, declared.query, tables, declared.strategy, statistics)
+
+
+def as_streams(tables: Tables) -> dict[str, Table]:
+    """The compiled engine reads no base tables: its program is the one for streams, whatever the tables are."""
+    return {name: replace(table, kind=TableKind.STREAM) for name, table in tables.items()}
+
+
+def interpreted(
+    declared: Declaration, sources: Sources, statistics: Statistics, log: UndoLog, movable: bool
+) -> LocalEngine:
+    """The interpreter; if `movable`, its program is the one that the compiled engine would run too."""
+    tables = as_streams(sources.tables) if movable else sources.tables
+    return Interpreter(plan_program(declared, tables, statistics), sources.stores, log)
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramDraft:
+    """A trigger program and its module in source form."""
+
+    program: Program
+    tables: Mapping[str, Table]
+    module: Module
+
+    @property
+    def obstacle(self) -> str | None:
+        return wide_numbers(self.program)
+
+    @property
+    def is_cached(self) -> bool:
+        """Numba has compiled all triggers before."""
+        from viewlet.codegen.loading import is_cached, load_source
+        from viewlet.runtime.jit import ENABLED
+
+        if not ENABLED:
+            return True
+
+        code = load_source(self.module.source)
+        functions = [*self.module.triggers.values(), *(f for many in self.module.refreshes.values() for f in many)]
+        return all(is_cached(code, function.name) for function in functions)
+
+    def build(self, sources: Sources, dictionary: StringDictionary, step: Step, reads: bool) -> LocalEngine:
+        from viewlet.codegen.view import CompiledView
+
+        return CompiledView(self.program, self.tables, dictionary, sources, step, self.module, reads)
+
+
+def draft_program(declared: Declaration, tables: Tables, statistics: Statistics) -> ProgramDraft:
+    """The code of a view over tables and streams."""
+    from viewlet.codegen.module import write_module
+    from viewlet.codegen.scalars import NotCompilable
+
+    streams = as_streams(tables)
+    program = plan_program(declared, streams, statistics)
+    try:
+        return ProgramDraft(program, streams, write_module(program, streams))
+    except NotCompilable as error:
+        hint = f"view {declared.name!r} runs with connect(engine='interpreter') or 'auto'"
+        raise UnsupportedError(f"{error} in the compiled engine", hint, "engine") from error
+
+
+def _stays(program: Program, watched: bool) -> str | None:
+    """Numbers that need not fit words, or changes that the compiled engine would find by comparing results."""
+    if (wide := wide_numbers(program)) is not None:
+        return wide
+    from viewlet.codegen.module import result_store
+
+    return ONLY_THE_INTERPRETER if watched and result_store(program) is None else None
+
+
+def _migrate(reference: Interpreter, compiled: CompiledView) -> None:
+    if compiled.plan.views != reference.program.views:
+        raise InternalError("the engines do not keep the same views")
+    compiled.take_over(reference.stores)
+
+
+def bulk_load(engine: Interpreter, sources: Sources, dictionary: Codes | None) -> ProgramLoad | None:
+    """DuckDB evaluates the definitions of the stored views, if SQL can say what they hold."""
+    from viewlet.sqlgen.bulk_load import ProgramLoad, plan_load
+
+    plan = plan_load(engine.plan, sources.tables)
+    return None if plan is None else ProgramLoad(engine, plan, sources, dictionary)
+
+
+def stages(subject: Subject) -> Stages:
+    """sql -> algebra -> passes -> views -> triggers -> rows -> code, and what it costs, runs on and looks like."""
+    from viewlet.triggers.show_program import show_algebra, show_cost, show_passes, show_rows, show_triggers, show_views
+    from viewlet.viewtree.program_tree import show_program_tree
+
+    declared, program = subject.declared, subject.plan
+    found: dict[str, Callable[[], str]] = {
+        "sql": lambda: declared.sql,
+        "algebra": lambda: show_algebra(declared.query),
+        "passes": lambda: show_passes(program),
+        "views": lambda: show_views(program),
+        "triggers": lambda: show_triggers(program),
+        "rows": lambda: show_rows(program),
+        "cost": lambda: show_cost(program, declared.strategy),
+        "code": lambda: _code(subject),
+        "engine": lambda: subject.engine,
+        "view-tree": lambda: show_program_tree(program, subject.format),
+    }
+    return found
+
+
+def _code(subject: Subject) -> str:
+    """The triggers as the compiled engine would run them."""
+    from viewlet.codegen.module import write_module
+    from viewlet.codegen.scalars import NotCompilable
+
+    tables = as_streams(subject.tables)
+    try:
+        return write_module(plan_program(subject.over_tables, tables, subject.measure(tables)), tables).source
+    except NotCompilable as error:
+        return f"no compiled form: {error}"
+
+
+# -- on Spark ---------------------------------------------------------------------------------------------------------
+
+
+def plan_on_spark(declared: Declaration, tables: Tables) -> Program:
+    """The trigger program of a view on Spark: no base table is kept for it, unless the strategy says so."""
+    strategy = ON_SPARK if declared.strategy == "auto" else declared.strategy
+    kind = TableKind.TABLE if strategy in READS_TABLES else TableKind.STREAM
+    sources = {name: replace(table, kind=kind) for name, table in tables.items()}
+    return plan_program(replace(declared, strategy=strategy), sources, UNKNOWN)
+
+
+def unit_on_spark(
+    cluster: Cluster, declared: Declaration, tables: Tables, hints: Hints, facts: Mapping[str, Any]
+) -> ProgramUnit:
+    from viewlet.spark.plan.partitioning import result_partitioning
+
+    program = plan_on_spark(declared, tables)
+    wanted = {**hints.partition_by, **result_partitioning(program, declared.partition_by)}
+    return cluster.unit(program, tables, hints.rows, wanted)
+
+
+def engine_on_spark(cluster: Cluster, unit: ProgramUnit) -> Engine:
+    from viewlet.spark.run.program_view import ProgramView
+
+    return ProgramView(cluster, unit)
+
+
+def reason_on_spark(cluster: Cluster, unit: ProgramUnit) -> str:
+    return f"{cluster.partitions} partitions"
+
+
+def inline_views(declared: Declaration, views: Mapping[str, Query], tables: frozenset[str]) -> Declaration:
+    from viewlet.sql.inline import inline
+
+    query = inline(declared.query, views)
+    return replace(declared, query=query, definition=query, sources=tables)
+
+
+TRIGGER_PROGRAMS = ViewKind(
+    noun="a view",
+    accepts=lambda definition: isinstance(definition, Query),
+    plan=plan_program,
+    reference=interpreted,
+    compiled=CompiledForm(draft_program, lambda tables: wide_values(tables.values()), _stays, _migrate),
+    distributed=DistributedForm(plan_on_spark, unit_on_spark, engine_on_spark, reason_on_spark, inline_views),
+    bulk_load=bulk_load,
+    stages=stages,
+    summary=("sql", "algebra", "views", "triggers", "engine"),
+)
