@@ -23,10 +23,10 @@ demo: $(STAMP)
 	@$(BIN)/viewlet demo --scale $(SCALE)
 
 test: lint
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup
+	$(BIN)/python -m pytest -q -n $(WORKERS)
 
 test-fast: $(STAMP)
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup -m "not slow"
+	$(BIN)/python -m pytest -q -n $(WORKERS) -m "not slow"
 
 # A small run of everything; BENCH="--scale 0.1 ..." asks for another one, see bench/README.md.
 BENCH ?= --scale 0.01 --workload all --modes batch,check --timeout 15 --repeats 2

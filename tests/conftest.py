@@ -1,10 +1,18 @@
-"""Hypothesis profiles: a stable default, and a long search with VIEWLET_HYPOTHESIS=full."""
+"""Hypothesis profiles, one Spark session for all tests that need one, and how workers share the tests."""
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
 import os
+from collections.abc import Iterator
+from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from tests import scheduling
+from tests.planning import remember_plans
 
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 """Random queries are large by nature; the time limits of the suite guard against the rest."""
@@ -12,3 +20,32 @@ QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_to
 settings.register_profile("default", max_examples=150, deadline=None, derandomize=True, suppress_health_check=QUIET)
 settings.register_profile("full", max_examples=2000, deadline=None, suppress_health_check=QUIET, print_blob=True)
 settings.load_profile(os.environ.get("VIEWLET_HYPOTHESIS", "default"))
+remember_plans()
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The only Spark session; a test that wants other SQL settings takes a `newSession()` of it.
+
+    Its JVM is started in a folder of its own, to which relative paths of Spark lead.
+    """
+    if importlib.util.find_spec("pyspark") is None:
+        pytest.skip("PySpark is not installed")
+    from viewlet import spark_session
+
+    with contextlib.chdir(tmp_path_factory.mktemp("spark")):
+        session = spark_session("local[2]", **{"spark.sql.shuffle.partitions": "2"})
+    yield session
+    session.stop()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    scheduling.check(items)
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        scheduling.order(items)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    config.option.loadscopereorder = False  # it would sort files by their number of tests
+    return scheduling.Schedule(config, log)

@@ -89,7 +89,7 @@ def test_other_statements_of_duckdb_are_refused(sql: str, access: bool, folder: 
     assert not (folder / "written").exists()
 
 
-def test_the_database_on_spark_is_closed_too(folder: Path, tmp_path: Path) -> None:
+def test_a_database_in_partitions_is_closed_too(folder: Path, tmp_path: Path) -> None:
     db = connect_inline(tmp_path / "checkpoint", 2)
     with pytest.raises(viewlet.SqlError, match=r"external_access=True"):
         db.execute(f"SELECT * FROM read_text('{folder}/secret.txt')")

@@ -180,7 +180,7 @@ def test_tables_check_the_rows_of_products() -> None:
     assert (db.epoch, len(db.table("t"))) == (1, 4)
 
 
-def test_on_spark_products_are_their_rows(tmp_path: Path) -> None:
+def test_in_partitions_products_are_their_rows(tmp_path: Path) -> None:
     from viewlet.connection.spark_facade import connect_inline
 
     db = connect_inline(tmp_path / "db", 2)

@@ -131,9 +131,8 @@ def test_the_page_says_where_spark_sql_is_faster(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("spark")
 @pytest.mark.skipif(importlib.util.find_spec("pyspark") is None, reason="PySpark is not installed")
-def test_a_view_on_spark_is_measured_checked_and_not_measured_again(tmp_path: Path) -> None:
+def test_a_view_of_spark_is_measured_checked_and_not_measured_again(tmp_path: Path) -> None:
     data = tmp_path / "data"
     options = ["--scales", "0.001", "--queries", "q03", "--batches", "50", "--repeats", "2", "--recomputations", "1"]
     command = [sys.executable, "-m", "bench.spark_run", *options, "--data", str(data), "--out", str(tmp_path)]

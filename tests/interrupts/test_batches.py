@@ -149,7 +149,7 @@ def test_signals(engine: str, kind: str) -> None:
         tried.attempt(Timer(random.uniform(1e-4, 1.2 * seconds)), f"signal {number}")
 
 
-def test_on_spark(tmp_path: Path) -> None:
+def test_in_partitions(tmp_path: Path) -> None:
     """Tasks run in this process."""
     from viewlet.connection.spark_facade import connect_inline
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hypothesis import assume, event, given, note
+from hypothesis import assume, event, given, note, settings
 from hypothesis import strategies as st
 
 from tests.oracle.grammar.choices import DrawnChoices
@@ -34,6 +34,7 @@ def scenarios(draw: Callable[[st.SearchStrategy[Any]], Any]) -> Scenario:
     return random_scenario(DrawnChoices(draw))
 
 
+@settings(max_examples=settings.default.max_examples // 4)
 @given(scenarios())
 def test_a_random_view_equals_the_oracle_after_every_batch(scenario: Scenario) -> None:
     note(scenario.script())

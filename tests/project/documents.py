@@ -27,11 +27,17 @@ BLOCK = re.compile(r"^```(?P<language>\w*)\n(?P<body>.*?)^```$", re.MULTILINE | 
 NEEDS = re.compile(r"<!-- needs: (?P<library>\w+) -->")
 
 
-def missing_library(document: Path) -> str | None:
-    """A library that the document's first line says it needs, if it is not installed."""
+def needed_library(document: Path) -> str | None:
+    """The library that the document's first line says it needs."""
     with document.open(encoding="utf-8") as lines:
         needs = NEEDS.match(lines.readline())
-    return needs["library"] if needs and importlib.util.find_spec(needs["library"]) is None else None
+    return needs["library"] if needs else None
+
+
+def missing_library(document: Path) -> str | None:
+    """The library that the document needs, if it is not installed."""
+    library = needed_library(document)
+    return library if library and importlib.util.find_spec(library) is None else None
 
 
 @dataclass(frozen=True, slots=True)

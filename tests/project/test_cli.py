@@ -191,7 +191,7 @@ def test_the_installed_module_runs_as_a_program() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.xdist_group("spark"))])
+@pytest.mark.parametrize("engine", ["local", "spark"])
 def test_the_demo_checks_out_and_writes_a_plain_log(engine: str) -> None:
     if engine == "spark":
         pytest.importorskip("pyspark")

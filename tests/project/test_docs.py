@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,8 +12,8 @@ from tests.project.documents import (
     BLOCK,
     DOCUMENTS,
     ROOT,
-    missing_library,
     name_of,
+    needed_library,
     run,
     snippets,
     without_trailing_space,
@@ -25,12 +26,21 @@ VARIABLE = re.compile(r'environ\.get\("(?P<name>VIEWLET_\w+)"')
 MODULE = re.compile(r"`(?P<path>(?:src/)?viewlet/[\w/]+(?:\.py|/))`")
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+@pytest.mark.parametrize("document", [each for each in DOCUMENTS if needed_library(each) is None], ids=name_of)
 def test_snippets_print_what_the_document_says(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    library = missing_library(document)
-    if library is not None:
-        pytest.skip(f"{library} is not installed")
     monkeypatch.chdir(tmp_path)
+    compare_with_text(document)
+
+
+def test_snippets_on_spark(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    documents = [each for each in DOCUMENTS if needed_library(each) == "pyspark"]
+    assert documents
+    for document in documents:
+        compare_with_text(document)
+
+
+def compare_with_text(document: Path) -> None:
     for snippet, printed in run(document):
         assert printed == without_trailing_space(snippet.expected), f"{name_of(document)}, line {snippet.line}"
 

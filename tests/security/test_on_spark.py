@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +12,11 @@ import viewlet
 from tests.security.hostile import BREAKING_OUT, nothing_called, quoted
 from tests.security.test_names import Case
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.slow
 CASES = [
     ["`", "a`b", "x`; DROP TABLE y; --`", "ﬁ", "fi", "${env:HOME}", "'", "\\' OR 1 = 1 OR '"],
     ["..", BREAKING_OUT[0], BREAKING_OUT[2], "a.b", "class", "a\u2028b", "/*", "${spark.app.name}' OR '1' = '1"],
 ]
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
-    if importlib.util.find_spec("pyspark") is None:
-        pytest.skip("PySpark is not installed")
-    session = viewlet.spark_session("local[2]", **{"spark.sql.shuffle.partitions": "2"})
-    yield session
-    session.stop()
 
 
 @pytest.mark.parametrize("engine", ["interpreter", "compiled"])

@@ -28,7 +28,6 @@ def test_drivers_die_at_steps_of_a_commit(engine: str, every: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("spark")
 def test_processes_of_a_cluster_die_at_chosen_moments(tmp_path: Path) -> None:
     found = importlib.util.find_spec("pyspark")
     if found is None or found.origin is None:
@@ -48,7 +47,6 @@ def test_processes_of_a_cluster_die_at_chosen_moments(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("spark")
 def test_executors_and_workers_are_killed_at_random(tmp_path: Path) -> None:
     """`python -m bench.spark_soak` does it for longer."""
     if importlib.util.find_spec("pyspark") is None:

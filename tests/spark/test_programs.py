@@ -94,7 +94,6 @@ def test_without_spark(partitions: int, engine: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("spark")
 def test_on_spark(spark: Any, tmp_path: Path) -> None:
     """A sample of them, from data frames."""
     with (

@@ -247,7 +247,6 @@ def test_a_model_reads_a_spread_view(tmp_path: Path) -> None:
     np.testing.assert_allclose(models[0].coef_, models[1].coef_, rtol=1e-9)
 
 
-@pytest.mark.xdist_group("spark")
 def test_trees_on_spark_itself(spark: Any, tmp_path: Path) -> None:
     """Rows come in data frames and otherwise; the second connection finds the state of the first."""
     views = {name: VIEWS[name] for name in ("groups", "triangles", "rows")}

@@ -50,7 +50,6 @@ def test_both_kernels(tested: TypeUnderTest, kernel: str, partitions: int, tmp_p
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("spark")
 @pytest.mark.parametrize("tested", SAMPLE, ids=lambda tested: tested.name)
 def test_on_spark(tested: TypeUnderTest, spark: Any, tmp_path: Path) -> None:
     with viewlet.connect(spark=spark, checkpoint=tmp_path, partitions=2, engine="compiled") as db:

@@ -9,7 +9,7 @@ import numpy as np
 
 from viewlet.algebra.evaluate import State, evaluate
 from viewlet.changes import Changes
-from viewlet.codegen.blocks import BlockPlan, temporary, write_blocks
+from viewlet.codegen.blocks import BlockPlan, write_blocks
 from viewlet.codegen.node import CompiledNode, Contents
 from viewlet.rings import Dyadic
 from viewlet.spark.plan.compile import DistributedProgram
@@ -59,7 +59,7 @@ class CompiledCluster:
                     node.run(PLAN, [position])
                 position += 1
         for node in (self.driver, *self.workers):
-            node.end_batch([(PLAN, self.plan.temporaries)], self.tables)
+            node.end_batch()
 
     def _arrive(self, node: CompiledNode, table: str, row: Row, count: int) -> None:
         types = [column.type for column in self.tables[table].columns]
@@ -67,11 +67,12 @@ class CompiledCluster:
 
     def _move(self, move: Move) -> None:
         source, target = self.plan.temporaries[move.source], self.plan.temporaries[move.target]
-        name = temporary(PLAN, move.target)
+        stores = self.module.temporaries
+        name = stores[PLAN, move.target]
         from_nodes = [self.driver] if source.at == LOCAL else self.workers
         for node in from_nodes[:1] if source.at == REPLICATED else from_nodes:
-            contents = node.contents(temporary(PLAN, move.source))
-            types = node.key_types(temporary(PLAN, move.source))
+            contents = node.contents(stores[PLAN, move.source])
+            types = node.key_types(stores[PLAN, move.source])
             keys = list(
                 zip(*(node.decode(words, t) for words, t in zip(contents.keys, types, strict=True)), strict=True)
             ) or [()] * len(contents)

@@ -39,8 +39,11 @@ class Asked:
 
     def scratch(self, keys: int, kind: str) -> Layout:
         """A new store for one number per key."""
-        self.scratches.append(Layout(f"scratch {len(self.scratches) + 1}", keys, ("number",), (kind,)))
-        return self.scratches[-1]
+        return self.add_scratch(Layout(f"scratch {len(self.scratches) + 1}", keys, ("number",), (kind,), scratch=True))
+
+    def add_scratch(self, layout: Layout) -> Layout:
+        self.scratches.append(layout)
+        return layout
 
     def layouts(self, stores: Mapping[str, Layout]) -> dict[str, Layout]:
         """The layouts of stores with the indexes they were asked for, and the scratch stores."""

@@ -62,6 +62,10 @@ class BlockModule:
     computations: Mapping[tuple[str, int], Computation]
     """By plan and position of the statement."""
     keys: Mapping[str, tuple[Var, ...]]
+    changes: Mapping[str, str]
+    """The stores of the changes of tables."""
+    temporaries: Mapping[tuple[str, str], str]
+    """The stores of temporaries, by plan and name: plans may give the same name to different ones."""
     delta_columns: Mapping[str, tuple[int, ...]]
     """Which columns of a changed table are kept of a change."""
     lookups: tuple[Lookup, ...]
@@ -73,16 +77,6 @@ class BlockModule:
     """Lines of every function."""
     result: Function | None = None
     """Reads the result, if that is made of the rows of one view, each on its own."""
-
-
-def change_of(table: str) -> str:
-    """The store of a change."""
-    return f"Δ{table}"
-
-
-def temporary(plan: str, name: str) -> str:
-    """The store of a temporary; plans may give the same name to different ones."""
-    return f"{plan}/{name}"
 
 
 def write_blocks(program: Program, plans: Sequence[BlockPlan]) -> BlockModule:
@@ -99,6 +93,10 @@ class _BlockWriter:
     asked: Asked = field(default_factory=Asked)
     layouts: dict[str, Layout] = field(default_factory=dict)
     keys: dict[str, tuple[Var, ...]] = field(default_factory=dict)
+    changes: dict[str, str] = field(default_factory=dict)
+    temporaries: dict[tuple[str, str], str] = field(default_factory=dict)
+    gathering: dict[str, Layout] = field(default_factory=dict)
+    """The scratch stores that gather what is added to each store."""
     functions: list[tuple[str, str]] = field(default_factory=list)
     computations: dict[tuple[str, int], Computation] = field(default_factory=dict)
     lengths: list[tuple[Computation, int]] = field(default_factory=list)
@@ -110,8 +108,10 @@ class _BlockWriter:
         for view in self.program.views:
             self._declare(view.name, view.keys, layout_of(view))
         for table, (columns, variables) in used.items():
-            store = change_of(table)
+            store = self.changes[table] = f"Δ{table}"
             self._declare(store, variables, _transient(store, len(columns), (COUNT_FIELD,), ("count",)))
+        for plan in self.plans:
+            self.temporaries |= {(plan.name, name): f"{plan.name}/{name}" for name in plan.temporaries}
         for plan in self.plans:
             self._plan(plan, {table: columns for table, (columns, _) in used.items()})
         result = self._result()
@@ -125,6 +125,8 @@ class _BlockWriter:
             tuple(final.values()),
             self.computations,
             self.keys,
+            self.changes,
+            self.temporaries,
             {table: columns for table, (columns, _) in used.items()},
             tuple(self.lookups.lookups),
             tuple(self.lookups.strings),
@@ -144,36 +146,51 @@ class _BlockWriter:
     def _plan(self, plan: BlockPlan, columns: Mapping[str, tuple[int, ...]]) -> None:
         sources = dict(plan.moves)
         for i, statement in enumerate(plan.statements):
+            self._settle(plan, statement.updates, sources)
             updates = tuple(
-                Update(update.field, order(_over_stores(update.expr, plan, columns))) for update in statement.updates
+                Update(update.field, order(self._over_stores(update.expr, plan, columns)))
+                for update in statement.updates
             )
-            self._settle(plan, updates, sources)
             own = replace(statement, updates=updates)
-            target = temporary(plan.name, statement.view) if statement.view in plan.temporaries else statement.view
+            target = self.temporaries.get((plan.name, statement.view), statement.view)
             if target not in self.layouts:
                 self._temporary(plan, statement.view, updates)
             self.computations[plan.name, i] = self._compute(self.names.function("compute", plan.name, i), own, target)
         for name in plan.temporaries:
-            if temporary(plan.name, name) not in self.layouts:
+            if self.temporaries[plan.name, name] not in self.layouts:
                 self._moved(plan, name, sources)
+
+    def _over_stores(self, expr: Expr, plan: BlockPlan, columns: Mapping[str, tuple[int, ...]]) -> Expr:
+        """The expression with changes and temporaries as the stores they are in."""
+
+        def go(node: Expr) -> Expr:
+            match node:
+                case Delta(table, args):
+                    return View(self.changes[table], COUNT_FIELD, tuple(args[i] for i in columns[table]))
+                case View(name, field, args) if name in plan.temporaries:
+                    return View(self.temporaries[plan.name, name], field, args)
+            return rebuild(node, go)
+
+        return go(expr)
 
     def _settle(self, plan: BlockPlan, updates: Sequence[Update], sources: Mapping[str, str]) -> None:
         """Declares the temporaries that are read and came from elsewhere."""
-        for node in (node for update in updates for node in walk(update.expr)):
-            if isinstance(node, View) and node.name not in self.layouts:
-                self._moved(plan, node.name.removeprefix(f"{plan.name}/"), sources)
+        read = {node.name for update in updates for node in walk(update.expr) if isinstance(node, View)}
+        for name in plan.temporaries:
+            if name in read and self.temporaries[plan.name, name] not in self.layouts:
+                self._moved(plan, name, sources)
 
     def _moved(self, plan: BlockPlan, name: str, sources: Mapping[str, str]) -> None:
         """A temporary with the contents of another has numbers of the same kinds."""
-        view, store = plan.temporaries[name], temporary(plan.name, name)
-        source = self.layouts.get(temporary(plan.name, sources.get(name, "")))
+        view, store = plan.temporaries[name], self.temporaries[plan.name, name]
+        source = self.layouts.get(self.temporaries[plan.name, sources[name]]) if name in sources else None
         fields = tuple(f.name for f in view.fields)
         kinds = source.kinds if source is not None else tuple("double" if f.is_float else "wide" for f in view.fields)
         self._declare(store, view.keys, _transient(store, len(view.keys), fields, kinds))
 
     def _temporary(self, plan: BlockPlan, name: str, updates: Sequence[Update]) -> None:
         """A temporary whose numbers are of the kinds of what it sums."""
-        view, store = plan.temporaries[name], temporary(plan.name, name)
+        view, store = plan.temporaries[name], self.temporaries[plan.name, name]
         writer = self._writer(Lines())
         kinds = {update.field: writer.kind_of(update.expr) for update in updates}
         known = tuple("double" if f.is_float else kinds.get(f.name, "wide") for f in view.fields)
@@ -222,12 +239,12 @@ class _BlockWriter:
 
     def _gathering(self, layout: Layout) -> Layout:
         """The scratch store in which what is added to a store is gathered."""
-        name = f"scratch of {layout.name}"
-        for known in self.asked.scratches:
-            if known.name == name:
-                return known
-        self.asked.scratches.append(replace(layout, name=name, slices=(), ordered=(), transient=True))
-        return self.asked.scratches[-1]
+        if layout.name not in self.gathering:
+            gathering = replace(
+                layout, name=f"scratch of {layout.name}", slices=(), ordered=(), transient=True, scratch=True
+            )
+            self.gathering[layout.name] = self.asked.add_scratch(gathering)
+        return self.gathering[layout.name]
 
     def _function(self, name: str, lines: Lines) -> None:
         body = lines.text(indent=1) + "    return control[FULL]\n"
@@ -240,20 +257,6 @@ class _BlockWriter:
 def _transient(store: str, arity: int, fields: tuple[str, ...], kinds: tuple[str, ...]) -> Layout:
     """A store of changes: a count of zero says nothing of the sums beside it."""
     return Layout(store, arity, fields, kinds, transient=True)
-
-
-def _over_stores(expr: Expr, plan: BlockPlan, columns: Mapping[str, tuple[int, ...]]) -> Expr:
-    """The expression with changes and temporaries as the stores they are in."""
-
-    def go(node: Expr) -> Expr:
-        match node:
-            case Delta(table, args):
-                return View(change_of(table), COUNT_FIELD, tuple(args[i] for i in columns[table]))
-            case View(name, field, args) if name in plan.temporaries:
-                return View(temporary(plan.name, name), field, args)
-        return rebuild(node, go)
-
-    return go(expr)
 
 
 def _columns_used(plans: Sequence[BlockPlan]) -> dict[str, tuple[tuple[int, ...], tuple[Var, ...]]]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from viewlet.algebra.query import Query
-from viewlet.codegen.blocks import BlockModule, Computation, change_of, temporary
+from viewlet.codegen.blocks import BlockModule, Computation
 from viewlet.codegen.process import Column, Process
 from viewlet.runtime.adding import slots_at
 from viewlet.runtime.arithmetic import NULL
@@ -103,8 +103,8 @@ class CompiledNode:
 
     def add_change(self, table: str, columns: Callable[[int], Column], multiplicity: Column) -> None:
         """Adds rows to the change of a table; `columns` gives the words of the column at a position."""
-        store = change_of(table)
-        if store in self.stores:
+        store = self.module.changes.get(table)
+        if store is not None:
             keys = tuple(columns(i) for i in self.module.delta_columns[table])
             self.add(store, Contents(keys, ((multiplicity,),)))
 
@@ -203,13 +203,12 @@ class CompiledNode:
         slots = self._slots(store, keys)
         return self._contents(store, self.stores[store].pool[slots[slots >= 0]])
 
-    def end_batch(self, temporaries: Iterable[tuple[str, Iterable[str]]], tables: Iterable[str]) -> None:
+    def end_batch(self) -> None:
         """Discards the state of the batch, which can no longer be rolled back."""
         self.undo.clear()
-        passing = [temporary(plan, name) for plan, names in temporaries for name in names]
-        for store in (*passing, *map(change_of, tables)):
-            if store in self.stores and not self.stores[store].is_empty:
-                self.stores[store].clear()
+        for name in (*self.module.temporaries.values(), *self.module.changes.values()):
+            if not self.stores[name].is_empty:
+                self.stores[name].clear()
 
 
 def _can_be_first(query: Query, columns: Sequence[Column]) -> Column | None:

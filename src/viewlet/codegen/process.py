@@ -155,7 +155,7 @@ class Process:
     def grow_scratch(self, names: Sequence[str]) -> None:
         """Doubles the room of stores that hold intermediate results."""
         for name in names:
-            if name.startswith("scratch "):
+            if self.stores[name].layout.scratch:
                 self.stores[name].reserve(2 * self.stores[name].pool.shape[0])
 
     def check_overflow(self) -> None:

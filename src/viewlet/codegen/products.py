@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from viewlet.algebra.nodes import (
+    MULTIPLICITY,
     Add,
     Call,
     Cond,
@@ -201,8 +202,8 @@ class ProductWriter:
                 if abs(scalar.value) < 1 << 31
                 else Part("int", (str(scalar.value),))
             )
-        if isinstance(scalar, Var) and scalar.name == ":multiplicity":
-            return Part("count", (self.names.of(scalar),))
+        if scalar == MULTIPLICITY:
+            return Part("count", (self.names.of(MULTIPLICITY),))
         word = self.scalars.word(scalar)
         code = word.code
         zero = "0.0" if word.is_float else "0"
@@ -365,7 +366,7 @@ class ProductWriter:
                 return self.layouts[name].kind(field)
             case Value(Const(value, _)) if isinstance(value, int):
                 return "count"
-            case Value(Var(":multiplicity", _)):
+            case Value(scalar) if scalar == MULTIPLICITY:
                 return "count"
             case Value(scalar):
                 return "double" if scalar.type.is_float else "wide"

@@ -63,6 +63,8 @@ class Layout:
     """Whether it can be asked which rows have changed."""
     transient: bool = False
     """Whether it holds changes for one batch: its rows leave only when all numbers are zero."""
+    scratch: bool = False
+    """Whether it holds an intermediate result, which the code computes again if there is no room for it."""
 
     def offset(self, field: str) -> int:
         before = self.fields.index(field)

@@ -114,7 +114,7 @@ class CompiledTree:
     @property
     def held(self) -> dict[str, FlatStore]:
         """The stores that hold something between two changes."""
-        return {name: store for name, store in self.stores.items() if not name.startswith("δ")}
+        return {name: store for name, store in self.stores.items() if not store.layout.scratch}
 
     def restore(self, contents: Mapping[str, Any]) -> None:
         """Continues from rows that `packed` returned for the stored views."""
@@ -329,7 +329,7 @@ class CompiledTree:
 
     def _scratch(self) -> Iterator[FlatStore]:
         """The stores that are empty between two changes."""
-        yield from (store for name, store in self.stores.items() if name.startswith("δ"))
+        yield from (store for store in self.stores.values() if store.layout.scratch)
         for product in self._products.values():
             yield from product.scratch
 
@@ -464,7 +464,7 @@ class CompiledTree:
             places.append(at)
             at += layouts[self._log[at]].pool.shape[1] + 1
         for store in self.stores.values():
-            if store.layout.arity and not store.layout.name.startswith("δ"):
+            if store.layout.arity and not store.layout.scratch:
                 self._stale |= store.reserve(len(places))
         if places:
             self.epoch += 1

@@ -49,7 +49,7 @@ class PolynomialForm(CofactorForm):
         """The name of a table with these places, shared by all that need the same."""
         wanted = np.array([places], np.int64)
         for name, table in self.tables.items():
-            if name.startswith("places") and np.array_equal(table, wanted):
+            if table.dtype == wanted.dtype and np.array_equal(table, wanted):
                 return name
         name = f"places{len(self.tables)}"
         self.tables[name] = wanted

@@ -50,11 +50,12 @@ def write_product(tree: TreePlan, form: Form, types: Mapping[str, SqlType], prod
             moves.append((whole, step.view))
         steps.append(PartPassage(step.parts, _multiplied_out(step, whole)))
     for variant in (*product.factors, *(step.passage.target for step in steps)):
-        writer.add_store(delta_name(variant.name), variant)
+        writer.add_scratch(variant)
     writer.number_arrays()
     scratch = [name for name in writer.layouts if name not in known]
     trigger = tree.triggers[product.leaf]
-    text = _ProductWriter(writer, [*changed_by(writer, trigger), *scratch], len(scratch)).write(product, steps, moves)
+    deltas = [*map(delta_name, changed_by(writer, trigger)), *scratch]
+    text = _ProductWriter(writer, deltas, len(scratch)).write(product, steps, moves)
     layouts = tuple(writer.layouts[name] for name in scratch)
     return ProductSource(writer.head() + "\n\n" + text, layouts, tuple(writer.places), writer.tables)
 

@@ -10,7 +10,7 @@ overflow is detected before anything is added.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from viewlet.codegen.lines import Lines
 from viewlet.codegen.names import Identifiers, comment, words_in
@@ -62,6 +62,7 @@ class WrittenTrigger:
 
 
 def delta_name(variant: str) -> str:
+    """The scratch store of a variant's change."""
     return f"δ{variant}"
 
 
@@ -94,12 +95,8 @@ class Writer:
         for leaf, trigger in self.plan.triggers.items():
             writer = TriggerWriter(self, trigger)
             text += "\n\n" + writer.write()
-            goals = (name.removeprefix("δ") for name in writer.deltas)
-            pairs = (
-                (delta, goal if goal in self.layouts else None)
-                for delta, goal in zip(writer.deltas, goals, strict=True)
-            )
-            triggers[leaf] = WrittenTrigger(writer.function, tuple(pairs))
+            goals = (name if name in self.layouts else None for name in changed_by(self, trigger))
+            triggers[leaf] = WrittenTrigger(writer.function, tuple(zip(writer.deltas, goals, strict=True)))
         integers = tuple(self.form.integers(variant) for variant in self.variants.values())
         return Source(text, tuple(self.layouts.values()), tuple(self.places), integers, triggers)
 
@@ -117,9 +114,9 @@ class Writer:
         for trigger in self.plan.triggers.values():
             leaf = self.leaf_variant(trigger)
             if trigger.is_indicator or leaf.name in self.layouts:
-                self.add_store(delta_name(leaf.name), leaf)
+                self.add_scratch(leaf)
             for passage in trigger.passages:
-                self.add_store(delta_name(passage.target.name), passage.target)
+                self.add_scratch(passage.target)
             for indicator in trigger.indicators:
                 variant = Variant(indicator.name, indicator.keys, (), ())
                 if self.variants.setdefault(count_name(indicator), variant) != variant:
@@ -134,6 +131,12 @@ class Writer:
             raise NotCompilable(f"two views of a tree are called {name!r}: give a table of the query another alias")
         if name not in self.layouts:
             self.layouts[name] = _layout(name, variant, self.form.width(variant), slices)
+
+    def add_scratch(self, variant: Variant) -> None:
+        """The store of a variant's change."""
+        name = delta_name(variant.name)
+        self.add_store(name, variant)
+        self.layouts[name] = replace(self.layouts[name], scratch=True)
 
     def number_arrays(self) -> None:
         arrays = [(name, part) for name, layout in self.layouts.items() for part in (*layout.parts, "floats")]
@@ -305,7 +308,7 @@ class TriggerWriter(JoinWriter):
     """The function of one leaf."""
 
     def __init__(self, writer: Writer, trigger: Trigger) -> None:
-        super().__init__(writer, changed_by(writer, trigger))
+        super().__init__(writer, list(map(delta_name, changed_by(writer, trigger))))
         self.trigger, self.leaf = trigger, writer.leaf_variant(trigger)
         self.function = writer.names.function("on", trigger.leaf)
 
@@ -374,8 +377,8 @@ class TriggerWriter(JoinWriter):
 
 
 def changed_by(writer: Writer, trigger: Trigger) -> list[str]:
-    """The scratch stores of a trigger: of the leaf, if it is stored or an indicator, then of the views it passes."""
+    """What a trigger has scratch stores for: the leaf, if it is stored or an indicator, then the views it passes."""
     leaf = writer.leaf_variant(trigger)
     own = trigger.is_indicator or any(variant.name == leaf.name for variant in writer.plan.stored)
     passed = [passage.target.name for passage in trigger.passages]
-    return [delta_name(name) for name in ([leaf.name, *passed] if own else passed)]
+    return [leaf.name, *passed] if own else passed

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-from viewlet.spark.plan.program import Block, Footprint, Mode, Step
+from viewlet.spark.plan.program import Block, Footprint, Mode, Name, Step
 
 NAMES: frozenset[str] = frozenset()
 
 
-def commute(first: Footprint, second: Footprint) -> bool:
+def commute(first: Footprint[Name], second: Footprint[Name]) -> bool:
     """Neither reads what the other writes; both may add to one view, but not replace it."""
     return (
         first.writes.isdisjoint(second.reads)
@@ -26,7 +26,7 @@ class _Open:
     """A block that may still grow, with what its steps read and write."""
 
     block: Block
-    footprint: Footprint
+    footprint: Footprint[str]
 
     def merged(self, other: _Open) -> _Open:
         block = Block(self.block.mode, self.block.steps + other.block.steps)
@@ -60,7 +60,7 @@ def fuse(blocks: Sequence[Block]) -> list[Block]:
     return fused
 
 
-def footprint_of(steps: Iterable[Step]) -> Footprint:
+def footprint_of(steps: Iterable[Step]) -> Footprint[str]:
     return reduce(Footprint.union, (step.footprint for step in steps))
 
 
@@ -69,16 +69,16 @@ def one_by_one(steps: Iterable[Step]) -> list[Block]:
     return [Block(step.mode, (step,)) for step in steps]
 
 
-def levels(steps: Iterable[tuple[Mode, Footprint]]) -> list[int]:
+def levels(steps: Iterable[tuple[Mode, Footprint[Name]]]) -> list[int]:
     """The block each step can run in, if even blocks are distributed and odd ones local.
 
     It takes time linear in the number of steps, where fusion takes quadratic: this is how orders of tables are
     compared.
     """
     found: list[int] = []
-    written: dict[str, int] = {}
-    read: dict[str, int] = {}
-    replaced: dict[str, int] = {}
+    written: dict[Name, int] = {}
+    read: dict[Name, int] = {}
+    replaced: dict[Name, int] = {}
     for mode, step in steps:
         conflicts = [(step.reads, written), (step.writes, read), (step.writes, replaced), (step.replaces, written)]
         level = max((last[name] for names, last in conflicts for name in names if name in last), default=0)
@@ -90,6 +90,6 @@ def levels(steps: Iterable[tuple[Mode, Footprint]]) -> list[int]:
     return found
 
 
-def stage_count(steps: Iterable[tuple[Mode, Footprint]]) -> int:
+def stage_count(steps: Iterable[tuple[Mode, Footprint[Name]]]) -> int:
     """How many distributed blocks the steps need."""
     return len({level for level in levels(steps) if level % 2 == 0})

@@ -21,7 +21,7 @@ from viewlet.spark.plan.blocks import fuse, one_by_one, stage_count
 from viewlet.spark.plan.dead import live
 from viewlet.spark.plan.locations import LOCAL, RANDOM, Arrival, Dist, Home
 from viewlet.spark.plan.partitioning import SMALL_ROWS, Facts, facts_of, homes, ranking, statements_of
-from viewlet.spark.plan.program import BatchPlan, Compute, Footprint, Mode, Step, Temporary
+from viewlet.spark.plan.program import BatchPlan, Compute, Footprint, Mode, Owned, Step, Temporary, owned_by
 from viewlet.spark.plan.single import Normalizer, in_sequence
 from viewlet.spark.plan.stored import tables_as_views
 from viewlet.spark.plan.temporaries import Temporaries
@@ -148,9 +148,8 @@ class DistributedProgram:
     def _outline(self, trigger: Trigger, planner: Planner) -> Outline:
         """A trigger's steps by what they touch, with temporaries of its own."""
         steps, temporaries = self._steps([trigger], planner)
-        prefix = f"{trigger.table}:"
-        touched = [(step.mode, step.footprint.renamed(prefix, temporaries)) for step in steps]
-        return Outline(touched, frozenset(prefix + name for name in temporaries))
+        touched = [(step.mode, owned_by(trigger.table, temporaries, step.footprint)) for step in steps]
+        return Outline(touched, frozenset((trigger.table, name) for name in temporaries))
 
     def _run(self, trigger: Trigger, normalizer: Normalizer) -> None:
         increments = [statement for statement in trigger.statements if not statement.replaces]
@@ -173,13 +172,13 @@ class DistributedProgram:
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    steps: list[tuple[Mode, Footprint]]
-    temporaries: frozenset[str]
+    steps: list[tuple[Mode, Footprint[str | Owned]]]
+    temporaries: frozenset[Owned]
 
 
 def _weight(outlines: Sequence[Outline]) -> tuple[int, int]:
     """Stages, then steps, of triggers run one after another."""
     steps = [step for outline in outlines for step in outline.steps]
-    temporaries = {name for outline in outlines for name in outline.temporaries}
+    temporaries: set[str | Owned] = {name for outline in outlines for name in outline.temporaries}
     kept = [steps[i] for i in live([footprint for _, footprint in steps], temporaries)]
     return stage_count(kept), len(kept)

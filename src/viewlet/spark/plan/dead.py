@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from viewlet.spark.plan.program import Footprint
+from viewlet.spark.plan.program import Footprint, Name
 
 
-def live(steps: Sequence[Footprint], temporaries: Collection[str]) -> list[int]:
+def live(steps: Sequence[Footprint[Name]], temporaries: Collection[Name]) -> list[int]:
     """Positions of the steps that matter."""
     kept: list[int] = []
     unseen = set(temporaries)

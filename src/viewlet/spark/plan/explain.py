@@ -15,7 +15,7 @@ from viewlet.algebra.printer import show, show_block
 from viewlet.algebra.scope import outputs
 from viewlet.spark.plan.locations import Dist, Location
 from viewlet.spark.plan.nodes import Gather, Moved, Repart, Transformer, as_expr, rebuild, strip
-from viewlet.spark.plan.program import BatchPlan, Block, Compute, Mode, Move, Step
+from viewlet.spark.plan.program import BatchPlan, Block, Compute, Mode, Move, Step, show_reads
 from viewlet.spark.plan.stages import complexity
 
 _MARK = "\0"
@@ -65,7 +65,7 @@ def summary(step: Step) -> str:
     """A step in a few words: what it writes, and from what."""
     if isinstance(step, Compute):
         sign = ":=" if step.statement.replaces else "+="
-        return f"{step.statement.view} {sign} {' * '.join(sorted(step.footprint.reads)) or '...'}"
+        return f"{step.statement.view} {sign} {' * '.join(show_reads(step.footprint)) or '...'}"
     return show_step(step)[0]
 
 

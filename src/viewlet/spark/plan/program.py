@@ -14,14 +14,17 @@ sums, none of which stands for the presence of a key.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import Generic, TypeVar
 
 from viewlet.algebra.nodes import Delta, View
 from viewlet.algebra.traverse import walk
 from viewlet.spark.plan.locations import LOCAL, Arrival, Dist, Home, Location, Replicated
 from viewlet.triggers.program import Statement, ViewDefinition
+
+Name = TypeVar("Name", bound=Hashable)
 
 
 class Mode(Enum):
@@ -36,24 +39,40 @@ class Movement(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Footprint:
-    """What a step, or a block, touches: views and temporaries by name, changes as `Δname`."""
+class Footprint(Generic[Name]):
+    """What a step, or a block, touches: the views and temporaries, and the tables whose changes it reads."""
 
-    reads: frozenset[str]
-    writes: frozenset[str]
-    replaces: frozenset[str]
+    reads: frozenset[Name]
+    writes: frozenset[Name]
+    replaces: frozenset[Name]
     """The written names whose old contents are replaced."""
+    changes: frozenset[str] = frozenset()
 
-    def union(self, other: Footprint) -> Footprint:
-        return Footprint(self.reads | other.reads, self.writes | other.writes, self.replaces | other.replaces)
+    def union(self, other: Footprint[Name]) -> Footprint[Name]:
+        return Footprint(
+            self.reads | other.reads,
+            self.writes | other.writes,
+            self.replaces | other.replaces,
+            self.changes | other.changes,
+        )
 
-    def renamed(self, prefix: str, names: Collection[str]) -> Footprint:
-        """The same with a prefix in front of some names."""
-        parts = (frozenset(prefix + name if name in names else name for name in part) for part in self._parts())
-        return Footprint(*parts)
 
-    def _parts(self) -> tuple[frozenset[str], ...]:
-        return self.reads, self.writes, self.replaces
+Owned = tuple[str, str]
+"""A trigger's own temporary: the table of the trigger, and the name."""
+
+
+def owned_by(table: str, names: Collection[str], footprint: Footprint[str]) -> Footprint[str | Owned]:
+    """The footprint with some names as those of the trigger of one table."""
+
+    def own(part: frozenset[str]) -> frozenset[str | Owned]:
+        return frozenset((table, name) if name in names else name for name in part)
+
+    return Footprint(own(footprint.reads), own(footprint.writes), own(footprint.replaces), footprint.changes)
+
+
+def show_reads(footprint: Footprint[str]) -> list[str]:
+    """The names of everything that is read, changes as `Δtable`."""
+    return sorted([*footprint.reads, *(f"Δ{table}" for table in footprint.changes)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +83,12 @@ class Compute:
     mode: Mode
 
     @property
-    def footprint(self) -> Footprint:
-        nodes = (node for update in self.statement.updates for node in walk(update.expr))
-        reads = frozenset(_read_name(node) for node in nodes if isinstance(node, View | Delta))
+    def footprint(self) -> Footprint[str]:
+        nodes = [node for update in self.statement.updates for node in walk(update.expr)]
+        reads = frozenset(node.name for node in nodes if isinstance(node, View))
+        changes = frozenset(node.name for node in nodes if isinstance(node, Delta))
         written = frozenset((self.statement.view,))
-        return Footprint(reads, written, written if self.statement.replaces else frozenset())
+        return Footprint(reads, written, written if self.statement.replaces else frozenset(), changes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +101,7 @@ class Move:
     to: Dist | Replicated | None = None
 
     @property
-    def footprint(self) -> Footprint:
+    def footprint(self) -> Footprint[str]:
         written = frozenset((self.target,))
         return Footprint(frozenset((self.source,)), written, written)
 
@@ -120,7 +140,3 @@ class BatchPlan:
 
 def mode_of(at: Location) -> Mode:
     return Mode.LOCAL if at == LOCAL else Mode.DISTRIBUTED
-
-
-def _read_name(node: View | Delta) -> str:
-    return node.name if isinstance(node, View) else f"Δ{node.name}"

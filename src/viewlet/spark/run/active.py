@@ -28,7 +28,7 @@ def for_tables(plan: PlanCode, tables: Collection[str]) -> PlanCode:
     """The plan for a batch that changes these tables and no others."""
     if set(tables) == set(plan.tables):
         return plan
-    search = _Search(plan, {f"Δ{table}" for table in tables})
+    search = _Search(plan, frozenset(tables))
     for block in (*plan.mappers.values(), *plan.blocks):
         search.forward(_steps(block))
     for block in reversed((*plan.mappers.values(), *plan.blocks)):
@@ -46,31 +46,34 @@ def for_tables(plan: PlanCode, tables: Collection[str]) -> PlanCode:
 @dataclass(slots=True)
 class _Search:
     plan: PlanCode
-    full: set[str]
-    """Changes and temporaries that may have rows."""
+    tables: frozenset[str]
+    """Tables whose changes have rows."""
+    full: set[str] = field(default_factory=set)
+    """Temporaries that may have rows."""
     changed: set[str] = field(default_factory=set)
     """Views that statements may have changed."""
     looked: set[str] = field(default_factory=set)
     """Temporaries that are made from views as they were."""
     wanted: set[str] = field(default_factory=set)
-    """Temporaries that something reads that runs."""
+    """Temporaries read by a statement that will run."""
     running: set[int] = field(default_factory=set)
     """The steps that run, by identity."""
 
     def forward(self, steps: Iterable[Step]) -> None:
         for step in steps:
-            reads, writes = _touched(step)
-            given = {name for name in reads if name in self.plan.temporaries or name.startswith("Δ")}
-            if given & self.full or (given <= self.looked and reads & self.changed):
+            reads, changes, writes = _touched(step)
+            given = reads.intersection(self.plan.temporaries)
+            is_driven = bool(given & self.full or changes & self.tables)
+            if is_driven or (not changes and given <= self.looked and reads & self.changed):
                 self.running.add(id(step))
                 self.wanted |= given
                 (self.full if writes in self.plan.temporaries else self.changed).add(writes)
-            elif (not given or given & self.looked) and writes in self.plan.temporaries:
+            elif (not (given or changes) or given & self.looked) and writes in self.plan.temporaries:
                 self.looked.add(writes)
 
     def backward(self, steps: Iterable[Step]) -> None:
         for step in reversed(list(steps)):
-            reads, writes = _touched(step)
+            reads, _, writes = _touched(step)
             if writes in self.looked and writes in self.wanted and id(step) not in self.running:
                 self.running.add(id(step))
                 self.wanted |= reads
@@ -90,13 +93,16 @@ def _steps(block: Block) -> tuple[Step, ...]:
     return block.steps if isinstance(block, DriverBlock) else (*block.statements, *block.departures)
 
 
-def _touched(step: Step) -> tuple[frozenset[str], str]:
-    """What a step reads, and what it writes; a receipt reads what was sent under its own name."""
+def _touched(step: Step) -> tuple[frozenset[str], frozenset[str], str]:
+    """What a step reads, the tables whose changes it reads, and what it writes.
+
+    A receipt reads what was sent under its own name.
+    """
     if isinstance(step, Statement):
-        return Compute(step, Mode.LOCAL).footprint.reads, step.view
-    if isinstance(step, Departure):
-        return frozenset((step.source,)), step.target
-    return frozenset((step.target,)), step.target
+        footprint = Compute(step, Mode.LOCAL).footprint
+        return footprint.reads, footprint.changes, step.view
+    source = step.source if isinstance(step, Departure) else step.target
+    return frozenset((source,)), frozenset(), step.target
 
 
 def _fused(blocks: Iterable[Block]) -> Iterable[Block]:

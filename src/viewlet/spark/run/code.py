@@ -12,7 +12,18 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from viewlet.spark.plan.locations import RANDOM, REPLICATED, Dist
-from viewlet.spark.plan.program import BatchPlan, Block, Compute, Mode, Move, Movement, Step, Temporary
+from viewlet.spark.plan.program import (
+    BatchPlan,
+    Block,
+    Compute,
+    Footprint,
+    Mode,
+    Move,
+    Movement,
+    Step,
+    Temporary,
+    show_reads,
+)
 from viewlet.triggers.program import Statement, ViewDefinition
 
 
@@ -126,30 +137,32 @@ def _mapped(plan: BatchPlan, spread: Collection[str]) -> tuple[dict[str, list[St
     if first.mode is not Mode.DISTRIBUTED:
         raise NotMappable("the driver begins")
     mappers: dict[str, list[Step]] = {table: [] for table in spread}
-    home: dict[str, str] = {f"Δ{table}": table for table in spread}
+    home: dict[str, str] = {}
     rest: list[Step] = []
     for step in first.steps:
-        tables = {home[name] for name in step.footprint.reads if name in home}
+        reads, changes = step.footprint.reads, step.footprint.changes
+        tables = {*changes.intersection(spread), *(home[name] for name in reads if name in home)}
         if not tables:
             rest.append(step)
             continue
-        beside = {name for name in step.footprint.reads if name not in home}
-        if len(tables) > 1 or any(plan.homes.get(name) != REPLICATED for name in beside):
-            raise NotMappable(f"{sorted(step.footprint.reads)} are read together")
+        beside = {name for name in reads if name not in home}
+        if len(tables) > 1 or changes - tables or any(plan.homes.get(name) != REPLICATED for name in beside):
+            raise NotMappable(f"{show_reads(step.footprint)} are read together")
         (table,) = tables
         mappers[table].append(step)
         home.update(dict.fromkeys(step.footprint.writes, table))
-    _check_left_behind(home, rest, later)
+    _check_left_behind(spread, home, later)
     return mappers, _put_off(rest, later)
 
 
-def _check_left_behind(home: Collection[str], rest: Sequence[Step], later: Sequence[Block]) -> None:
+def _check_left_behind(spread: Collection[str], home: Collection[str], later: Sequence[Block]) -> None:
     """Nothing but moves may look at what stays with the changes; views are not written there."""
-    again = {
-        name for block in later if block.mode is Mode.DISTRIBUTED for s in block.steps for name in s.footprint.reads
-    }
-    if again.intersection(home):
-        raise NotMappable(f"{sorted(again.intersection(home))} are read again")
+    nothing: Footprint[str] = Footprint(frozenset(), frozenset(), frozenset())
+    for step in (step for block in later if block.mode is Mode.DISTRIBUTED for step in block.steps):
+        read = step.footprint
+        again = replace(nothing, reads=read.reads.intersection(home), changes=read.changes.intersection(spread))
+        if again != nothing:
+            raise NotMappable(f"{show_reads(again)} are read again")
 
 
 def _put_off(rest: Sequence[Step], later: Sequence[Block]) -> list[Block]:

@@ -15,7 +15,7 @@ from viewlet.algebra.evaluate import State, evaluate
 from viewlet.algebra.nodes import View
 from viewlet.algebra.traverse import walk
 from viewlet.changes import Change, Changes, ColumnChange
-from viewlet.codegen.blocks import BlockPlan, temporary
+from viewlet.codegen.blocks import BlockPlan
 from viewlet.codegen.module import result_store
 from viewlet.codegen.node import CompiledNode, Contents, Undo
 from viewlet.errors import InternalError
@@ -90,8 +90,7 @@ class GeneratedNode:
         return to_columns(table, rows, self._columns[table.name], self._node.dictionary, sign, encoded, partial=True)
 
     def begin(self, code: PlanCode) -> None:
-        temporaries = [(plan.key, plan.temporaries) for plan in self._code.plans.values()]
-        self._node.end_batch(temporaries, self._code.tables)
+        self._node.end_batch()
         self._plan = code.key
         self._before = {}
         if self._watched is not None and self._shown is None:
@@ -253,7 +252,7 @@ class GeneratedNode:
             return name
         if name not in self._code.plans[self._plan].temporaries:
             raise InternalError(f"{name} is neither a view nor a temporary of the plan for {self._plan}")
-        return temporary(self._plan, name)
+        return self._node.module.temporaries[self._plan, name]
 
 
 def _evaluated(program: Program, views: dict[str, MapStore]) -> Changes:

@@ -16,7 +16,7 @@ from viewlet.spark.run.cluster import SparkCluster
 from workloads import finance, tpch
 from workloads.query import NamedQuery
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.slow
 
 
 LOADED_BEFORE = ("nation", "region")
@@ -33,10 +33,10 @@ class SparkRun(Run):
         return FrameChange(parts.table, frame, parts.sign, parts.encoded)
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 7])
-def test_warehouse(spark: Any, partitions: int, tmp_path: Path) -> None:
+def test_warehouse(spark: Any, tmp_path: Path) -> None:
+    """All queries at once; `test_stages` plays each of them alone on two partitions."""
     tables, batches = warehouse()
-    run = SparkRun(tmp_path, tpch.QUERIES, tables, partitions, SparkCluster(spark))
+    run = SparkRun(tmp_path, tpch.QUERIES, tables, 7, SparkCluster(spark))
     assert disagreement(run, batches[:3]) is None
 
 

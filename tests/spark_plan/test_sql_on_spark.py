@@ -6,7 +6,7 @@ VIEWLET_SPARK_SQL=full asks for the views of every benchmark query and of more r
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -26,7 +26,6 @@ from workloads.streams import Batch
 pytest.importorskip("pyspark")
 FULL = os.environ.get("VIEWLET_SPARK_SQL") == "full"
 SETTINGS = {
-    "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.session.timeZone": "America/New_York",  # it has summer time, and nothing may go through it
@@ -37,26 +36,22 @@ RANDOM_QUERIES = 60 if FULL else 6
 
 
 @pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
-    from pyspark.sql import SparkSession
-
-    builder: Any = SparkSession.builder.master("local[1]")
+def session(spark: Any) -> Any:
+    """A session of its own, with settings and names that no other test sees."""
+    session = spark.newSession()
     for name, value in SETTINGS.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("OFF")
-    yield session
-    session.stop()
+        session.conf.set(name, value)
+    return session
 
 
-def loaded(spark: Any, declarations: Mapping[str, str], batches: Sequence[Batch]) -> tuple[Database, Ask]:
+def loaded(session: Any, declarations: Mapping[str, str], batches: Sequence[Batch]) -> tuple[Database, Ask]:
     """The rows in the evaluator, and in views of Spark of the same names."""
     database = Database.of(declarations, batches)
     for name, table in database.tables.items():
         schema = ", ".join(f"`{column.name}` {_type_name(column.type)}" for column in table.columns)
         rows = [tuple(row.values()) for row in database.rows(name).to_pylist()]
-        spark.createDataFrame(rows, schema).createOrReplaceTempView(name)
-    return database, lambda sql: spark.sql(sql).collect()  # type: ignore[no-any-return]
+        session.createDataFrame(rows, schema).createOrReplaceTempView(name)
+    return database, lambda sql: session.sql(sql).collect()  # type: ignore[no-any-return]
 
 
 def _type_name(type: SqlType) -> str:
@@ -65,18 +60,18 @@ def _type_name(type: SqlType) -> str:
 
 
 @pytest.fixture(scope="module")
-def warehouse(spark: Any) -> tuple[Database, Ask]:
-    return loaded(spark, tpch.TABLES, warehouse_batches())
+def warehouse(session: Any) -> tuple[Database, Ask]:
+    return loaded(session, tpch.TABLES, warehouse_batches())
 
 
 @pytest.fixture(scope="module")
-def order_book(spark: Any) -> tuple[Database, Ask]:
-    return loaded(spark, finance.TABLES, order_book_batches())
+def order_book(session: Any) -> tuple[Database, Ask]:
+    return loaded(session, finance.TABLES, order_book_batches())
 
 
 @pytest.fixture(scope="module")
-def typed(spark: Any) -> tuple[Database, Ask]:
-    return loaded(spark, sql_functions.TABLES, [sql_functions.BATCH])
+def typed(session: Any) -> tuple[Database, Ask]:
+    return loaded(session, sql_functions.TABLES, [sql_functions.BATCH])
 
 
 @pytest.mark.parametrize("query", SAMPLE, ids=lambda query: query.name)
@@ -108,9 +103,9 @@ def test_aggregates_over_values_of_all_types(typed: tuple[Database, Ask], sql: s
 
 
 @pytest.mark.parametrize("seed", range(RANDOM_QUERIES))
-def test_random_queries(spark: Any, seed: int) -> None:
+def test_random_queries(session: Any, seed: int) -> None:
     scenario = random_scenario(RandomChoices(seed))
-    database, ask = loaded(spark, values.TABLES, scenario.batches[:1])
+    database, ask = loaded(session, values.TABLES, scenario.batches[:1])
     try:
         views = database.views(NamedQuery("result", scenario.sql), ["higher-order"])
         for view in views:

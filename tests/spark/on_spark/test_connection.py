@@ -13,8 +13,6 @@ import viewlet
 from viewlet import DataError, StateError
 from viewlet.connection.spark_facade import SparkConnection
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 TABLES = """
     CREATE STREAM orders (id BIGINT NOT NULL, customer VARCHAR NOT NULL, placed DATE);
     CREATE STREAM items (id BIGINT NOT NULL, price DECIMAL(9,2));

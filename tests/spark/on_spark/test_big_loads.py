@@ -14,8 +14,6 @@ from viewlet.connection.spark_facade import SparkConnection
 from viewlet.spark.run import loads
 from viewlet.spark.run.partition import forget
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 STREAMS = """
     CREATE STREAM orders (id BIGINT NOT NULL, customer VARCHAR NOT NULL, note VARCHAR);
     CREATE STREAM items (id BIGINT NOT NULL, price INTEGER NOT NULL, comment VARCHAR);

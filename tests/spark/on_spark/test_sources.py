@@ -13,8 +13,6 @@ import viewlet
 from viewlet import DataError
 from viewlet.connection.spark_facade import SparkConnection
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 DECLARED = """
     CREATE STREAM items (id BIGINT NOT NULL, price DECIMAL(9,2));
     CREATE MATERIALIZED VIEW totals AS SELECT id, SUM(price) AS total, COUNT(*) AS n FROM items GROUP BY id

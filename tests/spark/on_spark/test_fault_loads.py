@@ -14,7 +14,7 @@ from viewlet.runtime.durable import files as durable_files
 from viewlet.runtime.durable.files import LocalFiles
 from viewlet.spark.run import loads
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.slow
 
 DECLARED = """
     CREATE STREAM orders (id BIGINT NOT NULL, customer VARCHAR NOT NULL);
