@@ -71,17 +71,16 @@ class RowChange(Change):
     def columns(self, table: Table, positions: Collection[int], dictionary: Codes) -> ColumnChange:
         known = self._words
         if known is None or known.dictionary is not dictionary:
-            known = self._words = ColumnChange({}, _multiplicities(self._rows), table, dictionary)
-        missing = [position for position in positions if position not in known.words]
-        if missing:
+            known = None
+        words: Mapping[int, Any] = {} if known is None else known.words
+        missing = [position for position in positions if position not in words]
+        if known is None or missing:
             from viewlet.changes.words import encode_words
 
-            types = [table.columns[i].type for i in missing]
-            made = {
-                i: encode_words(type, [row[i] for row in self._rows], dictionary)
-                for i, type in zip(missing, types, strict=True)
-            }
-            known = self._words = ColumnChange({**known.words, **made}, known.multiplicity, table, dictionary)
+            columns, rows = table.columns, list(self._rows)
+            made = {i: encode_words(columns[i].type, [row[i] for row in rows], dictionary) for i in missing}
+            multiplicity = _multiplicities(self._rows) if known is None else known.multiplicity
+            known = self._words = ColumnChange({**words, **made}, multiplicity, table, dictionary)
         return known
 
     def negated(self) -> RowChange:

@@ -13,8 +13,8 @@ from viewlet.errors import DataError
 from viewlet.types import INTEGER_BITS, MAX_DECIMAL_DIGITS, CofactorValue, Datum, Kind, SqlType
 
 _EPOCH = datetime(1970, 1, 1)
-_EPOCH_DAY = _EPOCH.toordinal()
-DAYS = (date.min.toordinal() - _EPOCH_DAY, date.max.toordinal() - _EPOCH_DAY)
+EPOCH_DAY = _EPOCH.toordinal()
+DAYS = (date.min.toordinal() - EPOCH_DAY, date.max.toordinal() - EPOCH_DAY)
 _MICROSECOND = timedelta(microseconds=1)
 MICROSECONDS = ((datetime.min - _EPOCH) // _MICROSECOND, (datetime.max - _EPOCH) // _MICROSECOND)
 _WIDE = Context(prec=2 * MAX_DECIMAL_DIGITS)
@@ -151,7 +151,7 @@ def _date(value: object) -> Datum:
             raise Misfit("a time of day does not fit a DATE")
     elif not isinstance(value, date):
         raise Misfit("expected a date or an ISO string")
-    return value.toordinal() - _EPOCH_DAY
+    return value.toordinal() - EPOCH_DAY
 
 
 def _timestamp(value: object) -> Datum:
@@ -166,7 +166,7 @@ def _timestamp(value: object) -> Datum:
     if isinstance(value, datetime):
         return _microseconds(value)
     if isinstance(value, date):
-        return (value.toordinal() - _EPOCH_DAY) * 86_400_000_000
+        return (value.toordinal() - EPOCH_DAY) * 86_400_000_000
     raise Misfit("expected a datetime or an ISO string")
 
 
@@ -196,7 +196,7 @@ def to_python(type: SqlType) -> Callable[[Datum], object]:
 
 def _to_date(value: Datum) -> date | None:
     try:
-        return None if value is None else date.fromordinal(int(value) + _EPOCH_DAY)
+        return None if value is None else date.fromordinal(int(value) + EPOCH_DAY)
     except (ValueError, OverflowError):
         raise _not_in_python("DATE", f"{value} days") from None
 

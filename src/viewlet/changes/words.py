@@ -15,6 +15,7 @@ from viewlet.errors import DataError
 from viewlet.types import Datum, Kind, SqlType
 
 NULL = -(2**63)
+LIMIT = 2**63
 
 
 class Codes(Protocol):
@@ -28,6 +29,8 @@ class Codes(Protocol):
 
 def encode_words(type: SqlType, values: Sequence[Datum], dictionary: Codes) -> Any:
     """The words of values, as an array that generated code may write to."""
+    if len(values) == 1:
+        return _encode_one(type, values[0], dictionary)
     if type.kind is Kind.VARCHAR:
         return dictionary.encode(values)  # type: ignore[arg-type]
     if type.is_float:
@@ -39,6 +42,19 @@ def encode_words(type: SqlType, values: Sequence[Datum], dictionary: Codes) -> A
     if int(np.count_nonzero(words == NULL)) != values.count(None):
         raise too_wide(type)
     return words
+
+
+def _encode_one(type: SqlType, value: Datum, dictionary: Codes) -> Any:
+    """The word of a single value, as an array."""
+    if type.kind is Kind.VARCHAR:
+        return dictionary.encode((value,))  # type: ignore[arg-type]
+    if type.is_float:
+        return np.array((np.nan if value is None else value + 0.0,), np.float64)  # type: ignore[operator]
+    if value is None:
+        return np.array((NULL,), np.int64)
+    if not -LIMIT < value < LIMIT:  # type: ignore[operator]
+        raise too_wide(type)
+    return np.array((value,), np.int64)
 
 
 def decode_words(type: SqlType, words: Any, dictionary: Codes) -> list[Datum]:

@@ -139,7 +139,7 @@ class Connection:
                 if len(signed) == 1:
                     change = self._change_of(database, schema, *signed[0], encoded=False)
                     return self._session.commit({schema.name: change})
-                parts = [to_changes(schema, self._here(rows), sign) for rows, sign in signed]
+                parts = [rows_of(database, schema, self._here(rows), sign) for rows, sign in signed]
                 total = net(item for part in parts for item in part.items())
                 return self._session.commit({schema.name: RowChange(total)})
 
@@ -242,6 +242,8 @@ def batch_mark(batch_id: int | None, source: str) -> BatchMark | None:
 
 def rows_in(data: object) -> int:
     """How many rows the user hands in, if that can be told without reading them."""
+    if type(data) is list:
+        return len(data)
     if isinstance(data, Decomposed):
         data = data.rows
     rows = getattr(data, "num_rows", None)
@@ -253,6 +255,9 @@ def rows_in(data: object) -> int:
 def change_of(database: Database, table: Table, data: object, sign: int, encoded: bool) -> Change:
     """The change that some data describes: as products where they are given or looked for, as columns where all views
     take those and the types of the data allow it, else as rows."""
+    read = database.tables[table.name].read(data, sign)
+    if read is not None:
+        return RowChange(read)
     products = products_in(data)
     if products is not None:
         return to_product_change(table, products, sign, encoded)
@@ -268,6 +273,12 @@ def change_of(database: Database, table: Table, data: object, sign: int, encoded
         if columns is not None:
             return columns
     return RowChange(to_changes(table, data, sign, encoded))
+
+
+def rows_of(database: Database, table: Table, data: object, sign: int) -> Changes:
+    """The rows that some data adds to a table, or takes out."""
+    read = database.tables[table.name].read(data, sign)
+    return to_changes(table, data, sign) if read is None else read
 
 
 def decomposed(table: Table, changes: Changes) -> ProductChange:

@@ -10,7 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from contextvars import ContextVar, copy_context
 from itertools import islice
 from operator import attrgetter
@@ -48,14 +48,24 @@ class Session:
     def closed(self) -> bool:
         return self._database is None
 
-    @contextmanager
-    def open(self) -> Iterator[Database]:
-        """The database, for as long as the block holds the lock."""
-        with self._lock:
+    def open(self) -> Opened:
+        """A context in which the database is there and locked."""
+        return Opened(self)
+
+    def lock(self) -> Database:
+        """Takes the lock, and completes what an exception has left of a batch."""
+        self._lock.acquire()
+        try:
             if self._database is None:
                 raise ViewletError("the connection is closed")
             self._database.recover()
-            yield self._database
+            return self._database
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def unlock(self) -> None:
+        self._lock.release()
 
     def close(self) -> None:
         with self._lock:
@@ -179,3 +189,18 @@ class Session:
                 database.outbox = deque(news for news in database.outbox if news.token is not token)
 
         return cancel
+
+
+class Opened:
+    """The database of a session, for as long as a `with` block holds its lock."""
+
+    __slots__ = ("_session",)
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def __enter__(self) -> Database:
+        return self._session.lock()
+
+    def __exit__(self, *_: object) -> None:
+        self._session.unlock()

@@ -47,7 +47,7 @@ class StringDictionary:
         return None if code == NULL else self.texts[code]
 
     def encode(self, texts: Sequence[str | None]) -> np.ndarray[Any, np.dtype[np.int64]]:
-        return np.fromiter((self.code(text) for text in texts), np.int64, len(texts))
+        return np.array([self.code(text) for text in texts], np.int64)
 
     def encode_arrow(self, column: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
         """Codes of an Arrow string column, looking up each distinct value once."""

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 MANY_ROWS = 10_000
 
 
-@contextmanager
-def collecting_later(rows: int) -> Iterator[None]:
+def collecting_later(rows: int) -> AbstractContextManager[None]:
     """No garbage is collected inside the block if it is about many rows."""
-    if rows < MANY_ROWS or not gc.isenabled():
-        yield
-        return
+    return nullcontext() if rows < MANY_ROWS or not gc.isenabled() else _without_collector()
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
     gc.disable()
     try:
         yield

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from viewlet.changes import Change
+from viewlet.changes import Change, Changes
+from viewlet.changes.row_reader import RowReader
 from viewlet.tables.static import check_static
 from viewlet.tables.store import TableStore
 from viewlet.types import Table, TableKind
@@ -18,10 +19,16 @@ class BaseTable:
     schema: Table
     store: TableStore
     started: bool = False  # a stream that has received rows
+    kept: bool = field(init=False)
+    _reader: RowReader = field(init=False)
 
-    @property
-    def kept(self) -> bool:
-        return self.schema.kind is not TableKind.STREAM
+    def __post_init__(self) -> None:
+        self.kept = self.schema.kind is not TableKind.STREAM
+        self._reader = RowReader(self.schema)
+
+    def read(self, data: object, sign: int) -> Changes | None:
+        """A list of rows as a change, or None if `to_changes` has to convert it or to say what is wrong with it."""
+        return self._reader.read(data, sign)
 
     def check(self, change: Change, readers: Callable[[], Sequence[str]]) -> None:
         """Refuses a change that the rows here rule out; `readers` names the views that read the table."""

@@ -1,0 +1,306 @@
+"""What a kept table costs: batches of columns beside a stream, UPDATE and DELETE by key, reading after a small change.
+
+python -m bench.tables
+python -m bench.tables --before ../other-checkout/src --out docs/benchmarks/tables.md
+
+Every figure comes from a process of its own, in CPU seconds of that process, the median of several repeats. A table has
+five columns (two integers, a decimal, a double, a string of 50 values) and one compiled view, a sum by group. Batches
+are Arrow tables whose rows are all new. With `--before` the same is measured with another checkout of the package, the
+two taking turns.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from itertools import count
+from pathlib import Path
+from statistics import median
+from typing import Annotated, Any
+
+import typer
+
+ROOT = Path(__file__).parents[1]
+COLUMNS = "k BIGINT NOT NULL, g INTEGER NOT NULL, price DECIMAL(12,2), ratio DOUBLE, name VARCHAR"
+VIEW = "CREATE MATERIALIZED VIEW v AS SELECT g, SUM(price) AS price, COUNT(*) AS n FROM t GROUP BY g"
+KINDS = {
+    "stream": f"CREATE STREAM t ({COLUMNS})",
+    "table": f"CREATE TABLE t ({COLUMNS})",
+    "table with key": f"CREATE TABLE t ({COLUMNS}, PRIMARY KEY (k))",
+}
+PAGE = """# tables
+
+What a kept table costs, written by `python -m bench.tables` ({facts}). Every figure is the median of several repeats in
+a process of its own. The table has five columns and one view, a sum by group.
+
+## Batches of columns
+
+Nanoseconds per row of Arrow batches with new rows, compiled views; *x* is the ratio to the stream.
+
+{batches}
+
+## Statements and reading
+
+Milliseconds of one statement by primary key, and of reading right after a change of one row, by the number of rows in
+the table.
+
+{statements}
+
+## Single rows
+
+Microseconds of `db.insert("t", [row])`.
+
+{inserts}
+
+![ratios to a stream](tables.png)
+"""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One figure: what is measured, on which kind of table, with how many rows in a batch or in the table."""
+
+    what: str
+    kind: str
+    rows: int
+    engine: str = "compiled"
+
+
+def arrow(first: int, rows: int) -> Any:
+    """Rows with keys from `first` on."""
+    import numpy as np
+    import pyarrow as pa
+
+    random = np.random.default_rng(first)
+    cents = pa.array(random.integers(100, 10_000_000, rows)).cast(pa.decimal128(19, 0))
+    names = pa.array([f"name {i}" for i in range(50)])
+    return pa.table(
+        {
+            "k": np.arange(first, first + rows),
+            "g": pa.array(random.integers(0, 1_000, rows), pa.int32()),
+            "price": pa.Array.from_buffers(pa.decimal128(12, 2), rows, cents.buffers()),
+            "ratio": random.random(rows),
+            "name": names.take(pa.array(random.integers(0, 50, rows))),
+        }
+    )
+
+
+def opened(run: Run) -> Any:
+    import viewlet
+
+    db = viewlet.connect(engine=run.engine)
+    db.execute(KINDS[run.kind])
+    db.execute(VIEW)
+    return db
+
+
+def repeated(action: Callable[[], object], seconds: float, least: int = 3, most: int = 2_000) -> float:
+    """The median of an action's CPU seconds, for about so many seconds of the clock."""
+    found: list[float] = []
+    end = time.perf_counter() + seconds
+    while len(found) < least or (time.perf_counter() < end and len(found) < most):
+        started = time.process_time()
+        action()
+        found.append(time.process_time() - started)
+    return median(found)
+
+
+def batches(run: Run) -> float:
+    """Seconds of a batch."""
+    db, starts = opened(run), count(10**9, run.rows)
+    db.insert("t", arrow(0, 1_000))
+    made = iter([arrow(next(starts), run.rows) for _ in range(5 if run.rows > 100_000 else 20)])
+    return repeated(lambda: db.insert("t", next(made)), 0, least=3 if run.rows > 100_000 else 15)
+
+
+def inserts(run: Run) -> float:
+    """Seconds of a batch of one row, the median over many; the clock of the process is too coarse for one."""
+    db, keys = opened(run), count()
+    for _ in range(200):
+        db.insert("t", [(next(keys), 1, "2.50", 0.5, "name 1")])
+    found = []
+    for _ in range(15):
+        rows = [[(next(keys), 1, "2.50", 0.5, "name 1")] for _ in range(200)]
+        started = time.process_time()
+        for row in rows:
+            db.insert("t", row)
+        found.append((time.process_time() - started) / len(rows))
+    return median(found)
+
+
+def large(run: Run) -> tuple[Any, Iterator[int]]:
+    """A table with so many rows, and keys of them that no statement has named yet."""
+    db = opened(run)
+    for start in range(0, run.rows, 100_000):
+        db.insert("t", arrow(start, min(100_000, run.rows - start)))
+    return db, iter(range(run.rows // 2, run.rows))
+
+
+def statements(run: Run) -> float:
+    """Seconds of an UPDATE or DELETE of one row."""
+    db, keys = large(run)
+    sql = {"UPDATE": "UPDATE t SET price = price + 1 WHERE k = {}", "DELETE": "DELETE FROM t WHERE k = {}"}[run.what]
+    db.execute(sql.format(next(keys)))
+    return repeated(lambda: db.execute(sql.format(next(keys))), 3)
+
+
+def readings(run: Run) -> float:
+    """Seconds of reading after a change of one row, the change not counted."""
+    db, keys = large(run)
+    read: Callable[[], object] = {
+        "len": lambda: len(db.table("t")),
+        "to_arrow": lambda: db.table("t").to_arrow(),
+        "SELECT": lambda: db.execute("SELECT COUNT(*) AS n, SUM(price) AS price FROM t"),
+    }[run.what]
+    read()
+    found = []
+    end = time.perf_counter() + 3
+    while len(found) < 3 or (time.perf_counter() < end and len(found) < 200):
+        db.insert("t", [(10**9 + next(keys), 1, "2.50", 0.5, "name 1")])
+        started = time.process_time()
+        read()
+        found.append(time.process_time() - started)
+    return median(found)
+
+
+MEASURES: dict[str, Callable[[Run], float]] = {
+    "batches": batches,
+    "inserts": inserts,
+    **dict.fromkeys(("UPDATE", "DELETE"), statements),
+    **dict.fromkeys(("len", "to_arrow", "SELECT"), readings),
+}
+
+
+def isolated(run: Run, source: Path, timeout: float) -> float | None:
+    """One figure from a process with the package from `source`; None if it took too long."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join((str(source), str(ROOT)))}
+    command = [sys.executable, "-m", "bench.tables", "--worker", json.dumps(asdict(run))]
+    try:
+        done = subprocess.run(
+            command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=timeout, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return None
+    if done.returncode:
+        raise RuntimeError(f"{run}: {done.stderr[-2000:]}")
+    return float(done.stdout.splitlines()[-1])
+
+
+Figures = dict[tuple[Run, str], float | None]
+
+
+def runs(batch_sizes: list[int], table_sizes: list[int]) -> Iterator[Run]:
+    for rows in batch_sizes:
+        for kind in KINDS:
+            yield Run("batches", kind, rows)
+    for what in ("UPDATE", "DELETE", "len", "to_arrow", "SELECT"):
+        for rows in table_sizes:
+            yield Run(what, "table with key", rows)
+    for engine in ("interpreter", "compiled"):
+        for kind in KINDS:
+            yield Run("inserts", kind, 1, engine)
+
+
+def shown(seconds: float | None, unit: float) -> str:
+    if seconds is None:
+        return "timed out"
+    number = seconds * unit
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
+
+
+def table(head: list[str], lines: list[list[str]]) -> str:
+    rows = [head, ["---"] * len(head), *lines]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
+
+
+def page(figures: Figures, names: list[str]) -> str:
+    """The tables in Markdown, by what was measured."""
+    found = list(dict.fromkeys(run for run, _ in figures))
+
+    def cells(run: Run, unit: float) -> list[str]:
+        return [shown(figures[run, name], unit) for name in names]
+
+    batch_lines, statement_lines, insert_lines = [], [], []
+    for run in found:
+        if run.what == "batches":
+            line = [run.kind, f"{run.rows:,}"]
+            for name in names:
+                mine, stream = figures[run, name], figures[Run("batches", "stream", run.rows), name]
+                line += [shown(mine, 1e9 / run.rows), f"{mine / stream:.1f}" if mine and stream else ""]
+            batch_lines.append(line)
+        elif run.what == "inserts":
+            insert_lines.append([run.engine, run.kind, *cells(run, 1e6)])
+        else:
+            statement_lines.append([run.what, f"{run.rows:,}", *cells(run, 1e3)])
+    facts = f"CPU seconds of the process, Python {platform.python_version()}, {os.cpu_count()} cores"
+    doubled = [text for name in names for text in (f"{name} (ns)", "x")]
+    return PAGE.format(
+        facts=facts,
+        batches=table(["kind", "rows of a batch", *doubled], batch_lines),
+        statements=table(["what", "rows", *(f"{name} (ms)" for name in names)], statement_lines),
+        inserts=table(["engine", "kind", *(f"{name} (us)" for name in names)], insert_lines),
+    )
+
+
+def draw(figures: Figures, names: list[str], target: Path) -> None:
+    """Bars of the ratios to a stream, one group for each kind and size of batch."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    kept = [run for run in dict.fromkeys(run for run, _ in figures) if run.what == "batches" and run.kind != "stream"]
+    figure, axes = pyplot.subplots(figsize=(6, 3.5))
+    width = 0.8 / len(names)
+    for place, name in enumerate(names):
+        ratios = [(figures[run, name] or 0) / (figures[Run("batches", "stream", run.rows), name] or 1) for run in kept]
+        axes.bar([i + width * (place - (len(names) - 1) / 2) for i in range(len(kept))], ratios, width, label=name)
+    axes.set_xticks(range(len(kept)), [f"{run.kind}\n{run.rows:,}" for run in kept])
+    axes.set_yscale("log")
+    axes.set_ylabel("time per row / that of a stream")
+    axes.legend()
+    figure.tight_layout()
+    figure.savefig(target, dpi=110)
+
+
+def main(
+    before: Annotated[Path | None, typer.Option(help="the src folder of a checkout to compare with")] = None,
+    batch_sizes: Annotated[str, typer.Option(help="rows of a batch")] = "10000,500000",
+    table_sizes: Annotated[str, typer.Option(help="rows of a table")] = "10000,1000000",
+    rounds: Annotated[int, typer.Option(help="how often the checkouts take turns; the best counts")] = 1,
+    timeout: Annotated[float, typer.Option(help="seconds per figure")] = 300.0,
+    out: Annotated[Path | None, typer.Option(help="a file for the tables; a plot is drawn beside it")] = None,
+    worker: Annotated[str | None, typer.Option(hidden=True)] = None,
+) -> None:
+    """Measure what kept tables cost, and print tables in Markdown."""
+    if worker is not None:
+        run = Run(**json.loads(worker))
+        print(MEASURES[run.what](run))
+        return
+    sources = ({"before": before.resolve()} if before is not None else {}) | {"now": ROOT / "src"}
+    figures: Figures = {}
+    for run in runs([int(size) for size in batch_sizes.split(",")], [int(size) for size in table_sizes.split(",")]):
+        for _ in range(rounds):
+            for name, source in sources.items():
+                found = isolated(run, source, timeout)
+                best = figures.get((run, name))
+                figures[run, name] = found if best is None else best if found is None else min(best, found)
+        print(run, {name: figures[run, name] for name in sources}, flush=True)
+    text = page(figures, list(sources))
+    print(text)
+    if out is not None:
+        out.write_text(text)
+        try:
+            draw(figures, list(sources), out.with_suffix(".png"))
+        except ImportError:
+            print("no plot: matplotlib is not installed (pip install -r bench/requirements.txt)")
+
+
+if __name__ == "__main__":
+    typer.run(main)
