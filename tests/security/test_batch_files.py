@@ -11,7 +11,7 @@ import pytest
 import viewlet
 from tests.security.hostile import CANARY, NAMES, nothing_called
 from viewlet.codegen.node import Contents
-from viewlet.codegen.rings.forms import NotCompilable
+from viewlet.codegen.not_compilable import NotCompilable
 from viewlet.spark.run import batch_file, failures
 
 

@@ -19,7 +19,8 @@ from tests.spark_plan.distributing import Reference
 from viewlet.algebra.evaluate import State, evaluate
 from viewlet.algebra.nodes import Const
 from viewlet.changes.arrow import rows_to_arrow
-from viewlet.codegen.scalars import NotCompilable, ScalarWriter, Tables
+from viewlet.codegen.not_compilable import NotCompilable
+from viewlet.codegen.scalars import ScalarWriter, Tables
 from viewlet.spark.plan.compile import compile_distributed
 from viewlet.sql import CreateTable, CreateView, bind_statement, split_statements
 from viewlet.sqlgen.definition import definition_sql

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from viewlet.codegen.scalars import NotCompilable
+from viewlet.codegen.not_compilable import NotCompilable
 from viewlet.runtime.flat import Layout, Ordered
 
 T = TypeVar("T")

@@ -1,39 +1,55 @@
-"""Common parts of generated modules: the imports, the arrays that functions open, and the calls that maintain indexes
-and journals, which are inserted once all indexes are known."""
+"""The text of generated modules, of trigger programs, blocks and view trees alike: imports, constants, functions.
+
+The calls that maintain indexes and journals are inserted here, once all indexes are known.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from types import ModuleType
 
-from viewlet.codegen.names import Identifiers, words_in
+from viewlet.codegen.arrays import Arrays
+from viewlet.codegen.names import words_in
 from viewlet.codegen.products import ADD_COUNT, ARRANGE, TOUCH, WITHDRAW
-from viewlet.codegen.scalars import Tables
 from viewlet.runtime import functions, moments
 from viewlet.runtime.flat import Layout
 
-HEADER = '''"""Triggers of {name}. Generated; set VIEWLET_JIT=0 to step through them."""
-import numpy as np
+_RUNTIME = {
+    "viewlet.runtime.arithmetic": (
+        "NULL checked_add checked_mul dd_add dd_mul dd_of_int dd_of_wide month_of wide_size year_of"
+    ),
+    "viewlet.runtime.control": "FAILURE FULL NEEDED_ROWS NEEDED_STORE NOT_FINITE OVERFLOW ROWS_DONE",
+    "viewlet.runtime.jit": "compiled entry",
+    "viewlet.runtime.ordered": (
+        "LEFT NEGATIVES RIGHT ROOT arrange double_span end_of neighbour ready ready_for_chain wide_span withdraw"
+    ),
+    "viewlet.runtime.payloads": "add_factor add_values multiply raise_values",
+    "viewlet.runtime.probe": (
+        "ALIVE LONGEST_CHAIN NEXT ROOM SIZE add_count clear count_of enter find find_head leave touch"
+    ),
+    "viewlet.runtime.state": "chains flags floats hashes numbers words",
+    "viewlet.runtime.vectors": "add_scaled set_scaled",
+    "viewlet.runtime.wide": "LIMIT_HIGH bits_of double_of wide_add wide_mul wide_product",
+}
+"""What generated code may import, besides scalar functions."""
 
-from viewlet.runtime.arithmetic import (
-    NULL, checked_add, checked_mul, dd_add, dd_mul, dd_of_int, dd_of_wide, month_of, wide_size, year_of
-)
-from viewlet.runtime.control import FAILURE, FULL, NEEDED_ROWS, NEEDED_STORE, OVERFLOW, ROWS_DONE
-from viewlet.runtime.jit import compiled, entry
-from viewlet.runtime.ordered import (
-    LEFT, NEGATIVES, RIGHT, ROOT, arrange, double_span, end_of, neighbour, ready, ready_for_chain, wide_span, withdraw
-)
-from viewlet.runtime.probe import (
-    ALIVE, LONGEST_CHAIN, NEXT, ROOM, SIZE, add_count, clear, count_of, enter, find, find_head, leave, touch
-)
-from viewlet.runtime.state import chains, flags, floats, hashes, numbers, words
-from viewlet.runtime.wide import LIMIT_HIGH, bits_of, double_of, wide_add, wide_mul, wide_product
+_CONSTANTS = {"NAN": "np.nan", "NULL": "np.int64(NULL)"}
 
-NAN = np.nan
-NULL = np.int64(NULL)
 
-'''
+def module_text(title: str, arrays: Arrays, functions: Sequence[str]) -> str:
+    """A module of functions, with the imports and constants that they need."""
+    used = set(words_in("\n".join(functions)))
+    constants = arrays.constants(used)
+    used.update(words_in(constants))
+    head = [f'"""{title}. Generated; set VIEWLET_JIT=0 to step through them."""\nimport numpy as np\n']
+    imports = [
+        f"from {module} import {', '.join(sorted(used & names))}\n" for module, names in _IMPORTS if used & names
+    ]
+    made = [f"{name} = {code}\n" for name, code in _CONSTANTS.items() if name in used]
+    head += ["".join(lines) for lines in (imports, made, [constants]) if lines and lines != [""]]
+    return "\n\n".join(("\n".join(head), *functions))
 
 
 def with_notes(text: str, layouts: Mapping[str, Layout]) -> str:
@@ -122,85 +138,17 @@ def _add_count(store: str, layout: Layout, number: str, key: str) -> list[str]:
     ]
 
 
-class Arrays:
-    """The number of each array in the state."""
-
-    def __init__(self, layouts: Mapping[str, Layout], names: Identifiers, tables: Tables) -> None:
-        self._layouts, self._names = layouts, names
-        order = [(layout.name, part) for layout in layouts.values() for part in layout.parts]
-        others = [*(f"lookup{i}" for i in range(len(tables.lookups))), "strings", "ranks"]
-        others += ["answers"] if tables.answers else []
-        others += ["calls", *(f"memo{i}" for i in range(len(tables.formulas)))] if tables.formulas else []
-        self._others = [("", name) for name in others]
-        order += self._others
-        self.order = tuple(order)
-        self._number = {array: i for i, array in enumerate(order)}
-
-    def constants(self) -> str:
-        """Where the arrays of each store begin, the words of its rows and of its slices.
-
-        As NumPy integers they all have one type: Numba would compile a function again for each literal.
-        """
-        lines = [f"others_at = np.int64({len(self.order) - len(self._others)})\n"]
-        for layout in self._layouts.values():
-            name = self._names.store(layout.name)
-            lines.append(f"{name}_at = np.int64({self._number[layout.name, 'pool']})\n")
-            lines.append(f"{name}_width = np.int64({layout.width})\n")
-            lines.append(f"{name}_arity = np.int64({layout.arity})\n")
-            for j, positions in enumerate(layout.slices):
-                words = "".join(f"np.int64({position}), " for position in positions)
-                lines.append(f"{name}_slice{j} = ({words})\n")
-        return "".join(lines)
-
-    def opening(self, text: str) -> str:
-        """The lines that make the arrays a function body mentions."""
-        found = set(words_in(text))
-        made = [
-            (f"{self._names.store(name)}_{part}", self._code(layout, part))
-            for name, layout in self._layouts.items()
-            for part in layout.parts
-        ]
-        made += [(name, f"numbers(state, others_at + {i})") for i, (_, name) in enumerate(self._others)]
-        return "".join(f"    {name} = {code}\n" for name, code in made if name in found)
-
-    def _code(self, layout: Layout, part: str) -> str:
-        name = self._names.store(layout.name)
-        number = f"{name}_at + {self._number[layout.name, part] - self._number[layout.name, 'pool']}"
-        match part.rstrip("0123456789"):
-            case "pool" | "before":
-                return f"words(state, {number}, {name}_width)"
-            case "floats":
-                return f"floats(state, {number}, {name}_width)"
-            case "tree":
-                return f"words(state, {number}, np.int64({layout.tree_width(part)}))"
-            case "meta" | "spec" | "touched":
-                return f"numbers(state, {number})"
-            case "live":
-                return f"flags(state, {number})"
-            case "links":
-                return f"chains(state, {number})"
-            case _:
-                return f"hashes(state, {number})"
+def _defined_in(module: ModuleType) -> set[str]:
+    return {name for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__}
 
 
-def with_imports(parts: Sequence[str]) -> str:
-    """The parts of a module, the first being its head, with an import of the scalar functions they call."""
-    found = set(words_in("\n".join(parts[1:])))
-    imports = [
-        f"from {module.__name__} import {', '.join(sorted(found & names))}\n"
-        for module, names in _SCALAR_FUNCTIONS
-        if found & names
-    ]
-    return "\n\n".join(("".join((parts[0], *imports)), *parts[1:]))
-
-
-_SCALAR_FUNCTIONS = tuple(
-    (module, {name for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__})
-    for module in (functions, moments)
+_IMPORTS = (
+    *((module, set(names.split())) for module, names in _RUNTIME.items()),
+    *((module.__name__, _defined_in(module)) for module in (functions, moments)),
 )
 
 
-def function_text(head: str, body: str, arrays: Arrays, layouts: Mapping[str, Layout]) -> str:
-    """A function with the arrays it mentions; `layouts` are by the names of the stores in the code."""
-    text = without_unused(with_notes(body, layouts))
+def function_text(head: str, body: str, arrays: Arrays) -> str:
+    """A function with the arrays it mentions."""
+    text = without_unused(with_notes(body, arrays.layouts))
     return head + arrays.opening(text) + text

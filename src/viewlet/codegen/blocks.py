@@ -18,15 +18,17 @@ from viewlet.algebra.order import order
 from viewlet.algebra.printer import show
 from viewlet.algebra.scope import NONE
 from viewlet.algebra.traverse import mentioned, rebuild, walk
+from viewlet.codegen.arrays import Arrays, StateArray
 from viewlet.codegen.asked import Asked
-from viewlet.codegen.assembly import HEADER, Arrays, function_text, with_imports
+from viewlet.codegen.assembly import function_text, module_text
 from viewlet.codegen.fusion import fuse
 from viewlet.codegen.lines import Lines
 from viewlet.codegen.module import READ_RESULT, Function, layout_of, result_body, result_store
 from viewlet.codegen.names import Identifiers, comment, hint
+from viewlet.codegen.not_compilable import NotCompilable
 from viewlet.codegen.numbers import Product
 from viewlet.codegen.products import Bound, ProductWriter
-from viewlet.codegen.scalars import Formula, Lookup, NotCompilable, Tables, makes_strings
+from viewlet.codegen.scalars import Formula, Lookup, Tables, makes_strings
 from viewlet.runtime.flat import Layout
 from viewlet.triggers.program import COUNT_FIELD, Program, Statement, Update, ViewDefinition
 
@@ -72,7 +74,7 @@ class BlockModule:
     strings: tuple[str, ...]
     formulas: tuple[Formula, ...]
     answers: int
-    arrays: tuple[tuple[str, str], ...]
+    arrays: tuple[StateArray, ...]
     lengths: Mapping[str, int]
     """Lines of every function."""
     result: Function | None = None
@@ -116,12 +118,10 @@ class _BlockWriter:
             self._plan(plan, {table: columns for table, (columns, _) in used.items()})
         result = self._result()
         final = self.asked.layouts(self.layouts)
-        arrays = Arrays(final, self.names, self.lookups)
-        kept = {self.names.store(layout.name): layout for layout in final.values()}
-        parts = [HEADER.format(name=hint(self.program.name)), arrays.constants()]
-        parts += [function_text(head, text, arrays, kept) for head, text in self.functions]
+        arrays = Arrays(final, self.names, self.lookups.arrays())
+        texts = [function_text(head, text, arrays) for head, text in self.functions]
         return BlockModule(
-            with_imports(parts),
+            module_text(f"Statements of {hint(self.program.name)}", arrays, texts),
             tuple(final.values()),
             self.computations,
             self.keys,
@@ -202,7 +202,7 @@ class _BlockWriter:
     def _result(self) -> Function | None:
         if result_store(self.program) is None:
             return None
-        body = result_body(self.program, self._writer(Lines()), selects=False)
+        body = result_body(self.program, self._writer(Lines(depth=1)), selects=False)
         if body is None:
             return None
         columns = "".join(f"out{i}, " for i in body.columns)
@@ -214,7 +214,7 @@ class _BlockWriter:
         into = layout
         if not statement.replaces:
             into = self._gathering(layout)
-        lines = Lines()
+        lines = Lines(depth=1)
         writer = self._writer(lines)
         for group in fuse(statement.updates):
             for term in group:
@@ -230,7 +230,7 @@ class _BlockWriter:
             writer.write([term.expr for term in group], NONE, numbers, add)
             lines.close_to(depth)
         self._function(function, lines)
-        length = lines.text(indent=1).count("\n")
+        length = len(lines)
         scratches = tuple(scratch.name for scratch in self.asked.scratches[known:] if scratch.name != into.name)
         lasts = target == statement.view
         found = Computation(function, into.name, target, scratches, statement.replaces, lasts)
@@ -247,7 +247,7 @@ class _BlockWriter:
         return self.gathering[layout.name]
 
     def _function(self, name: str, lines: Lines) -> None:
-        body = lines.text(indent=1) + "    return control[FULL]\n"
+        body = lines.text() + "    return control[FULL]\n"
         self.functions.append((f"@entry\ndef {name}(state, control):\n", body))
 
     def _writer(self, lines: Lines) -> ProductWriter:

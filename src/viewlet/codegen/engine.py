@@ -116,8 +116,8 @@ class CompiledEngine:
 
     def clear(self) -> None:
         """Back to the state over empty tables, whatever an exception has left of the arrays."""
+        self._process.repair()
         for store in self.stores.values():
-            store.repair()
             store.clear()
         self._process.forget_notes()
         self._empty()
@@ -207,8 +207,7 @@ class CompiledEngine:
         Rows that are done run again with the opposite sign. That is exact for integers and decimals; sums of doubles
         may keep a rounding error. If it is interrupted, it goes on when it is called again.
         """
-        for store in self.stores.values():
-            store.repair()
+        self._process.repair()
         self.forget_changes()
         self._control[FAILURE] = self._control[FULL] = 0
         self._process.forget_failure()
@@ -227,12 +226,11 @@ class CompiledEngine:
 
     def image(self) -> dict[str, Image]:
         """A copy of all stores, for `put_back`."""
-        return {name: store.image() for name, store in self.stores.items()}
+        return self._process.images()
 
     def put_back(self, images: Mapping[str, Image]) -> None:
         """Makes all stores what they were when their images were made."""
-        for name, image in images.items():
-            self.stores[name].put_back(image)
+        self._process.put_back(images)
         self._process.forget_notes()
         self.forget_changes()
 

@@ -7,9 +7,11 @@ from contextlib import contextmanager
 
 
 class Lines:
-    def __init__(self, like: Lines | None = None) -> None:
+    """Source under construction; lines `like` others share their supply of names."""
+
+    def __init__(self, like: Lines | None = None, depth: int = 0) -> None:
         self._lines: list[str] = []
-        self._depth = 0
+        self._depth = depth
         self._numbers: dict[str, int] = like._numbers if like is not None else {}
 
     def __len__(self) -> int:

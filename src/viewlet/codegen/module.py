@@ -22,14 +22,16 @@ from viewlet.algebra.order import order
 from viewlet.algebra.printer import show
 from viewlet.algebra.scope import NONE
 from viewlet.algebra.traverse import all_variables, walk
+from viewlet.codegen.arrays import Arrays, StateArray
 from viewlet.codegen.asked import Asked
-from viewlet.codegen.assembly import HEADER, Arrays, function_text, with_imports
+from viewlet.codegen.assembly import function_text, module_text
 from viewlet.codegen.fusion import Term, fuse
 from viewlet.codegen.lines import Lines
 from viewlet.codegen.names import Identifiers, comment, hint
+from viewlet.codegen.not_compilable import NotCompilable
 from viewlet.codegen.numbers import Product
 from viewlet.codegen.products import Bound, ProductWriter
-from viewlet.codegen.scalars import Formula, Lookup, NotCompilable, Tables, makes_strings
+from viewlet.codegen.scalars import Formula, Lookup, Tables, makes_strings
 from viewlet.codegen.stretches import Top
 from viewlet.runtime.flat import Layout
 from viewlet.triggers.program import COUNT_FIELD, Program, Statement, ViewDefinition
@@ -65,8 +67,7 @@ class Module:
     strings: tuple[str, ...]
     formulas: tuple[Formula, ...]
     answers: int
-    arrays: tuple[tuple[str, str], ...]
-    """The arrays of the state in order: (store, part), or ("", name) for what belongs to no store."""
+    arrays: tuple[StateArray, ...]
 
     def lengths(self) -> dict[str, int]:
         """Lines of each function."""
@@ -103,7 +104,7 @@ class _ModuleWriter:
         refreshed = {s.view: s for t in self.program.triggers for s in t.statements if s.replaces}
         for view, statement in refreshed.items():
             bodies.append((self._refresh_name(view), statement, self._refresh_body(statement, layouts)))
-        if (read := result_body(self.program, self._writer(Lines(), layouts), selects=True)) is not None:
+        if (read := result_body(self.program, self._writer(Lines(depth=1), layouts), selects=True)) is not None:
             bodies.append((READ_RESULT, None, read))
         final = self.asked.layouts(layouts)
         if (journaled := result_store(self.program)) is not None:
@@ -113,14 +114,11 @@ class _ModuleWriter:
     def _assemble(
         self, bodies: list[tuple[str, RowTrigger | Statement | None, Body]], layouts: dict[str, Layout]
     ) -> Module:
-        arrays = Arrays(layouts, self.names, self.lookups)
-        parts = [HEADER.format(name=hint(self.program.name))]
-        parts.append(arrays.constants())
-        kept = {self.names.store(layout.name): layout for layout in layouts.values()}
-        for head, text in self.functions:
-            parts.append(function_text(head, text, arrays, kept))
+        arrays = Arrays(layouts, self.names, self.lookups.arrays())
+        texts = [function_text(head, text, arrays) for head, text in self.functions]
         triggers: dict[str, Function] = {}
-        functions: dict[str, Function] = {}
+        refreshing: dict[str, Function] = {}
+        result: Function | None = None
         for name, what, body in bodies:
             function = Function(name, body.columns, body.stores, body.selects_by_order)
             extra = "begin, end, each_row, multiplicity, " if isinstance(what, RowTrigger) else ""
@@ -128,21 +126,23 @@ class _ModuleWriter:
             if what is None:
                 extra, columns = "capacity, weights, ", "".join(f"out{i}, " for i in body.columns)
             head = f"@entry\ndef {function.name}({extra}{columns}state, control):\n"
-            parts.append(function_text(head, body.text, arrays, kept))
+            texts.append(function_text(head, body.text, arrays))
             if isinstance(what, RowTrigger):
                 triggers[what.table] = function
+            elif what is not None:
+                refreshing[what.view] = function
             else:
-                functions[what.view if what is not None else "result of the query"] = function
+                result = function
         refreshes = {
-            trigger.table: tuple(functions[s.view] for s in trigger.statements if s.replaces)
+            trigger.table: tuple(refreshing[s.view] for s in trigger.statements if s.replaces)
             for trigger in self.program.triggers
         }
         return Module(
-            with_imports(parts),
+            module_text(f"Triggers of {hint(self.program.name)}", arrays, texts),
             tuple(layouts.values()),
             triggers,
             refreshes,
-            functions.get("result of the query"),
+            result,
             tuple(self.lookups.lookups),
             tuple(self.lookups.strings),
             tuple(self.lookups.formulas),
@@ -160,8 +160,7 @@ class _ModuleWriter:
         pieces = [self._piece(s, trigger, layouts) for s in trigger.statements if not s.replaces]
         stores = dict.fromkeys(store for piece in pieces for store in piece.stores)
         used = sorted({trigger.row.index(var) for piece in pieces for var in piece.parameters if var != MULTIPLICITY})
-        body = Lines()
-        body.open("def f()")
+        body = Lines(depth=1)
         body.open("for row in range(begin, end)")
         for i, store in enumerate(stores):
             room = [bound for piece in pieces for bound in piece.room.get(self.names.store(store), ())]
@@ -176,7 +175,7 @@ class _ModuleWriter:
         body.add(f"{self.names.of(MULTIPLICITY)} = multiplicity[row]")
         for i in used:
             body.add(f"{self.names.of(trigger.row[i])} = column{i}[row]")
-        text = body.text().removeprefix("def f():\n")
+        text = body.text()
         long = sum(len(piece.lines) for piece in pieces) > _LONG_TRIGGER
         for number, piece in enumerate(pieces, 1):
             if long:
@@ -224,14 +223,13 @@ class _ModuleWriter:
         return signature
 
     def _refresh_body(self, statement: Statement, layouts: Mapping[str, Layout]) -> Body:
-        lines = Lines()
-        lines.open("def f()")
+        lines = Lines(depth=1)
         writer, known = self._writer(lines, layouts), len(self.asked.scratches)
         for group in fuse(statement.updates):
             self._statement(writer, statement, group, NONE)
         lines.add("return control[FULL]")
         stores = (*_views_of(statement), *(layout.name for layout in self.asked.scratches[known:]))
-        return Body(lines.text().removeprefix("def f():\n"), (), stores)
+        return Body(lines.text(), (), stores)
 
     def _refresh_name(self, view: str) -> str:
         return self.names.function("refresh", view)
@@ -288,7 +286,6 @@ def result_body(program: Program, writer: ProductWriter, selects: bool) -> Body 
     needs what generated code cannot express: then it is evaluated in Python.
     """
     lines, asked = writer.lines, writer.asked
-    lines.open("def f()")
     lines.add("n = 0")
     known, output = len(asked.scratches), program.query.output
 
@@ -320,7 +317,7 @@ def result_body(program: Program, writer: ProductWriter, selects: bool) -> Body 
     stores = (*read, *(layout.name for layout in asked.scratches[known:]))
     conditions = {node.scalar for node in walk(expr) if isinstance(node, Cond)}
     by_order = conditions <= writer.stretches.covered
-    return Body(lines.text().removeprefix("def f():\n"), tuple(range(len(output))), stores, by_order)
+    return Body(lines.text(), tuple(range(len(output))), stores, by_order)
 
 
 def layout_of(view: ViewDefinition) -> Layout:

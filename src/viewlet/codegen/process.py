@@ -1,9 +1,8 @@
-"""A generated module in a process: its stores, its strings, and the state through which the code finds them."""
+"""A module of a trigger program in a process, with what its code needs of Python: strings, tables, answers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,20 +10,20 @@ import numpy as np
 from viewlet.algebra.functions import compile_scalar
 from viewlet.changes.words import encode_words
 from viewlet.codegen.answers import Answers
+from viewlet.codegen.arrays import StateArray
 from viewlet.codegen.encoding import decode, word_of
-from viewlet.codegen.loading import is_cached, load_source
+from viewlet.codegen.loaded import LoadedModule
 from viewlet.codegen.precompile import Helper, compile_alone, share
-from viewlet.codegen.scalars import Formula, Lookup
+from viewlet.codegen.scalars import ANSWERS, CALLS, RANKS, STRINGS, Formula, Lookup, lookup_name, memo_name
 from viewlet.errors import DataError
 from viewlet.rings import Dyadic
 from viewlet.runtime.adding import add_rows, kinds_of, trees_of
 from viewlet.runtime.arithmetic import NULL
-from viewlet.runtime.control import CONTROL_WORDS, FAILURE, FULL, NOT_FINITE
+from viewlet.runtime.control import FAILURE, FULL, NOT_FINITE
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FlatStore, Layout
 from viewlet.runtime.functions import UNKNOWN
 from viewlet.runtime.jit import ENABLED
-from viewlet.runtime.state import bundle, put
 from viewlet.runtime.wide import to_words
 from viewlet.types import Datum, Kind, Row, SqlType
 
@@ -55,35 +54,38 @@ class Generated(Protocol):
     def answers(self) -> int: ...
 
     @property
-    def arrays(self) -> tuple[tuple[str, str], ...]: ...
+    def arrays(self) -> tuple[StateArray, ...]: ...
 
 
-class Process:
-    """A generated module with its stores, ready to be called."""
+class Process(LoadedModule):
+    """A module of a trigger program with its stores, ready to be called."""
 
     def __init__(
         self, generated: Generated, dictionary: StringDictionary, make_store: Callable[[Layout], FlatStore] = FlatStore
     ) -> None:
+        stores = {layout.name: make_store(layout) for layout in generated.layouts}
+        super().__init__(generated.source, generated.arrays, stores, self._tables, self._tables_version)
         self.dictionary = dictionary
-        self.stores = {layout.name: make_store(layout) for layout in generated.layouts}
-        self.control = np.zeros(CONTROL_WORDS, np.int64)
         self.notes: memoryview[int] = memoryview(self.control.data)
         """The control words as Python reads and writes them one by one: much faster than through the array."""
         self._answers = Answers(generated.formulas, dictionary)
         self._kept = np.zeros(max(generated.answers, 1), np.int64)
         self._generated = generated
-        self._code = load_source(generated.source)
-        self._firsts = {store: i for i, (store, part) in enumerate(generated.arrays) if part == "pool"}
+        self._firsts = {name: self.place(name) for name in stores}
         self._lookups: list[Any] = [np.zeros(1, np.int64) for _ in generated.lookups]
         self._filled = -1
         self._ranks = np.zeros(1, np.int64)
         self._strings = np.zeros(1, np.int64)
-        self._state: Any = None
-        self._bundled: tuple[int, ...] = ()
 
-    def call(self, name: str, *given: Any) -> Any:
-        """Calls a generated function with the state as it is now."""
-        return getattr(self._code, name)(*given, self._current_state(), self.control)
+    def _tables(self) -> dict[str, Any]:
+        """The arrays that belong to no store."""
+        lookups = {lookup_name(i): table for i, table in enumerate(self._lookups)}
+        memos = {memo_name(i): self._answers.memo(i) for i in range(len(self._generated.formulas))}
+        others = {STRINGS: self._strings, RANKS: self._ranks, CALLS: self._answers.calls, ANSWERS: self._kept}
+        return lookups | memos | others
+
+    def _tables_version(self) -> int:
+        return self._filled + self._answers.version
 
     def add_rows(self, store: str, rows: Column) -> None:
         """Adds rows, laid out as in a store, to it."""
@@ -92,7 +94,7 @@ class Process:
         pool, layout = target.pool, target.layout
         first = np.int64(self._firsts[store])
         kinds, trees, arity = kinds_of(layout), trees_of(layout), np.int64(layout.arity)
-        reals, state = (pool.view(np.float64), rows.view(np.float64)), self._current_state()
+        reals, state = (pool.view(np.float64), rows.view(np.float64)), self.state()
         add_rows(state, first, arity, kinds, layout.transient, trees, pool, reals[0], rows, reals[1], self.control)
 
     def read(
@@ -129,16 +131,6 @@ class Process:
             rows[row] = rows.get(row, 0) + weight
         return {row: weight for row, weight in rows.items() if weight}
 
-    @property
-    def path(self) -> Path:
-        """The file of the module."""
-        assert self._code.__file__ is not None
-        return Path(self._code.__file__)
-
-    def is_cached(self, name: str) -> bool:
-        """Whether the disk cache has a compiled version of a function."""
-        return is_cached(self._code, name)
-
     def compile_all(self, names: Sequence[str], lengths: Mapping[str, int]) -> None:
         """Compiles functions of the state alone; those that no cache has are shared with a second process."""
         if not ENABLED:
@@ -148,7 +140,7 @@ class Process:
         helper = Helper(self.path, len(self._generated.arrays), dict.fromkeys(others)) if others else None
         for name in cold:
             if name not in others:
-                compile_alone(getattr(self._code, name))
+                compile_alone(self.function(name))
         if helper is not None:
             helper.wait()
 
@@ -178,36 +170,6 @@ class Process:
         failure = self._answers.take_failure()
         if failure is not None and not isinstance(failure, Exception):
             raise failure  # an interrupt
-
-    def _current_state(self) -> Any:
-        versions = (self._filled + self._answers.version, *[store.version for store in self.stores.values()])
-        if versions != self._bundled:
-            self._bundle(versions)
-        return self._state
-
-    def _bundle(self, versions: tuple[int, ...]) -> None:
-        """Tells the state where the arrays are that have moved."""
-        if self._state is None:
-            self._state = bundle([self._array(store, part) for store, part in self._generated.arrays])
-        else:
-            moved = {
-                name for name, old, new in zip(("", *self.stores), self._bundled, versions, strict=True) if old != new
-            }
-            for i, (store, part) in enumerate(self._generated.arrays):
-                if store in moved:
-                    put(self._state, i, self._array(store, part))
-        self._bundled = versions
-
-    def _array(self, store: str, part: str) -> Any:
-        if store:
-            return self.stores[store].array(part)
-        if part.startswith("memo"):
-            return self._answers.memo(int(part.removeprefix("memo")))
-        if part.startswith("lookup"):
-            return self._lookups[int(part.removeprefix("lookup"))]
-        return {"strings": self._strings, "ranks": self._ranks, "calls": self._answers.calls, "answers": self._kept}[
-            part
-        ]
 
     # Strings
 

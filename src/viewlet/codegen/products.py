@@ -35,9 +35,10 @@ from viewlet.algebra.scope import outputs
 from viewlet.codegen.asked import Asked
 from viewlet.codegen.lines import Lines
 from viewlet.codegen.names import Identifiers
+from viewlet.codegen.not_compilable import NotCompilable
 from viewlet.codegen.numbers import RANK, NumberWriter, Part, Product, nonzero
 from viewlet.codegen.ranges import RangeWriter
-from viewlet.codegen.scalars import NotCompilable, ScalarWriter, Tables
+from viewlet.codegen.scalars import ScalarWriter, Tables
 from viewlet.codegen.stretches import StretchWriter
 from viewlet.codegen.trees import TreeWriter
 from viewlet.codegen.word import ALWAYS, NEVER, Word, null_word

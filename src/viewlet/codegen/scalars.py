@@ -18,17 +18,28 @@ from viewlet.algebra.functions import FUNCTIONS
 from viewlet.algebra.nodes import Call, Cond, Const, Expr, Scalar, Value, Var
 from viewlet.algebra.text import TEXTUAL
 from viewlet.algebra.traverse import scalar_variables, walk
+from viewlet.codegen.arrays import OtherArray
 from viewlet.codegen.bounds import limits
 from viewlet.codegen.functions import WRITERS
 from viewlet.codegen.functions.writer import strict, total
+from viewlet.codegen.not_compilable import NotCompilable
 from viewlet.codegen.word import ALWAYS, NEVER, Word, both, either, negated, present_code
 from viewlet.types import BIGINT, BOOLEAN, DOUBLE, MAX_DECIMAL_DIGITS, REAL, VARCHAR, Kind, SqlType, decimal
 
 T = TypeVar("T")
 
 
-class NotCompilable(Exception):  # noqa: N818 - not an error: the interpreter takes over
-    """Generated code cannot express this; the interpreter can."""
+STRINGS, RANKS, ANSWERS, CALLS = "strings", "ranks", "answers", "calls"
+"""Arrays of generated code: the codes of constants, the ranks of codes in the order of their texts, values tested for
+NULL, and the words of a callback."""
+
+
+def lookup_name(number: int) -> str:
+    return f"lookup{number}"
+
+
+def memo_name(number: int) -> str:
+    return f"memo{number}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +73,13 @@ class Tables:
     formulas: list[Formula] = field(default_factory=list)
     answers: int = 0
     """Values that are tested for NULL first and used then: how many places they need."""
+
+    def arrays(self) -> tuple[OtherArray, ...]:
+        """The arrays of the state that the code finds them in."""
+        names = [*(lookup_name(i) for i in range(len(self.lookups))), STRINGS, RANKS]
+        names += [ANSWERS] if self.answers else []
+        names += [CALLS, *(memo_name(i) for i in range(len(self.formulas)))] if self.formulas else []
+        return tuple(map(OtherArray, names))
 
     def lookup(self, lookup: Lookup) -> int:
         return _number(self.lookups, lookup)

@@ -57,7 +57,7 @@ class TreeDraft:
     is_cached = False
 
     def build(self, sources: Sources, dictionary: StringDictionary, step: Step, reads: bool) -> LocalEngine:
-        from viewlet.codegen.rings.forms import NotCompilable
+        from viewlet.codegen.not_compilable import NotCompilable
         from viewlet.codegen.rings.keepers import generated_tree
         from viewlet.viewtree.tree_engine import tree_engine
 

@@ -91,7 +91,7 @@ class ProgramDraft:
 def draft_program(declared: Declaration, tables: Tables, statistics: Statistics) -> ProgramDraft:
     """The code of a view over tables and streams."""
     from viewlet.codegen.module import write_module
-    from viewlet.codegen.scalars import NotCompilable
+    from viewlet.codegen.not_compilable import NotCompilable
 
     streams = as_streams(tables)
     program = plan_program(declared, streams, statistics)
@@ -149,7 +149,7 @@ def stages(subject: Subject) -> Stages:
 def _code(subject: Subject) -> str:
     """The triggers as the compiled engine would run them."""
     from viewlet.codegen.module import write_module
-    from viewlet.codegen.scalars import NotCompilable
+    from viewlet.codegen.not_compilable import NotCompilable
 
     tables = as_streams(subject.tables)
     try:

@@ -37,7 +37,7 @@ def kinds_of(layout: Layout) -> Any:
 
 def trees_of(layout: Layout) -> Any:
     """The widths of a store's ordered indexes, as `add_rows` takes them."""
-    return np.array([layout.tree_width(f"tree{j}") for j in range(len(layout.ordered))], np.int64)
+    return np.array([layout.tree_width(j) for j in range(len(layout.ordered))], np.int64)
 
 
 @entry

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +37,25 @@ _DOUBLED_BELOW = 1024
 """Rows up to which a pool doubles; a larger one grows by a quarter, for its spare rows cost more than copying does."""
 
 
+PartKind = Literal["pool", "index", "meta", "live", "heads", "links", "tree", "spec", "before", "touched", "floats"]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One array of a store; those of a slice or of an ordered index have its number."""
+
+    kind: PartKind
+    number: int | None = None
+
+    def __str__(self) -> str:
+        return self.kind if self.number is None else f"{self.kind}{self.number}"
+
+
+POOL = Part("pool")
+FLOATS = Part("floats")
+"""The words of the pool as doubles."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ordered:
     """An ordered index: over words of the key, then over the number in a field if one is named.
@@ -65,6 +84,8 @@ class Layout:
     """Whether it holds changes for one batch: its rows leave only when all numbers are zero."""
     scratch: bool = False
     """Whether it holds an intermediate result, which the code computes again if there is no room for it."""
+    doubles: bool = False
+    """Whether some of its counts are the bits of doubles, which only the code that reads them can tell."""
 
     def offset(self, field: str) -> int:
         before = self.fields.index(field)
@@ -74,13 +95,15 @@ class Layout:
         return self.kinds[self.fields.index(field)]
 
     @property
-    def parts(self) -> tuple[str, ...]:
-        """The arrays of a store as generated code names them, in the order `probe.enter` relies on."""
-        slices = (f"{kind}{j}" for j in range(len(self.slices)) for kind in ("heads", "links"))
-        floats = ("floats",) if "double" in self.kinds else ()
-        floats = ("before", "touched", *floats) if self.journaled else floats
-        trees = (f"{kind}{j}" for j in range(len(self.ordered)) for kind in ("tree", "spec"))
-        return ("pool", "index", "meta", "live", *slices, *trees, *floats) if self.arity else ("pool", *floats)
+    def parts(self) -> tuple[Part, ...]:
+        """The arrays of a store, in the order `probe.enter` relies on."""
+        floats = (FLOATS,) if self.doubles or "double" in self.kinds else ()
+        journal = (Part("before"), Part("touched")) if self.journaled else ()
+        if not self.arity:
+            return (POOL, *journal, *floats)
+        slices = [part for j in range(len(self.slices)) for part in (Part("heads", j), Part("links", j))]
+        trees = [part for j in range(len(self.ordered)) for part in (Part("tree", j), Part("spec", j))]
+        return (POOL, Part("index"), Part("meta"), Part("live"), *slices, *trees, *journal, *floats)
 
     @property
     def width(self) -> int:
@@ -90,10 +113,9 @@ class Layout:
         """Where the sums of a field are in a node of an ordered index."""
         return SUMS + self.offset(field) - self.arity
 
-    def tree_width(self, part: str) -> int:
-        """Words per node of an ordered index, by the name of its array."""
-        order = self.ordered[int(part.removeprefix("tree"))]
-        return SUMS if order.field else SUMS + sum(WIDTHS[kind] for kind in self.kinds)
+    def tree_width(self, number: int) -> int:
+        """Words per node of an ordered index."""
+        return SUMS if self.ordered[number].field else SUMS + sum(WIDTHS[kind] for kind in self.kinds)
 
     def specification(self, order: Ordered) -> Words:
         """The spec of an ordered index, not kept yet."""
@@ -137,7 +159,7 @@ class FlatStore:
         self.spec: list[Words] = []
         for j, order in enumerate(layout.ordered):
             spec = layout.specification(order)
-            self.tree.append(memory.first(f"tree{j}", (capacity + 1, layout.tree_width(f"tree{j}")), np.int64))
+            self.tree.append(memory.first(f"tree{j}", (capacity + 1, layout.tree_width(j)), np.int64))
             self.spec.append(memory.first(f"spec{j}", spec.shape, np.int64))
             if memory.is_new:
                 self.spec[j][:] = spec
@@ -195,15 +217,11 @@ class FlatStore:
         """Other processes may see its arrays."""
         return self._memory is not HEAP
 
-    def array(self, part: str) -> Any:
-        """One array by the name generated code gives it."""
-        match part.rstrip("0123456789"):
-            case "floats":
-                return self.pool.view(np.float64)
-            case "heads" | "links" | "tree" | "spec" as many:
-                return getattr(self, many)[int(part.removeprefix(many))]
-            case _:
-                return getattr(self, part)
+    def array(self, part: Part) -> Any:
+        if part == FLOATS:
+            return self.pool.view(np.float64)
+        found = getattr(self, part.kind)
+        return found if part.number is None else found[part.number]
 
     def reserve(self, rows: int) -> bool:
         """Makes room for so many new rows; says whether the arrays moved."""

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from viewlet.codegen.lines import Lines
-from viewlet.codegen.rings.forms import NotCompilable, Tables, Term, Words, note_peak, product_of
+from viewlet.codegen.not_compilable import NotCompilable
+from viewlet.codegen.rings.forms import Tables, Term, Words, note_peak, product_of
 from viewlet.codegen.rings.plan import Variant, bound_below
 from viewlet.errors import InternalError
 from viewlet.rings.cofactor import Cofactor, CofactorRing

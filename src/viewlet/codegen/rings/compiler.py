@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from typing import Any
 
+from viewlet.codegen.not_compilable import NotCompilable
 from viewlet.codegen.rings.cofactor_form import CofactorForm
-from viewlet.codegen.rings.forms import Form, NotCompilable
+from viewlet.codegen.rings.forms import Form
 from viewlet.codegen.rings.listing_form import ListingForm
 from viewlet.codegen.rings.maintained import CompiledTree
 from viewlet.codegen.rings.plan import plan_tree

@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 from viewlet.codegen.lines import Lines
 from viewlet.codegen.rings.plan import Variant
-from viewlet.errors import SchemaError
 from viewlet.types import SqlType
 from viewlet.viewtree.ring_tree import Keys, View
 
@@ -25,10 +24,6 @@ Tables = dict[str, npt.NDArray[Any]]
 """Constant arrays and scratch space that generated code opens by name."""
 LIMIT = 2.0**61
 """Integers beyond this are refused: the sum of two within it, and the test of a product in doubles, are safe."""
-
-
-class NotCompilable(SchemaError):  # noqa: N818 - a property of the ring, not a fault
-    """A ring without a compiled form; the reference engine serves it."""
 
 
 @dataclass(frozen=True, slots=True)

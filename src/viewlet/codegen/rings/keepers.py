@@ -16,9 +16,9 @@ import numpy as np
 
 from viewlet.algebra.ring_query import FactorisedPayload, Variable
 from viewlet.changes import ColumnChange
+from viewlet.codegen.not_compilable import NotCompilable
 from viewlet.codegen.rings.compiler import cofactor_form, compile_tree, load
 from viewlet.codegen.rings.factorised import CompiledResult
-from viewlet.codegen.rings.forms import NotCompilable
 from viewlet.codegen.rings.maintained import CompiledTree
 from viewlet.codegen.rings.moving import Unpack, stores_of
 from viewlet.errors import DataError

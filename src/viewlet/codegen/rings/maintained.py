@@ -10,18 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from viewlet.codegen.loading import load_source
-from viewlet.codegen.rings.bundle import Bundle, call
+from viewlet.codegen.loaded import LoadedModule
 from viewlet.codegen.rings.columns import Column, check_column, decode, encode, encode_arrow
 from viewlet.codegen.rings.forms import LIMIT, Form
 from viewlet.codegen.rings.plan import TreePlan, Trigger, Variant
 from viewlet.codegen.rings.product_plan import Shape, plan_product
 from viewlet.codegen.rings.product_writing import FUNCTION, write_product
-from viewlet.codegen.rings.writing import Source, count_name, delta_name
+from viewlet.codegen.rings.writing import PEAKS, Source, count_name, delta_name
 from viewlet.errors import DataError, SchemaError, ViewletError
-from viewlet.runtime.control import CONTROL_WORDS, FAILURE, FULL, LOGGED, LOGGING
+from viewlet.runtime.control import FAILURE, FULL, LOGGED, LOGGING
 from viewlet.runtime.dictionary import StringDictionary
-from viewlet.runtime.flat import FlatStore, Image
+from viewlet.runtime.flat import FLOATS, FlatStore, Image
 from viewlet.runtime.jit import ENABLED
 from viewlet.runtime.merging import FIRST, INTEGERS, count_moved, empty_store, merge, take_back
 from viewlet.runtime.probe import ALIVE
@@ -43,14 +42,12 @@ class CompiledTree:
         self.source = source.text
         self.stores = {layout.name: FlatStore(layout) for layout in source.layouts}
         self._form, self._generated = form, source
-        self._code = load_source(source.text)
-        self._control = np.zeros(CONTROL_WORDS, np.int64)
         self._log = np.zeros(1, np.int64)
         self._peaks = np.zeros((max(len(trigger.deltas) for trigger in source.triggers.values()), 1))
         self._bounds = dict.fromkeys(self.stores, 0.0)
-        self._bundle = Bundle(source.arrays, self.stores, {"peaks": self._peaks, **form.tables})
-        self._stale = True
-        """Some arrays may have moved."""
+        tables = {PEAKS: self._peaks, **form.tables}
+        self._module = LoadedModule(source.text, source.arrays, self.stores, lambda: tables)
+        self._control = self._module.control
         self._changed: set[Row] | None = None
         self._products: dict[tuple[str, Shape], _Product] = {}
         self.is_open = False
@@ -74,9 +71,9 @@ class CompiledTree:
 
     def _tell_stores(self) -> Any:
         """The description of each store for `runtime.merging`."""
-        places = {place: i for i, place in enumerate(self._generated.arrays)}
+        place = self._module.place
         rows = [
-            (places[name, "pool"], places[name, "floats"], store.layout.width, store.layout.arity, integers)
+            (place(name), place(name, FLOATS), store.layout.width, store.layout.arity, integers)
             for (name, store), integers in zip(self.stores.items(), self._generated.integers, strict=True)
         ]
         return np.array(rows, np.int64)
@@ -90,7 +87,7 @@ class CompiledTree:
         pairs = [(delta, -1 if goal is None else self._numbers[goal]) for delta, goal in written.deltas]
         return _Unit(
             trigger,
-            getattr(self._code, written.function),
+            self._module.function(written.function),
             [self.stores[delta] for delta, _ in written.deltas],
             [(i, self.stores[goal]) for i, (_, goal) in enumerate(written.deltas) if goal is not None],
             np.array([(self._numbers[delta], goal) for delta, goal in pairs], np.int64),
@@ -121,7 +118,6 @@ class CompiledTree:
         for name, store in self.held.items():
             store.fill(contents[name])
             self._bounds[name] = self._largest(store)
-        self._stale = True
         self.epoch += 1
 
     def place(self, store: str) -> int:
@@ -130,8 +126,7 @@ class CompiledTree:
 
     def state(self) -> Any:
         """The state as compiled functions take it, valid until something changes."""
-        self._refresh()
-        return self._bundle.state
+        return self._module.state()
 
     # Reading
 
@@ -260,8 +255,7 @@ class CompiledTree:
         stores, control = [*unit.deltas, *product.scratch], self._control
         try:
             while True:
-                product.bundle.refresh()
-                call(product.change, *given, product.bundle.state, control)
+                product.module.call(FUNCTION, *given)
                 full = int(control[FULL])
                 if not full:
                     break
@@ -272,7 +266,6 @@ class CompiledTree:
         finally:
             for store in product.scratch:
                 store.clear()
-            self._stale = True
         self._add_up(unit)
 
     def _product(self, leaf: str, shape: Shape) -> _Product:
@@ -284,10 +277,10 @@ class CompiledTree:
             plan = plan_product(self.tree, self.plan.kept_by, leaf, shape, goals)
             source = write_product(self.plan, self._form, self.types, plan)
             scratch = {layout.name: FlatStore(layout) for layout in source.scratch}
-            named = {"peaks": self._peaks, **self._form.tables, **source.tables}
-            arrays = Bundle(source.arrays, {**self.stores, **scratch}, named)
-            change = getattr(load_source(source.text), FUNCTION)
-            self._products[leaf, shape] = _Product(change, list(scratch.values()), arrays)
+            tables = {PEAKS: self._peaks, **self._form.tables, **source.tables}
+            stores = {**self.stores, **scratch}
+            module = LoadedModule(source.text, source.arrays, stores, lambda: tables, control=self._control)
+            self._products[leaf, shape] = _Product(list(scratch.values()), module)
         return self._products[leaf, shape]
 
     def begin(self) -> None:
@@ -299,7 +292,7 @@ class CompiledTree:
         if self.is_open:
             raise SchemaError("a change has begun already")
         if not ENABLED:
-            self._images = {name: store.image() for name, store in self.stores.items()}
+            self._images = self._module.images()
         self._control[:] = 0
         self._control[LOGGING] = 1
         self.is_open = True
@@ -316,11 +309,9 @@ class CompiledTree:
             store.clear()
         for store in self.held.values():
             store.repair()
-        self._stale = True
         self._control[FAILURE] = self._control[FULL] = 0
         if self._images:
-            for name, image in self._images.items():
-                self.stores[name].put_back(image)
+            self._module.put_back(self._images)
         else:
             self._undo(0)
         self._bounds = dict.fromkeys(self.stores, inf)  # recomputed: rows that were rolled back may have been larger
@@ -377,12 +368,12 @@ class CompiledTree:
         control = self._control
         if not unit.trigger.is_indicator:
             for delta in unit.deltas:
-                self._stale |= delta.reserve(rows)
-        self._call(unit.change, *given)
+                delta.reserve(rows)
+        self._module.run(unit.change, *given)
         while full := int(control[FULL]):
             control[FULL] = 0
             self._widen(unit, unit.deltas[full - 1])
-            self._call(unit.change, *given)
+            self._module.run(unit.change, *given)
         self._add_up(unit)
 
     def _add_up(self, unit: _Unit) -> None:
@@ -398,7 +389,7 @@ class CompiledTree:
         """More scratch space; what there was is worked out again. An indicator's change is where it started from."""
         for delta in unit.deltas[1 if unit.trigger.is_indicator else 0 :]:
             delta.clear()
-        self._stale |= full.reserve(2 * full.pool.shape[0])
+        full.reserve(2 * full.pool.shape[0])
 
     def _check_bounds(self, unit: _Unit) -> None:
         """Tracks a bound of integers; where the bound is too large, computes the actual maximum."""
@@ -416,11 +407,11 @@ class CompiledTree:
         words = 0
         for i, store in unit.goals:
             size = int(unit.deltas[i].meta[ALIVE])
-            self._stale |= store.reserve(size)
+            store.reserve(size)
             words += size * (store.pool.shape[1] + 1)
         for store in unit.moved:
             rows = len(unit.deltas[0])
-            self._stale |= store.reserve(rows)
+            store.reserve(rows)
             words += rows * (store.pool.shape[1] + 1)
         if self._control[LOGGING] and (needed := int(self._control[LOGGED]) + words) > len(self._log):
             larger = np.zeros(2 * needed, np.int64)
@@ -439,7 +430,7 @@ class CompiledTree:
         if self._changed is not None:
             self._changed.update(*(self._keys(delta) for delta in unit.results))
         moved = np.zeros(len(unit.deltas[0]) if unit.moved else 0, np.int64)
-        movements = self._call(merge, unit.pairs, self._places, moved, self._log)
+        movements = self._module.run(merge, unit.pairs, self._places, moved, self._log)
         if not unit.moved:
             return
         origin, keys = unit.pairs[0, 0], unit.trigger.keys
@@ -448,8 +439,8 @@ class CompiledTree:
             positions = np.array([keys.index(name) for name in leaf.keys], np.int64)
             key = np.zeros((1, len(positions)), np.int64)
             given = (origin, count, change, positions, moved[:movements], key, self._places, self._log)
-            self._call(count_moved, *given)
-        empty_store(origin, self._places, self._bundle.state)
+            self._module.run(count_moved, *given)
+        empty_store(origin, self._places, self._module.state())
 
     def _largest(self, store: FlatStore) -> float:
         """The largest integer of a store."""
@@ -465,32 +456,19 @@ class CompiledTree:
             at += layouts[self._log[at]].pool.shape[1] + 1
         for store in self.stores.values():
             if store.layout.arity and not store.layout.scratch:
-                self._stale |= store.reserve(len(places))
+                store.reserve(len(places))
         if places:
             self.epoch += 1
-            self._refresh()
-            take_back(np.array(places, np.int64), self._places, self._log, self._bundle.state)
+            take_back(np.array(places, np.int64), self._places, self._log, self._module.state())
         self._control[LOGGED] = mark
-
-    def _call(self, function: Any, *given: Any) -> Any:
-        """Calls compiled code on the state as it is now."""
-        self._refresh()
-        return call(function, *given, self._bundle.state, self._control)
-
-    def _refresh(self) -> None:
-        """Tells the state where the arrays are, if some have moved."""
-        if self._stale:
-            self._bundle.refresh()
-            self._stale = False
 
 
 @dataclass(frozen=True, slots=True)
 class _Product:
-    """The function and the scratch stores for changes of one leaf that are products of one shape."""
+    """The scratch stores and the module for changes of one leaf that are products of one shape."""
 
-    change: Any
     scratch: list[FlatStore]
-    bundle: Bundle
+    module: LoadedModule
 
 
 @dataclass(frozen=True, slots=True)

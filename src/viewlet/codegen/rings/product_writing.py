@@ -11,12 +11,23 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from viewlet.codegen.arrays import StateArray
 from viewlet.codegen.lines import Lines
 from viewlet.codegen.names import comment
-from viewlet.codegen.rings.forms import Form, NotCompilable, RowPlace, Tables, is_empty
+from viewlet.codegen.not_compilable import NotCompilable
+from viewlet.codegen.rings.forms import Form, RowPlace, Tables, is_empty
 from viewlet.codegen.rings.plan import Passage, TreePlan, Variant
 from viewlet.codegen.rings.product_plan import Expansion, PartPassage, ProductPlan
-from viewlet.codegen.rings.writing import JoinWriter, Words, Writer, changed_by, delta_name, function_text
+from viewlet.codegen.rings.writing import (
+    PEAKS,
+    JoinWriter,
+    Words,
+    Writer,
+    WrittenFunction,
+    changed_by,
+    delta_name,
+    tree_module,
+)
 from viewlet.runtime.flat import Layout
 from viewlet.types import SqlType
 from viewlet.viewtree.ring_join import plan_join
@@ -30,7 +41,7 @@ class ProductSource:
 
     text: str
     scratch: tuple[Layout, ...]
-    arrays: tuple[tuple[str, str], ...]
+    arrays: tuple[StateArray, ...]
     tables: Tables
 
 
@@ -51,13 +62,13 @@ def write_product(tree: TreePlan, form: Form, types: Mapping[str, SqlType], prod
         steps.append(PartPassage(step.parts, _multiplied_out(step, whole)))
     for variant in (*product.factors, *(step.passage.target for step in steps)):
         writer.add_scratch(variant)
-    writer.number_arrays()
     scratch = [name for name in writer.layouts if name not in known]
     trigger = tree.triggers[product.leaf]
     deltas = [*map(delta_name, changed_by(writer, trigger)), *scratch]
-    text = _ProductWriter(writer, deltas, len(scratch)).write(product, steps, moves)
+    function = _ProductWriter(writer, deltas, len(scratch)).write(product, steps, moves)
+    arrays = writer.arrays()
     layouts = tuple(writer.layouts[name] for name in scratch)
-    return ProductSource(writer.head() + "\n\n" + text, layouts, tuple(writer.places), writer.tables)
+    return ProductSource(tree_module(arrays, [function]), layouts, arrays.order, writer.tables)
 
 
 def _check_slices(tree: TreePlan, passage: Passage) -> None:
@@ -87,8 +98,8 @@ class _ProductWriter(JoinWriter):
 
     def write(
         self, product: ProductPlan, steps: Sequence[PartPassage], moves: Sequence[tuple[Variant, Variant]]
-    ) -> str:
-        lines, given = Lines(), []
+    ) -> WrittenFunction:
+        lines, given = Lines(depth=1), list[str]()
         for i in range(len(self.deltas)):
             lines.add(f"peak{i} = 0.0")
         for i, factor in enumerate(product.factors):
@@ -102,14 +113,12 @@ class _ProductWriter(JoinWriter):
         for whole, view in moves:
             self._move(lines, whole, view)
         others = [f"peak{i}" for i in range(len(self.deltas) - self._own, len(self.deltas))]
-        lines.add(f"peaks[0, 0] = max({', '.join(['peak0', *others])})")
+        lines.add(f"{PEAKS}[0, 0] = max({', '.join(['peak0', *others])})")
         for i in range(1, len(self.deltas) - self._own):
-            lines.add(f"peaks[{i}, 0] = peak{i}")
+            lines.add(f"{PEAKS}[{i}, 0] = peak{i}")
         lines.add("return 0")
-        read = [factor.name for step in steps for factor in step.passage.factors[1:]]
         purpose = f"Works out what a change of {product.leaf} that is a product does."
-        opened = self.writer.open(dict.fromkeys([*self.deltas, *read]))
-        return function_text(FUNCTION, purpose, given, opened, lines)
+        return WrittenFunction(FUNCTION, purpose, given, lines)
 
     def _pass(self, lines: Lines, step: PartPassage) -> None:
         """Every combination of rows of the parts meets the siblings."""

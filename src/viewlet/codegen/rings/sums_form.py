@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from viewlet.codegen.lines import Lines
-from viewlet.codegen.rings.forms import NotCompilable, RowPlace, Tables, Term, Words, add_exact, product_of
+from viewlet.codegen.not_compilable import NotCompilable
+from viewlet.codegen.rings.forms import RowPlace, Tables, Term, Words, add_exact, product_of
 from viewlet.codegen.rings.plan import Variant
 from viewlet.rings.decimals import DecimalRing
 from viewlet.rings.floating import FloatRing

@@ -12,9 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from viewlet.codegen.arrays import Arrays, OtherArray, StateArray
+from viewlet.codegen.assembly import function_text, module_text
 from viewlet.codegen.lines import Lines
-from viewlet.codegen.names import Identifiers, comment, words_in
-from viewlet.codegen.rings.forms import Form, NotCompilable, RowPlace, Tables, Term, is_empty
+from viewlet.codegen.names import Identifiers, comment
+from viewlet.codegen.not_compilable import NotCompilable
+from viewlet.codegen.rings.forms import Form, RowPlace, Tables, Term, is_empty
 from viewlet.codegen.rings.plan import Passage, TreePlan, Trigger, Variant
 from viewlet.runtime.flat import Layout
 from viewlet.types import SqlType
@@ -22,22 +25,10 @@ from viewlet.viewtree.ring_tree import IndicatorLeaf
 
 Words = dict[str, str]
 """Expressions by variable."""
-HEADER = '''"""Triggers of a view tree. Generated; set VIEWLET_JIT=0 to step through them."""
-import numpy as np
-
-from viewlet.runtime.control import FAILURE, FULL, NOT_FINITE
-from viewlet.runtime.jit import entry
-from viewlet.runtime.payloads import add_factor, add_values, multiply, raise_values
-from viewlet.runtime.probe import NEXT, SIZE, enter, find, find_head
-from viewlet.runtime.state import chains, flags, floats, hashes, numbers, words
-from viewlet.runtime.vectors import add_scaled, set_scaled
-from viewlet.runtime.wide import bits_of, double_of
-
-'''
-
 MOST_REMEMBERED = 3
 """Words of a key up to which comparing it with the last one is cheaper than looking it up."""
-READERS = {"pool": "words", "index": "hashes", "meta": "numbers", "live": "flags", "heads": "hashes", "links": "chains"}
+PEAKS = "peaks"
+"""The array in which a function leaves the largest integer of each scratch store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +37,7 @@ class Source:
 
     text: str
     layouts: tuple[Layout, ...]
-    arrays: tuple[tuple[str, str], ...]
+    arrays: tuple[StateArray, ...]
     integers: tuple[int, ...]
     """For each layout, how many words of a payload are integers."""
     triggers: Mapping[str, WrittenTrigger]
@@ -90,23 +81,23 @@ class Writer:
 
     def write(self) -> Source:
         self.lay_out()
-        self.number_arrays()
-        text, triggers = self.head(), {}
-        for leaf, trigger in self.plan.triggers.items():
-            writer = TriggerWriter(self, trigger)
-            text += "\n\n" + writer.write()
-            goals = (name if name in self.layouts else None for name in changed_by(self, trigger))
-            triggers[leaf] = WrittenTrigger(writer.function, tuple(zip(writer.deltas, goals, strict=True)))
+        writers = {leaf: TriggerWriter(self, trigger) for leaf, trigger in self.plan.triggers.items()}
+        written = [writer.write() for writer in writers.values()]
+        arrays = self.arrays()
+        triggers = {
+            leaf: WrittenTrigger(writer.function, tuple(zip(writer.deltas, writer.goals, strict=True)))
+            for leaf, writer in writers.items()
+        }
         integers = tuple(self.form.integers(variant) for variant in self.variants.values())
-        return Source(text, tuple(self.layouts.values()), tuple(self.places), integers, triggers)
+        return Source(tree_module(arrays, written), tuple(self.layouts.values()), arrays.order, integers, triggers)
 
-    def head(self) -> str:
-        """What comes before the functions."""
-        text = HEADER
-        for name, layout in self.layouts.items():
-            for j, positions in enumerate(layout.slices):
-                text += f"{self.identifier(name)}_slice{j} = {positions!r}\n"
-        return text
+    def arrays(self) -> Arrays:
+        """The arrays of the state; writing code may have made new tables."""
+        tables = [
+            OtherArray(name, "floats" if table.dtype.kind == "f" else "words", table.shape[1])
+            for name, table in (*self.form.tables.items(), *self.tables.items())
+        ]
+        return Arrays(self.layouts, self.names, (OtherArray(PEAKS, "floats", 1), *tables))
 
     def lay_out(self) -> None:
         for variant in self.plan.stored:
@@ -138,29 +129,6 @@ class Writer:
         self.add_store(name, variant)
         self.layouts[name] = replace(self.layouts[name], scratch=True)
 
-    def number_arrays(self) -> None:
-        arrays = [(name, part) for name, layout in self.layouts.items() for part in (*layout.parts, "floats")]
-        self.places = {pair: i for i, pair in enumerate((*arrays, ("", "peaks")))}
-
-    def table_place(self, name: str) -> int:
-        """Where a table is in the state; writing code may have made a new one."""
-        return self.places.setdefault(("", name), len(self.places))
-
-    def open(self, names: Iterable[str]) -> Lines:
-        """The lines at the head of a function that make arrays of the state."""
-        lines = Lines()
-        for name in names:
-            layout, prefix = self.layouts[name], self.identifier(name)
-            for part in (*layout.parts, "floats"):
-                at, kind = self.places[name, part], part.rstrip("0123456789")
-                width = f", {layout.width}" if kind in ("pool", "floats") else ""
-                lines.add(f"{prefix}_{part} = {READERS.get(kind, 'floats')}(state, {at}{width})")
-        for name, table in (*self.form.tables.items(), *self.tables.items()):
-            reader = "floats" if table.dtype.kind == "f" else "words"
-            lines.add(f"{name} = {reader}(state, {self.table_place(name)}, {table.shape[1]})")
-        lines.add(f"peaks = floats(state, {self.places['', 'peaks']}, 1)")
-        return lines
-
     def identifier(self, store: str) -> str:
         return self.names.store(store)
 
@@ -169,23 +137,38 @@ class Writer:
         return RowPlace(self.variants[store], f"{prefix}_pool", f"{prefix}_floats", slot)
 
     def enter(self, store: str, key: Sequence[str]) -> str:
-        layout = self.layouts[store]
-        if not layout.arity:
+        if not self.layouts[store].arity:
             return "0"
-        return f"enter(state, {self.places[store, 'pool']}, {layout.width}, ({', '.join(key)},))"
+        prefix = self.identifier(store)
+        return f"enter(state, {prefix}_at, {prefix}_width, ({', '.join(key)},))"
 
 
 def _layout(name: str, variant: Variant, width: int, slices: tuple[tuple[int, ...], ...] = ()) -> Layout:
     fields = tuple(f"w{i}" for i in range(width))
-    return Layout(name, len(variant.keys), fields, ("count",) * width, slices)
+    return Layout(name, len(variant.keys), fields, ("count",) * width, slices, doubles=True)
 
 
-def function_text(name: str, purpose: str, given: Sequence[str], head: Lines, body: Lines) -> str:
-    """A function that opens only the arrays it uses."""
-    arguments, code = ", ".join((*given, "state", "control")), body.text(1)
-    used = set(words_in(code))
-    opened = "".join(line + "\n" for line in head.text(1).split("\n") if line.split(" = ")[0].strip() in used)
-    return f"@entry\ndef {name}({arguments}):\n    {comment(purpose)}\n{opened}{code}"
+@dataclass(frozen=True, slots=True)
+class WrittenFunction:
+    """A function of a tree's module before its arrays are opened."""
+
+    name: str
+    purpose: str
+    given: Sequence[str]
+    body: Lines
+
+
+def tree_module(arrays: Arrays, functions: Iterable[WrittenFunction]) -> str:
+    texts = [
+        function_text(
+            f"@entry\ndef {function.name}({', '.join((*function.given, 'state', 'control'))}):\n"
+            f"    {comment(function.purpose)}\n",
+            function.body.text(),
+            arrays,
+        )
+        for function in functions
+    ]
+    return module_text("Triggers of a view tree", arrays, texts)
 
 
 class JoinWriter:
@@ -193,7 +176,6 @@ class JoinWriter:
 
     def __init__(self, writer: Writer, deltas: Sequence[str]) -> None:
         self.writer = writer
-        self.stored = {variant.name for variant in writer.plan.stored}
         self.deltas = list(deltas)
         """The scratch stores that are filled; `control` and `peaks` know them by their place."""
         self.remembered: dict[str, str] = {}
@@ -311,9 +293,11 @@ class TriggerWriter(JoinWriter):
         super().__init__(writer, list(map(delta_name, changed_by(writer, trigger))))
         self.trigger, self.leaf = trigger, writer.leaf_variant(trigger)
         self.function = writer.names.function("on", trigger.leaf)
+        self.goals = tuple(name if name in writer.layouts else None for name in changed_by(writer, trigger))
+        """The stored views that the scratch stores are added to."""
 
-    def write(self) -> str:
-        lines = Lines()
+    def write(self) -> WrittenFunction:
+        lines = Lines(depth=1)
         columns = [] if self.trigger.is_indicator else ["times", *(f"column{i}" for i in range(len(self.leaf.keys)))]
         for i in range(len(self.deltas)):
             lines.add(f"peak{i} = 0.0")
@@ -323,12 +307,9 @@ class TriggerWriter(JoinWriter):
             if not self._is_first(passage) or delta_name(self.leaf.name) in self.deltas:
                 self._from_delta(lines, passage)
         for i in range(len(self.deltas)):
-            lines.add(f"peaks[{i}, 0] = peak{i}")
+            lines.add(f"{PEAKS}[{i}, 0] = peak{i}")
         lines.add("return 0")
-        read = [factor.name for passage in self.trigger.passages for factor in passage.factors]
-        opened = dict.fromkeys([*self.deltas, *(name for name in read if name in self.stored)])
-        purpose = f"Works out what a change of {self.leaf} does."
-        return function_text(self.function, purpose, columns, self.writer.open(opened), lines)
+        return WrittenFunction(self.function, f"Works out what a change of {self.leaf} does.", columns, lines)
 
     def _is_first(self, passage: Passage) -> bool:
         return passage.factors[passage.driver].node == self.trigger.leaf

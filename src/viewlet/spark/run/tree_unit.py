@@ -140,7 +140,7 @@ def form_of(plan: RingPlan, wanted: bool | None) -> bool:
         return False
     if not can_run_generated():
         raise MissingExtraError("the compiled engine needs Numba: pip install 'viewlet[compiled]'")
-    from viewlet.codegen.rings.forms import NotCompilable
+    from viewlet.codegen.not_compilable import NotCompilable
 
     try:
         generated_stores(plan)

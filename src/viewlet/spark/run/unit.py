@@ -200,7 +200,7 @@ class ProgramUnit:
     def module(self) -> BlockModule | None:
         """Generated code for all plans; None if some statement has no compiled form."""
         from viewlet.codegen.blocks import write_blocks
-        from viewlet.codegen.scalars import NotCompilable
+        from viewlet.codegen.not_compilable import NotCompilable
         from viewlet.spark.run.generated import block_plan
 
         try:
