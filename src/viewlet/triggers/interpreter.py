@@ -94,9 +94,7 @@ class Interpreter:
         if self._row_at_a_time:
             self._apply_rows(table, changes)
         elif (plan := self._batch_plans.get(table)) is not None:
-            delta = MapStore()
-            for row, multiplicity in changes.items():
-                delta.add(row, (multiplicity,))
+            delta = MapStore.of_rows(changes)
             self._run_increments(plan, State(self._tables, {table: delta}, self._views), {})
 
     def _apply_rows(self, table: str, changes: Mapping[Row, int]) -> None:
