@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from viewlet.algebra.evaluate import Environment, Run, State, accumulate, prepare, totals, values_of
+from viewlet.algebra.evaluate import Environment, Run, State, accumulate, evaluate, prepare, totals, values_of
 from viewlet.algebra.nodes import Expr, Mul, Neg, Sum, Var, View, factors_of, summands
 from viewlet.algebra.order import order
 from viewlet.algebra.scope import NONE, outputs
@@ -27,6 +27,12 @@ class _Term:
     scan: Run
     at_partition: Run
     groups: dict[Row, dict[Row, int]] = field(default_factory=dict)
+
+
+def evaluate_result(program: Program, views: Mapping[str, MapStore]) -> dict[Row, int]:
+    """The rows of a query with their multiplicities, over views as they are."""
+    found = evaluate(program.result, program.query.output, State({}, {}, views))
+    return {row: int(number) for row, number in found.items()}  # type: ignore[arg-type]
 
 
 class ResultKeeper:

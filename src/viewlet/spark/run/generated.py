@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from viewlet.algebra.evaluate import State, evaluate
 from viewlet.algebra.nodes import View
 from viewlet.algebra.traverse import walk
 from viewlet.changes import Change, Changes, ColumnChange
@@ -26,6 +25,7 @@ from viewlet.spark.run.code import Departure, DriverBlock, PlanCode, WorkerBlock
 from viewlet.spark.run.unit import UnitCode
 from viewlet.spark.run.words import decode_contents, encode_contents, numbers_of, partitions_of
 from viewlet.triggers.program import Program, Statement
+from viewlet.triggers.result import evaluate_result
 from viewlet.triggers.store import MapStore
 from viewlet.types import Row, Table
 
@@ -178,7 +178,7 @@ class GeneratedNode:
     def _whole_result(self, program: Program) -> Changes:
         """All rows, whatever the LIMIT."""
         wanted = {node.name for node in walk(program.result) if isinstance(node, View)}
-        return _evaluated(program, {name: self._as_map(name, self._node.contents(name)) for name in wanted})
+        return evaluate_result(program, {name: self._as_map(name, self._node.contents(name)) for name in wanted})
 
     def _as_map(self, name: str, *parts: Contents) -> MapStore:
         """The sum of some rows of a view; a count that is zero on the way to it takes no sums with it."""
@@ -222,8 +222,8 @@ class GeneratedNode:
             rows = self._node.touched_contents(self._shown)
             added = [contents for store, contents, _ in self._node.undo if store == self._shown]
             taken = [contents.negated() for contents in added]
-            after = _evaluated(self._watched, {self._shown: self._as_map(self._shown, rows)})
-            before = _evaluated(self._watched, {self._shown: self._as_map(self._shown, rows, *taken)})
+            after = evaluate_result(self._watched, {self._shown: self._as_map(self._shown, rows)})
+            before = evaluate_result(self._watched, {self._shown: self._as_map(self._shown, rows, *taken)})
         return {row: n for row in before.keys() | after.keys() if (n := after.get(row, 0) - before.get(row, 0))}
 
     def misfit(self, name: str, at_most: int | None) -> tuple[Row, int] | None:
@@ -253,12 +253,6 @@ class GeneratedNode:
         if name not in self._code.plans[self._plan].temporaries:
             raise InternalError(f"{name} is neither a view nor a temporary of the plan for {self._plan}")
         return self._node.module.temporaries[self._plan, name]
-
-
-def _evaluated(program: Program, views: dict[str, MapStore]) -> Changes:
-    """The result of a query over views."""
-    found = evaluate(program.result, program.query.output, State({}, {}, views))
-    return {row: int(number) for row, number in found.items()}  # type: ignore[arg-type]
 
 
 def _bits(column: Any) -> Any:
