@@ -191,7 +191,7 @@ class RangeWriter:
         conditions = [self.trees.ready(path, bound)]
         for run in dict.fromkeys(run for runs in plan.runnings.values() for run in runs):
             inner = self.trees.path(run.atom, run.of, frozenset(run.atom.args) - {run.of}, ())
-            self.out.asked.watch(run.atom.name, inner.number, run.atom.field)
+            self.out.requests.watch(run.atom.name, inner.number, run.atom.field)
             negatives = f"{inner.tree}[{inner.tree}[0, ROOT], NEGATIVES]"
             conditions += [self.trees.ready(inner, frozenset()), f"{negatives} == 0"]
         return " and ".join(dict.fromkeys(conditions))

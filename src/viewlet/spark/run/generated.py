@@ -15,8 +15,8 @@ from viewlet.algebra.nodes import View
 from viewlet.algebra.traverse import walk
 from viewlet.changes import Change, Changes, ColumnChange
 from viewlet.codegen.blocks import BlockPlan
-from viewlet.codegen.module import result_store
 from viewlet.codegen.node import CompiledNode, Contents, Undo
+from viewlet.codegen.result import result_store
 from viewlet.errors import InternalError
 from viewlet.runtime.columns import to_columns
 from viewlet.runtime.dictionary import StringDictionary

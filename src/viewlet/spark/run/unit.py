@@ -214,7 +214,7 @@ class ProgramUnit:
 
     def code(self, generated: bool) -> UnitCode:
         module = self.module if generated else None
-        digest = digest_of((self.digest, self.name, module.source if module else None))
+        digest = digest_of((self.digest, self.name, module.generated.source if module else None))
         views, local = self.views_at(driver=False), self.views_at(driver=True)
         return UnitCode(
             self.name,
