@@ -11,6 +11,7 @@ import pytest
 
 import viewlet
 from tests.tables.model import Model, arrow
+from viewlet.runtime.durable.rows import from_arrow
 
 KEYS = {"no key": (), "one column": ("k",), "two columns": ("name", "k"), "a double": ("k", "ratio")}
 
@@ -42,6 +43,22 @@ def test_random_changes_in_a_directory(key: str, flat: None, tmp_path: Path) -> 
             model.db = viewlet.connect(tmp_path, engine="compiled", fsync=False)
             model.check()
     model.db.close()
+
+
+def test_a_snapshot_is_the_same_in_both_forms(flat: None) -> None:
+    model = Model(viewlet.connect(engine="compiled"), seed=2)
+    for _ in range(12):
+        model.step()
+    with model.db._session.open() as database:
+        store = database.tables["t"].store
+        assert store.is_flat
+        written = store.held_arrow()
+        assert list(store.keys())  # as the interpreter reads it
+        assert not store.is_flat
+        expected = store.held_arrow()
+    width = len(expected.column_names) - 1
+    assert written.column_names == expected.column_names
+    assert repr(sorted(from_arrow(written, width), key=repr)) == repr(sorted(from_arrow(expected, width), key=repr))
 
 
 def rows_of(db: viewlet.Connection) -> list[tuple[Any, ...]]:

@@ -21,12 +21,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from viewlet.changes import Change, Changes, RowChange, did_you_mean, rows_to_arrow, sorted_rows, to_changes
+from viewlet.changes import Change, Changes, RowChange, did_you_mean, rows_to_arrow, sorted_rows
 from viewlet.connection.journal import Batch, InMemory, Journal
 from viewlet.engine.choice import Choice
 from viewlet.engine.chooser import EngineChooser
 from viewlet.engine.declaration import Declaration
-from viewlet.engine.ingest import change_of
+from viewlet.engine.ingest import change_of, net_change
 from viewlet.engine.kind import Subject
 from viewlet.engine.kinds import kind_of
 from viewlet.engine.maintained import MaintainedView
@@ -400,9 +400,10 @@ class Database:
 
     def net_change(self, table: Table, signed: Sequence[tuple[object, int]]) -> Change:
         """Several parts of the user's data with their signs as one change."""
-        reads = [(self.tables[table.name].read(data, sign), data, sign) for data, sign in signed]
-        parts = [to_changes(table, data, sign) if read is None else read for read, data, sign in reads]
-        return RowChange(net(item for part in parts for item in part.items()))
+        read = [self.tables[table.name].read(data, sign) for data, sign in signed]
+        if all(part is not None for part in read):
+            return RowChange(net(item for part in read if part is not None for item in part.items()))
+        return net_change(self, table, signed)
 
     def columns_wanted(self, name: str, rows: int) -> frozenset[int] | None:
         """Which columns of a change with so many rows are read, if it may come as columns: all views run compiled.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sized
+from collections.abc import Mapping, Sequence, Sized
 from typing import TYPE_CHECKING, Protocol
 
 from viewlet.changes import Change, Changes, RowChange, to_changes
 from viewlet.changes.factored import Decomposed, Factor, ProductChange, products_in, to_product_change
+from viewlet.engine.rows import net
 from viewlet.types import Table, TableKind
 
 if TYPE_CHECKING:
@@ -52,11 +53,29 @@ def change_of(
     if wanted is not None:
         from viewlet.runtime.columns import to_columns
 
-        kept = table.kind is not TableKind.STREAM
-        columns = to_columns(table, data, wanted, target.dictionary, sign, encoded, net=kept)
+        net_rows = _is_whole(table, wanted)
+        columns = to_columns(table, data, wanted, target.dictionary, sign, encoded, net=net_rows)
         if columns is not None:
             return columns
     return RowChange(to_changes(table, data, sign, encoded))
+
+
+def net_change(target: Target, table: Table, signed: Sequence[tuple[object, int]]) -> Change:
+    """Several parts with their signs as one change: as columns if a kept table takes them, else as rows."""
+    wanted = target.columns_wanted(table.name, sum(rows_in(data) for data, _ in signed))
+    if wanted is not None and _is_whole(table, wanted):
+        from viewlet.runtime.columns import net_columns, to_columns
+
+        columns = [to_columns(table, data, wanted, target.dictionary, sign, False) for data, sign in signed]
+        if all(part is not None for part in columns):
+            return net_columns([part for part in columns if part is not None])
+    rows = [to_changes(table, data, sign) for data, sign in signed]
+    return RowChange(net(item for part in rows for item in part.items()))
+
+
+def _is_whole(table: Table, wanted: frozenset[int]) -> bool:
+    """All columns of a kept table are wanted: rows that agree in them are the same row."""
+    return table.kind is not TableKind.STREAM and len(wanted) == len(table.columns)
 
 
 def decomposed(table: Table, changes: Changes) -> ProductChange:

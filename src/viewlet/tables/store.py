@@ -206,6 +206,17 @@ class TableStore:
         self._sorted = self._sorted.brought_up_to_date()
         return self._sorted.arrow
 
+    def held_arrow(self) -> Any:
+        """All rows as a snapshot has them: values in the engine's representation, and multiplicities."""
+        form = self._form
+        if isinstance(form, MapStore):
+            from viewlet.runtime.durable.rows import to_arrow
+
+            return to_arrow(form.items(), len(self._every), 1)
+        from viewlet.runtime.arrow_columns import held_arrow
+
+        return held_arrow(form.columns())
+
     def _sort(self) -> Any:
         form = self._form
         if isinstance(form, MapStore):
