@@ -9,6 +9,7 @@ from typing import Any
 from viewlet.changes import Change
 from viewlet.engine import Subject, ViewKind, register_kind
 from viewlet.engine.declaration import Declaration
+from viewlet.engine.partitioned import partitioned
 from viewlet.sql.table_functions import BoundCall, TableCall
 from viewlet.triggers.saved_state import StateReader, StateWriter
 from viewlet.triggers.sources import Sources
@@ -123,6 +124,7 @@ LAST_ROWS = register_kind(
         accepts=lambda definition: isinstance(definition, LastRows),
         plan=plan,
         reference=lambda declared, sources, statistics, log, movable: LastRowsEngine(plan(declared), sources, log),
+        distributed=partitioned(plan, LastRowsEngine, by=lambda plan: {plan.table: (plan.key,)}),
         stages=stages,
         summary=("sql", "plan", "engine"),
         function=("last_rows", bind),

@@ -10,6 +10,7 @@ import pytest
 
 import viewlet
 from tests.kinds.last_rows import LAST_ROWS
+from viewlet.connection.spark_facade import connect_inline
 
 WINDOW = "SELECT *, row_number() OVER (PARTITION BY visitor ORDER BY moment DESC, page DESC) AS n FROM clicks"
 SCHEMA = """
@@ -52,6 +53,25 @@ def test_it_is_kept_and_survives_reopening(seed: int, kind: str, tmp_path: Path)
         reference.apply(batch)
         check(db, reference)
         (db.close if number % 2 else db._session.durability._store.close)()  # type: ignore[union-attr]
+    assert told
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.parametrize("kind", ["TABLE", "STREAM"])
+def test_it_runs_in_the_partitions_of_spark(kind: str, partitions: int, tmp_path: Path) -> None:
+    reference, told = viewlet.connect(), list[int]()
+    reference.execute("CREATE TABLE clicks (visitor VARCHAR NOT NULL, page BIGINT NOT NULL, moment BIGINT NOT NULL)")
+    for number, batch in enumerate(batches(7)):
+        db = connect_inline(tmp_path, partitions, sync=False)
+        if not number:
+            db.execute(SCHEMA.format(kind=kind))
+        db.view("recent").subscribe(lambda epoch, changes: told.append(changes.num_rows))
+        db.apply(batch)
+        reference.apply(batch)
+        check(db, reference)
+        if number == 5:
+            db.checkpoint()
+        (db.close if number % 2 else db._on_spark.cluster.checkpoint.close)()
     assert told
 
 

@@ -111,7 +111,7 @@ def unit_on_spark(
     }
     columns = declared.partition_by or hints.partition_by.get(declared.name, ())
     split = split_tree(query, declared.query, hints.rows, columns, wanted)
-    return cluster.tree_unit(declared.name, declared.query, plan, split, tables, facts.get("generated"))
+    return cluster.tree_unit(declared.name, plan, split, tables, facts.get("generated"))
 
 
 def engine_on_spark(cluster: Cluster, unit: TreeUnit) -> Engine:

@@ -182,7 +182,7 @@ def unit_on_spark(
 def engine_on_spark(cluster: Cluster, unit: ProgramUnit) -> Engine:
     from viewlet.spark.run.program_view import ProgramView
 
-    return ProgramView(cluster, unit)
+    return ProgramView(cluster, unit, unit.program)
 
 
 def reason_on_spark(cluster: Cluster, unit: ProgramUnit) -> str:

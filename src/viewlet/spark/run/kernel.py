@@ -9,9 +9,10 @@ A batch begins with empty temporaries and ends when the next one begins, or when
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from viewlet.changes import Change, Changes, ColumnChange, RowChange
+from viewlet.errors import InternalError
 from viewlet.runtime.durable.rows import from_arrow, to_arrow
 from viewlet.spark.plan.hashing import partition_of
 from viewlet.spark.run.code import DriverBlock, PlanCode, Receipt
@@ -70,15 +71,6 @@ class Node(Protocol):
     def restore(self, name: str, blob: Blob) -> None:
         """Puts contents in place of those of a view."""
 
-    def result(self, program: Program) -> Changes:
-        """The rows of a query over views that are here; with ORDER BY and LIMIT, those that can be among the first."""
-
-    def watch(self, program: Program) -> None:
-        """From now on `result_change` is asked for after every batch."""
-
-    def result_change(self, name: str) -> Changes:
-        """What the batch has done so far to the rows of a watched query."""
-
     def misfit(self, name: str, at_most: int | None) -> tuple[Row, int] | None:
         """A key of a view whose count the batch has made negative, or larger than it may be; None if there is none."""
 
@@ -89,14 +81,36 @@ class Node(Protocol):
         """What the views take, as far as that is known."""
 
 
-class ReferenceNode:
-    """Views as dictionaries, on the same executor as the interpreter."""
+@runtime_checkable
+class ResultNode(Node, Protocol):
+    """A kernel that computes the rows of the unit's view from what is here."""
 
-    def __init__(self, views: Definitions) -> None:
+    def result(self) -> Changes:
+        """The rows; with ORDER BY and LIMIT, those that can be among the first."""
+
+    def watch(self) -> None:
+        """From now on `result_change` is asked for after every batch."""
+
+    def result_change(self) -> Changes:
+        """What the batch has done so far to the rows."""
+
+
+def with_result(node: Node) -> ResultNode:
+    """The kernel of a unit whose rows are read where its state is."""
+    if not isinstance(node, ResultNode):
+        raise InternalError(f"a {type(node).__name__} has no rows of its own")
+    return node
+
+
+class ReferenceNode:
+    """Views as dictionaries, on the same executor as the interpreter; `program` has the query whose rows are read."""
+
+    def __init__(self, views: Definitions, program: Program | None = None) -> None:
+        self._program = program
         self._executor = Executor(views.values())
         self._views = self._executor.views
         self._received: dict[str, Sequence[Blob]] = {}
-        self._watched: dict[str, ResultKeeper] = {}
+        self._watched: ResultKeeper | None = None
 
     def compile_all(self, plan: PlanCode) -> None:
         pass
@@ -110,8 +124,8 @@ class ReferenceNode:
     def begin(self, code: PlanCode) -> None:
         log = self._executor.log
         log.commit()
-        for keeper in self._watched.values():
-            keeper.refresh()
+        if self._watched is not None:
+            self._watched.refresh()
         for store in self._views.values():
             store.touched.clear()
         log.begin()
@@ -173,16 +187,26 @@ class ReferenceNode:
     def restore(self, name: str, blob: Blob) -> None:
         self._executor.put(name, dict(decode(self._executor.definition(name), blob)))
 
-    def result(self, program: Program) -> Changes:
+    def result(self) -> Changes:
+        program = self._query
         return evaluate_result(program, self._views)
 
-    def watch(self, program: Program) -> None:
-        if program.name not in self._watched:
-            keeper = self._watched[program.name] = ResultKeeper(program, self._views, self._executor.log)
-            keeper.refresh_all()
+    @property
+    def _query(self) -> Program:
+        if self._program is None:
+            raise InternalError("the node was made without a query")
+        return self._program
 
-    def result_change(self, name: str) -> Changes:
-        return self._watched[name].refresh()
+    def watch(self) -> None:
+        if self._watched is None:
+            keeper = ResultKeeper(self._query, self._views, self._executor.log)
+            keeper.refresh_all()
+            self._watched = keeper
+
+    def result_change(self) -> Changes:
+        if self._watched is None:
+            raise InternalError("nobody watches the result")
+        return self._watched.refresh()
 
     def misfit(self, name: str, at_most: int | None) -> tuple[Row, int] | None:
         store = self._views[name]

@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from viewlet.changes import Change, Changes, ColumnChange
-from viewlet.errors import InternalError
+from viewlet.changes import Change, ColumnChange
 from viewlet.runtime.durable.rows import from_arrow, to_arrow
 from viewlet.spark.plan.hashing import partition_of
 from viewlet.spark.run.code import PlanCode
 from viewlet.spark.run.wire import bytes_table, table_bytes
-from viewlet.triggers.program import Program, Statement
+from viewlet.triggers.program import Statement
 from viewlet.types import Row, Table
 from viewlet.viewtree.keepers import Keeper, ReferenceTree, reference_tree
 from viewlet.viewtree.ring_plan import RingPlan
@@ -59,6 +58,11 @@ class TreeNode:
             self._restored = {}
         return self._keeper
 
+    @property
+    def row_keeper(self) -> Any:
+        """The tree of a factorised result, which is a `RowKeeper`."""
+        return self.keeper
+
     # -- a batch ----------------------------------------------------------------------------------------------------
 
     def compile_all(self, plan: PlanCode) -> None:
@@ -76,7 +80,7 @@ class TreeNode:
             self._keeper.commit()
 
     def go_on(self, code: PlanCode) -> None:
-        raise InternalError("a batch of a view tree has one stage")
+        """A batch has one stage, which `begin` begins."""
 
     def rollback(self) -> bool:
         """Rolls the batch back, which only generated code can do; False if the tree has to be rebuilt instead."""
@@ -133,17 +137,6 @@ class TreeNode:
 
     def bytes(self) -> int:
         return self.keeper.bytes()
-
-    # -- what only trigger programs have ----------------------------------------------------------------------------
-
-    def result(self, program: Program) -> Changes:
-        raise InternalError("the result of a view tree is read by `tree_reading`")
-
-    def watch(self, program: Program) -> None:
-        raise InternalError("the result of a view tree is watched at the driver")
-
-    def result_change(self, name: str) -> Changes:
-        raise InternalError("the result of a view tree is watched at the driver")
 
     def misfit(self, name: str, at_most: int | None) -> tuple[Row, int] | None:
         return None
