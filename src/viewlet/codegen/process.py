@@ -11,7 +11,7 @@ from viewlet.algebra.functions import compile_scalar
 from viewlet.changes.words import encode_words
 from viewlet.codegen.answers import Answers
 from viewlet.codegen.encoding import decode, word_of
-from viewlet.codegen.loaded import LoadedModule
+from viewlet.codegen.instance import ModuleInstance
 from viewlet.codegen.module_writer import GeneratedModule
 from viewlet.codegen.precompile import Helper, compile_alone, share
 from viewlet.codegen.scalars import ANSWERS, CALLS, RANKS, STRINGS, Lookup, lookup_name, memo_name
@@ -32,7 +32,7 @@ Listed = tuple[list[Column], Column]
 """Columns of some rows, and the multiplicities of the rows."""
 
 
-class Process(LoadedModule):
+class Process(ModuleInstance):
     """A module of a trigger program with its stores, ready to be called."""
 
     def __init__(

@@ -36,10 +36,10 @@ from viewlet.codegen.lines import Lines
 from viewlet.codegen.names import Identifiers
 from viewlet.codegen.not_compilable import NotCompilable
 from viewlet.codegen.numbers import RANK, NumberWriter, Part, Product, nonzero
+from viewlet.codegen.range_scans import RangeScanWriter
 from viewlet.codegen.ranges import RangeWriter
 from viewlet.codegen.requests import Requests
 from viewlet.codegen.scalars import ScalarWriter, Tables
-from viewlet.codegen.stretches import StretchWriter
 from viewlet.codegen.trees import TreeWriter
 from viewlet.codegen.word import ALWAYS, NEVER, Word, null_word
 from viewlet.runtime.flat import WIDTHS, Layout
@@ -71,7 +71,7 @@ class ProductWriter:
         self.room: dict[str, list[str]] = {}  # store -> rows each place can add to it at most
         trees = TreeWriter(self)
         self.ranges = RangeWriter(self, trees)
-        self.stretches = StretchWriter(self, trees)
+        self.range_scans = RangeScanWriter(self, trees)
 
     def write(
         self, exprs: Sequence[Expr], bound: Bound, numbers: list[Product], done: Done, wanted: Bound | None = None
@@ -133,7 +133,7 @@ class ProductWriter:
                 lambda: onward(i, now, products),
             ):
                 return
-            if self.stretches.rows(
+            if self.range_scans.rows(
                 rests, now, products, lambda found, after: step(i + 1, after, found), lambda: onward(i, now, products)
             ):
                 return
@@ -532,8 +532,8 @@ class ProductWriter:
             self.lines.add(f"    {found} = True")
 
         depth = self.lines.depth
-        if (worth := self.stretches.extreme(which, of, body, bound - {of}, best, found)) is not None:
-            self.lines.open(f"if not {worth}")
+        if (is_ready := self.range_scans.extreme(which, of, body, bound - {of}, best, found)) is not None:
+            self.lines.open(f"if not {is_ready}")
         if isinstance(body, View):
             self.write([body], bound - {of}, [Product()], lambda products, now: compare())
         else:

@@ -10,7 +10,7 @@ from viewlet.codegen.module_writer import Function, ModuleWriter
 from viewlet.codegen.not_compilable import NotCompilable
 from viewlet.codegen.numbers import Product
 from viewlet.codegen.products import Bound, ProductWriter
-from viewlet.codegen.stretches import Top
+from viewlet.codegen.range_scans import Top
 from viewlet.triggers.program import Program
 
 READ_RESULT = "read_result"
@@ -40,7 +40,7 @@ def write_result(program: Program, module: ModuleWriter, writer: ProductWriter, 
     query = program.query
     if selects and query.limit is not None and query.order:
         first = query.order[0]
-        writer.stretches.top = Top(first.var, first.descending, query.limit + query.offset + 1)
+        writer.range_scans.top = Top(first.var, first.descending, query.limit + query.offset + 1)
     try:
         if writer.kind_of(expr) != "count":
             return None
@@ -53,7 +53,7 @@ def write_result(program: Program, module: ModuleWriter, writer: ProductWriter, 
     read = dict.fromkeys(node.name for node in walk(expr) if isinstance(node, View))
     stores = (*read, *(layout.name for layout in requests.scratches[known:]))
     conditions = {node.scalar for node in walk(expr) if isinstance(node, Cond)}
-    by_order = conditions <= writer.stretches.covered
+    by_order = conditions <= writer.range_scans.covered
     columns = tuple(range(len(output)))
     module.function(READ_RESULT, ("capacity", "weights", *(f"out{i}" for i in columns)), lines.text())
     return Function(READ_RESULT, columns, stores, by_order)

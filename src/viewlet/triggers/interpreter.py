@@ -20,7 +20,7 @@ from viewlet.algebra.nodes import Var
 from viewlet.changes import Change
 from viewlet.triggers.executor import Executor
 from viewlet.triggers.program import Program, Statement
-from viewlet.triggers.result import ResultKeeper
+from viewlet.triggers.result import ResultRows
 from viewlet.triggers.rows import row_schema
 from viewlet.triggers.saved_state import StateReader, StateWriter
 from viewlet.triggers.single import row_trigger
@@ -45,7 +45,7 @@ class Interpreter:
         self._row_at_a_time = row_at_a_time
         self._tables = tables
         self._executor = Executor(program.views, tables, log)
-        self._result = ResultKeeper(program, self._executor.views, self._executor.log)
+        self._result = ResultRows(program, self._executor.views, self._executor.log)
         self._due: _Plan | None = None
         self._row_plans: dict[tuple[str, int], _Plan] = {}
 

@@ -35,7 +35,7 @@ def evaluate_result(program: Program, views: Mapping[str, MapStore]) -> dict[Row
     return {row: int(number) for row, number in found.items()}  # type: ignore[arg-type]
 
 
-class ResultKeeper:
+class ResultRows:
     def __init__(self, program: Program, views: Mapping[str, MapStore], log: UndoLog) -> None:
         self._output = program.query.output
         self._row_of = values_of(tuple(var.name for var in self._output))

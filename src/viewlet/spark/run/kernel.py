@@ -19,7 +19,7 @@ from viewlet.spark.run.code import DriverBlock, PlanCode, Receipt
 from viewlet.spark.run.wire import bytes_table, decode, encode, table_bytes
 from viewlet.triggers.executor import Executor
 from viewlet.triggers.program import Program, Statement, ViewDefinition
-from viewlet.triggers.result import ResultKeeper, evaluate_result
+from viewlet.triggers.result import ResultRows, evaluate_result
 from viewlet.triggers.store import MapStore, Payload
 from viewlet.types import Row, Table
 
@@ -110,7 +110,7 @@ class ReferenceNode:
         self._executor = Executor(views.values())
         self._views = self._executor.views
         self._received: dict[str, Sequence[Blob]] = {}
-        self._watched: ResultKeeper | None = None
+        self._watched: ResultRows | None = None
 
     def compile_all(self, plan: PlanCode) -> None:
         pass
@@ -199,9 +199,9 @@ class ReferenceNode:
 
     def watch(self) -> None:
         if self._watched is None:
-            keeper = ResultKeeper(self._query, self._views, self._executor.log)
-            keeper.refresh_all()
-            self._watched = keeper
+            rows = ResultRows(self._query, self._views, self._executor.log)
+            rows.refresh_all()
+            self._watched = rows
 
     def result_change(self) -> Changes:
         if self._watched is None:

@@ -17,8 +17,8 @@ from viewlet.spark.run.kernel import Node
 from viewlet.spark.run.partition import Context, held
 from viewlet.spark.run.tree_node import TreeNode
 from viewlet.types import Row
-from viewlet.viewtree.keepers import RowReader
 from viewlet.viewtree.ring_relation import summing, without_zeros
+from viewlet.viewtree.tree_state import RowReader
 
 if TYPE_CHECKING:
     from viewlet.spark.run.engine import Engine
@@ -49,19 +49,19 @@ def _tree(node: Node) -> TreeNode:
 
 
 def _entries(node: TreeNode) -> Mapping[Row, Any]:
-    return dict(node.keeper.entries())
+    return dict(node.tree_state.entries())
 
 
 def _sizes(node: TreeNode) -> dict[str, int]:
-    return node.keeper.sizes()
+    return node.tree_state.sizes()
 
 
 def _bytes(node: TreeNode) -> int:
-    return node.keeper.bytes()
+    return node.tree_state.bytes()
 
 
 def _rows(node: TreeNode) -> RowReader:
-    rows: RowReader = node.row_keeper
+    rows: RowReader = node.row_state
     return rows
 
 
@@ -87,7 +87,7 @@ class _Aggregate:
 
 
 class SpreadTree:
-    """A distributed tree, read like a local one (see `viewtree.keepers.RowReader`)."""
+    """A distributed tree, read like a local one (see `viewtree.tree_state.RowReader`)."""
 
     engine_name = "spark"
 

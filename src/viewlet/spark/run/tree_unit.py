@@ -149,7 +149,7 @@ def reference_stores(plan: RingPlan) -> dict[str, tuple[Var, ...]]:
 
 def generated_stores(plan: RingPlan) -> dict[str, tuple[Var, ...]]:
     """Those of a tree on flat arrays."""
-    from viewlet.codegen.rings.keepers import generated_tree
+    from viewlet.codegen.rings.generated_tree import generated_tree
     from viewlet.codegen.rings.portable import store_keys
     from viewlet.runtime.dictionary import StringDictionary
 
