@@ -129,7 +129,7 @@ class TableStore:
 
     def _flat_batch(self, change: Change) -> tuple[FlatTable, RowBatch] | None:
         """The flat table and the change as it takes it, if the table is flat or becomes so with this change."""
-        if not self._fits or (not self.is_flat and change.held_columns(self._every) is None):
+        if not self.is_flat and (change.held_columns(self._every) is None or not self.takes_columns(len(change))):
             return None
         flat = self._as_flat()
         if flat is None:
