@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 FLAT_FROM = 256
 """Rows of a batch of columns from which a table moves to flat arrays, once compiled code is loaded anyway."""
-WORTH_LOADING = 10_000
-"""Rows of a batch of columns from which loading compiled code for the table alone pays."""
+WORTH_LOADING = 200_000
+"""Rows of a batch of columns from which loading Numba for the table alone pays."""
 
 
 def flat_from() -> int:
