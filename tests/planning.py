@@ -12,7 +12,7 @@ from functools import wraps
 from typing import Any, TypeVar
 
 Plan = TypeVar("Plan")
-MOST = 1_000
+MOST = 400
 """Plans that are remembered; random queries never come again."""
 
 

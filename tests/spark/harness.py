@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from tests.conformance.engines import changes_in_order, schemas
+from tests.conformance.engines import MEASURED, order_book, warehouse
 from tests.spark_plan.distributing import Reference
-from tests.spark_plan.test_workloads import MEASURED
 from viewlet.changes import Change, Changes, RowChange, rows_to_arrow
 from viewlet.spark.plan.compile import compile_distributed
 from viewlet.spark.run.arriving import FrameChange
@@ -24,25 +22,10 @@ from viewlet.spark.run.unit import ProgramUnit
 from viewlet.sql import CreateView, bind_statement, split_statements
 from viewlet.types import Table, TableKind
 from viewlet.viewtree.plan import plan_query
-from workloads import finance, tpch
+from workloads import finance
 from workloads.query import NamedQuery
-from workloads.streams import batches_of, mixed_batches
 
 Batches = list[dict[str, Changes]]
-
-
-@cache
-def warehouse() -> tuple[dict[str, Table], Batches]:
-    tables = schemas(tpch.TABLES)
-    first, rest = mixed_batches(tpch.small_database(4), tpch.KEY_POSITIONS, 20, 3, 4)
-    return tables, changes_in_order(tables, [first, *rest])
-
-
-@cache
-def order_book() -> tuple[dict[str, Table], Batches]:
-    tables = schemas(finance.TABLES)
-    events = finance.OrderBook().events(finance.generated_messages(5, 1_000))
-    return tables, changes_in_order(tables, list(batches_of(islice(events, 60), 15)))
 
 
 @cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -166,3 +166,34 @@ def test_growth_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         assert db.stats()["checkpoint"]["stages_since_snapshot"] <= 40  # type: ignore[index]
     early, late = max(sizes[20:60]), max(sizes[80:])
     assert late < 1.5 * early
+
+
+def by_unit(unit: str, view: str) -> str:
+    return f"{unit}/{view}"
+
+
+@pytest.mark.parametrize("named", [by_unit, lambda unit, view: view], ids=["now", "before"])
+def test_a_snapshot_keeps_stored_views_of_the_same_name_apart(
+    named: Callable[[str, str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both views store rows of the table at the driver, with other columns; older snapshots name no units."""
+    views = {
+        "by_a": "SELECT a, COUNT(*) AS n FROM r GROUP BY a",
+        "by_b": "SELECT a, b, SUM(c) AS s FROM r GROUP BY a, b",
+    }
+    chosen = views if named is by_unit else {"by_b": views["by_b"]}
+    monkeypatch.setattr("viewlet.spark.run.engine._snapshot_name", named)
+    with connect_inline(tmp_path, 2, sync=False, engine="interpreter") as db:
+        db.execute("CREATE TABLE r (a INTEGER, b INTEGER, c INTEGER)")
+        for name, sql in chosen.items():
+            db.execute(f"CREATE MATERIALIZED VIEW {name} WITH (strategy = 'recompute') AS {sql}")
+        db.insert("r", [(1, 2, 3), (1, 4, 5)])
+        db.checkpoint()
+    forget()
+    monkeypatch.undo()
+    with connect_inline(tmp_path, 2, sync=False, engine="interpreter") as db:
+        db.insert("r", [(1, 2, 10)])
+        found = {name: db.view(name).rows() for name in chosen}
+    expected = {"by_a": [(1, 3)], "by_b": [(1, 2, 13), (1, 4, 5)]}
+    assert found == {name: expected[name] for name in chosen}
+    forget()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.conformance.engines import MEASURED, order_book, warehouse
 from tests.spark_plan.distributing import Reference, program_of
 from tests.spark_plan.pipeline import Pipeline
-from tests.spark_plan.test_workloads import MEASURED, order_book, warehouse
 from viewlet.changes import Changes
 from viewlet.runtime import ordered
 from viewlet.runtime.jit import ENABLED

@@ -6,9 +6,8 @@ from functools import cache
 
 import pytest
 
-from tests.conformance.engines import schemas
+from tests.conformance.engines import MEASURED, schemas
 from tests.spark_plan.distributing import distributed
-from tests.spark_plan.test_workloads import MEASURED
 from viewlet.spark.plan import DistributedProgram, complexity, stages
 from viewlet.spark.plan.blocks import stage_count
 from viewlet.spark.plan.locations import LOCAL

@@ -2,39 +2,14 @@
 
 from __future__ import annotations
 
-from functools import cache
-from itertools import islice
-
 import pytest
 
-from tests.conformance.engines import changes_in_order, schemas
+from tests.conformance.engines import MEASURED, order_book, warehouse
 from tests.spark_plan.distributing import disagreement, program_of
-from viewlet.changes import Changes
 from viewlet.spark.plan.compile import compile_distributed
 from viewlet.spark.plan.locations import LOCAL
-from viewlet.types import Table
 from workloads import finance, tpch
 from workloads.query import NamedQuery
-from workloads.streams import batches_of, mixed_batches
-
-MEASURED = {
-    "region": 5, "nation": 25, "supplier": 10_000, "part": 200_000, "partsupp": 800_000, "customer": 150_000,
-    "orders": 1_500_000, "lineitem": 6_000_000,
-}  # fmt: skip
-
-
-@cache
-def warehouse() -> tuple[dict[str, Table], list[dict[str, Changes]]]:
-    tables = schemas(tpch.TABLES)
-    first, rest = mixed_batches(tpch.small_database(4), tpch.KEY_POSITIONS, 20, 3, 4)
-    return tables, changes_in_order(tables, [first, *rest])
-
-
-@cache
-def order_book() -> tuple[dict[str, Table], list[dict[str, Changes]]]:
-    tables = schemas(finance.TABLES)
-    events = finance.OrderBook().events(finance.generated_messages(5, 1_000))
-    return tables, changes_in_order(tables, list(batches_of(islice(events, 60), 15)))
 
 
 @pytest.mark.parametrize("query", tpch.QUERIES, ids=lambda query: query.name)

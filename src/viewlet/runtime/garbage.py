@@ -15,14 +15,11 @@ MANY_ROWS = 10_000
 
 def collecting_later(rows: int) -> AbstractContextManager[None]:
     """No garbage is collected inside the block if it is about many rows."""
-    return _NOW if rows < MANY_ROWS or not gc.isenabled() else _later()
-
-
-_NOW = nullcontext()
+    return nullcontext() if rows < MANY_ROWS or not gc.isenabled() else _without_collector()
 
 
 @contextmanager
-def _later() -> Iterator[None]:
+def _without_collector() -> Iterator[None]:
     gc.disable()
     try:
         yield

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.spark.harness import Run, disagreement, order_book, warehouse
+from tests.conformance.engines import order_book, warehouse
+from tests.spark.harness import Run, disagreement
 from tests.spark_plan.test_stages import TABLE_5_1
 from viewlet.changes import Changes
 from viewlet.spark.run.arriving import FrameChange

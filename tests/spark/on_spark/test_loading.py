@@ -18,11 +18,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.conformance.engines import schemas
+from tests.conformance.engines import MEASURED, schemas
 from tests.spark_plan import sql_functions
 from tests.spark_plan.asking_sql import Database
 from tests.spark_plan.test_sql import order_book_batches, warehouse_batches
-from tests.spark_plan.test_workloads import MEASURED
 from viewlet.algebra.evaluate import evaluate
 from viewlet.changes import to_changes
 from viewlet.errors import DataError, StateError

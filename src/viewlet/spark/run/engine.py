@@ -9,8 +9,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from viewlet.algebra.query import Query
 from viewlet.changes import Change, Changes, RowChange
-from viewlet.errors import InternalError, ViewletError
+from viewlet.errors import ViewletError
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.durable.batch_ids import Ranges
 from viewlet.runtime.durable.log import Record
@@ -24,19 +25,20 @@ from viewlet.spark.run.batch import Batch, BatchStats, UnitRun
 from viewlet.spark.run.checkpoint import DRIVER, Checkpoint
 from viewlet.spark.run.cluster import Cluster
 from viewlet.spark.run.kept import checks_of, kept_program, partitioned_by, unit_name
-from viewlet.spark.run.kernel import Node, ReferenceNode, with_result
+from viewlet.spark.run.kernel import Node, ReferenceNode
 from viewlet.spark.run.loaded import LoadedViews
 from viewlet.spark.run.names import with_names
 from viewlet.spark.run.partition import Context, SharedCode, can_run_generated, state_root
-from viewlet.spark.run.reading import Reading, reading_of
+from viewlet.spark.run.reading import Reading, reading_of, views_of
 from viewlet.spark.run.states import NOTHING
 from viewlet.spark.run.steps import EVERYWHERE, StepHead, read_head, read_step, write_step
 from viewlet.spark.run.tasks import MapChanges, MapKept, ReadResult, ReadViews, WriteSnapshot
 from viewlet.spark.run.tree_reading import AskTree, Question
 from viewlet.spark.run.tree_unit import TreeUnit, form_of
-from viewlet.spark.run.unit import AT_DRIVER, SPREAD, ProgramCode, ProgramUnit, Unit, UnitCode
+from viewlet.spark.run.unit import AT_DRIVER, SPREAD, ProgramUnit, Unit, UnitCode
 from viewlet.spark.run.wire import bytes_table, decode, encode, table_bytes
 from viewlet.triggers.program import Program
+from viewlet.triggers.wide_numbers import wide_numbers, wide_values
 from viewlet.types import Table
 from viewlet.viewtree.ring_plan import RingPlan
 
@@ -92,18 +94,18 @@ class Engine:
         partition_by: Mapping[str, Sequence[str]] | None = None,
     ) -> ProgramUnit:
         """Plans a program that is not here yet."""
-        taken = {view.name for running in self._running.values() for view in running.unit.stored}
+        taken = {view.name for running in self._running.values() for view in running.unit.program.views}
         clashes = [view.name for view in program.views if view.name in taken]
         program = with_names(program, {name: f"{program.name}/{name}" for name in clashes})
         distributed = compile_distributed(program, tables, rows, partition_by)
         return ProgramUnit(program.name, distributed, reading_of(distributed), dict(tables))
 
     def tree_unit(
-        self, name: str, plan: RingPlan, split: TreeSplit, tables: Mapping[str, Table], known: bool | None
+        self, name: str, query: Query, plan: RingPlan, split: TreeSplit, tables: Mapping[str, Table], known: bool | None
     ) -> TreeUnit:
         """The unit of a new view tree; `known` is the form of an existing state that it continues with."""
         generated = form_of(plan, self._generated if known is None else known)
-        return TreeUnit(name, plan, split, dict(tables), generated)
+        return TreeUnit(name, query, plan, split, dict(tables), generated)
 
     def code(self, name: str) -> UnitCode:
         """What processes have to know of a unit now."""
@@ -140,7 +142,7 @@ class Engine:
         return node
 
     def _empty_node(self, code: UnitCode) -> Node:
-        if not isinstance(code, ProgramCode) or code.module is None or not can_run_generated():
+        if code.module is None or not can_run_generated():
             return code.evaluated(code.local)
         from viewlet.spark.run.generated import GeneratedNode
 
@@ -155,7 +157,7 @@ class Engine:
         for name in code.local:
             node.restore(name, running.node.contents(name))
         if running.unit.name in self._watched and running.unit.reading is Reading.DRIVER:
-            with_result(node).watch()
+            node.watch(code.program)
         running.code, running.node, running.shared = code, node, None
         running.compiled.clear()
 
@@ -166,7 +168,9 @@ class Engine:
 
     def _is_due(self, running: _Running) -> bool:
         large = self._generated is None and running.rows > GENERATE_FROM_ROWS
-        return large and running.code.module is None and running.unit.may_generate
+        if not large or running.code.module is not None or running.unit.module is None:
+            return False
+        return wide_values(running.unit.sources.values()) is None and wide_numbers(running.unit.program) is None
 
     def takes_columns(self, table: str) -> frozenset[int] | None:
         """The columns of a table's changes that units read, if all of them take columns instead of rows."""
@@ -236,7 +240,7 @@ class Engine:
             if name in loaded:
                 batch.changes[name] = self.result(name)
             elif name in batch.runs and self.units[name].reading is Reading.DRIVER:
-                batch.changes[name] = with_result(self._running[name].node).result_change()
+                batch.changes[name] = self._running[name].node.result_change(name)
 
     def _run(self, running: _Running, key: str, changed: Iterable[str]) -> UnitRun:
         plan = running.code.plan(key, running.unit.tables.intersection(changed))
@@ -373,7 +377,11 @@ class Engine:
         """Writes everything to the checkpoint directory, so that no log is needed."""
 
         def write(writer: SnapshotWriter) -> tuple[Any, list[str]]:
-            held = {name: each.node.contents(name) for each in self._running.values() for name in each.code.local}
+            held = {
+                _snapshot_name(unit, name): each.node.contents(name)
+                for unit, each in self._running.items()
+                for name in each.code.local
+            }
             for name, contents in held.items():
                 if contents:
                     writer.table(name, bytes_table(contents))
@@ -390,10 +398,11 @@ class Engine:
         self._loads.remove_old()
 
     def restore(self, driver: Mapping[str, Any]) -> None:
-        """The driver's views as a snapshot has them."""
-        for running in self._running.values():
+        """The driver's views as a snapshot has them; snapshots of older versions name them without their unit."""
+        for unit, running in self._running.items():
             for name in running.code.local:
-                running.node.restore(name, table_bytes(driver[name]) if name in driver else b"")
+                kept = driver.get(_snapshot_name(unit, name), driver.get(name))
+                running.node.restore(name, table_bytes(kept) if kept is not None else b"")
 
     # -- results ----------------------------------------------------------------------------------------------------
 
@@ -401,17 +410,16 @@ class Engine:
         """The rows of a query with their multiplicities."""
         running = self._running[name]
         if running.unit.reading is Reading.DRIVER:
-            return with_result(running.node).result()
+            return running.node.result(running.unit.program)
         if running.unit.reading is Reading.PARTITIONS:
             return _sum(self._ask(ReadResult(self.context(), name), f"read {name}"))
-        return self._gathered(running).result()
+        return self._gathered(running).result(running.unit.program)
 
     def _gathered(self, running: _Running) -> ReferenceNode:
         """The views that a query reads, in one place."""
-        unit, code = running.unit, running.code
-        if not isinstance(code, ProgramCode):
-            raise InternalError(f"the views of {unit.name} are not those of a query")
-        node, wanted = code.gathered()
+        unit = running.unit
+        wanted = {name: unit.program.view(name) for name in views_of(unit.program)}
+        node = ReferenceNode(wanted)
         homes = unit.homes
         remote = tuple(name for name in wanted if homes[name] != LOCAL)
         found = self._ask(ReadViews(self.context(), unit.name, remote), f"read {unit.name}")
@@ -438,7 +446,7 @@ class Engine:
         if name not in self._watched:
             self._watched.add(name)
             if running.unit.reading is Reading.DRIVER:
-                with_result(running.node).watch()
+                running.node.watch(running.unit.program)
         return True
 
 
@@ -454,3 +462,8 @@ def _sum(parts: Iterable[Changes]) -> Changes:
         for row, weight in part.items():
             total[row] = total.get(row, 0) + weight
     return {row: weight for row, weight in total.items() if weight}
+
+
+def _snapshot_name(unit: str, view: str) -> str:
+    """Units may have stored views of the same name, such as the rows of a table that both read."""
+    return f"{unit}/{view}"

@@ -1,36 +1,40 @@
-"""Views that a cluster runs, as engines (`engine/contract.py`)."""
+"""A trigger program that a cluster runs, as the engine of a view (`engine/contract.py`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from viewlet.spark.plan import draw_plan, show_plan
 from viewlet.spark.run.unit import ProgramUnit, unit_stats
+from viewlet.triggers.program import Program
 from viewlet.types import Row
 
 if TYPE_CHECKING:
     from viewlet.spark.run.engine import Engine
 
 
-class UnitView:
+class ProgramView:
     """Reads a unit of the cluster, which runs the batches of all views together."""
 
     name = "spark"
 
-    def __init__(self, cluster: Engine, unit: Any, plan: Any) -> None:
+    def __init__(self, cluster: Engine, unit: ProgramUnit) -> None:
         self._cluster = cluster
-        self.unit = unit
-        self.plan = plan
+        self._unit = unit
+
+    @property
+    def plan(self) -> Program:
+        return self._unit.program
 
     def result(self) -> Mapping[Row, int]:
-        return self._cluster.result(self.unit.name)
+        return self._cluster.result(self._unit.name)
 
     def watch(self) -> bool:
-        return self._cluster.watch(self.unit.name)
+        return self._cluster.watch(self._unit.name)
 
     def finish(self) -> Mapping[Row, int] | None:
-        return self._cluster.changes(self.unit.name)
+        return self._cluster.changes(self._unit.name)
 
     def commit(self) -> None:
         """The cluster commits."""
@@ -39,15 +43,9 @@ class UnitView:
         """The cluster rolls back."""
 
     def stats(self) -> dict[str, object]:
-        return unit_stats(self.unit)
-
-
-class ProgramView(UnitView):
-    """Reads a trigger program."""
-
-    unit: ProgramUnit
+        return unit_stats(self._unit)
 
     def stages(self, format: str) -> Mapping[str, Callable[[], str]]:
         """What a batch of all tables does, block by block; as a picture too."""
         show = draw_plan if format == "svg" else show_plan
-        return {"spark": lambda: show(self.unit.distributed.plan())}
+        return {"spark": lambda: show(self._unit.distributed.plan())}

@@ -5,19 +5,12 @@ The column `x` has the type under test: in `c` it may be NULL, in `n` it may not
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
-from functools import cache
 from typing import Any
 
-import pytest
-
-from tests.oracle.oracle import Step, transcript
-from tests.oracle.play import changes_of
-from viewlet.errors import UnsupportedError
+from tests.conformance.program import Program, View
 from workloads.query import NamedQuery
 from workloads.streams import Batch
 
@@ -98,7 +91,6 @@ _NUMBERS = {
     "sums_compared": "SELECT id FROM n WHERE x >= (SELECT SUM(x) FROM c WHERE c.g = n.g)",
 }
 
-COLUMNS = {"c": ("id", "g", "x"), "n": ("id", "g", "x"), "d": ("x", "z")}
 Change = tuple[str, int, int | None, int | None, int]
 """Table, id, group, number of the value, multiplicity; `d` has no group, and its id is z."""
 
@@ -145,41 +137,12 @@ def batches(tested: TypeUnderTest) -> list[Batch]:
     return found
 
 
-@cache
-def expected(tested: TypeUnderTest) -> list[Step]:
-    """What DuckDB answers to every query after every batch."""
-    return transcript(tested.tables, tested.queries, batches(tested))
-
-
-def sampled(types: Sequence[TypeUnderTest], *names: str) -> list[Any]:
-    """The types as parameters of a test; it is slow for all but those named."""
-    return [
-        pytest.param(tested, id=tested.name, marks=() if tested.name in names else pytest.mark.slow) for tested in types
-    ]
-
-
-def declare(db: Any, tested: TypeUnderTest) -> list[str]:
-    """Tables and views of a type; returns the views that the engine has a form of."""
-    for statement in tested.tables.values():
-        db.execute(statement)
-    declared = []
-    for query in tested.queries:
-        with contextlib.suppress(UnsupportedError):
-            db.execute(f"CREATE MATERIALIZED VIEW {query.name} AS {query.sql}")
-            declared.append(query.name)
-    return declared
-
-
-def objections(db: Any, tested: TypeUnderTest, views: Sequence[str], first: int, last: int) -> dict[str, str]:
-    """Plays some of the batches; what is wrong with each view after the first batch that it gets wrong."""
-    found: dict[str, str] = {}
-    for number, step in enumerate(expected(tested)[first:last], first):
-        db.apply(changes_of(step.batch, COLUMNS))
-        for name in views:
-            objection = step.expected[name].objection(db.view(name).rows())
-            if objection is not None:
-                found.setdefault(name, f"after batch {number}: {objection}")
-    return found
+def programs() -> tuple[Program, ...]:
+    """One for each type."""
+    return tuple(
+        Program(f"type {tested.name}", tested.tables, tuple(map(View, tested.queries)), batches(tested))
+        for tested in TYPES
+    )
 
 
 def _literal(value: Any) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from random import Random
 
+from tests.conformance.program import Program, View
 from workloads.query import NamedQuery
 from workloads.streams import Batch
 
@@ -32,6 +34,7 @@ _SQL = {
     "streamed": "SELECT r.b, SUM(u.v) AS total FROM u JOIN r ON u.a = r.a GROUP BY r.b",
 }
 QUERIES = tuple(NamedQuery(name, sql) for name, sql in _SQL.items())
+AMOUNTS = (Decimal("1.50"), Decimal("2.25"), Decimal("-1.00"))
 
 
 def batches(seed: int, count: int = 12) -> list[Batch]:
@@ -63,6 +66,12 @@ def _row(random: Random, table: str) -> tuple[object, ...]:
         case "t":
             return number(), number(), random.choice((0.5, 1.25, None))
         case "u":
-            return number(), random.choice(("1.50", "2.25", "-1.00"))
+            return number(), random.choice(AMOUNTS)
         case _:
             return number(), number()
+
+
+def program() -> Program:
+    """Every second view is declared over rows that are there; a stream keeps none."""
+    late = {query.name for query in QUERIES[1::2]} - {"streamed"}
+    return Program("small", TABLES, tuple(View(q, is_late=q.name in late) for q in QUERIES), batches(seed=5))

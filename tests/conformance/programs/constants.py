@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from tests.oracle.oracle import Step, transcript
-from tests.oracle.play import changes_of
+from tests.conformance.program import Program, View
 from workloads.query import NamedQuery
 from workloads.streams import Batch
 
 TABLES = {"c": "CREATE TABLE c (id INTEGER, w INTEGER, y DOUBLE)"}
-COLUMNS = {"c": ("id", "w", "y")}
 _SQL = {
     "counted": "SELECT t.n, COUNT(c.id) AS k FROM (VALUES (1), (2), (3)) AS t(n) LEFT JOIN c ON c.w = t.n GROUP BY t.n",
     "values_only": "SELECT n, s FROM (VALUES (1, 'a'), (2, NULL)) AS t(n, s)",
@@ -37,24 +33,5 @@ BATCHES: list[Batch] = [
 ]
 
 
-def expected() -> list[Step]:
-    """What DuckDB answers: before the first batch, and after each."""
-    return transcript(TABLES, QUERIES, [{}, *BATCHES])
-
-
-def declare(db: Any) -> None:
-    for statement in TABLES.values():
-        db.execute(statement)
-    for query in QUERIES:
-        db.execute(f"CREATE MATERIALIZED VIEW {query.name} AS {query.sql}")
-
-
-def objections(db: Any, steps: list[Step]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for number, step in enumerate(steps):
-        db.apply(changes_of(step.batch, COLUMNS))
-        for query in QUERIES:
-            objection = step.expected[query.name].objection(db.view(query.name).rows())
-            if objection is not None:
-                found.setdefault(query.name, f"after batch {number}: {objection}")
-    return found
+def program() -> Program:
+    return Program("constants", TABLES, tuple(View(query) for query in QUERIES), BATCHES)

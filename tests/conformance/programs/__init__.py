@@ -1,0 +1,18 @@
+"""The programs of the conformance suite. To add one, make a `Program` in a module of its kind and list it here."""
+
+from __future__ import annotations
+
+from tests.conformance.program import Program
+from tests.conformance.programs import benchmarks, constants, edges, rings, small, typed
+
+PROGRAMS: dict[str, Program] = {
+    program.name: program
+    for program in (
+        small.program(),
+        constants.program(),
+        *edges.programs(),
+        *typed.programs(),
+        *rings.programs(),
+        *benchmarks.programs(),
+    )
+}
