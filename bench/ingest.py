@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 import viewlet
-from viewlet.connection.facade import change_of
+from viewlet.engine.ingest import change_of
 
 ROWS, REPEATS = (1_000, 10_000, 100_000), 15
 MONEY = pa.decimal128(15, 2)

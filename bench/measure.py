@@ -178,7 +178,8 @@ def reading(engine: Any, record: dict[str, Any], mode: str) -> dict[str, Any]:
     engine.result()
     seconds = perf_counter() - started
     found: dict[str, Any] = {"read_seconds": round(seconds, 6)}
-    if engine.module.result is None or not engine.module.result.selects_by_order:
+    reader = engine.module.generated.result
+    if reader is None or not reader.selects_by_order:
         refreshes = record["tuples"] if mode == "single" else record["refreshes"]
         triggers = record["tuples"] / record["tuples_per_second"]
         found["fresh_tuples_per_second"] = round(record["tuples"] / (triggers + refreshes * seconds), 1)

@@ -15,12 +15,12 @@ import numpy as np
 
 from bench.rings_data import REAL
 from viewlet.codegen.rings.cofactor_form import COUNT, SUMS, CofactorForm
+from viewlet.codegen.rings.compiled_tree import CompiledTree
 from viewlet.codegen.rings.compiler import compile_tree
 from viewlet.codegen.rings.factorised import CompiledResult
 from viewlet.codegen.rings.forms import Term
-from viewlet.codegen.rings.maintained import CompiledTree
-from viewlet.codegen.rings.plan import Passage, TreePlan, Trigger, Variant
-from viewlet.codegen.rings.writing import write_module
+from viewlet.codegen.rings.plan import Propagation, TreePlan, Trigger, Variant
+from viewlet.codegen.rings.tree_writer import write_module
 from viewlet.rings.cofactor import CofactorRing
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.triggers.hypergraph import components
@@ -123,7 +123,7 @@ class _Planner:
     def plan(self) -> TreePlan:
         stored = tuple(self.variant(view) for view in self.views.parts)
         triggers = {
-            name: Trigger(name, schema, False, tuple(self._passages(name)), ())
+            name: Trigger(name, schema, False, tuple(self._propagations(name)), ())
             for name, schema in self.views.schemas.items()
         }
         return TreePlan(self.tree, stored, triggers)
@@ -143,7 +143,7 @@ class _Planner:
     def _lifted(self, view: Subquery, changed: str) -> Keys:
         return tuple(name for name in self.views.schemas[changed] if name not in view.keys)
 
-    def _passages(self, changed: str) -> Iterator[Passage]:
+    def _propagations(self, changed: str) -> Iterator[Propagation]:
         leaf = Variant(changed, self.views.schemas[changed], (), ())
         for view, parts in self.views.parts.items():
             if changed not in view.relations:
@@ -154,10 +154,10 @@ class _Planner:
             factors = (leaf, *(self.variant(part) for part in parts[changed]))
             lifted = self._lifted(view, changed)
             join = plan_join([factor.keys for factor in factors], 0, lifted, made.keys)
-            yield Passage(made, factors, 0, lifted, join)
+            yield Propagation(made, factors, 0, lifted, join)
             if made is not target:
                 self.reordered.append((made, target))
-                yield Passage(target, (made,), 0, (), plan_join([made.keys], 0, (), target.keys))
+                yield Propagation(target, (made,), 0, (), plan_join([made.keys], 0, (), target.keys))
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import pytest
 import viewlet
 from tests.api.ring_oracle import Twin, assert_cofactor, multiset
 from viewlet.changes import ColumnChange
-from viewlet.codegen.rings.keepers import GeneratedTree
+from viewlet.codegen.rings.generated_tree import GeneratedTree
 
 SHOP = """
 CREATE TABLE sales (shop BIGINT, item BIGINT, day DATE, units INTEGER, discount DOUBLE);

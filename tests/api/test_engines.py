@@ -314,7 +314,7 @@ def test_columns_go_into_a_stream_without_rows(form: str, monkeypatch: pytest.Mo
             "slice": arrow(ROWS[:1] * 3 + ROWS).slice(3),
             "polars": polars.from_arrow(table),
         }[form]
-    monkeypatch.setattr("viewlet.connection.facade.to_changes", never_as_rows)
+    monkeypatch.setattr("viewlet.engine.ingest.to_changes", never_as_rows)
     db.insert("sales", data)
     assert rows_of(db) == rows_of(reference)
     assert str(rows_of(db)) == str(rows_of(reference))
@@ -332,7 +332,7 @@ def test_encoded_columns(monkeypatch: pytest.MonkeyPatch) -> None:
         each.insert("sales", ROWS)
     for each in (reference, db):
         if each is db:
-            monkeypatch.setattr("viewlet.connection.facade.to_changes", never_as_rows)
+            monkeypatch.setattr("viewlet.engine.ingest.to_changes", never_as_rows)
         each.apply({"sales": kinds})
         each.apply({"sales": counts})
     assert rows_of(db) == rows_of(reference)

@@ -64,7 +64,7 @@ def product_and_rows(random: Random) -> tuple[Any, list[tuple[Any, ...]]]:
 @pytest.mark.parametrize("plain", [False, True])
 @pytest.mark.parametrize("engine", ["interpreter", "compiled"])
 def test_products_mean_their_rows(kind: str, plain: bool, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("viewlet.codegen.rings.keepers.MULTIPLIED_OUT", 0)
+    monkeypatch.setattr("viewlet.codegen.rings.generated_tree.MULTIPLIED_OUT", 0)
     random = Random(1)
     by_products, by_rows = opened(kind, plain, engine=engine), opened(kind, plain)
     done: list[tuple[Any, list[tuple[Any, ...]]]] = []

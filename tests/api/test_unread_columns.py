@@ -11,7 +11,7 @@ import pytest
 
 import viewlet
 from viewlet.changes import Change
-from viewlet.connection.facade import change_of
+from viewlet.engine.ingest import change_of
 from viewlet.runtime import columns as conversion
 
 COLUMNS = {

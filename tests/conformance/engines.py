@@ -10,12 +10,12 @@ from itertools import islice
 from tests.oracle.play import changes_of
 from viewlet.changes import Changes, RowChange, to_changes
 from viewlet.sql import CreateTable, CreateView, bind_statement, split_statements
+from viewlet.triggers.benefit import find_waste
 from viewlet.triggers.compiler import without_views
 from viewlet.triggers.interpreter import Interpreter
 from viewlet.triggers.program import Program
 from viewlet.triggers.statistics import Size, Statistics
 from viewlet.triggers.store import MapStore
-from viewlet.triggers.worth import find_waste
 from viewlet.types import Row, Table, TableKind
 from viewlet.viewtree.plan import plan_query
 from workloads import finance, tpch

@@ -9,7 +9,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -44,14 +43,16 @@ def objections(engine: Engine, program: str, folder: Path) -> Objections:
     return play(engine, PROGRAMS[program], folder, REFUSED.get((engine.name, program), {}))
 
 
-def cases() -> Iterator[Any]:
+def cases() -> list[Any]:
     """Every program on every engine; of the large ones, those that `LARGE_IN_PARTITIONS` names in partitions."""
+    found = []
     for engine in ENGINES:
         for program in PROGRAMS.values():
             is_heavy = program.is_large and isinstance(engine, Partitions)
             if not is_heavy or (program.name, engine) in LARGE_IN_PARTITIONS:
                 marks = pytest.mark.slow if program.is_large else ()
-                yield pytest.param(program.name, engine, id=f"{program.name}-{engine.name}", marks=marks)
+                found.append(pytest.param(program.name, engine, id=f"{program.name}-{engine.name}", marks=marks))
+    return found
 
 
 @pytest.mark.parametrize(("program", "engine"), cases())

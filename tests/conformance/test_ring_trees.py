@@ -21,9 +21,9 @@ from tests.viewtree.ring_oracle import apply, natural_join
 from tests.viewtree.test_ring_random import JOINS, Row, apply_net, streams, trees
 from tests.viewtree.test_ring_workloads import HOUSING, KEYS, RETAILER, check
 from viewlet.codegen.not_compilable import NotCompilable
+from viewlet.codegen.rings.compiled_tree import CompiledTree
 from viewlet.codegen.rings.compiler import compile_tree
 from viewlet.codegen.rings.factorised import CompiledResult
-from viewlet.codegen.rings.maintained import CompiledTree
 from viewlet.errors import DataError, SchemaError
 from viewlet.rings import INTEGER_RING, DecimalRing, FloatRing, IntegerRing, ProductRing
 from viewlet.rings.cofactor import Cofactor, CofactorRing

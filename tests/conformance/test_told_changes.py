@@ -9,7 +9,7 @@ import pytest
 from tests.conformance.test_ranges import changes, tables
 from viewlet.changes import RowChange
 from viewlet.codegen.engine import CompiledEngine
-from viewlet.codegen.module import result_store
+from viewlet.codegen.result import result_store
 from viewlet.sql import bind_query
 from viewlet.viewtree.plan import plan_query
 

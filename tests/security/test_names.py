@@ -131,7 +131,7 @@ def test_blocks_of_spark(case: Case) -> None:
     with nothing_called():
         reference = Reference(program, tables)
         cluster = CompiledCluster(compile_distributed(program, tables, {}), tables, workers=2)
-        check_source(cluster.module.source)
+        check_source(cluster.module.generated.source)
         for batch in case.batches:
             changes = {name: dict.fromkeys(rows, 1) for name, rows in batch.items()}
             expected = reference.apply(changes)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.conformance.engines import order_book, warehouse
 from tests.spark.harness import Run, disagreement
-from viewlet.codegen.module import result_store
+from viewlet.codegen.result import result_store
 from viewlet.engine.ranking import ranking
 from viewlet.errors import DataError, StateError
 from viewlet.spark.run.checkpoint import Checkpoint
@@ -56,7 +56,7 @@ def test_results_read_by_generated_code(query: NamedQuery, tmp_path: Path, monke
     ((unit, _),) = run.units
     if result_store(unit.program) is not None:
         assert unit.module is not None
-        assert unit.module.result is not None
+        assert unit.module.generated.result is not None
     rank, limit = ranking(unit.program.query), unit.program.query.limit
     for batch in batches:
         run.apply(batch)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import viewlet
+from viewlet.engine import ingest
 from viewlet.tables import TableStore
 
 ROWS = [(k, f"g{k % 3}", k * 10) for k in range(40)]
@@ -91,6 +93,29 @@ def test_other_conditions_read_the_whole_table(db: viewlet.Connection, statement
     assert db.execute(statement) == changed
     found: list[Any] = oracle.execute("SELECT * FROM t ORDER BY ALL").fetchall()
     assert db.table("t").rows() == found
+
+
+def columns(rows: list[tuple[int, str, Any]]) -> pa.Table:
+    k, g, x = zip(*rows, strict=True)
+    return pa.table({"k": k, "g": g, "x": pa.array([Decimal(value) for value in x], pa.decimal128(9, 2))})
+
+
+def test_many_rows_are_changed_as_columns(flat: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    db = viewlet.connect(engine="compiled")
+    db.execute("CREATE TABLE t (k BIGINT PRIMARY KEY, g VARCHAR, x DECIMAL(9,2))")
+    db.execute("CREATE MATERIALIZED VIEW v AS SELECT g, SUM(x) AS x FROM t GROUP BY g")
+    db.insert("t", columns(ROWS))
+    monkeypatch.setattr(ingest, "to_changes", lambda *given: pytest.fail("the rows were converted one by one"))
+    assert db.execute("UPDATE t SET x = x + 0.50, g = 'g' WHERE k >= 10") == 30
+    assert db.execute("DELETE FROM t WHERE k < 5") == 5
+    epoch = db.epoch
+    assert db.execute("UPDATE t SET x = x") == 35
+    assert db.epoch == epoch
+    db.update("t", columns([row for row in ROWS if row[0] in (5, 6)]), columns([(5, "h", 2), (6, "h", 2)]))
+    expected = {k: ("g", k * 10 + 0.5) if k >= 10 else (g, x) for k, g, x in ROWS if k >= 5}
+    expected |= {5: ("h", 2), 6: ("h", 2)}
+    assert {k: (g, float(x)) for k, g, x in db.table("t").rows()} == expected
+    assert sum(float(x) for _, x in db.view("v").rows()) == sum(x for _, x in expected.values())
 
 
 @pytest.mark.usefixtures("by_key")

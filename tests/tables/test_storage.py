@@ -11,6 +11,9 @@ import pytest
 
 import viewlet
 from tests.tables.model import Model, arrow
+from viewlet.connection.durability import Durability
+from viewlet.runtime.durable.rows import from_arrow
+from viewlet.tables import store
 
 KEYS = {"no key": (), "one column": ("k",), "two columns": ("name", "k"), "a double": ("k", "ratio")}
 
@@ -42,6 +45,38 @@ def test_random_changes_in_a_directory(key: str, flat: None, tmp_path: Path) -> 
             model.db = viewlet.connect(tmp_path, engine="compiled", fsync=False)
             model.check()
     model.db.close()
+
+
+def test_a_log_of_columns_is_replayed_without_flat_arrays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a machine without Numba, or with `VIEWLET_JIT=0`."""
+    monkeypatch.setattr(store, "flat_from", lambda: 1)
+    db = viewlet.connect(tmp_path, fsync=False)
+    db.execute("CREATE TABLE t (k BIGINT PRIMARY KEY, s VARCHAR)")
+    db.insert("t", pa.table({"k": [1, 2], "s": ["a", None]}))
+    db.apply({"t": pa.table({"k": [1, 1], "s": ["a", "b"], "_multiplicity": [-1, 1]})})
+    monkeypatch.setattr(Durability, "checkpoint", lambda self: None)
+    db.close()
+    monkeypatch.undo()
+    again = viewlet.connect(tmp_path, fsync=False)
+    assert not is_flat(again)
+    assert rows_of(again) == [(1, "b"), (2, None)]
+    again.close()
+
+
+def test_a_snapshot_is_the_same_in_both_forms(flat: None) -> None:
+    model = Model(viewlet.connect(engine="compiled"), seed=2)
+    for _ in range(12):
+        model.step()
+    with model.db._session.open() as database:
+        rows = database.tables["t"].store
+        assert rows.is_flat
+        written = rows.held_arrow()
+        assert list(rows.keys())  # as the interpreter reads it
+        assert not rows.is_flat
+        expected = rows.held_arrow()
+    width = len(expected.column_names) - 1
+    assert written.column_names == expected.column_names
+    assert repr(sorted(from_arrow(written, width), key=repr)) == repr(sorted(from_arrow(expected, width), key=repr))
 
 
 def rows_of(db: viewlet.Connection) -> list[tuple[Any, ...]]:
@@ -131,13 +166,13 @@ def test_the_interpreter_reads_a_flat_table(flat: None) -> None:
     db.execute("CREATE TABLE t (k BIGINT, s VARCHAR); CREATE TABLE u (k BIGINT, x BIGINT)")
     db.insert("t", pa.table({"k": [1, 2], "s": ["a", "b"]}))
     with db._session.open() as database:
-        store = database.tables["t"].store
+        rows = database.tables["t"].store
         database._log.begin()
-        assert list(store.slice((0,), (1,))) == [(1, "a")]
-        assert not store.is_flat
-        store.add((3, "c"), (1,))
+        assert list(rows.slice((0,), (1,))) == [(1, "a")]
+        assert not rows.is_flat
+        rows.add((3, "c"), (1,))
         database._log.rollback()
-        assert store.is_flat
+        assert rows.is_flat
     assert rows_of(db) == [(1, "a"), (2, "b")]
 
 
@@ -175,8 +210,6 @@ def test_views_declared_over_a_flat_table(db: viewlet.Connection) -> None:
 
 def test_many_rows_come_and_go() -> None:
     """With compiled functions if they are on: stores grow, and slots are used again."""
-    from viewlet.tables import store
-
     threshold, store.flat_from = store.flat_from, lambda: 1
     try:
         for key in ((), ("k",)):

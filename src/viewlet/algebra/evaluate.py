@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any, Protocol, assert_never
 
 from viewlet.algebra.functions import compile_scalar
@@ -62,6 +63,7 @@ class State:
     views: Mapping[str, Relation] = field(default_factory=dict)
 
 
+KeyOf = Callable[[Environment], Row]
 Run = Callable[[Environment, State], Iterator[Number]]
 """Enumerates bindings: each number it yields belongs to the environment as it stands at that moment."""
 
@@ -76,12 +78,26 @@ def evaluate(
 
 
 def accumulate(numbers: Iterator[Number], environment: Environment, keys: tuple[Var, ...]) -> dict[Row, Number]:
-    names = tuple(key.name for key in keys)
-    totals: dict[Row, Number] = {}
+    return totals(numbers, environment, values_of(tuple(key.name for key in keys)))
+
+
+def totals(numbers: Iterator[Number], environment: Environment, key_of: KeyOf) -> dict[Row, Number]:
+    """Numbers added up by the keys that the environment has when each of them comes; zeros are left out."""
+    found: dict[Row, Number] = {}
     for number in numbers:
-        key = tuple(environment[name] for name in names)
-        totals[key] = totals[key] + number if key in totals else number
-    return {key: number for key, number in totals.items() if number}
+        key = key_of(environment)
+        found[key] = found[key] + number if key in found else number
+    return found if all(found.values()) else {key: number for key, number in found.items() if number}
+
+
+def values_of(names: tuple[str, ...]) -> KeyOf:
+    """The function that takes the values of some names out of an environment."""
+    if len(names) > 1:
+        return itemgetter(*names)
+    if names:
+        (only,) = names
+        return lambda environment: (environment[only],)
+    return lambda environment: ()
 
 
 def to_number(value: Datum, type: SqlType) -> Number:
@@ -165,7 +181,7 @@ def _atom(atom: Rel | Delta | View, bound: Vars) -> Run:
     find, field_name = _finder(atom)
     names = tuple(arg.name for arg in atom.args)
     positions = tuple(i for i, arg in enumerate(atom.args) if arg in bound)
-    part_names = tuple(names[i] for i in positions)
+    key_of, part_of = values_of(names), values_of(tuple(names[i] for i in positions))
     fresh: list[tuple[int, str]] = []
     repeated: list[tuple[int, int]] = []
     for i, arg in enumerate(atom.args):
@@ -175,7 +191,7 @@ def _atom(atom: Rel | Delta | View, bound: Vars) -> Run:
 
     def lookup(env: Environment, state: State) -> Iterator[Number]:
         relation = find(state)
-        payload = relation.get(tuple(env[name] for name in names))
+        payload = relation.get(key_of(env))
         if payload is not None:
             number = payload[relation.field_index(field_name)]
             if number:
@@ -185,11 +201,11 @@ def _atom(atom: Rel | Delta | View, bound: Vars) -> Run:
         relation = find(state)
         index = relation.field_index(field_name)
         if positions:
-            found = relation.slice(positions, tuple(env[name] for name in part_names))
+            found = relation.slice(positions, part_of(env))
         else:
             found = relation.keys()
         for key in found:
-            if any(key[i] != key[j] for i, j in repeated):
+            if repeated and any(key[i] != key[j] for i, j in repeated):
                 continue
             number = relation.get(key)[index]
             if number:
@@ -219,6 +235,14 @@ def _product(factors: tuple[Expr, ...], bound: Vars) -> Run:
         runs.append(prepare(factor, bound))
         bound |= outputs(factor)
     first, rest = runs[0], tuple(runs[1:])
+    if not rest:
+        return first
+    second = rest[0]
+
+    def run_two(env: Environment, state: State) -> Iterator[Number]:
+        for number in first(env, state):
+            for factor in second(env, state):
+                yield number * factor
 
     def go(i: int, number: Number, env: Environment, state: State) -> Iterator[Number]:
         if i == len(rest):
@@ -231,14 +255,15 @@ def _product(factors: tuple[Expr, ...], bound: Vars) -> Run:
         for number in first(env, state):
             yield from go(0, number, env, state)
 
-    return run
+    return run_two if len(rest) == 1 else run
 
 
 def _sum(keys: tuple[Var, ...], inner: Run) -> Run:
     names = tuple(key.name for key in keys)
+    key_of = values_of(names)
 
     def run(env: Environment, state: State) -> Iterator[Number]:
-        for key, number in accumulate(inner(env, state), env, keys).items():
+        for key, number in totals(inner(env, state), env, key_of).items():
             env.update(zip(names, key, strict=True))
             yield number
 

@@ -15,20 +15,13 @@ from dataclasses import dataclass, field, replace
 
 from viewlet.algebra.nodes import Delta, Expr, Var, View
 from viewlet.algebra.order import order
-from viewlet.algebra.printer import show
 from viewlet.algebra.scope import NONE
 from viewlet.algebra.traverse import mentioned, rebuild, walk
-from viewlet.codegen.arrays import Arrays, StateArray
-from viewlet.codegen.asked import Asked
-from viewlet.codegen.assembly import function_text, module_text
-from viewlet.codegen.fusion import fuse
 from viewlet.codegen.lines import Lines
-from viewlet.codegen.module import READ_RESULT, Function, layout_of, result_body, result_store
-from viewlet.codegen.names import Identifiers, comment, hint
+from viewlet.codegen.module_writer import Function, GeneratedModule, ModuleWriter, layout_of
+from viewlet.codegen.names import hint
 from viewlet.codegen.not_compilable import NotCompilable
-from viewlet.codegen.numbers import Product
-from viewlet.codegen.products import Bound, ProductWriter
-from viewlet.codegen.scalars import Formula, Lookup, Tables, makes_strings
+from viewlet.codegen.result import result_store, write_result
 from viewlet.runtime.flat import Layout
 from viewlet.triggers.program import COUNT_FIELD, Program, Statement, Update, ViewDefinition
 
@@ -59,8 +52,9 @@ class Computation:
 
 @dataclass(frozen=True, slots=True)
 class BlockModule:
-    source: str
-    layouts: tuple[Layout, ...]
+    """The module of the blocks of a program: a function for every statement of every plan."""
+
+    generated: GeneratedModule
     computations: Mapping[tuple[str, int], Computation]
     """By plan and position of the statement."""
     keys: Mapping[str, tuple[Var, ...]]
@@ -70,43 +64,30 @@ class BlockModule:
     """The stores of temporaries, by plan and name: plans may give the same name to different ones."""
     delta_columns: Mapping[str, tuple[int, ...]]
     """Which columns of a changed table are kept of a change."""
-    lookups: tuple[Lookup, ...]
-    strings: tuple[str, ...]
-    formulas: tuple[Formula, ...]
-    answers: int
-    arrays: tuple[StateArray, ...]
-    lengths: Mapping[str, int]
-    """Lines of every function."""
-    result: Function | None = None
-    """Reads the result, if that is made of the rows of one view, each on its own."""
 
 
 def write_blocks(program: Program, plans: Sequence[BlockPlan]) -> BlockModule:
     """One module for all plans of a program, so that a view has the indexes that any of them needs."""
-    return _BlockWriter(program, plans).write()
+    updates = [update for plan in plans for statement in plan.statements for update in statement.updates]
+    return _BlockWriter(program, plans, ModuleWriter([*(update.expr for update in updates), program.result])).write()
 
 
 @dataclass(slots=True)
 class _BlockWriter:
     program: Program
     plans: Sequence[BlockPlan]
-    lookups: Tables = field(default_factory=Tables)
-    names: Identifiers = field(default_factory=Identifiers)
-    asked: Asked = field(default_factory=Asked)
+    module: ModuleWriter
     layouts: dict[str, Layout] = field(default_factory=dict)
     keys: dict[str, tuple[Var, ...]] = field(default_factory=dict)
     changes: dict[str, str] = field(default_factory=dict)
     temporaries: dict[tuple[str, str], str] = field(default_factory=dict)
     gathering: dict[str, Layout] = field(default_factory=dict)
     """The scratch stores that gather what is added to each store."""
-    functions: list[tuple[str, str]] = field(default_factory=list)
     computations: dict[tuple[str, int], Computation] = field(default_factory=dict)
-    lengths: list[tuple[Computation, int]] = field(default_factory=list)
 
     def write(self) -> BlockModule:
-        updates = [update for plan in self.plans for statement in plan.statements for update in statement.updates]
-        self.lookups.makes_strings = makes_strings([*(update.expr for update in updates), self.program.result])
         used = _columns_used(self.plans)
+        delta_columns = {table: columns for table, (columns, _) in used.items()}
         for view in self.program.views:
             self._declare(view.name, view.keys, layout_of(view))
         for table, (columns, variables) in used.items():
@@ -115,27 +96,11 @@ class _BlockWriter:
         for plan in self.plans:
             self.temporaries |= {(plan.name, name): f"{plan.name}/{name}" for name in plan.temporaries}
         for plan in self.plans:
-            self._plan(plan, {table: columns for table, (columns, _) in used.items()})
+            self._plan(plan, delta_columns)
         result = self._result()
-        final = self.asked.layouts(self.layouts)
-        arrays = Arrays(final, self.names, self.lookups.arrays())
-        texts = [function_text(head, text, arrays) for head, text in self.functions]
-        return BlockModule(
-            module_text(f"Statements of {hint(self.program.name)}", arrays, texts),
-            tuple(final.values()),
-            self.computations,
-            self.keys,
-            self.changes,
-            self.temporaries,
-            {table: columns for table, (columns, _) in used.items()},
-            tuple(self.lookups.lookups),
-            tuple(self.lookups.strings),
-            tuple(self.lookups.formulas),
-            self.lookups.answers,
-            arrays.order,
-            {computation.function: lines for computation, lines in self.lengths},
-            result,
-        )
+        final = self.module.requests.layouts(self.layouts)
+        generated = self.module.module(f"Statements of {hint(self.program.name)}", final, result)
+        return BlockModule(generated, self.computations, self.keys, self.changes, self.temporaries, delta_columns)
 
     def _declare(self, store: str, keys: tuple[Var, ...], layout: Layout) -> None:
         if store in self.layouts:
@@ -155,7 +120,9 @@ class _BlockWriter:
             target = self.temporaries.get((plan.name, statement.view), statement.view)
             if target not in self.layouts:
                 self._temporary(plan, statement.view, updates)
-            self.computations[plan.name, i] = self._compute(self.names.function("compute", plan.name, i), own, target)
+            self.computations[plan.name, i] = self._compute(
+                self.module.names.function("compute", plan.name, i), own, target
+            )
         for name in plan.temporaries:
             if self.temporaries[plan.name, name] not in self.layouts:
                 self._moved(plan, name, sources)
@@ -191,7 +158,7 @@ class _BlockWriter:
     def _temporary(self, plan: BlockPlan, name: str, updates: Sequence[Update]) -> None:
         """A temporary whose numbers are of the kinds of what it sums."""
         view, store = plan.temporaries[name], self.temporaries[plan.name, name]
-        writer = self._writer(Lines())
+        writer = self.module.products(Lines(), self.layouts)
         kinds = {update.field: writer.kind_of(update.expr) for update in updates}
         known = tuple("double" if f.is_float else kinds.get(f.name, "wide") for f in view.fields)
         fields = tuple(f.name for f in view.fields)
@@ -202,40 +169,17 @@ class _BlockWriter:
     def _result(self) -> Function | None:
         if result_store(self.program) is None:
             return None
-        body = result_body(self.program, self._writer(Lines(depth=1)), selects=False)
-        if body is None:
-            return None
-        columns = "".join(f"out{i}, " for i in body.columns)
-        self.functions.append((f"@entry\ndef {READ_RESULT}(capacity, weights, {columns}state, control):\n", body.text))
-        return Function(READ_RESULT, body.columns, body.stores)
+        products = self.module.products(Lines(depth=1), self.layouts)
+        return write_result(self.program, self.module, products, selects=False)
 
     def _compute(self, function: str, statement: Statement, target: str) -> Computation:
-        layout, known = self.layouts[target], len(self.asked.scratches)
-        into = layout
-        if not statement.replaces:
-            into = self._gathering(layout)
+        layout = self.layouts[target]
+        into = layout if statement.replaces else self._gathering(layout)
         lines = Lines(depth=1)
-        writer = self._writer(lines)
-        for group in fuse(statement.updates):
-            for term in group:
-                op = "-=" if term.negative else "+="
-                lines.add(comment(f"{statement.view}.{term.field} {op} {show(term.expr)}"))
-            fields = [term.field for term in group]
-            depth = lines.depth
-
-            def add(products: list[Product], bound: Bound, fields: list[str] = fields) -> None:
-                writer.add_to(into, [self.names.key_word(arg) for arg in statement.args], fields, products)
-
-            numbers = [Product(negative=term.negative) for term in group]
-            writer.write([term.expr for term in group], NONE, numbers, add)
-            lines.close_to(depth)
-        self._function(function, lines)
-        length = len(lines)
-        scratches = tuple(scratch.name for scratch in self.asked.scratches[known:] if scratch.name != into.name)
-        lasts = target == statement.view
-        found = Computation(function, into.name, target, scratches, statement.replaces, lasts)
-        self.lengths.append((found, length))
-        return found
+        writer = self.module.products(lines, self.layouts)
+        scratches = self.module.statement(writer, into, statement, NONE)
+        self.module.function(function, (), lines.text() + "    return control[FULL]\n")
+        return Computation(function, into.name, target, scratches, statement.replaces, target == statement.view)
 
     def _gathering(self, layout: Layout) -> Layout:
         """The scratch store in which what is added to a store is gathered."""
@@ -243,15 +187,8 @@ class _BlockWriter:
             gathering = replace(
                 layout, name=f"scratch of {layout.name}", slices=(), ordered=(), transient=True, scratch=True
             )
-            self.gathering[layout.name] = self.asked.add_scratch(gathering)
+            self.gathering[layout.name] = self.module.requests.add_scratch(gathering)
         return self.gathering[layout.name]
-
-    def _function(self, name: str, lines: Lines) -> None:
-        body = lines.text() + "    return control[FULL]\n"
-        self.functions.append((f"@entry\ndef {name}(state, control):\n", body))
-
-    def _writer(self, lines: Lines) -> ProductWriter:
-        return ProductWriter(lines, self.layouts, self.names, self.lookups, self.asked)
 
 
 def _transient(store: str, arity: int, fields: tuple[str, ...], kinds: tuple[str, ...]) -> Layout:

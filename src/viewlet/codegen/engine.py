@@ -13,9 +13,11 @@ from viewlet.algebra.nodes import View
 from viewlet.algebra.order import order
 from viewlet.algebra.traverse import walk
 from viewlet.changes import Change
-from viewlet.codegen.module import Function, Module, result_store, write_module
+from viewlet.codegen.module import Module, write_module
+from viewlet.codegen.module_writer import Function
 from viewlet.codegen.precompile import Helper, share
 from viewlet.codegen.process import Column, Process
+from viewlet.codegen.result import result_store
 from viewlet.errors import DataError, InternalError
 from viewlet.rings import Dyadic
 from viewlet.runtime.batches import BatchShaper
@@ -68,8 +70,7 @@ class CompiledEngine:
         self.program = program
         self.tables = tables
         self.module: Module = module if module is not None else write_module(program, tables)
-        known = dictionary if dictionary is not None else StringDictionary()
-        self._process = Process(self.module, known, make_store)
+        self._process = Process(self.module.generated, dictionary, make_store)
         self.dictionary = self._process.dictionary
         self.stores = self._process.stores
         self._control = self._process.notes
@@ -85,12 +86,12 @@ class CompiledEngine:
         process.
         """
         self._process.fill_lookups()
-        lengths = self.module.lengths()
+        lengths = self.module.generated.lengths()
         tables = {function.name: table for table, function in self.module.triggers.items()}
         cold = {name: lengths[name] for name in tables if not self._process.is_cached(name)}
         others = share(cold)
         types = {name: [column.dtype.name for column in self._no_columns(tables[name])] for name in others}
-        helper = Helper(self._process.path, len(self.module.arrays), types) if others else None
+        helper = Helper(self._process.path, len(self.module.generated.arrays), types) if others else None
         for name in (name for name in tables if name not in others):
             step(f"the trigger on {tables[name]}")
             self._warm(name, tables[name])
@@ -102,9 +103,7 @@ class CompiledEngine:
 
     def warm_up_reading(self) -> None:
         """Reads the result with generated code, so that Numba compiles that too and the first long reading does not."""
-        if (function := self.module.result) is not None:
-            types = [var.type for var in self.program.query.output]
-            self._process.read(function.name, function.stores, types)
+        self._process.read_result([var.type for var in self.program.query.output])
 
     def _warm(self, name: str, table: str) -> None:
         self._process.call(name, 0, 0, False, np.zeros(0, np.int64), *self._no_columns(table))
@@ -130,7 +129,8 @@ class CompiledEngine:
 
     def keep_result_in_order(self) -> None:
         """Keeps the ordered indexes that reading the result uses from now on, instead of from the first long read."""
-        for view in self.module.result.stores if self.module.result is not None else ():
+        function = self.module.generated.result
+        for view in function.stores if function is not None else ():
             self.stores[view].keep_orders()
 
     def _empty(self) -> None:
@@ -266,15 +266,11 @@ class CompiledEngine:
 
         Of a query with ORDER BY and LIMIT these are all that can be among the first; with `whole`, all rows.
         """
-        function = self.module.result
         if whole and self.program.query.limit is not None:
             return self._evaluate_result()
-        if function is not None and sum(len(self.stores[view]) for view in function.stores) >= READ_BY_CODE_FROM:
-            types = [var.type for var in self.program.query.output]
-            found = self._process.read(function.name, function.stores, types)
-            if found is not None:
-                return self._process.rows(*found, types)
-        return self._evaluate_result()
+        types = [var.type for var in self.program.query.output]
+        found = self._process.read_result(types, READ_BY_CODE_FROM)
+        return self._evaluate_result() if found is None else self._process.rows(*found, types)
 
     def watch(self) -> bool:
         """From now on `changes` tells how the result has changed, if it can."""

@@ -16,65 +16,65 @@ from viewlet.algebra.traverse import scalar_variables
 from viewlet.types import BOOLEAN, Kind
 
 
-class Way(Enum):
+class Direction(Enum):
     """How an expression depends on x."""
 
     FLAT = 0
     UP = 1
     DOWN = -1
 
-    def flipped(self) -> Way:
-        return Way(-self.value)
+    def flipped(self) -> Direction:
+        return Direction(-self.value)
 
 
-Ways = Mapping[Var, Way]
+Directions = Mapping[Var, Direction]
 _COMPARISONS = {">": 1, ">=": 1, "<": -1, "<=": -1}
 _MIRRORED = {">": "<", ">=": "<=", "<": ">", "<=": ">="}
 
 
-def _together(ways: Sequence[Way | None]) -> Way | None:
-    """The way of something that grows with each of its parts."""
-    if any(way is None for way in ways):
+def _together(directions: Sequence[Direction | None]) -> Direction | None:
+    """The direction of something that grows with each of its parts."""
+    if any(direction is None for direction in directions):
         return None
-    found = {way for way in ways if way not in (None, Way.FLAT)}
-    return Way.FLAT if not found else found.pop() if len(found) == 1 else None
+    found = {direction for direction in directions if direction not in (None, Direction.FLAT)}
+    return Direction.FLAT if not found else found.pop() if len(found) == 1 else None
 
 
-def way_of(scalar: Scalar, ways: Ways) -> Way | None:
+def direction_of(scalar: Scalar, directions: Directions) -> Direction | None:
     """How a number depends on x; None if in no single direction."""
-    if not any(var in ways for var in scalar_variables(scalar)):
-        return Way.FLAT
+    if not any(var in directions for var in scalar_variables(scalar)):
+        return Direction.FLAT
     match scalar:
         case Var():
-            return ways[scalar]
+            return directions[scalar]
         case Call("+", args, _):
-            return _together([way_of(arg, ways) for arg in args])
+            return _together([direction_of(arg, directions) for arg in args])
         case Call("-", (left, right), _):
-            return _together([way_of(left, ways), _flip(way_of(right, ways))])
+            return _together([direction_of(left, directions), _flip(direction_of(right, directions))])
         case Call("neg", (arg,), _):
-            return _flip(way_of(arg, ways))
+            return _flip(direction_of(arg, directions))
         case Call("*", (Const(value, _), other), _) | Call("*", (other, Const(value, _)), _):
-            way = way_of(other, ways)
-            return way if isinstance(value, int | float) and value >= 0 else _flip(way)
+            direction = direction_of(other, directions)
+            return direction if isinstance(value, int | float) and value >= 0 else _flip(direction)
         case Call("cast", (arg,), type) if type.is_numeric and arg.type.is_numeric:
-            return way_of(arg, ways)
+            return direction_of(arg, directions)
     return None
 
 
-def _flip(way: Way | None) -> Way | None:
-    return None if way is None else way.flipped()
+def _flip(direction: Direction | None) -> Direction | None:
+    return None if direction is None else direction.flipped()
 
 
-def truth_way(condition: Scalar, ways: Ways) -> Way | None:
+def truth_direction(condition: Scalar, directions: Directions) -> Direction | None:
     """How the truth of a condition depends on x, NULL being as good as false."""
-    if not any(var in ways for var in scalar_variables(condition)):
-        return Way.FLAT
+    if not any(var in directions for var in scalar_variables(condition)):
+        return Direction.FLAT
     match condition:
         case Call(op, (left, right), _) if op in _COMPARISONS and left.type.kind is not Kind.VARCHAR:
-            way = _together([way_of(left, ways), _flip(way_of(right, ways))])
-            return way if way is None or _COMPARISONS[op] > 0 else way.flipped()
+            direction = _together([direction_of(left, directions), _flip(direction_of(right, directions))])
+            return direction if direction is None or _COMPARISONS[op] > 0 else direction.flipped()
         case Call("and" | "or", args, _):
-            return _together([truth_way(arg, ways) for arg in args])
+            return _together([truth_direction(arg, directions) for arg in args])
     return None
 
 
@@ -94,22 +94,22 @@ class Interval:
     downs: tuple[Test, ...] = ()
 
 
-def intervals(conditions: Sequence[Scalar], ways: Ways) -> list[Interval] | None:
+def intervals(conditions: Sequence[Scalar], directions: Directions) -> list[Interval] | None:
     """Disjoint intervals of x that together are where the conditions hold; None where that is not so."""
     found = [Interval()]
     for condition in conditions:
-        match truth_way(condition, ways), condition:
-            case Way.DOWN, _:
+        match truth_direction(condition, directions), condition:
+            case Direction.DOWN, _:
                 found = [Interval(each.ups, (*each.downs, Test(condition))) for each in found]
-            case Way.UP | Way.FLAT, _:
+            case Direction.UP | Direction.FLAT, _:
                 found = [Interval((*each.ups, Test(condition)), each.downs) for each in found]
             case None, Call("and", args, _):
-                inner = intervals(args, ways)
+                inner = intervals(args, directions)
                 if inner is None:
                     return None
                 found = [_meet(each, other) for each in found for other in inner]
             case None, Call("or", args, _):
-                outer = _outside(args, ways)
+                outer = _outside(args, directions)
                 if outer is None:
                     return None
                 found = [_meet(each, other) for each in found for other in outer]
@@ -118,13 +118,13 @@ def intervals(conditions: Sequence[Scalar], ways: Ways) -> list[Interval] | None
     return found
 
 
-def _outside(args: Sequence[Scalar], ways: Ways) -> tuple[Interval, Interval] | None:
+def _outside(args: Sequence[Scalar], directions: Directions) -> tuple[Interval, Interval] | None:
     """An up condition or a down one: where the first holds, and where only the second does."""
-    kinds = [truth_way(arg, ways) for arg in args]
+    kinds = [truth_direction(arg, directions) for arg in args]
     if None in kinds:
         return None
-    up = _any([arg for arg, kind in zip(args, kinds, strict=True) if kind is not Way.DOWN])
-    down = _any([arg for arg, kind in zip(args, kinds, strict=True) if kind is Way.DOWN])
+    up = _any([arg for arg, kind in zip(args, kinds, strict=True) if kind is not Direction.DOWN])
+    down = _any([arg for arg, kind in zip(args, kinds, strict=True) if kind is Direction.DOWN])
     return Interval((Test(up),)), Interval((), (Test(down), Test(up, False)))
 
 
@@ -137,7 +137,7 @@ def _meet(first: Interval, second: Interval) -> Interval:
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunningSum:
     """A running sum, `var := Sum[](atom * {of op x})`: the sum over the rows beyond x."""
 
     var: Var
@@ -146,12 +146,12 @@ class Running:
     op: str
 
     @property
-    def way(self) -> Way:
+    def direction(self) -> Direction:
         """With nothing negative to add, the rest above x shrinks as x grows."""
-        return Way.DOWN if self.op in (">", ">=") else Way.UP
+        return Direction.DOWN if self.op in (">", ">=") else Direction.UP
 
 
-def running_sum(factor: Expr, x: Var, bound: frozenset[Var]) -> Running | None:
+def running_sum(factor: Expr, x: Var, bound: frozenset[Var]) -> RunningSum | None:
     """The factor as a running sum over an order that x cuts."""
     if not isinstance(factor, Lift) or factor.var in bound or factor.var.type.is_float:
         return None
@@ -161,7 +161,7 @@ def running_sum(factor: Expr, x: Var, bound: frozenset[Var]) -> Running | None:
             of, towards = (left, op) if right == x else (right, _MIRRORED[op])
             fresh = [arg for arg in atom.args if arg not in bound]
             if x in (left, right) and fresh == [of] and x not in atom.args and not of.type.nullable:
-                return Running(factor.var, atom, of, towards)
+                return RunningSum(factor.var, atom, of, towards)
     return None
 
 

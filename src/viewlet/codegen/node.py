@@ -57,8 +57,7 @@ class CompiledNode:
         make_store: Callable[[Layout], FlatStore] = FlatStore,
     ) -> None:
         self.module = module
-        known = dictionary if dictionary is not None else StringDictionary()
-        self._process = Process(module, known, make_store)
+        self._process = Process(module.generated, dictionary, make_store)
         self.dictionary = self._process.dictionary
         self.stores = self._process.stores
         self.undo: Undo = []
@@ -67,15 +66,14 @@ class CompiledNode:
     def compile_all(self, plan: str, statements: Iterable[int]) -> None:
         """Compiles the code of some statements before it is needed."""
         names = list(dict.fromkeys(self.module.computations[plan, i].function for i in statements))
-        self._process.compile_all(names, self.module.lengths)
+        self._process.compile_all(names)
 
     def key_types(self, store: str) -> tuple[SqlType, ...]:
         return tuple(var.type for var in self.module.keys[store])
 
     def encode(self, type: SqlType, values: Sequence[object]) -> Column:
         """Values of one type as words of a key."""
-        column = self._process.encode(type, values)  # type: ignore[arg-type]
-        return (column + 0.0).view(np.int64) if type.is_float else column  # -0.0 becomes 0.0
+        return self._process.key_words(type, values)  # type: ignore[arg-type]
 
     def decode(self, words: Column, type: SqlType) -> list[object]:
         """Words of a key as values."""
@@ -165,11 +163,8 @@ class CompiledNode:
 
         Of a query with ORDER BY and LIMIT these are all rows that can be among the first.
         """
-        function = self.module.result
-        if function is None or sum(len(self.stores[store]) for store in function.stores) < READ_BY_CODE_FROM:
-            return None
         types = [var.type for var in query.output]
-        found = self._process.read(function.name, function.stores, types)
+        found = self._process.read_result(types, READ_BY_CODE_FROM)
         if found is None:
             return None
         columns, weights = found

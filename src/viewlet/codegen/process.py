@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from viewlet.algebra.functions import compile_scalar
 from viewlet.changes.words import encode_words
 from viewlet.codegen.answers import Answers
-from viewlet.codegen.arrays import StateArray
 from viewlet.codegen.encoding import decode, word_of
-from viewlet.codegen.loaded import LoadedModule
+from viewlet.codegen.instance import ModuleInstance
+from viewlet.codegen.module_writer import GeneratedModule
 from viewlet.codegen.precompile import Helper, compile_alone, share
-from viewlet.codegen.scalars import ANSWERS, CALLS, RANKS, STRINGS, Formula, Lookup, lookup_name, memo_name
+from viewlet.codegen.scalars import ANSWERS, CALLS, RANKS, STRINGS, Lookup, lookup_name, memo_name
 from viewlet.errors import DataError
 from viewlet.rings import Dyadic
 from viewlet.runtime.adding import add_rows, kinds_of, trees_of
@@ -32,47 +32,25 @@ Listed = tuple[list[Column], Column]
 """Columns of some rows, and the multiplicities of the rows."""
 
 
-class Generated(Protocol):
-    """The description of a generated module."""
-
-    @property
-    def source(self) -> str: ...
-
-    @property
-    def layouts(self) -> tuple[Layout, ...]: ...
-
-    @property
-    def lookups(self) -> tuple[Lookup, ...]: ...
-
-    @property
-    def strings(self) -> tuple[str, ...]: ...
-
-    @property
-    def formulas(self) -> tuple[Formula, ...]: ...
-
-    @property
-    def answers(self) -> int: ...
-
-    @property
-    def arrays(self) -> tuple[StateArray, ...]: ...
-
-
-class Process(LoadedModule):
+class Process(ModuleInstance):
     """A module of a trigger program with its stores, ready to be called."""
 
     def __init__(
-        self, generated: Generated, dictionary: StringDictionary, make_store: Callable[[Layout], FlatStore] = FlatStore
+        self,
+        generated: GeneratedModule,
+        dictionary: StringDictionary | None = None,
+        make_store: Callable[[Layout], FlatStore] = FlatStore,
     ) -> None:
         stores = {layout.name: make_store(layout) for layout in generated.layouts}
         super().__init__(generated.source, generated.arrays, stores, self._tables, self._tables_version)
-        self.dictionary = dictionary
+        self.dictionary = dictionary if dictionary is not None else StringDictionary()
         self.notes: memoryview[int] = memoryview(self.control.data)
         """The control words as Python reads and writes them one by one: much faster than through the array."""
-        self._answers = Answers(generated.formulas, dictionary)
-        self._kept = np.zeros(max(generated.answers, 1), np.int64)
+        self._answers = Answers(generated.tables.formulas, self.dictionary)
+        self._kept = np.zeros(max(generated.tables.answers, 1), np.int64)
         self._generated = generated
         self._firsts = {name: self.place(name) for name in stores}
-        self._lookups: list[Any] = [np.zeros(1, np.int64) for _ in generated.lookups]
+        self._lookups: list[Any] = [np.zeros(1, np.int64) for _ in generated.tables.lookups]
         self._filled = -1
         self._ranks = np.zeros(1, np.int64)
         self._strings = np.zeros(1, np.int64)
@@ -80,7 +58,7 @@ class Process(LoadedModule):
     def _tables(self) -> dict[str, Any]:
         """The arrays that belong to no store."""
         lookups = {lookup_name(i): table for i, table in enumerate(self._lookups)}
-        memos = {memo_name(i): self._answers.memo(i) for i in range(len(self._generated.formulas))}
+        memos = {memo_name(i): self._answers.memo(i) for i in range(len(self._generated.tables.formulas))}
         others = {STRINGS: self._strings, RANKS: self._ranks, CALLS: self._answers.calls, ANSWERS: self._kept}
         return lookups | memos | others
 
@@ -97,20 +75,22 @@ class Process(LoadedModule):
         reals, state = (pool.view(np.float64), rows.view(np.float64)), self.state()
         add_rows(state, first, arity, kinds, layout.transient, trees, pool, reals[0], rows, reals[1], self.control)
 
-    def read(
-        self, function: str, stores: Sequence[str], types: Sequence[SqlType]
-    ) -> tuple[list[Column], Column] | None:
-        """The columns of a result and the multiplicities of its rows, by generated code.
+    def read_result(self, types: Sequence[SqlType], at_least: int = 0) -> Listed | None:
+        """The columns of the result and the multiplicities of its rows, by generated code.
 
-        None if a number did not fit its word.
+        None where there is no code, fewer rows to read than `at_least`, or a number that did not fit its word.
         """
+        function = self._generated.result
+        if function is None or sum(len(self.stores[store]) for store in function.stores) < at_least:
+            return None
+        stores = function.stores
         self.fill_lookups()
         capacity = max((len(self.stores[store]) for store in stores), default=1)
         while True:
             columns = [np.empty(capacity, np.float64 if type.is_float else np.int64) for type in types]
             weights = np.empty(capacity, np.int64)
             self.control[:] = 0
-            found = self.call(function, capacity, weights, *columns)
+            found = self.call(function.name, capacity, weights, *columns)
             failure, full = self.control[FAILURE], self.control[FULL]
             self.control[:] = 0
             self.forget_failure()
@@ -131,11 +111,12 @@ class Process(LoadedModule):
             rows[row] = rows.get(row, 0) + weight
         return {row: weight for row, weight in rows.items() if weight}
 
-    def compile_all(self, names: Sequence[str], lengths: Mapping[str, int]) -> None:
+    def compile_all(self, names: Sequence[str]) -> None:
         """Compiles functions of the state alone; those that no cache has are shared with a second process."""
         if not ENABLED:
             return
         cold = [name for name in names if not self.is_cached(name)]
+        lengths = self._generated.lengths()
         others = share({name: lengths[name] for name in cold})
         helper = Helper(self.path, len(self._generated.arrays), dict.fromkeys(others)) if others else None
         for name in cold:
@@ -175,14 +156,16 @@ class Process(LoadedModule):
 
     def fill_lookups(self) -> None:
         """Extends the tables of string functions to strings not seen before."""
-        if self._generated.formulas:
+        if self._generated.tables.formulas:
             self._answers.make_room()
         if self._filled == len(self.dictionary):
             return
-        self._strings = np.array([self.dictionary.code(text) for text in self._generated.strings] or [0], np.int64)
+        self._strings = np.array(
+            [self.dictionary.code(text) for text in self._generated.tables.strings] or [0], np.int64
+        )
         while self._filled != len(self.dictionary):
             size = len(self.dictionary)
-            for i, lookup in enumerate(self._generated.lookups):
+            for i, lookup in enumerate(self._generated.tables.lookups):
                 self._lookups[i] = self._extended(self._lookups[i], lookup, size)
             if "ranks" in self._generated.source:
                 texts = np.array(self.dictionary.texts, object)
@@ -202,16 +185,18 @@ class Process(LoadedModule):
 
     # Values and words
 
-    def encode(self, type: SqlType, values: Sequence[Datum]) -> Column:
-        return encode_words(type, values, self.dictionary)
+    def key_words(self, type: SqlType, values: Sequence[Datum]) -> Column:
+        """Values of one type as words of a key; doubles are their bits, and -0.0 is 0.0."""
+        column = encode_words(type, values, self.dictionary)
+        return (column + 0.0).view(np.int64) if type.is_float else column
 
     def fill(self, store: str, types: Sequence[SqlType], rows: Sequence[tuple[Row, Sequence[Any]]]) -> None:
         """Makes rows, keys with the numbers of their payload, the contents of a store."""
         target = self.stores[store]
         words = np.zeros((max(len(rows), 0 if types else 1), target.layout.width), np.int64)
         for i, type in enumerate(types):
-            column = self.encode(type, [key[i] for key, _ in rows])
-            words[:, i] = (column + 0.0).view(np.int64) if type.is_float else column  # -0.0 becomes 0.0
+            column = self.key_words(type, [key[i] for key, _ in rows])
+            words[:, i] = column
         for i, (field, kind) in enumerate(zip(target.layout.fields, target.layout.kinds, strict=True)):
             for j, column in enumerate(number_words(kind, [numbers[i] for _, numbers in rows])):
                 words[: len(rows), target.layout.offset(field) + j] = column.view(np.int64)

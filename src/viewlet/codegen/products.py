@@ -32,14 +32,14 @@ from viewlet.algebra.nodes import (
     factors_of,
 )
 from viewlet.algebra.scope import outputs
-from viewlet.codegen.asked import Asked
 from viewlet.codegen.lines import Lines
 from viewlet.codegen.names import Identifiers
 from viewlet.codegen.not_compilable import NotCompilable
 from viewlet.codegen.numbers import RANK, NumberWriter, Part, Product, nonzero
+from viewlet.codegen.range_scans import RangeScanWriter
 from viewlet.codegen.ranges import RangeWriter
+from viewlet.codegen.requests import Requests
 from viewlet.codegen.scalars import ScalarWriter, Tables
-from viewlet.codegen.stretches import StretchWriter
 from viewlet.codegen.trees import TreeWriter
 from viewlet.codegen.word import ALWAYS, NEVER, Word, null_word
 from viewlet.runtime.flat import WIDTHS, Layout
@@ -59,19 +59,19 @@ class ProductWriter:
     """Writes the loops of expressions over the stores with these layouts."""
 
     def __init__(
-        self, lines: Lines, layouts: Mapping[str, Layout], names: Identifiers, tables: Tables, asked: Asked
+        self, lines: Lines, layouts: Mapping[str, Layout], names: Identifiers, tables: Tables, requests: Requests
     ) -> None:
         self.lines = lines
         self.layouts = layouts
         self.names = names
-        self.asked = asked
+        self.requests = requests
         self.scalars = ScalarWriter(names.of, tables)
         self.numbers = NumberWriter(lines)
         self.loops: list[str] = []  # how often each enclosing loop can run at most
         self.room: dict[str, list[str]] = {}  # store -> rows each place can add to it at most
         trees = TreeWriter(self)
         self.ranges = RangeWriter(self, trees)
-        self.stretches = StretchWriter(self, trees)
+        self.range_scans = RangeScanWriter(self, trees)
 
     def write(
         self, exprs: Sequence[Expr], bound: Bound, numbers: list[Product], done: Done, wanted: Bound | None = None
@@ -133,7 +133,7 @@ class ProductWriter:
                 lambda: onward(i, now, products),
             ):
                 return
-            if self.stretches.rows(
+            if self.range_scans.rows(
                 rests, now, products, lambda found, after: step(i + 1, after, found), lambda: onward(i, now, products)
             ):
                 return
@@ -292,7 +292,7 @@ class ProductWriter:
         positions = tuple(i for i, arg in enumerate(atom.args) if arg in bound)
         slot, depth = self.lines.fresh("s"), self.lines.depth
         if positions:
-            j = self.asked.slice(atom.name, positions)
+            j = self.requests.slice(atom.name, positions)
             self.loops.append(f"{name}_meta[{_plus('LONGEST_CHAIN', j)}]")
             follower = self.lines.fresh("t")
             self.lines.add(f"{follower} = {self._head(atom, positions, j)}")
@@ -328,7 +328,7 @@ class ProductWriter:
 
     def chain(self, atom: View, positions: tuple[int, ...]) -> str:
         """Code for the links of the rows with the bound part of a key, and the first of them."""
-        name, j = self.names.store(atom.name), self.asked.slice(atom.name, positions)
+        name, j = self.names.store(atom.name), self.requests.slice(atom.name, positions)
         return f"{name}_links{j}, {self._head(atom, positions, j)}"
 
     def _head(self, atom: View, positions: tuple[int, ...], j: int) -> str:
@@ -430,7 +430,7 @@ class ProductWriter:
 
     def _grouped(self, keys: tuple[Var, ...], body: Expr, bound: Bound, then: Callable[[Load], None]) -> None:
         """Adds up the body per key in a scratch store, then visits the keys whose number is not 0; it can be read."""
-        layout = self.asked.scratch(len(keys), self.kind_of(body))
+        layout = self.requests.scratch(len(keys), self.kind_of(body))
         name = self.names.store(layout.name)
         self.lines.add(f"clear({name}_pool, {name}_index, {name}_meta, {name}_live, {name}_arity)")
         outer, self.loops = self.loops, []
@@ -532,8 +532,8 @@ class ProductWriter:
             self.lines.add(f"    {found} = True")
 
         depth = self.lines.depth
-        if (worth := self.stretches.extreme(which, of, body, bound - {of}, best, found)) is not None:
-            self.lines.open(f"if not {worth}")
+        if (is_ready := self.range_scans.extreme(which, of, body, bound - {of}, best, found)) is not None:
+            self.lines.open(f"if not {is_ready}")
         if isinstance(body, View):
             self.write([body], bound - {of}, [Product()], lambda products, now: compare())
         else:

@@ -19,14 +19,14 @@ from viewlet.algebra.nodes import Cond, Expr, Lift, Scalar, Value, Var, View
 from viewlet.algebra.scope import free_variables
 from viewlet.algebra.traverse import scalar_variables
 from viewlet.codegen.monotone import (
+    Direction,
     Interval,
-    Running,
+    RunningSum,
     Test,
-    Way,
     intervals,
     is_ordered,
     running_sum,
-    truth_way,
+    truth_direction,
     without_null,
 )
 from viewlet.codegen.numbers import Part, Product, nonzero
@@ -45,7 +45,7 @@ class Plan:
     x: Var
     groups: tuple[Var, ...]
     parts: tuple[Interval, ...]
-    runnings: dict[Scalar, tuple[Running, ...]]  # condition -> the running sums it reads
+    runnings: dict[Scalar, tuple[RunningSum, ...]]  # condition -> the running sums it reads
 
 
 class RangeWriter:
@@ -102,34 +102,37 @@ class RangeWriter:
         return self._cut(x, groups, conditions, tuple(run for run in runs if run is not None))
 
     def _cut(
-        self, x: Var, groups: tuple[Var, ...], conditions: Sequence[Scalar], runs: tuple[Running, ...]
+        self, x: Var, groups: tuple[Var, ...], conditions: Sequence[Scalar], runs: tuple[RunningSum, ...]
     ) -> Plan | None:
-        ways = {x: Way.UP} | {run.var: run.way for run in runs}
+        directions = {x: Direction.UP} | {run.var: run.direction for run in runs}
         split: list[Scalar] = []
         for condition in conditions:
             bare, guards = without_null(condition, frozenset(run.var for run in runs))
             split += [bare, *guards]
-        if x.type.nullable and (runs or any(truth_way(each, ways) is Way.FLAT for each in split)):
+        if x.type.nullable and (runs or any(truth_direction(each, directions) is Direction.FLAT for each in split)):
             return None
-        parts = intervals(split, ways)
+        parts = intervals(split, directions)
         if parts is None:
             return None
-        runnings: dict[Scalar, tuple[Running, ...]] = {}
+        runnings: dict[Scalar, tuple[RunningSum, ...]] = {}
         for test in (test for part in parts for test in (*part.ups, *part.downs)):
             read = tuple(run for run in runs if run.var in scalar_variables(test.condition))
-            if read and not self._is_threshold(test, read, x, ways):
+            if read and not self._is_threshold(test, read, x, directions):
                 return None
             if read:
                 runnings[test.condition] = read
         return Plan(x, groups, tuple(parts), runnings)
 
-    def _is_threshold(self, test: Test, runs: tuple[Running, ...], x: Var, ways: dict[Var, Way]) -> bool:
+    def _is_threshold(self, test: Test, runs: tuple[RunningSum, ...], x: Var, directions: dict[Var, Direction]) -> bool:
         """A condition on running sums over the same rows, and on nothing else that varies."""
         same = {(run.atom.name, run.atom.args, run.op) for run in _alike(runs)}
         kinds = {self.out.layouts[run.atom.name].kind(run.atom.field) for run in runs}
-        way = truth_way(test.condition, ways)
+        direction = truth_direction(test.condition, directions)
         return (
-            len(same) == 1 and "double" not in kinds and x not in scalar_variables(test.condition) and way is not None
+            len(same) == 1
+            and "double" not in kinds
+            and x not in scalar_variables(test.condition)
+            and direction is not None
         )
 
     def _fast(
@@ -191,7 +194,7 @@ class RangeWriter:
         conditions = [self.trees.ready(path, bound)]
         for run in dict.fromkeys(run for runs in plan.runnings.values() for run in runs):
             inner = self.trees.path(run.atom, run.of, frozenset(run.atom.args) - {run.of}, ())
-            self.out.asked.watch(run.atom.name, inner.number, run.atom.field)
+            self.out.requests.watch(run.atom.name, inner.number, run.atom.field)
             negatives = f"{inner.tree}[{inner.tree}[0, ROOT], NEGATIVES]"
             conditions += [self.trees.ready(inner, frozenset()), f"{negatives} == 0"]
         return " and ".join(dict.fromkeys(conditions))
@@ -202,11 +205,11 @@ def _order_variables(factor: Expr, fresh: Sequence[Var]) -> set[Var]:
     return set(fresh) & free_variables(factor)
 
 
-def _alike(runs: Sequence[Running]) -> list[Running]:
+def _alike(runs: Sequence[RunningSum]) -> list[RunningSum]:
     """The running sums with the variable that varies called the same."""
     first = runs[0].of
     return [
-        Running(
+        RunningSum(
             run.var,
             View(run.atom.name, run.atom.field, tuple(first if arg == run.of else arg for arg in run.atom.args)),
             first,

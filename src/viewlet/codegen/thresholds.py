@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from viewlet.algebra.nodes import Scalar, Var
-from viewlet.codegen.monotone import Running, Way, truth_way
+from viewlet.codegen.monotone import Direction, RunningSum, truth_direction
 from viewlet.codegen.trees import Path, TreeWriter, Words
 from viewlet.codegen.word import ALWAYS, NEVER
 
@@ -21,11 +21,11 @@ class ThresholdWriter:
         self.out = out
         self.trees = trees
 
-    def threshold(self, condition: Scalar, runs: tuple[Running, ...], x: Var) -> str:
+    def threshold(self, condition: Scalar, runs: tuple[RunningSum, ...], x: Var) -> str:
         """Finds where a condition on running sums changes; the condition as code on x."""
         out, lines = self.out, self.out.lines
-        ways = {run.var: run.way for run in runs}
-        upward = truth_way(condition, ways) is Way.UP
+        directions = {run.var: run.direction for run in runs}
+        upward = truth_direction(condition, directions) is Direction.UP
         atom, op = runs[0].atom, runs[0].op
         bound = frozenset(atom.args) - {runs[0].of}
         path = self.trees.path(atom, runs[0].of, bound, ())
@@ -80,7 +80,7 @@ class ThresholdWriter:
         self,
         path: Path,
         condition: Scalar,
-        runs: tuple[Running, ...],
+        runs: tuple[RunningSum, ...],
         totals: Words,
         x: str,
         at: str,
@@ -102,12 +102,12 @@ class ThresholdWriter:
         self.out.lines.add(f"{at} = {path.pool}[{node} - 1, {path.position}]")
         self.out.lines.add(f"{found} = True")
 
-    def _assign(self, runs: tuple[Running, ...], above: Words, totals: Words) -> None:
+    def _assign(self, runs: tuple[RunningSum, ...], above: Words, totals: Words) -> None:
         """Gives the running sums their values: what is above, or the rest of the total."""
         lines = self.out.lines
         for run in runs:
             words, field = above[run.atom.field], run.atom.field
-            if run.way is Way.UP:
+            if run.direction is Direction.UP:
                 below = tuple(lines.fresh("r") for _ in words)
                 self._copy(below, totals[field])
                 if len(words) == 1:

@@ -66,7 +66,7 @@ class TreeWriter:
         else:
             position = atom.args.index(x)
         columns = tuple(given) if field else (*given, position)
-        number = out.asked.order(atom.name, columns, field)
+        number = out.requests.order(atom.name, columns, field)
         return Path(atom, layout, out.names.store(atom.name), number, prefix, position, out.names.of(x))
 
     def ready(self, path: Path, bound: Bound) -> str:

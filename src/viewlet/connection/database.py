@@ -26,9 +26,11 @@ from viewlet.connection.journal import Batch, InMemory, Journal
 from viewlet.engine.choice import Choice
 from viewlet.engine.chooser import EngineChooser
 from viewlet.engine.declaration import Declaration
+from viewlet.engine.ingest import change_of, net_change
 from viewlet.engine.kind import Subject
 from viewlet.engine.kinds import kind_of
 from viewlet.engine.maintained import MaintainedView
+from viewlet.engine.rows import net
 from viewlet.errors import SchemaError, UnsupportedError
 from viewlet.runtime.durable.batch_ids import BatchIds, BatchMark
 from viewlet.runtime.garbage import collecting_later
@@ -391,21 +393,32 @@ class Database:
 
     # -- batches ----------------------------------------------------------------------------------------------------
 
+    def change_of(self, table: Table, data: object, sign: int, encoded: bool) -> Change:
+        """What the user hands in for a table as a change, times `sign`, or times what it says when `encoded`."""
+        read = self.tables[table.name].read(data, sign)
+        return change_of(self, table, data, sign, encoded) if read is None else RowChange(read)
+
+    def net_change(self, table: Table, signed: Sequence[tuple[object, int]]) -> Change:
+        """Several parts of the user's data with their signs as one change."""
+        read = [self.tables[table.name].read(data, sign) for data, sign in signed]
+        if all(part is not None for part in read):
+            return RowChange(net(item for part in read if part is not None for item in part.items()))
+        return net_change(self, table, signed)
+
     def columns_wanted(self, name: str, rows: int) -> frozenset[int] | None:
         """Which columns of a change with so many rows are read, if it may come as columns: all views run compiled.
 
         A table that keeps its rows wants all columns.
         """
-        table, views = self.tables[name], self.dependents(name)
-        if not (table.store.takes_columns(rows) if table.kept else views):
-            return None
-        used = set(range(len(table.schema.columns))) if table.kept else set[int]()
-        for view in views:
+        table, used = self.tables[name], set[int]()
+        for view in self.dependents(name):
             columns = view.columns_used(name)
             if columns is None:
                 return None
             used.update(columns)
-        return frozenset(used)
+        if table.kept:
+            return frozenset(range(len(table.schema.columns))) if table.store.takes_columns(rows) else None
+        return frozenset(used) if self.dependents(name) else None
 
     def expect(self, sizes: Mapping[str, int]) -> None:
         """Before a batch is converted, with so many rows per table: lets views move to a better engine."""

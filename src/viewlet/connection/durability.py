@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Any
 
 from viewlet import __version__
-from viewlet.connection.batch_records import decode_batch, encode_batch
 from viewlet.connection.database import Database
 from viewlet.connection.journal import Batch
 from viewlet.connection.restoring import explaining, read_database, write_database
@@ -21,6 +20,7 @@ from viewlet.engine.declaration import Declaration, declared_by
 from viewlet.engine.progress import ProgressLine
 from viewlet.errors import DataError, StateError
 from viewlet.runtime.durable.batch_ids import BatchIds, BatchMark
+from viewlet.runtime.durable.batch_records import decode_batch, encode_batch
 from viewlet.runtime.durable.log import Record
 from viewlet.runtime.durable.store import StateStore, open_location
 from viewlet.types import Table

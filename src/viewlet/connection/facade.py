@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sized
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
 
-from viewlet.changes import Change, Changes, RowChange, to_changes
-from viewlet.changes.factored import Decomposed, Factor, ProductChange, products_in, to_product_change
+from viewlet.changes import Change
 from viewlet.connection.database import Database
 from viewlet.connection.session import Session
 from viewlet.connection.statements import StatementRunner
 from viewlet.engine.chooser import check_engine
-from viewlet.engine.rows import net
+from viewlet.engine.ingest import rows_in
 from viewlet.errors import DataError, SqlError, StateError
 from viewlet.runtime.durable.batch_ids import BatchMark
 from viewlet.runtime.garbage import collecting_later
-from viewlet.types import Table
 from viewlet.view import StoredTable, View
 
 
@@ -127,29 +125,22 @@ class Connection:
                     schema = database.find_table(name).schema
                     if schema.name in changes:
                         raise DataError(f"table {schema.name!r} is given twice in one batch")
-                    changes[schema.name] = self._change_of(database, schema, data, 1, encoded=True)
+                    changes[schema.name] = database.change_of(schema, data, 1, encoded=True)
                 return self._session.commit(changes, mark)
 
     def _change(self, table: str, signed: list[tuple[object, int]]) -> int:
-        with self._session.open() as database:
+        with self._session.lock:
+            database = self._session.database()
             schema = database.find_table(table).schema
             size = sum(rows_in(rows) for rows, _ in signed)
             with collecting_later(size):
                 database.expect({schema.name: size})
                 if len(signed) == 1:
-                    change = self._change_of(database, schema, *signed[0], encoded=False)
-                    return self._session.commit({schema.name: change})
-                parts = [rows_of(database, schema, self._here(rows), sign) for rows, sign in signed]
-                total = net(item for part in parts for item in part.items())
-                return self._session.commit({schema.name: RowChange(total)})
-
-    def _change_of(self, database: Database, table: Table, data: object, sign: int, encoded: bool) -> Change:
-        """What the user hands in for a table, as the database takes it."""
-        return change_of(database, table, data, sign, encoded)
-
-    def _here(self, data: object) -> object:
-        """The same data in this process."""
-        return data
+                    ((rows, sign),) = signed
+                    change = database.change_of(schema, rows, sign, encoded=False)
+                else:
+                    change = database.net_change(schema, signed)
+                return self._session.commit({schema.name: change})
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
@@ -238,59 +229,3 @@ def batch_mark(batch_id: int | None, source: str) -> BatchMark | None:
     if not isinstance(batch_id, int) or isinstance(batch_id, bool) or not isinstance(source, str):
         raise DataError(f"batch_id is an integer and source a string, not {batch_id!r} and {source!r}")
     return BatchMark(source, batch_id)
-
-
-def rows_in(data: object) -> int:
-    """How many rows the user hands in, if that can be told without reading them."""
-    if type(data) is list:
-        return len(data)
-    if isinstance(data, Decomposed):
-        data = data.rows
-    rows = getattr(data, "num_rows", None)
-    if not isinstance(rows, int):
-        rows = len(data) if isinstance(data, Sized) and not isinstance(data, Mapping) else 0
-    return rows
-
-
-def change_of(database: Database, table: Table, data: object, sign: int, encoded: bool) -> Change:
-    """The change that some data describes: as products where they are given or looked for, as columns where all views
-    take those and the types of the data allow it, else as rows."""
-    read = database.tables[table.name].read(data, sign)
-    if read is not None:
-        return RowChange(read)
-    products = products_in(data)
-    if products is not None:
-        return to_product_change(table, products, sign, encoded)
-    if isinstance(data, Decomposed):
-        return decomposed(table, to_changes(table, data.rows, sign, encoded))
-    wanted = database.columns_wanted(table.name, rows_in(data))
-    if wanted is not None:
-        from viewlet.runtime.columns import to_columns
-
-        columns = to_columns(
-            table, data, wanted, database.dictionary, sign, encoded, net=database.tables[table.name].kept
-        )
-        if columns is not None:
-            return columns
-    return RowChange(to_changes(table, data, sign, encoded))
-
-
-def rows_of(database: Database, table: Table, data: object, sign: int) -> Changes:
-    """The rows that some data adds to a table, or takes out."""
-    read = database.tables[table.name].read(data, sign)
-    return to_changes(table, data, sign) if read is None else read
-
-
-def decomposed(table: Table, changes: Changes) -> ProductChange:
-    """Rows as the products that splitting off one column at a time finds in them."""
-    from viewlet.rings import INTEGER_RING
-    from viewlet.viewtree.factored_update import decompose
-
-    place = {name: i for i, name in enumerate(table.column_names)}
-    found = decompose(table.column_names, changes, INTEGER_RING) if changes else []
-    return ProductChange(
-        tuple(
-            tuple(Factor(tuple(place[n] for n in factor.schema), dict(factor.entries)) for factor in each.factors)
-            for each in found
-        )
-    )

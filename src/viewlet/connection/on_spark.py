@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from viewlet import __version__
-from viewlet.changes import Change, Changes, sorted_rows
+from viewlet.changes import Change, Changes, RowChange, sorted_rows
 from viewlet.connection.database import Announcement, Committed, Database, unreadable_stream
 from viewlet.connection.restoring import explaining
 from viewlet.connection.spark_feeds import FOLDER, begin_changes, forget_changes, remove_changes, write_changes
@@ -21,16 +21,17 @@ from viewlet.connection.spark_progress import Progress, no_progress
 from viewlet.engine.catalogue_json import Json, table_of_json, table_to_json
 from viewlet.engine.choice import Choice
 from viewlet.engine.declaration import Declaration, declared_by
+from viewlet.engine.ingest import change_of
 from viewlet.engine.kind import DistributedForm, Hints, Subject
 from viewlet.engine.kinds import kind_of
 from viewlet.engine.maintained import MaintainedView
 from viewlet.engine.progress import ProgressLine
 from viewlet.engine.rows import is_limited
-from viewlet.errors import DataError, SchemaError, StateError, UnsupportedError
+from viewlet.errors import SchemaError, StateError, UnsupportedError
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.durable.batch_ids import BatchIds, BatchMark
 from viewlet.runtime.durable.log import Record
-from viewlet.spark.run.arriving import FrameChange
+from viewlet.spark.run.arriving import collected, frame_change, is_spark_frame
 from viewlet.spark.run.batch import Batch, BatchStats
 from viewlet.spark.run.checkpoint import DRIVER
 from viewlet.spark.run.engine import Engine
@@ -187,6 +188,18 @@ class SparkDatabase(Database):
     @property
     def dictionary(self) -> StringDictionary:
         return self.cluster.dictionary
+
+    def change_of(self, table: Table, data: object, sign: int, encoded: bool) -> Change:
+        """A data frame stays one; there are no products, because units take none."""
+        if is_spark_frame(data):
+            return frame_change(table, data, sign, encoded)
+        read = self.tables[table.name].read(data, sign)
+        if read is not None:
+            return RowChange(read)
+        return change_of(self, table, data, sign, encoded, takes_products=False)
+
+    def net_change(self, table: Table, signed: Sequence[tuple[object, int]]) -> Change:
+        return Database.net_change(self, table, [(collected(data), sign) for data, sign in signed])
 
     def expect(self, sizes: Mapping[str, int]) -> None:
         """Partitions choose their engines themselves."""
@@ -406,14 +419,3 @@ def _view_to_json(declared: Declaration, unit: Unit, hints: Hints) -> Json:
     known = {"name": declared.name, "statement": declared.statement, "version": __version__, "digest": unit.digest}
     said = {"rows": dict(hints.rows), "partition_by": {name: list(keys) for name, keys in hints.partition_by.items()}}
     return {**known, **unit.facts, **said}
-
-
-def is_spark_frame(data: object) -> bool:
-    """A data frame of PySpark, classic or not."""
-    return type(data).__module__.startswith("pyspark.") and hasattr(data, "mapInArrow")
-
-
-def frame_change(table: Table, frame: Any, sign: int, encoded: bool) -> FrameChange:
-    if getattr(frame, "isStreaming", False):
-        raise DataError(f"{table.name}: this is a stream; hand it to stream()")
-    return FrameChange(table, frame, sign, encoded)

@@ -41,7 +41,7 @@ def write_database(database: Database, writer: SnapshotWriter) -> Json:
     tables: list[Json] = []
     for name, table in database.tables.items():
         if table.kept:
-            writer.table(f"table {name}", to_arrow(table.store.items(), len(table.schema.columns), 1))
+            writer.table(f"table {name}", table.store.held_arrow())
         tables.append({**table_to_json(table.schema), "started": table.started})
     parts = {name: _Parts(name, writer) for name in database.views}
     views = [_write_view(view, parts[name]) for name, view in database.views.items()]

@@ -10,7 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
 from itertools import islice
 from operator import attrgetter
@@ -40,7 +40,7 @@ class Session:
     """What connections and handles share (see `viewlet.view.Home`)."""
 
     def __init__(self, database: Database, durability: Durability | None = None) -> None:
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
         self._database: Database | None = database
         self.durability = durability
 
@@ -48,27 +48,21 @@ class Session:
     def closed(self) -> bool:
         return self._database is None
 
-    def open(self) -> Opened:
-        """A context in which the database is there and locked."""
-        return Opened(self)
+    @contextmanager
+    def open(self) -> Iterator[Database]:
+        """The database, for as long as the block holds the lock."""
+        with self.lock:
+            yield self.database()
 
-    def lock(self) -> Database:
-        """Takes the lock, and completes what an exception has left of a batch."""
-        self._lock.acquire()
-        try:
-            if self._database is None:
-                raise ViewletError("the connection is closed")
-            self._database.recover()
-            return self._database
-        except BaseException:
-            self._lock.release()
-            raise
-
-    def unlock(self) -> None:
-        self._lock.release()
+    def database(self) -> Database:
+        """The database between two batches, for who holds the lock."""
+        if self._database is None:
+            raise ViewletError("the connection is closed")
+        self._database.recover()
+        return self._database
 
     def close(self) -> None:
-        with self._lock:
+        with self.lock:
             if self._database is not None:
                 with suppress(StateError):  # the directory is in doubt, and is not written to any more
                     self._database.recover()
@@ -80,10 +74,12 @@ class Session:
 
     def commit(self, changes: Batch, mark: BatchMark | None = None) -> int:
         """Applies a batch, tells the subscribers, and returns the epoch."""
-        with self.open() as database:
+        with self.lock:
+            database = self.database()
             database.apply(changes, mark)
             epoch = database.epoch
-            self._deliver(database)
+            if database.outbox:
+                self._deliver(database)
             return epoch
 
     def settle(self, timeout: float | None) -> bool:
@@ -184,23 +180,8 @@ class Session:
             view.subscribe(token, callback)
 
         def cancel() -> None:
-            with self._lock:
+            with self.lock:
                 view.subscribers.pop(token, None)
                 database.outbox = deque(news for news in database.outbox if news.token is not token)
 
         return cancel
-
-
-class Opened:
-    """The database of a session, for as long as a `with` block holds its lock."""
-
-    __slots__ = ("_session",)
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-
-    def __enter__(self) -> Database:
-        return self._session.lock()
-
-    def __exit__(self, *_: object) -> None:
-        self._session.unlock()

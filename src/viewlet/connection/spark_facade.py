@@ -6,13 +6,11 @@ import os
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
-from viewlet.changes import Change, RowChange, did_you_mean
-from viewlet.changes.factored import Decomposed
-from viewlet.connection.database import Database
-from viewlet.connection.facade import Connection, change_of
-from viewlet.connection.on_spark import SETUP, SparkDatabase, frame_change, is_spark_frame
+from viewlet.changes import did_you_mean
+from viewlet.connection.facade import Connection
+from viewlet.connection.on_spark import SETUP, SparkDatabase
 from viewlet.connection.session import Session
 from viewlet.connection.spark_feeds import read_changes, remove_changes
 from viewlet.connection.spark_progress import progress_on
@@ -24,7 +22,6 @@ from viewlet.spark.run.cluster import Cluster, InlineCluster, SparkCluster
 from viewlet.spark.run.engine import Engine
 from viewlet.spark.run.java import require_spark, session_of
 from viewlet.spark.run.sources import apart, debezium_changes, together
-from viewlet.types import Table
 from viewlet.view import View
 
 PARTITIONS_PER_CORE = 2
@@ -45,7 +42,7 @@ def connect_on_spark(
     require_spark()
     session = session_of(spark)
     scratch = tempfile.TemporaryDirectory(prefix="viewlet-") if checkpoint is None else None
-    location = scratch.name if scratch is not None else os.fspath(cast(str, checkpoint))
+    location = scratch.name if scratch is not None else os.fspath(checkpoint or "")
     if location.startswith(ONE_PROCESS):
         raise StateError(f"{location} is memory of this process, which Spark's workers do not see")
     usual = PARTITIONS_PER_CORE * session.sparkContext.defaultParallelism
@@ -112,16 +109,6 @@ class SparkConnection(Connection):
             self._on_spark.cluster.checkpoint.close()
             if self._scratch is not None:
                 self._scratch.cleanup()
-
-    def _change_of(self, database: Database, table: Table, data: object, sign: int, encoded: bool) -> Change:
-        if is_spark_frame(data):
-            return frame_change(table, data, sign, encoded)
-        rows = data.rows if isinstance(data, Decomposed) else data
-        change = change_of(database, table, rows, sign, encoded)
-        return change if change.products is None else RowChange(change.rows())  # units take no products
-
-    def _here(self, data: Any) -> object:
-        return data.toArrow() if is_spark_frame(data) else data
 
     def view(self, name: str) -> SparkView:
         """A handle to read a view and to subscribe to its changes; what else it can do depends on the kind of view."""

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, assert_never
 
 from viewlet.adhoc import AdHoc
-from viewlet.changes import RowChange, did_you_mean, rows_to_arrow, to_changes
+from viewlet.changes import did_you_mean, rows_to_arrow
 from viewlet.connection.database import Database, unreadable_stream
 from viewlet.connection.explain import explain_query, explain_view
 from viewlet.connection.session import Session
 from viewlet.engine.declaration import declaration
-from viewlet.engine.rows import net
 from viewlet.errors import SchemaError, Span, SqlError, ViewletError
 from viewlet.types import TableKind
 
@@ -92,8 +91,7 @@ class StatementRunner:
         queries = ((statement.deleted_sql, -1), (statement.inserted_sql, 1))
         answers = [(self._query(sql, database, statement.sql, given), sign) for sql, sign in queries if sql is not None]
         database.expect({schema.name: sum(int(rows.num_rows) for rows, _ in answers)})
-        parts = [to_changes(schema, rows, sign) for rows, sign in answers]
-        self._session.commit({schema.name: RowChange(net(item for part in parts for item in part.items()))})
+        self._session.commit({schema.name: database.net_change(schema, answers)})
         return max((int(rows.num_rows) for rows, _ in answers), default=0)
 
 

@@ -28,6 +28,7 @@ from viewlet.view import View
 
 if TYPE_CHECKING:
     from viewlet.changes.words import Codes
+    from viewlet.sql.table_functions import TableFunction
 
 Tables = Mapping[str, Table]
 Step = Callable[[str], None]
@@ -119,6 +120,8 @@ class ViewKind:
     bulk_load: Callable[[Any, Sources, Codes | None], BulkLoad | None] | None = None
     """How a large batch fills the reference engine, None if rows have to be applied; with a dictionary, changes may
     come as columns."""
+    function: tuple[str, TableFunction] | None = None
+    """The table function that declares such a view, `SELECT * FROM name(...)`, and how its call is bound."""
     handle: type[View] = View
     feeds_views: bool = True
     """Other views may read it."""

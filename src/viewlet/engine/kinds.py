@@ -16,9 +16,15 @@ KINDS: list[ViewKind] = [TRIGGER_PROGRAMS, COFACTOR_VIEWS, FACTORISED_VIEWS]
 
 
 def register_kind(kind: ViewKind) -> ViewKind:
-    """Adds a kind of view to the table; registering it again does nothing."""
+    """Adds a kind of view to the table. A kind with the same table function replaces the one registered before."""
     if not isinstance(kind, ViewKind):
         raise SchemaError(f"register_kind() takes a ViewKind, not {type(kind).__name__}")
+    if kind.function is not None:
+        from viewlet.sql.table_functions import TABLE_FUNCTIONS
+
+        name, bind = kind.function
+        KINDS[:] = [each for each in KINDS if each.function is None or each.function[0] != name]
+        TABLE_FUNCTIONS[name.lower()] = bind
     if kind not in KINDS:
         KINDS.append(kind)
     return kind

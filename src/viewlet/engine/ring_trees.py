@@ -39,8 +39,8 @@ def reference_engine(
     declared: Declaration, sources: Sources, statistics: Statistics, log: UndoLog, movable: bool
 ) -> LocalEngine:
     """A tree on dictionaries."""
-    from viewlet.viewtree.keepers import reference_tree
     from viewlet.viewtree.tree_engine import tree_engine
+    from viewlet.viewtree.tree_state import reference_tree
 
     plan = plan_tree(declared, sources.tables, statistics)
     return tree_engine(plan, reference_tree(plan, log), sources)
@@ -58,7 +58,7 @@ class TreeDraft:
 
     def build(self, sources: Sources, dictionary: StringDictionary, step: Step, reads: bool) -> LocalEngine:
         from viewlet.codegen.not_compilable import NotCompilable
-        from viewlet.codegen.rings.keepers import generated_tree
+        from viewlet.codegen.rings.generated_tree import generated_tree
         from viewlet.viewtree.tree_engine import tree_engine
 
         plan = plan_tree(self.declared, self.tables, self.statistics)
@@ -90,7 +90,7 @@ _COMPILED = CompiledForm(
     TreeDraft,
     obstacle=lambda tables: None,  # a tree says itself when it cannot be compiled
     stays=lambda plan, watched: ONLY_THE_INTERPRETER if watched else None,
-    migrate=lambda reference, compiled: compiled.keeper.take_over(reference.keeper.state()),
+    migrate=lambda reference, compiled: compiled.tree_state.take_over(reference.tree_state.payloads()),
 )
 
 
@@ -111,7 +111,7 @@ def unit_on_spark(
     }
     columns = declared.partition_by or hints.partition_by.get(declared.name, ())
     split = split_tree(query, declared.query, hints.rows, columns, wanted)
-    return cluster.tree_unit(declared.name, declared.query, plan, split, tables, facts.get("generated"))
+    return cluster.tree_unit(declared.name, plan, split, tables, facts.get("generated"))
 
 
 def engine_on_spark(cluster: Cluster, unit: TreeUnit) -> Engine:

@@ -78,7 +78,7 @@ class ProgramDraft:
         if not ENABLED:
             return True
 
-        code = load_source(self.module.source)
+        code = load_source(self.module.generated.source)
         functions = [*self.module.triggers.values(), *(f for many in self.module.refreshes.values() for f in many)]
         return all(is_cached(code, function.name) for function in functions)
 
@@ -106,7 +106,7 @@ def _stays(program: Program, watched: bool) -> str | None:
     """Numbers that need not fit words, or changes that the compiled engine would find by comparing results."""
     if (wide := wide_numbers(program)) is not None:
         return wide
-    from viewlet.codegen.module import result_store
+    from viewlet.codegen.result import result_store
 
     return ONLY_THE_INTERPRETER if watched and result_store(program) is None else None
 
@@ -153,7 +153,7 @@ def _code(subject: Subject) -> str:
 
     tables = as_streams(subject.tables)
     try:
-        return write_module(plan_program(subject.over_tables, tables, subject.measure(tables)), tables).source
+        return write_module(plan_program(subject.over_tables, tables, subject.measure(tables)), tables).generated.source
     except NotCompilable as error:
         return f"no compiled form: {error}"
 
@@ -182,7 +182,7 @@ def unit_on_spark(
 def engine_on_spark(cluster: Cluster, unit: ProgramUnit) -> Engine:
     from viewlet.spark.run.program_view import ProgramView
 
-    return ProgramView(cluster, unit)
+    return ProgramView(cluster, unit, unit.program)
 
 
 def reason_on_spark(cluster: Cluster, unit: ProgramUnit) -> str:

@@ -31,6 +31,24 @@ def sorted_arrow(change: ColumnChange) -> Any:
     return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
 
 
+def held_arrow(change: ColumnChange) -> Any:
+    """The rows that a change inserts, as `viewlet.runtime.durable.rows.to_arrow` writes them."""
+    import pyarrow as pa
+
+    arrays = {f"key{i}": _held_column(column.type, change, i) for i, column in enumerate(change.table.columns)}
+    made = pa.table(arrays | {"value0": pa.array(change.multiplicity)})
+    return made.replace_schema_metadata({b"rows": str(len(change)).encode()})
+
+
+def _held_column(type: SqlType, change: ColumnChange, position: int) -> Any:
+    import pyarrow as pa
+
+    words = change.words[position]
+    if type.kind is Kind.VARCHAR:
+        return arrow_column(type, words, change.dictionary).cast(pa.large_string())
+    return pa.array(words == 1 if type.kind is Kind.BOOLEAN else words, mask=_absent(type, words))
+
+
 def arrow_column(type: SqlType, words: Words, dictionary: Codes) -> Any:
     """The values of words as an Arrow array of their type."""
     import pyarrow as pa

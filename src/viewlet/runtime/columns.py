@@ -7,7 +7,7 @@ that no view reads are checked and not converted; most checks follow from the Ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -59,6 +59,16 @@ def to_columns(
         kept = multiplicity != 0
         multiplicity = multiplicity[kept]
     return ColumnChange({i: column[kept] for i, column in words.items()}, multiplicity, table, dictionary)
+
+
+def net_columns(parts: Sequence[ColumnChange]) -> ColumnChange:
+    """Changes of one table with the same columns as one: equal rows are merged, and those that cancel out left out."""
+    from viewlet.runtime.batches import net_rows
+
+    first = parts[0]
+    words = {i: np.concatenate([part.words[i] for part in parts]) for i in first.words}
+    rows, multiplicity = net_rows(list(words.values()), np.concatenate([part.multiplicity for part in parts]))
+    return ColumnChange({i: column[rows] for i, column in words.items()}, multiplicity, first.table, first.dictionary)
 
 
 def _arrow_columns(data: object) -> dict[str, Any] | None:

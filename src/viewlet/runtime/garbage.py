@@ -15,11 +15,14 @@ MANY_ROWS = 10_000
 
 def collecting_later(rows: int) -> AbstractContextManager[None]:
     """No garbage is collected inside the block if it is about many rows."""
-    return nullcontext() if rows < MANY_ROWS or not gc.isenabled() else _without_collector()
+    return _NOW if rows < MANY_ROWS or not gc.isenabled() else _later()
+
+
+_NOW = nullcontext()
 
 
 @contextmanager
-def _without_collector() -> Iterator[None]:
+def _later() -> Iterator[None]:
     gc.disable()
     try:
         yield

@@ -39,19 +39,17 @@ class RowBatch:
 
     words: Words
     weights: Words
+    deletes: bool
+    """Whether any multiplicity is negative."""
 
     def __len__(self) -> int:
         return len(self.weights)
-
-    @property
-    def deletes(self) -> bool:
-        return bool((self.weights < 0).any())
 
 
 def _net(batch: RowBatch) -> RowBatch:
     """The same change with every row once."""
     rows, weights = net_rows(list(batch.words), batch.weights)
-    return RowBatch(np.ascontiguousarray(batch.words[:, rows]), weights)
+    return RowBatch(np.ascontiguousarray(batch.words[:, rows]), weights, bool((weights < 0).any()))
 
 
 class FlatTable:
@@ -68,6 +66,7 @@ class FlatTable:
         self._arity = len(key) or len(names)
         self._keyed = bool(key)
         self._store = FlatStore(Layout(schema.name, self._arity, fields, ("count",) * len(fields)))
+        self._floats = frozenset(i for i, column in enumerate(schema.columns) if column.type.is_float)
         self._notes = np.zeros(2, np.int64)
 
     def __len__(self) -> int:
@@ -83,16 +82,13 @@ class FlatTable:
 
     def batch(self, change: ColumnChange) -> RowBatch | None:
         """A change that has all columns, as the store takes it; None if its multiplicities are too large."""
-        weights = change.multiplicity
-        if len(weights):
-            largest = max(abs(int(weights.min())), abs(int(weights.max())))
-            if largest * len(weights) + self.total >= MOST_ROWS:
-                return None
-        words = np.empty((len(self.order), len(weights)), np.int64)
-        for line, position in enumerate(self.order):
-            words[line] = change.words[position].view(np.int64)
-        made = RowBatch(words, weights)
-        return _net(made) if len(weights) > 1 and made.deletes else made
+        weights, rows = change.multiplicity, len(change.multiplicity)
+        least, most = (int(weights.min()), int(weights.max())) if rows > 1 else (int(sum(weights)),) * 2
+        if max(-least, most) * rows + self.total >= MOST_ROWS:
+            return None
+        lines = [change.words[i].view(np.int64) if i in self._floats else change.words[i] for i in self.order]
+        made = RowBatch(np.concatenate(lines).reshape(len(lines), rows), weights, least < 0)
+        return _net(made) if made.deletes and rows > 1 else made
 
     def first_absent(self, batch: RowBatch) -> int:
         """The number of the first row that is deleted more often than it is there; -1 if there is none."""
@@ -182,8 +178,7 @@ class FlatTable:
 
     def _change(self, words: dict[int, Words], weights: Words) -> ColumnChange:
         """Rows with these words: doubles are held as their bits."""
-        columns = self.schema.columns
-        typed = {i: line.view(np.float64) if columns[i].type.is_float else line for i, line in words.items()}
+        typed = {i: line.view(np.float64) if i in self._floats else line for i, line in words.items()}
         return ColumnChange(typed, weights, self.schema, self.dictionary)
 
     def nbytes(self) -> int:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from viewlet.runtime.jit import compiled, entry
-from viewlet.runtime.probe import displace, mix, place, position_of, settle, take_slot
+from viewlet.runtime.probe import ALIVE, FREE, displace, mix, place, position_of, settle, take_slot
 from viewlet.runtime.vectors import expect
 
 APPLIED, TOTAL = range(2)
@@ -84,9 +84,9 @@ def _count(pool: Any, slot: Any, rows: Any, row: Any, arity: Any) -> Any:
 def _remove(pool: Any, index: Any, meta: Any, live: Any, h: Any, slot: Any) -> None:
     displace(index, position_of(index, h, slot))
     live[slot] = 0
-    pool[slot, 0] = meta[1]
-    meta[1] = slot
-    meta[2] -= 1
+    pool[slot, 0] = meta[FREE]
+    meta[FREE] = slot
+    meta[ALIVE] -= 1
 
 
 @entry

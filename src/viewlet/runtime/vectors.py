@@ -26,7 +26,7 @@ if ENABLED:
         return builder.gep(made.data, [builder.add(builder.mul(row, width), column)])
 
     def _in_chunks(builder: Any, length: Any, chunk: Any) -> None:
-        """Calls `chunk(start, lanes)` for stretches of four, then at most one of two and one of one."""
+        """Calls `chunk(start, lanes)` for ranges of four, then at most one of two and one of one."""
         word = ir.IntType(64)
         with cgutils.for_range(builder, builder.lshr(length, ir.Constant(word, 2)), intp=word) as loop:
             chunk(builder.shl(loop.index, ir.Constant(word, 2)), _LANES)

@@ -17,6 +17,7 @@ from viewlet.sql.source import Source, name_of, sql_of
 from viewlet.sql.split import RawStatement, create_kind, factorised_word, parse, split_statements
 from viewlet.sql.statements import STRATEGIES, CreateTable, CreateView, Drop, Explain, Select, Statement
 from viewlet.sql.syntax import everything_read
+from viewlet.sql.table_functions import bind_call, called_function
 from viewlet.sql.tables import bind_create_table, known_columns, partitioning, table_name
 from viewlet.types import Table
 
@@ -123,6 +124,8 @@ def _view_query(
 ) -> tuple[Query, object, frozenset[str]]:
     """What the rows of a view look like, what it is defined by, and the tables it reads."""
     source, order = raw.source, options.variable_order
+    if (call := called_function(node)) is not None:
+        return bind_call(node, call, source, catalog, names)
     factorised = factorised_word(raw) is not None
     if not factorised and not asks_for_cofactor(node):
         if order is not None:

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 FLAT_FROM = 256
 """Rows of a batch of columns from which a table moves to flat arrays, once compiled code is loaded anyway."""
-WORTH_LOADING = 10_000
-"""Rows of a batch of columns from which loading compiled code for the table alone pays."""
+WORTH_LOADING = 200_000
+"""Rows of a batch of columns from which loading Numba for the table alone pays."""
 
 
 def flat_from() -> int:
@@ -129,7 +129,7 @@ class TableStore:
 
     def _flat_batch(self, change: Change) -> tuple[FlatTable, RowBatch] | None:
         """The flat table and the change as it takes it, if the table is flat or becomes so with this change."""
-        if not self._fits or (not self.is_flat and change.held_columns(self._every) is None):
+        if not self.is_flat and (change.held_columns(self._every) is None or not self.takes_columns(len(change))):
             return None
         flat = self._as_flat()
         if flat is None:
@@ -205,6 +205,17 @@ class TableStore:
             self._sorted = SortedArrow(self._sort(), self.schema.columns)
         self._sorted = self._sorted.brought_up_to_date()
         return self._sorted.arrow
+
+    def held_arrow(self) -> Any:
+        """All rows as a snapshot has them: values in the engine's representation, and multiplicities."""
+        form = self._form
+        if isinstance(form, MapStore):
+            from viewlet.runtime.durable.rows import to_arrow
+
+            return to_arrow(form.items(), len(self._every), 1)
+        from viewlet.runtime.arrow_columns import held_arrow
+
+        return held_arrow(form.columns())
 
     def _sort(self) -> Any:
         form = self._form

@@ -19,6 +19,7 @@ from viewlet.algebra.scope import NONE, close_scopes, free_variables
 from viewlet.algebra.simplify import simplify, simplify_monomials
 from viewlet.algebra.traverse import Names, all_variables, relations, size, walk
 from viewlet.errors import InternalError
+from viewlet.triggers.benefit import MIN_WASTE, Shape, ThriftyMaterializer, find_waste
 from viewlet.triggers.catalogue import Catalogue, Entry
 from viewlet.triggers.cost import program_cost
 from viewlet.triggers.factorize import factorize
@@ -37,7 +38,6 @@ from viewlet.triggers.strategy import (
     choose,
     deferred_candidates,
 )
-from viewlet.triggers.worth import MIN_WASTE, Shape, ThriftyMaterializer, find_waste
 from viewlet.types import Table, TableKind
 
 

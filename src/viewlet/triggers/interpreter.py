@@ -18,8 +18,9 @@ from typing import Any
 from viewlet.algebra.evaluate import Environment, State
 from viewlet.algebra.nodes import Var
 from viewlet.changes import Change
-from viewlet.triggers.program import Program, Statement, ViewDefinition
-from viewlet.triggers.result import ResultKeeper
+from viewlet.triggers.executor import Executor
+from viewlet.triggers.program import Program, Statement
+from viewlet.triggers.result import ResultRows
 from viewlet.triggers.rows import row_schema
 from viewlet.triggers.saved_state import StateReader, StateWriter
 from viewlet.triggers.single import row_trigger
@@ -42,10 +43,9 @@ class Interpreter:
     ) -> None:
         self.program = program
         self._row_at_a_time = row_at_a_time
-        self._log = log if log is not None else UndoLog()
         self._tables = tables
-        self._views = {view.name: _store_of(view, self._log) for view in program.views}
-        self._result = ResultKeeper(program, self._views, self._log)
+        self._executor = Executor(program.views, tables, log)
+        self._result = ResultRows(program, self._executor.views, self._executor.log)
         self._due: _Plan | None = None
         self._row_plans: dict[tuple[str, int], _Plan] = {}
 
@@ -69,18 +69,18 @@ class Interpreter:
     @property
     def stores(self) -> Mapping[str, MapStore]:
         """The views: together with the tables, all there is to know between two batches."""
-        return self._views
+        return self._executor.views
 
     def restore(self, contents: Mapping[str, dict[Row, Payload]]) -> None:
         """Initialises every view from what `stores` held once, and the result from the views."""
         for name, rows in contents.items():
-            self._views[name].assign(rows)
+            self._executor.put(name, rows)
         self._result.refresh_all()
 
     def replace(self, contents: Mapping[str, dict[Row, Payload]]) -> None:
         """Instead of triggers: makes `contents` the state of the views, as a part of the current batch."""
         for name, rows in contents.items():
-            self._views[name].replace(rows)
+            self.stores[name].replace(rows)
 
     def apply(self, table: str, change: Change) -> None:
         """Runs the increments of one table's trigger, before its own store changes.
@@ -94,40 +94,33 @@ class Interpreter:
         if self._row_at_a_time:
             self._apply_rows(table, changes)
         elif (plan := self._batch_plans.get(table)) is not None:
-            delta = MapStore()
-            for row, multiplicity in changes.items():
-                delta.add(row, (multiplicity,))
-            self._run_increments(plan, State(self._tables, {table: delta}, self._views), {})
+            self._executor.deltas = {table: MapStore.of_rows(changes)}
+            self._run_increments(plan, {})
+            self._executor.deltas = {}
 
     def _apply_rows(self, table: str, changes: Mapping[Row, int]) -> None:
         """Each row sees those before it: they are in the table as long as this takes, until the caller adds them."""
-        state, store = State(self._tables, {}, self._views), self._tables[table]
+        store = self._tables[table]
         for row, multiplicity in changes.items():
             sign = 1 if multiplicity > 0 else -1
             plan = self._row_plan(table, sign)
             for _ in range(abs(multiplicity)):
-                self._run_increments(plan, state, plan.bind(row))
+                self._run_increments(plan, plan.bind(row))
                 store.add(row, (sign,))
                 self._run_assignments()
         for row, multiplicity in changes.items():
             store.add(row, (-multiplicity,))
 
-    def _run_increments(self, plan: _Plan, state: State, given: Environment) -> None:
-        computed = [(self._views[step.view.name], step.compute(state, given)) for step in plan.increments]
-        for store, added in computed:
-            for key, payload in added.items():
-                store.add(key, payload)
+    def _run_increments(self, plan: _Plan, given: Environment) -> None:
+        self._executor.increment(plan.increments, given)
         if plan.assignments:
-            self._log.record(self._forget_assignments)
+            self._executor.log.record(self._forget_assignments)
             self._due = plan
 
     def _run_assignments(self) -> None:
         due, self._due = self._due, None
-        if due is None:
-            return
-        state = State(self._tables, {}, self._views)
-        for step in due.assignments:
-            self._views[step.view.name].assign(step.compute(state, {}))
+        if due is not None:
+            self._executor.assign(due.assignments)
 
     def _forget_assignments(self) -> None:
         self._due = None
@@ -152,7 +145,7 @@ class Interpreter:
 
     def save(self, writer: StateWriter) -> dict[str, object]:
         for view in self.program.views:
-            writer.rows(view.name, self._views[view.name].items(), len(view.keys), len(view.fields))
+            writer.rows(view.name, self.stores[view.name].items(), len(view.keys), len(view.fields))
         return {view.name: len(view.keys) for view in self.program.views}
 
     def resume(self, layout: Mapping[str, Any], reader: StateReader) -> bool:
@@ -167,7 +160,7 @@ class Interpreter:
 
     def sizes(self) -> dict[str, int]:
         """Rows per view."""
-        return {name: len(store) for name, store in self._views.items()}
+        return {name: len(store) for name, store in self.stores.items()}
 
     @cached_property
     def _batch_plans(self) -> dict[str, _Plan]:
@@ -186,11 +179,10 @@ class Interpreter:
     def _plan(self, statements: Iterable[Statement], row: tuple[Var, ...]) -> _Plan:
         increments, assignments = list[Step](), list[Step]()
         for statement in statements:
-            view = self.program.view(statement.view)
             if statement.replaces:
-                assignments.append(Step.of(statement, view))
+                assignments.append(self._executor.prepare(statement))
             else:
-                increments.append(Step.of(statement, view, frozenset(row)))
+                increments.append(self._executor.prepare(statement, frozenset(row)))
         return _Plan(row, tuple(increments), tuple(assignments))
 
 
@@ -204,7 +196,3 @@ class _Plan:
 
     def bind(self, row: Row) -> Environment:
         return {var.name: value for var, value in zip(self.row, row, strict=False)}
-
-
-def _store_of(view: ViewDefinition, log: UndoLog) -> MapStore:
-    return MapStore([f.name for f in view.fields], view.presence, log)

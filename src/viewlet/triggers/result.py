@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from viewlet.algebra.evaluate import Environment, Run, State, accumulate, prepare
+from viewlet.algebra.evaluate import Environment, Run, State, accumulate, evaluate, prepare, totals, values_of
 from viewlet.algebra.nodes import Expr, Mul, Neg, Sum, Var, View, factors_of, summands
 from viewlet.algebra.order import order
 from viewlet.algebra.scope import NONE, outputs
@@ -22,15 +22,23 @@ from viewlet.types import Row
 @dataclass(slots=True)
 class _Term:
     partition: tuple[Var, ...]
+    names: tuple[str, ...]  # of the partition
     sources: tuple[tuple[str, Callable[[Row], Row]], ...]  # view, how to find the partition in its key
     scan: Run
     at_partition: Run
     groups: dict[Row, dict[Row, int]] = field(default_factory=dict)
 
 
-class ResultKeeper:
+def evaluate_result(program: Program, views: Mapping[str, MapStore]) -> dict[Row, int]:
+    """The rows of a query with their multiplicities, over views as they are."""
+    found = evaluate(program.result, program.query.output, State({}, {}, views))
+    return {row: int(number) for row, number in found.items()}  # type: ignore[arg-type]
+
+
+class ResultRows:
     def __init__(self, program: Program, views: Mapping[str, MapStore], log: UndoLog) -> None:
         self._output = program.query.output
+        self._row_of = values_of(tuple(var.name for var in self._output))
         self._views = views
         self._log = log
         self._state = State({}, {}, views)
@@ -61,9 +69,12 @@ class ResultKeeper:
         change: dict[Row, int] = {}
         for term in self._terms:
             for part in self._touched(term):
-                env = {var.name: value for var, value in zip(term.partition, part, strict=True)}
+                env = dict(zip(term.names, part, strict=True))
                 new = self._rows_of(term.at_partition, env)
-                old = self._replace(term, part, new)
+                old = term.groups.get(part, {})
+                if new == old:
+                    continue
+                self._replace(term, part, new)
                 for row in {**old, **new}:
                     difference = new.get(row, 0) - old.get(row, 0)
                     if difference:
@@ -80,17 +91,16 @@ class ResultKeeper:
         return {row: number for row, number in total.items() if number}
 
     def _rows_of(self, run: Run, env: Environment) -> dict[Row, int]:
-        numbers = accumulate(run(env, self._state), env, self._output)
+        numbers = totals(run(env, self._state), env, self._row_of)
         return {row: int(number) for row, number in numbers.items()}  # type: ignore[arg-type]
 
     def _touched(self, term: _Term) -> set[Row]:
         return {partition(key) for view, partition in term.sources for key in self._views[view].touched}
 
-    def _replace(self, term: _Term, part: Row, rows: dict[Row, int]) -> dict[Row, int]:
+    def _replace(self, term: _Term, part: Row, rows: dict[Row, int]) -> None:
         old = term.groups.get(part, {})
         self._log.record(lambda: _put(term.groups, part, old))
         _put(term.groups, part, rows)
-        return old
 
     def _clear(self) -> None:
         for store in self._watched:
@@ -114,7 +124,7 @@ def _term(expr: Expr) -> _Term:
     sources = tuple((view, part_of(positions)) for view, positions in found)
     shown = _show(expr, shared)
     scan, at_partition = prepare(order(shown), NONE), prepare(order(shown, shared), shared)
-    return _Term(partition, sources, scan, at_partition)
+    return _Term(partition, tuple(var.name for var in partition), sources, scan, at_partition)
 
 
 def _show(expr: Expr, given: frozenset[Var]) -> Expr:

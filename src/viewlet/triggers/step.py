@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from viewlet.algebra.evaluate import Environment, Number, Run, State, accumulate, evaluate, prepare
-from viewlet.algebra.nodes import Rel, Var
+from viewlet.algebra.evaluate import Environment, KeyOf, Number, Run, State, evaluate, prepare, totals, values_of
+from viewlet.algebra.nodes import Rel
 from viewlet.algebra.scope import NONE, Vars
 from viewlet.algebra.traverse import walk
 from viewlet.rings import DOUBLE_RING, INTEGER_RING
@@ -22,7 +22,7 @@ class Step:
     """A statement ready to run."""
 
     view: ViewDefinition
-    args: tuple[Var, ...]
+    key_of: KeyOf
     runs: Mapping[str, Run]
     replaces: bool
 
@@ -30,14 +30,15 @@ class Step:
     def of(statement: Statement, view: ViewDefinition, given: Vars = NONE) -> Step:
         """The statement that changes a view, prepared for the variables that are given when it runs."""
         runs = {update.field: prepare(update.expr, given) for update in statement.updates}
-        return Step(view, statement.args, runs, statement.replaces)
+        key_of = values_of(tuple(arg.name for arg in statement.args))
+        return Step(view, key_of, runs, statement.replaces)
 
     def compute(self, state: State, given: Environment = _NOTHING_GIVEN) -> dict[Row, Payload]:
         """What the statement adds to its view, or puts in its place."""
         sums: dict[str, dict[Row, Number]] = {}
         for name, run in self.runs.items():
             environment = dict(given)
-            sums[name] = accumulate(run(environment, state), environment, self.args)
+            sums[name] = totals(run(environment, state), environment, self.key_of)
         return payloads(self.view, [sums.get(f.name, {}) for f in self.view.fields])
 
     def carry_out(self, state: State, store: MapStore) -> None:

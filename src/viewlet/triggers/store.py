@@ -98,6 +98,13 @@ class MapStore:
         self._indexes: dict[tuple[int, ...], _Index] = {}
         self._touched: set[Row] | None = None
 
+    @staticmethod
+    def of_rows(rows: Mapping[Row, int]) -> MapStore:
+        """A store of rows with their multiplicities, none of them zero."""
+        store = MapStore()
+        store._rows = {row: (count,) for row, count in rows.items()}
+        return store
+
     def __len__(self) -> int:
         return len(self._rows)
 

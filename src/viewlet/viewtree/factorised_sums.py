@@ -14,7 +14,7 @@ from viewlet.changes import did_you_mean, to_python
 from viewlet.errors import SchemaError, UnsupportedError
 from viewlet.rings import DOUBLE_RING, INTEGER_RING, Dyadic, Lift, ProductRing
 from viewlet.types import Column, SqlType
-from viewlet.viewtree.keepers import RowReader
+from viewlet.viewtree.tree_state import RowReader
 
 FUNCTIONS = ("count", "sum", "avg")
 

@@ -22,8 +22,8 @@ from viewlet.triggers.saved_state import StateReader, StateWriter
 from viewlet.triggers.sources import Sources
 from viewlet.types import CofactorValue, Column, Row
 from viewlet.viewtree.factorised_sums import aggregate_rows
-from viewlet.viewtree.keepers import Keeper, RowKeeper, RowReader, TakesColumns, TreeReader
 from viewlet.viewtree.ring_plan import RingPlan
+from viewlet.viewtree.tree_state import RowReader, RowTreeState, TakesColumns, TreeReader, TreeState
 
 
 class TreeEngine(ABC):
@@ -204,14 +204,14 @@ class FactorisedEngine(TreeEngine):
 class LocalTree(TreeEngine):
     """A tree in this process, over the sources that it was made with."""
 
-    keeper: Keeper
+    tree_state: TreeState
 
-    def __init__(self, keeper: Keeper, sources: Sources) -> None:
-        self.keeper = keeper
+    def __init__(self, tree_state: TreeState, sources: Sources) -> None:
+        self.tree_state = tree_state
         self._stores = sources.stores
         self._is_kept = not sources.streams
         """The tables hold all that it takes to fill the tree again."""
-        self._columns = keeper if isinstance(keeper, TakesColumns) else None
+        self._columns = tree_state if isinstance(tree_state, TakesColumns) else None
 
     @property
     def digest(self) -> str:
@@ -219,7 +219,7 @@ class LocalTree(TreeEngine):
 
     def load(self) -> None:
         rows = {table: store.change().rows() for table, store in self._stores.items()}
-        self.keeper.load(
+        self.tree_state.load(
             {
                 projection.relation.name: projection.counted(rows[table].items())
                 for table, projections in self.plan.projections.items()
@@ -229,19 +229,19 @@ class LocalTree(TreeEngine):
 
     def apply(self, table: str, change: Change) -> None:
         """The change of a table, before the table's own store changes: as products or columns if it has such."""
-        keeper, used, products = self._columns, self.columns_used(table), change.products
+        tree_state, used, products = self._columns, self.columns_used(table), change.products
         columns = None if used is None else change.held_columns(used)
         for projection in self.plan.projections.get(table, ()):
             name = projection.relation.name
             if products is not None:
                 parts = [projection.factored(factors) for factors in products]
                 told = self._is_watched
-                self._touch(self.keeper.add_products(name, [part for part in parts if part is not None], tell=told))
-            elif columns is not None and keeper is not None:
-                keeper.add_columns(projection, columns)
+                self._touch(self.tree_state.add_products(name, [part for part in parts if part is not None], tell=told))
+            elif columns is not None and tree_state is not None:
+                tree_state.add_columns(projection, columns)
                 self._touch(None)
             elif counted := projection.counted(change.rows().items()):
-                self._touch(self.keeper.add(name, counted))
+                self._touch(self.tree_state.add(name, counted))
 
     @property
     def _is_watched(self) -> bool:
@@ -252,7 +252,7 @@ class LocalTree(TreeEngine):
         """Some keys of the result may have changed, any if it is not known which."""
 
     def columns_used(self, table: str) -> tuple[int, ...] | None:
-        """The columns of a table that are read, if the keeper takes columns."""
+        """The columns of a table that are read, if the tree takes columns."""
         taken = [projection.taken for projection in self.plan.projections.get(table, ())]
         if self._columns is None or None in taken:
             return None
@@ -260,27 +260,27 @@ class LocalTree(TreeEngine):
 
     def commit(self) -> None:
         super().commit()
-        self.keeper.commit()
+        self.tree_state.commit()
 
     def rollback(self) -> None:
         """Undoes what the current batch did; may be called again if it was interrupted."""
-        self.keeper.rollback()
+        self.tree_state.rollback()
         super().rollback()
 
     def save(self, writer: StateWriter) -> dict[str, object]:
         """The stored views of a tree over streams; one over tables is filled from them."""
-        return {} if self._is_kept else self.keeper.save(writer)
+        return {} if self._is_kept else self.tree_state.save(writer)
 
     def resume(self, layout: Mapping[str, Any], reader: StateReader) -> bool:
-        return not self._is_kept and self.keeper.resume(layout, reader)
+        return not self._is_kept and self.tree_state.resume(layout, reader)
 
 
 class LocalCofactor(LocalTree, CofactorEngine):
     """A cofactor tree in this process: the reference engine tells which keys a change touches."""
 
-    def __init__(self, plan: RingPlan, keeper: Keeper, sources: Sources) -> None:
-        CofactorEngine.__init__(self, plan, keeper)
-        LocalTree.__init__(self, keeper, sources)
+    def __init__(self, plan: RingPlan, tree_state: TreeState, sources: Sources) -> None:
+        CofactorEngine.__init__(self, plan, tree_state)
+        LocalTree.__init__(self, tree_state, sources)
         self._touched = set()
 
     @property
@@ -307,13 +307,13 @@ class LocalCofactor(LocalTree, CofactorEngine):
 class LocalRows(LocalTree, FactorisedEngine):
     """A factorised result in this process."""
 
-    def __init__(self, plan: RingPlan, keeper: RowKeeper, sources: Sources) -> None:
-        FactorisedEngine.__init__(self, plan, keeper)
-        LocalTree.__init__(self, keeper, sources)
+    def __init__(self, plan: RingPlan, tree_state: RowTreeState, sources: Sources) -> None:
+        FactorisedEngine.__init__(self, plan, tree_state)
+        LocalTree.__init__(self, tree_state, sources)
 
 
-def tree_engine(plan: RingPlan, keeper: Any, sources: Sources) -> LocalTree:
-    """The engine of a tree; the keeper of a factorised result is a `RowKeeper`."""
+def tree_engine(plan: RingPlan, tree_state: Any, sources: Sources) -> LocalTree:
+    """The engine of a tree; that of a factorised result has a `RowTreeState`."""
     if isinstance(plan.query.payload, FactorisedPayload):
-        return LocalRows(plan, keeper, sources)
-    return LocalCofactor(plan, keeper, sources)
+        return LocalRows(plan, tree_state, sources)
+    return LocalCofactor(plan, tree_state, sources)

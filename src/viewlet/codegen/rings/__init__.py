@@ -30,6 +30,7 @@ The rows of a join kept in pieces (`viewtree.factorised.FactorisedResult`) have 
     result = CompiledResult(tree, column_types, variables=None, updatable=None, dictionary=None)
     result.apply(...), result.apply_columns(...), result.apply_arrow(...), result.count, result.size, result.rows()
 
-Chapters: `plan` (which views keep what, and what a change of a leaf passes), `forms` and its rings (how a payload lies
-in a row, and the code that multiplies and adds it), `writing` (the module), `maintained` (its life in a process).
+Chapters: `plan` (which views are stored, and how a change of a leaf propagates), `forms` and its rings (the layout of
+payloads, and the code that multiplies and adds them), `tree_writer` (the module), `compiled_tree` (its life in a
+process), `generated_tree` (NULLs, and the engine's side of it).
 """

@@ -3,7 +3,7 @@
     count | x y | xx xy yy        of a view that has summed x and y
 
 A view has places for the continuous variables summed at it and below it, in the order of the tree: those of a child are
-next to each other, so that products of payloads are made of stretches. The sums of a categorical variable are rows of
+next to each other, so that products of payloads are made of ranges. The sums of a categorical variable are rows of
 another variant of the view, by category and of one degree less.
 """
 
@@ -74,7 +74,7 @@ class CofactorForm:
         return f"float({word})" + (f" / {10.0**type.scale}" if type.kind is Kind.DECIMAL and type.scale else "")
 
     def add_term(self, lines: Lines, term: Term) -> None:
-        _StretchProduct(self, lines, term).write()
+        _RangeProduct(self, lines, term).write()
 
     def moves(self, source: Variant, target: Variant) -> Sequence[int] | None:
         (_, before), (_, after) = self.places(source), self.places(target)
@@ -126,7 +126,7 @@ class CofactorForm:
 
 
 @dataclass(frozen=True, slots=True)
-class _Stretch:
+class _Range:
     """Doubles next to each other, as arguments of the functions that read them."""
 
     array: str
@@ -184,7 +184,7 @@ class Multiplication:
         note_peak(lines, f"float({self.target.word(COUNT)})", self.term.peak)
 
 
-class _StretchProduct(Multiplication):
+class _RangeProduct(Multiplication):
     """Suffixes of the sums from the last factor to the first, then the triangle row by row."""
 
     def write(self) -> None:
@@ -197,20 +197,20 @@ class _StretchProduct(Multiplication):
         if self.degree > 1:
             self._triangle(suffixes)
 
-    def _own(self, i: int) -> _Stretch:
+    def _own(self, i: int) -> _Range:
         factor = self.factors[i]
-        return _Stretch(factor.floats, factor.slot, factor.start + SUMS, self.sizes[i])
+        return _Range(factor.floats, factor.slot, factor.start + SUMS, self.sizes[i])
 
-    def _suffixes(self) -> list[_Stretch]:
+    def _suffixes(self) -> list[_Range]:
         """For each factor the sums of the product of those after it; the first is that of all factors."""
-        nothing = _Stretch(self.target.floats, self.target.slot, 0, 0)
+        nothing = _Range(self.target.floats, self.target.slot, 0, 0)
         found, free = [nothing], 0
         for i in reversed(range(len(self.factors))):
             own, rest = self._own(i), found[0]
             if not rest.length:
                 found.insert(0, own)
                 continue
-            whole = _Stretch("suffix", "0", free, own.length + rest.length)
+            whole = _Range("suffix", "0", free, own.length + rest.length)
             free += whole.length
             self._scaled("set_scaled", "suffix, 0", whole.start, own, self.after[i + 1])
             self._scaled("set_scaled", "suffix, 0", whole.start + own.length, rest, self._count_of(i))
@@ -220,22 +220,22 @@ class _StretchProduct(Multiplication):
     def _count_of(self, i: int) -> str:
         return f"float({self.factors[i].word(COUNT)})"
 
-    def _scaled(self, call: str, target: str, at: int, source: _Stretch, weight: str) -> None:
+    def _scaled(self, call: str, target: str, at: int, source: _Range, weight: str) -> None:
         self.lines.add(f"{call}({target}, {at}, {source}, {weight})")
 
-    def _sums(self, suffixes: list[_Stretch]) -> None:
+    def _sums(self, suffixes: list[_Range]) -> None:
         """Sums of the values, then those of all factors; with one factor alone, its triangle follows its sums."""
         row, at, weight = f"{self.target.floats}, {self.target.slot}", self.target.start + SUMS, self.before[0]
         if self.values:
-            own = _Stretch("values", "0", 0, len(self.values))
+            own = _Range("values", "0", 0, len(self.values))
             self._scaled("add_scaled", row, at, own, self.before[-1])
         if self.factors:
             rest = suffixes[0]
             if len(self.factors) == 1 and not self.values and self.degree > 1:
-                rest = _Stretch(rest.array, rest.row, rest.start, rest.length + rest.length * (rest.length + 1) // 2)
+                rest = _Range(rest.array, rest.row, rest.start, rest.length + rest.length * (rest.length + 1) // 2)
             self._scaled("add_scaled", row, at + len(self.values), rest, weight)
 
-    def _triangle(self, suffixes: list[_Stretch]) -> None:
+    def _triangle(self, suffixes: list[_Range]) -> None:
         if len(self.factors) == 1 and not self.values:
             return
         row, whole = f"{self.target.floats}, {self.target.slot}", len(self.values) + sum(self.sizes)
@@ -252,6 +252,6 @@ class _StretchProduct(Multiplication):
                 source = f"{own.array}, {own.row}, {own.start}, {size}"
                 self.lines.add(f"add_factor({row}, {at}, {source}, {scale}, {rest}, {self.before[i]})")
             else:
-                triangle = _Stretch(own.array, own.row, own.start + size, size * (size + 1) // 2)
+                triangle = _Range(own.array, own.row, own.start + size, size * (size + 1) // 2)
                 self._scaled("add_scaled", row, at, triangle, self.before[i])
             at += size * (size + 1) // 2 + size * rest.length

@@ -7,13 +7,13 @@ from typing import Any
 
 from viewlet.codegen.not_compilable import NotCompilable
 from viewlet.codegen.rings.cofactor_form import CofactorForm
+from viewlet.codegen.rings.compiled_tree import CompiledTree
 from viewlet.codegen.rings.forms import Form
 from viewlet.codegen.rings.listing_form import ListingForm
-from viewlet.codegen.rings.maintained import CompiledTree
 from viewlet.codegen.rings.plan import plan_tree
 from viewlet.codegen.rings.polynomial_form import PolynomialForm
 from viewlet.codegen.rings.sums_form import sums_form
-from viewlet.codegen.rings.writing import write_module
+from viewlet.codegen.rings.tree_writer import write_module
 from viewlet.errors import SchemaError
 from viewlet.rings.cofactor import CofactorRing
 from viewlet.rings.relational import RelationalRing

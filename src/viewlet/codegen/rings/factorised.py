@@ -16,10 +16,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from viewlet.codegen.rings.columns import Column, decode
-from viewlet.codegen.rings.maintained import Changes, CompiledTree
+from viewlet.codegen.rings.compiled_tree import Changes, CompiledTree
 from viewlet.codegen.rings.plan import TreePlan, Variant, plan_tree
 from viewlet.codegen.rings.sums_form import sums_form
-from viewlet.codegen.rings.writing import write_module
+from viewlet.codegen.rings.tree_writer import write_module
 from viewlet.errors import DataError, InternalError, SchemaError
 from viewlet.rings.factorised import Choices
 from viewlet.rings.integer import INTEGER_RING

@@ -45,7 +45,7 @@ class Variant:
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class Propagation:
     """How the change of one child becomes the change of a view: δ target = ⊕ lifted  δ driver ⊗ the other factors."""
 
     target: Variant
@@ -67,7 +67,7 @@ class Trigger:
     leaf: str
     keys: Keys
     is_indicator: bool
-    passages: tuple[Passage, ...]
+    propagations: tuple[Propagation, ...]
     indicators: tuple[IndicatorLeaf, ...]
 
 
@@ -92,15 +92,15 @@ class TreePlan:
         found: dict[str, dict[tuple[int, ...], None]] = {variant.name: {} for variant in self.stored}
         for name, part in self.read.items():
             found[name][part] = None
-        for passage in self.passages:
-            for step in passage.plan.steps:
+        for propagation in self.propagations:
+            for step in propagation.plan.steps:
                 if step.at and not step.complete:
-                    found[passage.factors[step.relation].name][step.at] = None
+                    found[propagation.factors[step.relation].name][step.at] = None
         return {name: tuple(positions) for name, positions in found.items()}
 
     @property
-    def passages(self) -> list[Passage]:
-        return [passage for trigger in self.triggers.values() for passage in trigger.passages]
+    def propagations(self) -> list[Propagation]:
+        return [propagation for trigger in self.triggers.values() for propagation in trigger.propagations]
 
 
 def plan_tree(
@@ -126,15 +126,15 @@ def plan_tree(
 
 
 def _is_met(variant: Variant, triggers: Mapping[str, Trigger], tree: ViewTree) -> bool:
-    """Whether a stored node is read in this variant: as it is always, and otherwise by a passage or as the result."""
+    """Whether a stored node is read in this variant: as it is always, otherwise by a propagation or as the result."""
     return (
         not variant.kept
         or variant.node == tree.root.name
         or any(
-            variant == factor and i != passage.driver
+            variant == factor and i != propagation.driver
             for trigger in triggers.values()
-            for passage in trigger.passages
-            for i, factor in enumerate(passage.factors)
+            for propagation in trigger.propagations
+            for i, factor in enumerate(propagation.factors)
         )
     )
 
@@ -155,24 +155,24 @@ class Variants:
         own = tuple(name for name in self.tree.order.variables if name in bound and name in kept)
         return Variant(node.name, node.keys + own, own, tuple(name for name in bound if name not in own))
 
-    def passage(self, view: View, driver: int, kept: Keys) -> Passage:
+    def propagation(self, view: View, driver: int, kept: Keys) -> Propagation:
         target = self.keeping(view, kept)
         factors = tuple(self.keeping(child, kept) for child in view.children)
         lifted = tuple(name for name in view.bound if name not in kept)
         plan = plan_join([factor.keys for factor in factors], driver, lifted, target.keys)
-        return Passage(target, factors, driver, lifted, plan)
+        return Propagation(target, factors, driver, lifted, plan)
 
 
 def _trigger(variants: Variants, leaf: str, indicators: list[IndicatorLeaf]) -> Trigger:
     tree = variants.tree
     node = tree.nodes[leaf]
-    passages = tuple(
-        variants.passage(delta.view, delta.changed, kept)
+    propagations = tuple(
+        variants.propagation(delta.view, delta.changed, kept)
         for delta in delta_tree(tree, leaf)
         for kept in variants.kept_by(delta.view)
     )
     moved = tuple(found for found in indicators if found.relation == leaf)
-    return Trigger(leaf, node.keys, isinstance(node, IndicatorLeaf), passages, moved)
+    return Trigger(leaf, node.keys, isinstance(node, IndicatorLeaf), propagations, moved)
 
 
 def bound_below(node: Node) -> Keys:

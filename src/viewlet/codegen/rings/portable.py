@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from viewlet.codegen.rings.maintained import CompiledTree
-from viewlet.codegen.rings.writing import count_name
+from viewlet.codegen.rings.compiled_tree import CompiledTree
+from viewlet.codegen.rings.tree_writer import count_name
 from viewlet.types import Kind
 
 

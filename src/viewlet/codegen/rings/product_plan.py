@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from viewlet.codegen.rings.plan import KeptBy, Passage, Variant, Variants
+from viewlet.codegen.rings.plan import KeptBy, Propagation, Variant, Variants
 from viewlet.triggers.hypergraph import components
 from viewlet.viewtree.ring_join import plan_join
 from viewlet.viewtree.ring_tree import Keys, Node, View, ViewTree
@@ -22,11 +22,11 @@ Shape = tuple[Keys, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class PartPassage:
-    """How parts become one of the view above: `passage` starts from every combination of their rows."""
+class PartPropagation:
+    """How parts become one of the view above: `propagation` starts from every combination of their rows."""
 
     parts: tuple[Variant, ...]
-    passage: Passage
+    propagation: Propagation
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Expansion:
 class ProductPlan:
     leaf: str
     factors: tuple[Variant, ...]
-    steps: tuple[PartPassage | Expansion, ...]
+    steps: tuple[PartPropagation | Expansion, ...]
 
 
 def plan_product(tree: ViewTree, kept_by: KeptBy, leaf: str, shape: Shape, changing: Sequence[Variant]) -> ProductPlan:
@@ -53,7 +53,7 @@ class _Planner:
     def __init__(self, tree: ViewTree, variants: Variants, leaf: str, shape: Shape) -> None:
         self._tree, self._variants, self._leaf = tree, variants, leaf
         self._factors = tuple(Variant(f"{leaf}/{i}", keys, (), ()) for i, keys in enumerate(shape))
-        self._steps: list[PartPassage | Expansion] = []
+        self._steps: list[PartPropagation | Expansion] = []
         self._known: dict[Variant, tuple[Variant, ...]] = {}
         self._made: set[Variant] = set()
 
@@ -94,7 +94,7 @@ class _Planner:
         if target not in self._made:  # variants that differ in what another part keeps share this one
             self._made.add(target)
             plan = plan_join([together, *(sibling.keys for sibling in siblings)], 0, lifted, keys)
-            self._steps.append(PartPassage(parts, Passage(target, (start, *siblings), 0, lifted, plan)))
+            self._steps.append(PartPropagation(parts, Propagation(target, (start, *siblings), 0, lifted, plan)))
         return target
 
 

@@ -7,35 +7,22 @@ here as it would on a cluster.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from random import Random
 
-from viewlet.algebra.evaluate import State, evaluate
+from viewlet.algebra.evaluate import State
 from viewlet.errors import InternalError
 from viewlet.spark.plan.compile import DistributedProgram
 from viewlet.spark.plan.hashing import partition_of
 from viewlet.spark.plan.locations import LOCAL, RANDOM, REPLICATED, Arrival, Dist, Location
 from viewlet.spark.plan.program import BatchPlan, Block, Compute, Mode, Move, Movement, Temporary
-from viewlet.triggers.program import Statement, ViewDefinition
-from viewlet.triggers.step import Step, defined_contents, initial_contents
+from viewlet.triggers.executor import Executor
+from viewlet.triggers.program import ViewDefinition
+from viewlet.triggers.result import evaluate_result
+from viewlet.triggers.step import defined_contents, initial_contents
 from viewlet.triggers.store import MapStore, Payload
 from viewlet.types import Row
 
 Contents = dict[Row, Payload]
-
-
-@dataclass(slots=True)
-class Node:
-    """The driver, or a worker."""
-
-    views: dict[str, MapStore] = field(default_factory=dict)
-    deltas: dict[str, MapStore] = field(default_factory=dict)
-
-    def run(self, statement: Statement, view: ViewDefinition) -> None:
-        Step.of(statement, view).carry_out(State({}, self.deltas, self.views), self.views[view.name])
-
-    def put(self, view: ViewDefinition, contents: Mapping[Row, Payload]) -> None:
-        self.views[view.name].assign(dict(contents))
 
 
 class Cluster:
@@ -43,12 +30,12 @@ class Cluster:
 
     def __init__(self, program: DistributedProgram, workers: int, seed: int = 0) -> None:
         self.program = program
-        self.driver = Node()
-        self.workers = [Node() for _ in range(workers)]
+        views = program.program.views
+        here = [view for view in views if program.homes[view.name] == LOCAL]
+        there = [view for view in views if program.homes[view.name] != LOCAL]
+        self.driver = Executor(here)
+        self.workers = [Executor(there) for _ in range(workers)]
         self._random = Random(seed)
-        for view in program.program.views:
-            for node in self._nodes(program.homes[view.name]):
-                node.views[view.name] = MapStore([f.name for f in view.fields], view.presence)
         for name, contents in initial_contents(program.program.views).items():
             self._distribute(program.view(name), program.homes[name], contents)
 
@@ -64,23 +51,21 @@ class Cluster:
         if arrivals is None:
             arrivals = {table: RANDOM for table in batch if table in triggered}
         plan = self.program.plan(arrivals)
+        local = {name: each.view for name, each in plan.temporaries.items() if each.at == LOCAL}
+        remote = {name: each.view for name, each in plan.temporaries.items() if each.at != LOCAL}
+        self.driver.begin(arrivals, local)
+        for worker in self.workers:
+            worker.begin(arrivals, remote)
         for table, arrival in arrivals.items():
             self._arrive(table, batch.get(table, {}), arrival)
-        for name, temporary in plan.temporaries.items():
-            for node in self._nodes(temporary.at):
-                node.views[name] = MapStore([f.name for f in temporary.view.fields], None)
         for block in plan.blocks:
             self._run(block, plan.temporaries)
-        for name, temporary in plan.temporaries.items():
-            for node in self._nodes(temporary.at):
-                del node.views[name]
         return plan
 
     def result(self) -> dict[Row, int]:
         """The rows of the query."""
         query = self.program.program
-        state = State({}, {}, {view.name: self.gathered(view) for view in query.views})
-        return {row: int(n) for row, n in evaluate(query.result, query.query.output, state).items()}  # type: ignore[arg-type]
+        return evaluate_result(query, {view.name: self.gathered(view) for view in query.views})
 
     def gathered(self, view: ViewDefinition) -> MapStore:
         """A view in one place; fails if some row of it is where it should not be."""
@@ -102,7 +87,7 @@ class Cluster:
             if self._worker_of(view, home, key) != number:
                 raise InternalError(f"{view.name}: {key} is at worker {number}")
 
-    def _nodes(self, at: Location) -> list[Node]:
+    def _nodes(self, at: Location) -> list[Executor]:
         return [self.driver] if at == LOCAL else self.workers
 
     def _worker_of(self, view: ViewDefinition, home: Dist, key: Row) -> int:
@@ -110,8 +95,6 @@ class Cluster:
 
     def _arrive(self, table: str, changes: Mapping[Row, int], arrival: Arrival) -> None:
         """Spreads changes over the workers; now and then two of them get halves that only make sense together."""
-        for node in (self.driver, *self.workers):
-            node.deltas[table] = MapStore()
         for row, multiplicity in changes.items():
             if arrival == LOCAL:
                 self.driver.deltas[table].add(row, (multiplicity,))
@@ -126,9 +109,7 @@ class Cluster:
         for node in nodes:
             for step in block.steps:
                 if isinstance(step, Compute):
-                    name = step.statement.view
-                    view = temporaries[name].view if name in temporaries else self.program.view(name)
-                    node.run(step.statement, view)
+                    node.run(step.statement)
                 else:
                     self._move(step, temporaries)
 
@@ -137,10 +118,10 @@ class Cluster:
         nodes = self._nodes(source.at)
         total = MapStore([f.name for f in target.view.fields], None)
         for node in nodes[:1] if source.at == REPLICATED else nodes:
-            for key, payload in node.views[move.source].items():
+            for key, payload in node.stores[move.source].items():
                 total.add(key, payload)
         if move.movement is Movement.GATHER:
-            self.driver.put(target.view, dict(total.items()))
+            self.driver.put(target.view.name, dict(total.items()))
         else:
             self._distribute(target.view, target.at, dict(total.items()))
 
@@ -150,4 +131,4 @@ class Cluster:
             mine: Iterable[tuple[Row, Payload]] = contents.items()
             if isinstance(home, Dist):
                 mine = [(key, payload) for key, payload in mine if self._worker_of(view, home, key) == number]
-            node.put(view, dict(mine))
+            node.put(view.name, dict(mine))

@@ -8,6 +8,7 @@ from typing import Any
 
 from viewlet.changes import CHANGE_TYPE, MULTIPLICITY, Change, Changes, ColumnChange, RowChange, to_changes
 from viewlet.changes.words import Codes
+from viewlet.errors import DataError
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.spark.run.unit import SPREAD, UnitCode
 from viewlet.types import Table
@@ -76,6 +77,22 @@ class FrameChange(Change):
         if len(columns) == len(table.columns) or not named <= {*table.column_names, MULTIPLICITY, CHANGE_TYPE}:
             return None
         return tuple(table.column_names[i] for i in sorted(columns) or [0])
+
+
+def is_spark_frame(data: object) -> bool:
+    """A data frame of PySpark, classic or not."""
+    return type(data).__module__.startswith("pyspark.") and hasattr(data, "mapInArrow")
+
+
+def frame_change(table: Table, frame: Any, sign: int, encoded: bool) -> FrameChange:
+    if getattr(frame, "isStreaming", False):
+        raise DataError(f"{table.name}: this is a stream; hand it to stream()")
+    return FrameChange(table, frame, sign, encoded)
+
+
+def collected(data: Any) -> object:
+    """What a user handed in, in this process."""
+    return data.toArrow() if is_spark_frame(data) else data
 
 
 def by_place(batch: Mapping[str, Change]) -> tuple[dict[str, Change], dict[str, FrameChange]]:

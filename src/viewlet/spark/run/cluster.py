@@ -125,7 +125,7 @@ class SparkCluster:
     def load(self, unit: Unit, frames: Mapping[str, Any], partitions: int, checkpoint: str, folder: str) -> LoadedViews:
         from viewlet.spark.run.loading import load_views
 
-        views, homes = unit.program.views, unit.homes
+        views, homes = unit.stored, unit.homes
         return load_views(
             self._spark, views, homes, unit.sources, frames, partitions, checkpoint, folder, unit.checks, self.progress
         )

@@ -9,9 +9,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from viewlet.algebra.query import Query
 from viewlet.changes import Change, Changes, RowChange
-from viewlet.errors import ViewletError
+from viewlet.errors import InternalError, ViewletError
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.durable.batch_ids import Ranges
 from viewlet.runtime.durable.log import Record
@@ -25,20 +24,19 @@ from viewlet.spark.run.batch import Batch, BatchStats, UnitRun
 from viewlet.spark.run.checkpoint import DRIVER, Checkpoint
 from viewlet.spark.run.cluster import Cluster
 from viewlet.spark.run.kept import checks_of, kept_program, partitioned_by, unit_name
-from viewlet.spark.run.kernel import Node, ReferenceNode
+from viewlet.spark.run.kernel import Node, ReferenceNode, with_result
 from viewlet.spark.run.loaded import LoadedViews
 from viewlet.spark.run.names import with_names
 from viewlet.spark.run.partition import Context, SharedCode, can_run_generated, state_root
-from viewlet.spark.run.reading import Reading, reading_of, views_of
+from viewlet.spark.run.reading import Reading, reading_of
 from viewlet.spark.run.states import NOTHING
 from viewlet.spark.run.steps import EVERYWHERE, StepHead, read_head, read_step, write_step
 from viewlet.spark.run.tasks import MapChanges, MapKept, ReadResult, ReadViews, WriteSnapshot
 from viewlet.spark.run.tree_reading import AskTree, Question
 from viewlet.spark.run.tree_unit import TreeUnit, form_of
-from viewlet.spark.run.unit import AT_DRIVER, SPREAD, ProgramUnit, Unit, UnitCode
+from viewlet.spark.run.unit import AT_DRIVER, SPREAD, ProgramCode, ProgramUnit, Unit, UnitCode
 from viewlet.spark.run.wire import bytes_table, decode, encode, table_bytes
 from viewlet.triggers.program import Program
-from viewlet.triggers.wide_numbers import wide_numbers, wide_values
 from viewlet.types import Table
 from viewlet.viewtree.ring_plan import RingPlan
 
@@ -94,18 +92,18 @@ class Engine:
         partition_by: Mapping[str, Sequence[str]] | None = None,
     ) -> ProgramUnit:
         """Plans a program that is not here yet."""
-        taken = {view.name for running in self._running.values() for view in running.unit.program.views}
+        taken = {view.name for running in self._running.values() for view in running.unit.stored}
         clashes = [view.name for view in program.views if view.name in taken]
         program = with_names(program, {name: f"{program.name}/{name}" for name in clashes})
         distributed = compile_distributed(program, tables, rows, partition_by)
         return ProgramUnit(program.name, distributed, reading_of(distributed), dict(tables))
 
     def tree_unit(
-        self, name: str, query: Query, plan: RingPlan, split: TreeSplit, tables: Mapping[str, Table], known: bool | None
+        self, name: str, plan: RingPlan, split: TreeSplit, tables: Mapping[str, Table], known: bool | None
     ) -> TreeUnit:
         """The unit of a new view tree; `known` is the form of an existing state that it continues with."""
         generated = form_of(plan, self._generated if known is None else known)
-        return TreeUnit(name, query, plan, split, dict(tables), generated)
+        return TreeUnit(name, plan, split, dict(tables), generated)
 
     def code(self, name: str) -> UnitCode:
         """What processes have to know of a unit now."""
@@ -142,7 +140,7 @@ class Engine:
         return node
 
     def _empty_node(self, code: UnitCode) -> Node:
-        if code.module is None or not can_run_generated():
+        if not isinstance(code, ProgramCode) or code.module is None or not can_run_generated():
             return code.evaluated(code.local)
         from viewlet.spark.run.generated import GeneratedNode
 
@@ -157,7 +155,7 @@ class Engine:
         for name in code.local:
             node.restore(name, running.node.contents(name))
         if running.unit.name in self._watched and running.unit.reading is Reading.DRIVER:
-            node.watch(code.program)
+            with_result(node).watch()
         running.code, running.node, running.shared = code, node, None
         running.compiled.clear()
 
@@ -168,9 +166,7 @@ class Engine:
 
     def _is_due(self, running: _Running) -> bool:
         large = self._generated is None and running.rows > GENERATE_FROM_ROWS
-        if not large or running.code.module is not None or running.unit.module is None:
-            return False
-        return wide_values(running.unit.sources.values()) is None and wide_numbers(running.unit.program) is None
+        return large and running.code.module is None and running.unit.may_generate
 
     def takes_columns(self, table: str) -> frozenset[int] | None:
         """The columns of a table's changes that units read, if all of them take columns instead of rows."""
@@ -240,7 +236,7 @@ class Engine:
             if name in loaded:
                 batch.changes[name] = self.result(name)
             elif name in batch.runs and self.units[name].reading is Reading.DRIVER:
-                batch.changes[name] = self._running[name].node.result_change(name)
+                batch.changes[name] = with_result(self._running[name].node).result_change()
 
     def _run(self, running: _Running, key: str, changed: Iterable[str]) -> UnitRun:
         plan = running.code.plan(key, running.unit.tables.intersection(changed))
@@ -410,16 +406,17 @@ class Engine:
         """The rows of a query with their multiplicities."""
         running = self._running[name]
         if running.unit.reading is Reading.DRIVER:
-            return running.node.result(running.unit.program)
+            return with_result(running.node).result()
         if running.unit.reading is Reading.PARTITIONS:
             return _sum(self._ask(ReadResult(self.context(), name), f"read {name}"))
-        return self._gathered(running).result(running.unit.program)
+        return self._gathered(running).result()
 
     def _gathered(self, running: _Running) -> ReferenceNode:
         """The views that a query reads, in one place."""
-        unit = running.unit
-        wanted = {name: unit.program.view(name) for name in views_of(unit.program)}
-        node = ReferenceNode(wanted)
+        unit, code = running.unit, running.code
+        if not isinstance(code, ProgramCode):
+            raise InternalError(f"the views of {unit.name} are not those of a query")
+        node, wanted = code.gathered()
         homes = unit.homes
         remote = tuple(name for name in wanted if homes[name] != LOCAL)
         found = self._ask(ReadViews(self.context(), unit.name, remote), f"read {unit.name}")
@@ -446,7 +443,7 @@ class Engine:
         if name not in self._watched:
             self._watched.add(name)
             if running.unit.reading is Reading.DRIVER:
-                running.node.watch(running.unit.program)
+                with_result(running.node).watch()
         return True
 
 

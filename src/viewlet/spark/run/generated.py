@@ -11,21 +11,21 @@ from typing import Any
 
 import numpy as np
 
-from viewlet.algebra.evaluate import State, evaluate
 from viewlet.algebra.nodes import View
 from viewlet.algebra.traverse import walk
 from viewlet.changes import Change, Changes, ColumnChange
 from viewlet.codegen.blocks import BlockPlan
-from viewlet.codegen.module import result_store
 from viewlet.codegen.node import CompiledNode, Contents, Undo
+from viewlet.codegen.result import result_store
 from viewlet.errors import InternalError
 from viewlet.runtime.columns import to_columns
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FlatStore, Layout
 from viewlet.spark.run.code import Departure, DriverBlock, PlanCode, WorkerBlock
-from viewlet.spark.run.unit import UnitCode
+from viewlet.spark.run.unit import ProgramCode
 from viewlet.spark.run.words import decode_contents, encode_contents, numbers_of, partitions_of
 from viewlet.triggers.program import Program, Statement
+from viewlet.triggers.result import evaluate_result
 from viewlet.triggers.store import MapStore
 from viewlet.types import Row, Table
 
@@ -58,7 +58,7 @@ class GeneratedNode:
 
     def __init__(
         self,
-        code: UnitCode,
+        code: ProgramCode,
         views: Iterable[str],
         dictionary: StringDictionary | None = None,
         make_store: Callable[[Layout], FlatStore] = FlatStore,
@@ -74,7 +74,8 @@ class GeneratedNode:
             id(statement): i for plan in code.plans.values() for i, statement in enumerate(statements_of(plan))
         }
         self._plan = ""
-        self._watched: Program | None = None
+        self._program = code.program
+        self._is_watched = False
         self._shown: str | None = None
         """The view whose rows make the watched result, each on its own, if there is one."""
         self._before: Changes = {}
@@ -93,8 +94,8 @@ class GeneratedNode:
         self._node.end_batch()
         self._plan = code.key
         self._before = {}
-        if self._watched is not None and self._shown is None:
-            self._before = self._whole_result(self._watched)
+        if self._is_watched and self._shown is None:
+            self._before = self._whole_result()
 
     def go_on(self, code: PlanCode) -> None:
         self._plan = code.key
@@ -171,14 +172,15 @@ class GeneratedNode:
         else:
             self._node.stores[name].clear()
 
-    def result(self, program: Program) -> Changes:
-        rows = self._node.read(program.query) if program is self._code.program else None
-        return self._whole_result(program) if rows is None else rows
+    def result(self) -> Changes:
+        rows = self._node.read(self._program.query)
+        return self._whole_result() if rows is None else rows
 
-    def _whole_result(self, program: Program) -> Changes:
+    def _whole_result(self) -> Changes:
         """All rows, whatever the LIMIT."""
+        program = self._program
         wanted = {node.name for node in walk(program.result) if isinstance(node, View)}
-        return _evaluated(program, {name: self._as_map(name, self._node.contents(name)) for name in wanted})
+        return evaluate_result(program, {name: self._as_map(name, self._node.contents(name)) for name in wanted})
 
     def _as_map(self, name: str, *parts: Contents) -> MapStore:
         """The sum of some rows of a view; a count that is zero on the way to it takes no sums with it."""
@@ -199,9 +201,9 @@ class GeneratedNode:
         for key, payload in zip(rows, zip(*numbers, strict=True), strict=True):
             copy.add(key, payload)
 
-    def watch(self, program: Program) -> None:
-        if self._watched is not program:
-            self._watched, self._shown = program, self._row_by_row(program)
+    def watch(self) -> None:
+        if not self._is_watched:
+            self._is_watched, self._shown = True, self._row_by_row(self._program)
 
     def _row_by_row(self, program: Program) -> str | None:
         """The view whose touched rows tell how a result has changed."""
@@ -212,18 +214,18 @@ class GeneratedNode:
         # What a sum of doubles was cannot be told from what it is and what was added.
         return shown if layout.arity and "double" not in layout.kinds else None
 
-    def result_change(self, name: str) -> Changes:
-        if self._watched is None:
-            raise InternalError(f"nobody watches {name}")
+    def result_change(self) -> Changes:
+        if not self._is_watched:
+            raise InternalError("nobody watches the result")
         before, after = self._before, {}
         if self._shown is None:
-            after = self._whole_result(self._watched)
+            after = self._whole_result()
         else:
             rows = self._node.touched_contents(self._shown)
             added = [contents for store, contents, _ in self._node.undo if store == self._shown]
             taken = [contents.negated() for contents in added]
-            after = _evaluated(self._watched, {self._shown: self._as_map(self._shown, rows)})
-            before = _evaluated(self._watched, {self._shown: self._as_map(self._shown, rows, *taken)})
+            after = evaluate_result(self._program, {self._shown: self._as_map(self._shown, rows)})
+            before = evaluate_result(self._program, {self._shown: self._as_map(self._shown, rows, *taken)})
         return {row: n for row in before.keys() | after.keys() if (n := after.get(row, 0) - before.get(row, 0))}
 
     def misfit(self, name: str, at_most: int | None) -> tuple[Row, int] | None:
@@ -253,12 +255,6 @@ class GeneratedNode:
         if name not in self._code.plans[self._plan].temporaries:
             raise InternalError(f"{name} is neither a view nor a temporary of the plan for {self._plan}")
         return self._node.module.temporaries[self._plan, name]
-
-
-def _evaluated(program: Program, views: dict[str, MapStore]) -> Changes:
-    """The result of a query over views."""
-    found = evaluate(program.result, program.query.output, State({}, {}, views))
-    return {row: int(number) for row, number in found.items()}  # type: ignore[arg-type]
 
 
 def _bits(column: Any) -> Any:

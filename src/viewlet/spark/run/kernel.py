@@ -9,18 +9,18 @@ A batch begins with empty temporaries and ends when the next one begins, or when
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
-from viewlet.algebra.evaluate import State, evaluate
 from viewlet.changes import Change, Changes, ColumnChange, RowChange
+from viewlet.errors import InternalError
 from viewlet.runtime.durable.rows import from_arrow, to_arrow
 from viewlet.spark.plan.hashing import partition_of
 from viewlet.spark.run.code import DriverBlock, PlanCode, Receipt
 from viewlet.spark.run.wire import bytes_table, decode, encode, table_bytes
+from viewlet.triggers.executor import Executor
 from viewlet.triggers.program import Program, Statement, ViewDefinition
-from viewlet.triggers.result import ResultKeeper
-from viewlet.triggers.step import Step
-from viewlet.triggers.store import MapStore, Payload, UndoLog
+from viewlet.triggers.result import ResultRows, evaluate_result
+from viewlet.triggers.store import MapStore, Payload
 from viewlet.types import Row, Table
 
 Blob = bytes | memoryview
@@ -71,15 +71,6 @@ class Node(Protocol):
     def restore(self, name: str, blob: Blob) -> None:
         """Puts contents in place of those of a view."""
 
-    def result(self, program: Program) -> Changes:
-        """The rows of a query over views that are here; with ORDER BY and LIMIT, those that can be among the first."""
-
-    def watch(self, program: Program) -> None:
-        """From now on `result_change` is asked for after every batch."""
-
-    def result_change(self, name: str) -> Changes:
-        """What the batch has done so far to the rows of a watched query."""
-
     def misfit(self, name: str, at_most: int | None) -> tuple[Row, int] | None:
         """A key of a view whose count the batch has made negative, or larger than it may be; None if there is none."""
 
@@ -90,18 +81,36 @@ class Node(Protocol):
         """What the views take, as far as that is known."""
 
 
-class ReferenceNode:
-    """Views as dictionaries, statements by the evaluator."""
+@runtime_checkable
+class ResultNode(Node, Protocol):
+    """A kernel that computes the rows of the unit's view from what is here."""
 
-    def __init__(self, views: Definitions) -> None:
-        self._log = UndoLog()
-        self._definitions = dict(views)
-        self._views = {name: _store(view, view.presence, self._log) for name, view in views.items()}
-        self._stores: dict[str, MapStore] = dict(self._views)
-        self._deltas: dict[str, MapStore] = {}
+    def result(self) -> Changes:
+        """The rows; with ORDER BY and LIMIT, those that can be among the first."""
+
+    def watch(self) -> None:
+        """From now on `result_change` is asked for after every batch."""
+
+    def result_change(self) -> Changes:
+        """What the batch has done so far to the rows."""
+
+
+def with_result(node: Node) -> ResultNode:
+    """The kernel of a unit whose rows are read where its state is."""
+    if not isinstance(node, ResultNode):
+        raise InternalError(f"a {type(node).__name__} has no rows of its own")
+    return node
+
+
+class ReferenceNode:
+    """Views as dictionaries, on the same executor as the interpreter; `program` has the query whose rows are read."""
+
+    def __init__(self, views: Definitions, program: Program | None = None) -> None:
+        self._program = program
+        self._executor = Executor(views.values())
+        self._views = self._executor.views
         self._received: dict[str, Sequence[Blob]] = {}
-        self._steps: dict[Statement, Step] = {}
-        self._watched: dict[str, ResultKeeper] = {}
+        self._watched: ResultRows | None = None
 
     def compile_all(self, plan: PlanCode) -> None:
         pass
@@ -113,43 +122,38 @@ class ReferenceNode:
         return None
 
     def begin(self, code: PlanCode) -> None:
-        temporaries = code.temporaries
-        self._log.commit()
-        for keeper in self._watched.values():
-            keeper.refresh()
+        log = self._executor.log
+        log.commit()
+        if self._watched is not None:
+            self._watched.refresh()
         for store in self._views.values():
             store.touched.clear()
-        self._log.begin()
-        self._steps.clear()  # another plan may give the name of a temporary to another one
-        self._definitions = {name: self._definitions[name] for name in self._views} | dict(temporaries)
-        self._stores = self._views | {name: _store(view, None, UndoLog()) for name, view in temporaries.items()}
-        self._deltas = {table: MapStore() for table in code.tables}
+        log.begin()
+        self._executor.begin(code.tables, code.temporaries)
         self._received = {}
 
     def go_on(self, code: PlanCode) -> None:
         pass
 
     def rollback(self) -> bool:
-        self._log.rollback()
+        self._executor.log.rollback()
         return True
 
     def change(self, table: str, change: Change) -> None:
-        delta = self._deltas[table] = MapStore()
-        for row, multiplicity in change.rows().items():
-            delta.add(row, (multiplicity,))
+        self._executor.deltas[table] = MapStore.of_rows(change.rows())
 
     def record(self) -> dict[str, list[bytes]]:
         """All that came in: the statements are run again."""
         found = {name: list(map(bytes, blobs)) for name, blobs in self._received.items()}
-        for table, delta in self._deltas.items():
+        for table, delta in self._executor.deltas.items():
             rows = list(delta.items())
-            found[f"Δ{table}"] = [table_bytes(to_arrow(rows, len(rows[0][0]), 1))] if rows else []
+            found[_change_entry(table)] = [table_bytes(to_arrow(rows, len(rows[0][0]), 1))] if rows else []
         return found
 
     def redo(self, plan: PlanCode, record: Mapping[str, Sequence[Blob]]) -> None:
         self.begin(plan)
         for table in plan.tables:
-            for blob in record.get(f"Δ{table}", []):
+            for blob in record.get(_change_entry(table), []):
                 found = bytes_table(blob)
                 rows = from_arrow(found, found.num_columns - 1)
                 self.change(table, RowChange({row: weight for row, (weight,) in rows}))
@@ -162,41 +166,47 @@ class ReferenceNode:
 
     def put(self, name: str, blobs: Sequence[Blob]) -> None:
         self._received[name] = blobs
-        store = self._stores[name]
+        store = self._executor.stores[name]
         for blob in blobs:
-            for key, payload in decode(self._definitions[name], blob):
+            for key, payload in decode(self._executor.definition(name), blob):
                 store.add(key, payload)
 
     def run(self, statements: Iterable[Statement]) -> None:
-        state = State({}, self._deltas, self._stores)
         for statement in statements:
-            if statement not in self._steps:
-                self._steps[statement] = Step.of(statement, self._definitions[statement.view])
-            self._steps[statement].carry_out(state, self._stores[statement.view])
+            self._executor.run(statement)
 
     def contents(self, name: str) -> bytes:
-        return encode(self._definitions[name], self._stores[name].items())
+        return encode(self._executor.definition(name), self._executor.stores[name].items())
 
     def split(self, name: str, positions: tuple[int, ...], partitions: int) -> dict[int, bytes]:
         parts: dict[int, list[tuple[Row, Payload]]] = {}
-        for key, payload in self._stores[name].items():
+        for key, payload in self._executor.stores[name].items():
             parts.setdefault(partition_of((key[i] for i in positions), partitions), []).append((key, payload))
-        return {number: encode(self._definitions[name], rows) for number, rows in parts.items()}
+        return {number: encode(self._executor.definition(name), rows) for number, rows in parts.items()}
 
     def restore(self, name: str, blob: Blob) -> None:
-        self._views[name].assign(dict(decode(self._definitions[name], blob)))
+        self._executor.put(name, dict(decode(self._executor.definition(name), blob)))
 
-    def result(self, program: Program) -> Changes:
-        found = evaluate(program.result, program.query.output, State({}, {}, self._views))
-        return {row: int(number) for row, number in found.items()}  # type: ignore[arg-type]
+    def result(self) -> Changes:
+        program = self._query
+        return evaluate_result(program, self._views)
 
-    def watch(self, program: Program) -> None:
-        if program.name not in self._watched:
-            keeper = self._watched[program.name] = ResultKeeper(program, self._views, self._log)
-            keeper.refresh_all()
+    @property
+    def _query(self) -> Program:
+        if self._program is None:
+            raise InternalError("the node was made without a query")
+        return self._program
 
-    def result_change(self, name: str) -> Changes:
-        return self._watched[name].refresh()
+    def watch(self) -> None:
+        if self._watched is None:
+            rows = ResultRows(self._query, self._views, self._executor.log)
+            rows.refresh_all()
+            self._watched = rows
+
+    def result_change(self) -> Changes:
+        if self._watched is None:
+            raise InternalError("nobody watches the result")
+        return self._watched.refresh()
 
     def misfit(self, name: str, at_most: int | None) -> tuple[Row, int] | None:
         store = self._views[name]
@@ -213,5 +223,6 @@ class ReferenceNode:
         return sum(len(store) * 8 * (len(store.fields) + 4) for store in self._views.values())
 
 
-def _store(view: ViewDefinition, presence: str | None, log: UndoLog) -> MapStore:
-    return MapStore([field.name for field in view.fields], presence, log)
+def _change_entry(table: str) -> str:
+    """The name of a table's change in the record of a batch, which is a file."""
+    return f"Δ{table}"

@@ -28,7 +28,7 @@ from viewlet.runtime.durable.snapshot import SnapshotReader, index_of
 from viewlet.runtime.private_folders import private_folder
 from viewlet.spark.run.states import NOTHING, WAIT_SECONDS, FileState, ResidentState, UnitState
 from viewlet.spark.run.steps import Delivery, StepHead, read_step
-from viewlet.spark.run.unit import UnitCode
+from viewlet.spark.run.unit import ProgramCode, UnitCode
 from viewlet.spark.run.wire import table_bytes
 
 T_co = TypeVar("T_co", covariant=True)
@@ -156,7 +156,7 @@ def held(context: Context, unit: str, partition: int) -> Iterator[UnitState]:
 
 def _opened(context: Context, code: UnitCode, partition: int) -> UnitState:
     initial = code.at_worker(partition, context.partitions)
-    if code.module is None or not can_run_generated():
+    if not isinstance(code, ProgramCode) or code.module is None or not can_run_generated():
         return ResidentState.of(code, initial)
     from viewlet.codegen.loading import runtime_digest
     from viewlet.runtime.durable.mapped import MappedState

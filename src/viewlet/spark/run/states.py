@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 from viewlet.errors import StateError
 from viewlet.runtime.durable.packing import packed, unpacked
 from viewlet.spark.run.code import WorkerBlock
-from viewlet.spark.run.kernel import Node
+from viewlet.spark.run.kernel import Node, with_result
 from viewlet.spark.run.steps import Delivery, UnitStage
-from viewlet.spark.run.unit import UnitCode
+from viewlet.spark.run.unit import ProgramCode, UnitCode
 
 if TYPE_CHECKING:
     from viewlet.runtime.durable.mapped import MappedState
@@ -68,7 +68,7 @@ class UnitState(ABC):
         if not isinstance(block, WorkerBlock):
             raise StateError(f"block {stage.block} of a batch of {stage.unit} does not run at workers")
         if watched:
-            self.node.watch(code.program)
+            with_result(self.node).watch()
         if stage.first:
             self.node.begin(plan)
             self.before = self.token
@@ -129,7 +129,7 @@ class FileState(UnitState):
 
     __slots__ = ("_code", "_count", "_done_bytes", "_files", "_generated", "_strings")
 
-    def __init__(self, code: UnitCode, files: MappedState, initial: Mapping[str, bytes]) -> None:
+    def __init__(self, code: ProgramCode, files: MappedState, initial: Mapping[str, bytes]) -> None:
         self._files, self._code, self.digest, self.initial = files, code, code.digest, initial
         self._done_bytes = 0
         self._make()

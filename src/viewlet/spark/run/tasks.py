@@ -14,10 +14,10 @@ from viewlet.errors import ViewletError
 from viewlet.runtime.durable.snapshot import SnapshotWriter
 from viewlet.spark.run.code import Departure, Place, WorkerBlock
 from viewlet.spark.run.kept import rows_view, unit_name
-from viewlet.spark.run.kernel import Node
+from viewlet.spark.run.kernel import Node, with_result
 from viewlet.spark.run.partition import Context, can_run_generated, files_of, held, nearest, partition_folder
 from viewlet.spark.run.steps import DRIVER, EVERYWHERE, Deliveries, Piece, UnitStage
-from viewlet.spark.run.unit import SPREAD, UnitCode
+from viewlet.spark.run.unit import SPREAD, ProgramCode, UnitCode
 from viewlet.spark.run.wire import bytes_table, decode
 from viewlet.types import Table
 
@@ -62,7 +62,7 @@ class RunStage:
             if stage.last:
                 _check(code, state.node)
                 if watched:
-                    reply.changes[unit] = state.node.result_change(unit)
+                    reply.changes[unit] = with_result(state.node).result_change()
             reply.pieces += leaving(unit, state.node, block.departures, context.partitions, partition)
             reply.rows[unit], reply.bytes[unit] = state.node.size(), state.node.bytes()
 
@@ -172,7 +172,7 @@ def _always(change: Change, node: Node) -> Change:
 
 
 def _empty_node(code: UnitCode) -> Node:
-    if code.module is None or not can_run_generated():
+    if not isinstance(code, ProgramCode) or code.module is None or not can_run_generated():
         return code.evaluated(code.views)
     from viewlet.spark.run.generated import GeneratedNode
 
@@ -262,6 +262,6 @@ class ReadResult:
     def __call__(self, partition: int, _: object) -> Changes | ViewletError:
         try:
             with held(self.context, self.unit, partition) as state:
-                return state.node.result(self.context.code(self.unit).program)
+                return with_result(state.node).result()
         except ViewletError as error:
             return error

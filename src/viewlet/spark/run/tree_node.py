@@ -10,20 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from viewlet.changes import Change, Changes, ColumnChange
-from viewlet.errors import InternalError
+from viewlet.changes import Change, ColumnChange
 from viewlet.runtime.durable.rows import from_arrow, to_arrow
 from viewlet.spark.plan.hashing import partition_of
 from viewlet.spark.run.code import PlanCode
 from viewlet.spark.run.wire import bytes_table, table_bytes
-from viewlet.triggers.program import Program, Statement
+from viewlet.triggers.program import Statement
 from viewlet.types import Row, Table
-from viewlet.viewtree.keepers import Keeper, ReferenceTree, reference_tree
 from viewlet.viewtree.ring_plan import RingPlan
 from viewlet.viewtree.state_text import of_rows, to_rows
+from viewlet.viewtree.tree_state import ReferenceTree, TreeState, reference_tree
 
 if TYPE_CHECKING:
-    from viewlet.codegen.rings.keepers import GeneratedTree
+    from viewlet.codegen.rings.generated_tree import GeneratedTree
 
 Blob = bytes | memoryview
 Counted = dict[Row, int]
@@ -45,19 +44,24 @@ class TreeNode:
         self._relations = {change_name(name): name for name in self._schemas}
         self._changes: dict[str, Counted] = {}
         self._received: dict[str, Counted] = {}
-        self._keeper: Keeper | None = None
+        self._tree_state: TreeState | None = None
         self._restored: dict[str, Blob] = {}
 
     @property
-    def keeper(self) -> Keeper:
+    def tree_state(self) -> TreeState:
         """The tree."""
-        if self._keeper is None:
-            self._keeper = _generated(self._plan) if self._is_generated else reference_tree(self._plan)
+        if self._tree_state is None:
+            self._tree_state = _generated(self._plan) if self._is_generated else reference_tree(self._plan)
         if self._restored:
             contents = {store: self._restored.get(name, b"") for name, store in self._views.items()}
-            restore_tree(self._plan, self._keeper, contents)
+            restore_tree(self._plan, self._tree_state, contents)
             self._restored = {}
-        return self._keeper
+        return self._tree_state
+
+    @property
+    def row_state(self) -> Any:
+        """The tree of a factorised result, which is a `RowTreeState`."""
+        return self.tree_state
 
     # -- a batch ----------------------------------------------------------------------------------------------------
 
@@ -72,15 +76,15 @@ class TreeNode:
 
     def begin(self, code: PlanCode) -> None:
         self._changes, self._received = {}, {}
-        if self._keeper is not None:
-            self._keeper.commit()
+        if self._tree_state is not None:
+            self._tree_state.commit()
 
     def go_on(self, code: PlanCode) -> None:
-        raise InternalError("a batch of a view tree has one stage")
+        """A batch has one stage, which `begin` begins."""
 
     def rollback(self) -> bool:
         """Rolls the batch back, which only generated code can do; False if the tree has to be rebuilt instead."""
-        return self._keeper is None or self._keeper.rollback()
+        return self._tree_state is None or self._tree_state.rollback()
 
     def change(self, table: str, change: Change) -> None:
         for projection in self._plan.projections[table]:
@@ -102,16 +106,16 @@ class TreeNode:
     def run(self, statements: Iterable[Statement]) -> None:
         """Adds what was put to the tree, one relation after the other."""
         for relation, rows in self._received.items():
-            self.keeper.add(relation, {row: times for row, times in rows.items() if times})
+            self.tree_state.add(relation, {row: times for row, times in rows.items() if times})
 
     # -- contents ---------------------------------------------------------------------------------------------------
 
     def contents(self, name: str) -> bytes:
         if name in self._relations:
             return self._encoded(name, self._changes.get(self._relations[name], {}).items())
-        if self._keeper is None and not self._restored:
+        if self._tree_state is None and not self._restored:
             return b""
-        return tree_contents(self._plan, self.keeper, self._views[name])
+        return tree_contents(self._plan, self.tree_state, self._views[name])
 
     def split(self, name: str, positions: tuple[int, ...], partitions: int) -> dict[int, bytes]:
         parts: dict[int, list[tuple[Row, int]]] = {}
@@ -129,58 +133,47 @@ class TreeNode:
         self._restored[name] = blob
 
     def size(self) -> int:
-        return sum(self.keeper.sizes().values())
+        return sum(self.tree_state.sizes().values())
 
     def bytes(self) -> int:
-        return self.keeper.bytes()
-
-    # -- what only trigger programs have ----------------------------------------------------------------------------
-
-    def result(self, program: Program) -> Changes:
-        raise InternalError("the result of a view tree is read by `tree_reading`")
-
-    def watch(self, program: Program) -> None:
-        raise InternalError("the result of a view tree is watched at the driver")
-
-    def result_change(self, name: str) -> Changes:
-        raise InternalError("the result of a view tree is watched at the driver")
+        return self.tree_state.bytes()
 
     def misfit(self, name: str, at_most: int | None) -> tuple[Row, int] | None:
         return None
 
 
-def _generated(plan: RingPlan) -> Keeper:
-    from viewlet.codegen.rings.keepers import generated_tree
+def _generated(plan: RingPlan) -> TreeState:
+    from viewlet.codegen.rings.generated_tree import generated_tree
     from viewlet.runtime.dictionary import StringDictionary
 
     return generated_tree(plan, StringDictionary())
 
 
-def tree_contents(plan: RingPlan, keeper: Keeper, store: str) -> bytes:
+def tree_contents(plan: RingPlan, tree_state: TreeState, store: str) -> bytes:
     """A stored view as bytes; none if it is empty."""
-    if isinstance(keeper, ReferenceTree):
-        entries = keeper.state()[store]
+    if isinstance(tree_state, ReferenceTree):
+        entries = tree_state.payloads()[store]
         return table_bytes(to_arrow(to_rows(entries), len(plan.tree.nodes[store].keys), 1)) if entries else b""
-    generated: GeneratedTree = keeper  # type: ignore[assignment]
+    generated: GeneratedTree = tree_state  # type: ignore[assignment]
     from viewlet.codegen.rings.portable import to_table
 
     words = to_table(generated.compiled, store)
     return table_bytes(words) if words.num_rows else b""
 
 
-def restore_tree(plan: RingPlan, keeper: Keeper, contents: Mapping[str, Blob]) -> None:
+def restore_tree(plan: RingPlan, tree_state: TreeState, contents: Mapping[str, Blob]) -> None:
     """Gives an empty tree what `tree_contents` has told of all its stored views."""
     tables: dict[str, Any] = {store: bytes_table(blob) if len(blob) else None for store, blob in contents.items()}
-    if isinstance(keeper, ReferenceTree):
+    if isinstance(tree_state, ReferenceTree):
         arities = {store: len(plan.tree.nodes[store].keys) for store in tables}
-        keeper.restore(
+        tree_state.restore(
             {
                 store: {} if table is None else of_rows(from_arrow(table, arities[store]))
                 for store, table in tables.items()
             }
         )
         return
-    generated: GeneratedTree = keeper  # type: ignore[assignment]
+    generated: GeneratedTree = tree_state  # type: ignore[assignment]
     from viewlet.codegen.rings.portable import restore_tables
 
     restore_tables(generated.compiled, tables)

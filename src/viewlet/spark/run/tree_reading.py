@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from viewlet.errors import ViewletError
+from viewlet.errors import InternalError, ViewletError
 from viewlet.rings.ring import Lift, Ring
+from viewlet.spark.run.kernel import Node
 from viewlet.spark.run.partition import Context, held
 from viewlet.spark.run.tree_node import TreeNode
 from viewlet.types import Row
-from viewlet.viewtree.keepers import RowReader
 from viewlet.viewtree.ring_relation import summing, without_zeros
+from viewlet.viewtree.tree_state import RowReader
 
 if TYPE_CHECKING:
     from viewlet.spark.run.engine import Engine
@@ -36,25 +37,32 @@ class AskTree:
     def __call__(self, number: int, payload: int | None) -> Any:
         try:
             with held(self.context, self.unit, number if payload is None else payload) as state:
-                return self.question(cast(TreeNode, state.node))
+                return self.question(_tree(state.node))
         except ViewletError as error:
             return error
 
 
+def _tree(node: Node) -> TreeNode:
+    if not isinstance(node, TreeNode):
+        raise InternalError(f"a {type(node).__name__} is no view tree")
+    return node
+
+
 def _entries(node: TreeNode) -> Mapping[Row, Any]:
-    return dict(node.keeper.entries())
+    return dict(node.tree_state.entries())
 
 
 def _sizes(node: TreeNode) -> dict[str, int]:
-    return node.keeper.sizes()
+    return node.tree_state.sizes()
 
 
 def _bytes(node: TreeNode) -> int:
-    return node.keeper.bytes()
+    return node.tree_state.bytes()
 
 
 def _rows(node: TreeNode) -> RowReader:
-    return cast(RowReader, node.keeper)
+    rows: RowReader = node.row_state
+    return rows
 
 
 def _count(node: TreeNode) -> int:
@@ -79,7 +87,7 @@ class _Aggregate:
 
 
 class SpreadTree:
-    """A distributed tree, read like a local one (see `viewtree.keepers.RowReader`)."""
+    """A distributed tree, read like a local one (see `viewtree.tree_state.RowReader`)."""
 
     engine_name = "spark"
 
@@ -114,7 +122,7 @@ class SpreadTree:
 
     def _restored(self, contents: Mapping[str, bytes]) -> RowReader:
         code = self._engine.code(self._unit)
-        node = cast(TreeNode, code.evaluated(code.views))
+        node = _tree(code.evaluated(code.views))
         for name, blob in contents.items():
             node.restore(name, blob)
         return _rows(node)

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from viewlet.algebra.nodes import Var
-from viewlet.algebra.query import Query
 from viewlet.errors import MissingExtraError, UnsupportedError
 from viewlet.spark.plan.locations import Home
 from viewlet.spark.plan.tree_split import TreeSplit
@@ -24,11 +23,9 @@ from viewlet.spark.run.partition import can_run_generated
 from viewlet.spark.run.reading import Reading
 from viewlet.spark.run.tree_node import TreeNode, change_name
 from viewlet.spark.run.unit import AT_DRIVER, SPREAD, UnitCode, digest_of
-from viewlet.triggers.program import Program, ViewDefinition
+from viewlet.triggers.program import ViewDefinition
 from viewlet.types import SqlType, Table
 from viewlet.viewtree.ring_plan import RingPlan
-
-STRATEGY = "view-tree"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,20 +54,15 @@ class TreeUnit:
     """A view tree and how it is split; `generated` is the form of its state, which never changes."""
 
     name: str
-    query: Query
     plan: RingPlan
     split: TreeSplit
     sources: Mapping[str, Table]
     generated: bool
     reading = Reading.PARTITIONS
     checks: tuple[Check, ...] = ()
-    module = None
+    stored: tuple[ViewDefinition, ...] = ()
+    may_generate = False
     is_loadable = False
-
-    @cached_property
-    def program(self) -> Program:
-        """What its rows look like; there are no triggers."""
-        return Program(self.name, STRATEGY, self.query, (), (), self.query.expr)
 
     @cached_property
     def tables(self) -> frozenset[str]:
@@ -121,13 +113,10 @@ class TreeUnit:
         return TreeCode(
             self.name,
             digest_of((self.digest, self.name)),
-            self.program,
             views,
             {},
             self.sources,
             self.plans,
-            self.checks,
-            None,
             tree=self.plan,
             stores=stores,
             is_generated=self.generated,
@@ -160,7 +149,7 @@ def reference_stores(plan: RingPlan) -> dict[str, tuple[Var, ...]]:
 
 def generated_stores(plan: RingPlan) -> dict[str, tuple[Var, ...]]:
     """Those of a tree on flat arrays."""
-    from viewlet.codegen.rings.keepers import generated_tree
+    from viewlet.codegen.rings.generated_tree import generated_tree
     from viewlet.codegen.rings.portable import store_keys
     from viewlet.runtime.dictionary import StringDictionary
 

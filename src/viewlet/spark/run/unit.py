@@ -10,6 +10,7 @@ decide how much of the plan is run.
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -25,11 +26,12 @@ from viewlet.spark.run.active import for_tables
 from viewlet.spark.run.code import NotMappable, PlanCode, plan_code
 from viewlet.spark.run.kept import Check
 from viewlet.spark.run.kernel import Node, ReferenceNode
-from viewlet.spark.run.reading import Reading
+from viewlet.spark.run.reading import Reading, views_of
 from viewlet.spark.run.wire import encode
 from viewlet.triggers.program import Program, ViewDefinition
 from viewlet.triggers.step import initial_contents
 from viewlet.triggers.store import Payload
+from viewlet.triggers.wide_numbers import wide_numbers, wide_values
 from viewlet.types import Row, Table
 
 if TYPE_CHECKING:
@@ -56,20 +58,19 @@ class Initial:
 
 
 @dataclass(frozen=True)
-class UnitCode:
+class UnitCode(ABC):
     """The code of a unit, as sent to workers; equal digests mean equal code."""
 
     name: str
     digest: str
-    program: Program
     views: Mapping[str, ViewDefinition]
     """What lives at the workers."""
     local: Mapping[str, ViewDefinition]
     """What lives at the driver."""
     tables: Mapping[str, Table]
     plans: Mapping[str, PlanCode]
-    checks: tuple[Check, ...]
-    module: BlockModule | None
+    checks: tuple[Check, ...] = ()
+    module: BlockModule | None = None
     """The statements as generated code; without it they are evaluated."""
     initial: Mapping[str, Initial] = field(default_factory=dict)
     """What views hold before the first batch, those left out that hold nothing."""
@@ -98,12 +99,27 @@ class UnitCode:
         found = {name: self.initial[name].part(partition, partitions) for name in self.views if name in self.initial}
         return {name: encode(self.views[name], rows) for name, rows in found.items()}
 
+    @abstractmethod
     def evaluated(self, views: Mapping[str, ViewDefinition]) -> Node:
-        """An empty state of some of its views that needs no code of the program."""
-        return ReferenceNode(views)
+        """An empty state of some of its views that needs no generated code."""
 
     def __getstate__(self) -> dict[str, object]:
         return self.__dict__ | {"_restricted": {}}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramCode(UnitCode):
+    """The code of a trigger program."""
+
+    program: Program
+
+    def evaluated(self, views: Mapping[str, ViewDefinition]) -> ReferenceNode:
+        return ReferenceNode(views, self.program)
+
+    def gathered(self) -> tuple[ReferenceNode, Mapping[str, ViewDefinition]]:
+        """A place for all the views that the query reads, and these views."""
+        wanted = {name: self.program.view(name) for name in views_of(self.program)}
+        return self.evaluated(wanted), wanted
 
 
 class Unit(Protocol):
@@ -113,8 +129,8 @@ class Unit(Protocol):
     def name(self) -> str: ...
 
     @property
-    def program(self) -> Program:
-        """The query; its views and triggers, if it is kept by such."""
+    def stored(self) -> tuple[ViewDefinition, ...]:
+        """Its stored views, if other units may not have views of the same names."""
 
     @property
     def sources(self) -> Mapping[str, Table]: ...
@@ -142,8 +158,8 @@ class Unit(Protocol):
     def checks(self) -> tuple[Check, ...]: ...
 
     @property
-    def module(self) -> BlockModule | None:
-        """Generated code that takes over from the evaluator once there is much to do."""
+    def may_generate(self) -> bool:
+        """Generated code may take over from the evaluator once there is much to do."""
 
     @property
     def is_loadable(self) -> bool:
@@ -171,6 +187,16 @@ class ProgramUnit:
     @property
     def homes(self) -> Mapping[str, Home]:
         return self.distributed.homes
+
+    @property
+    def stored(self) -> tuple[ViewDefinition, ...]:
+        return self.program.views
+
+    @cached_property
+    def may_generate(self) -> bool:
+        """There is a module, and all numbers fit its words."""
+        wide = wide_values(self.sources.values()) or wide_numbers(self.program)
+        return wide is None and self.module is not None
 
     @cached_property
     def tables(self) -> frozenset[str]:
@@ -212,14 +238,13 @@ class ProgramUnit:
         homes = self.distributed.homes
         return {view.name: view for view in self.program.views if (homes[view.name] == LOCAL) is driver}
 
-    def code(self, generated: bool) -> UnitCode:
+    def code(self, generated: bool) -> ProgramCode:
         module = self.module if generated else None
-        digest = digest_of((self.digest, self.name, module.source if module else None))
+        digest = digest_of((self.digest, self.name, module.generated.source if module else None))
         views, local = self.views_at(driver=False), self.views_at(driver=True)
-        return UnitCode(
+        return ProgramCode(
             self.name,
             digest,
-            self.program,
             views,
             local,
             self.sources,
@@ -227,6 +252,7 @@ class ProgramUnit:
             self.checks,
             module,
             self._initial(),
+            program=self.program,
         )
 
     def _initial(self) -> dict[str, Initial]:

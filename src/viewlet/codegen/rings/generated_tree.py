@@ -17,10 +17,10 @@ import numpy as np
 from viewlet.algebra.ring_query import FactorisedPayload, Variable
 from viewlet.changes import ColumnChange
 from viewlet.codegen.not_compilable import NotCompilable
+from viewlet.codegen.rings.compiled_tree import CompiledTree
 from viewlet.codegen.rings.compiler import cofactor_form, compile_tree, load
 from viewlet.codegen.rings.factorised import CompiledResult
-from viewlet.codegen.rings.maintained import CompiledTree
-from viewlet.codegen.rings.moving import Unpack, stores_of
+from viewlet.codegen.rings.migrate import Unpack, stores_of
 from viewlet.errors import DataError
 from viewlet.rings import INTEGER_RING
 from viewlet.rings.cofactor import CofactorRing
@@ -30,8 +30,8 @@ from viewlet.runtime.dictionary import StringDictionary
 from viewlet.triggers.saved_state import StateReader, StateWriter
 from viewlet.types import BIGINT, Kind, Row, SqlType
 from viewlet.viewtree.factored_update import expand, factored
-from viewlet.viewtree.keepers import Counted, Part
 from viewlet.viewtree.ring_plan import Projection, RingPlan
+from viewlet.viewtree.tree_state import Counted, Part
 
 T = TypeVar("T")
 MULTIPLIED_OUT = 1000
@@ -273,7 +273,7 @@ def types_of(plan: RingPlan) -> dict[str, SqlType]:
 
 
 def generated_tree(plan: RingPlan, dictionary: StringDictionary) -> GeneratedTree:
-    """The keeper of a plan on flat arrays, still empty."""
+    """The tree of a plan on flat arrays, still empty."""
     if isinstance(plan.query.payload, FactorisedPayload):
         return GeneratedRows(plan, dictionary)
     return GeneratedTree(plan, dictionary)

@@ -18,7 +18,7 @@ from viewlet.codegen.lines import Lines
 from viewlet.codegen.names import Identifiers, comment
 from viewlet.codegen.not_compilable import NotCompilable
 from viewlet.codegen.rings.forms import Form, RowPlace, Tables, Term, is_empty
-from viewlet.codegen.rings.plan import Passage, TreePlan, Trigger, Variant
+from viewlet.codegen.rings.plan import Propagation, TreePlan, Trigger, Variant
 from viewlet.runtime.flat import Layout
 from viewlet.types import SqlType
 from viewlet.viewtree.ring_tree import IndicatorLeaf
@@ -106,8 +106,8 @@ class Writer:
             leaf = self.leaf_variant(trigger)
             if trigger.is_indicator or leaf.name in self.layouts:
                 self.add_scratch(leaf)
-            for passage in trigger.passages:
-                self.add_scratch(passage.target)
+            for propagation in trigger.propagations:
+                self.add_scratch(propagation.target)
             for indicator in trigger.indicators:
                 variant = Variant(indicator.name, indicator.keys, (), ())
                 if self.variants.setdefault(count_name(indicator), variant) != variant:
@@ -217,7 +217,7 @@ class JoinWriter:
     def _join(
         self,
         lines: Lines,
-        passage: Passage,
+        propagation: Propagation,
         keys: Words,
         values: Words,
         rows: dict[int, RowPlace],
@@ -225,8 +225,8 @@ class JoinWriter:
     ) -> None:
         """Visits the other factors and adds the product; leaves the loops it opens to be closed."""
         keys, values = dict(keys), dict(values)
-        for step in passage.plan.steps:
-            factor = passage.factors[step.relation]
+        for step in propagation.plan.steps:
+            factor = propagation.factors[step.relation]
             prefix, slot = self.writer.identifier(factor.name), lines.fresh("s")
             part = [keys[factor.keys[i]] for i in step.at]
             rows[step.relation] = row = self.writer.row(factor.name, slot)
@@ -246,9 +246,9 @@ class JoinWriter:
                 with lines.block(f"if not {prefix}_live[{slot}]"):
                     lines.add("continue")
             self._read(lines, factor.keys, step.new, f"{prefix}_pool[{slot}", keys, values)
-        lifted = {name: values[name] for name in passage.lifted if self.writer.form.lifts(name)}
+        lifted = {name: values[name] for name in propagation.lifted if self.writer.form.lifts(name)}
         factors = tuple(rows[i] for i in sorted(rows))
-        self._add(lines, passage.target, [keys[name] for name in passage.target.keys], factors, times, lifted)
+        self._add(lines, propagation.target, [keys[name] for name in propagation.target.keys], factors, times, lifted)
 
     def _look_up(self, lines: Lines, row: RowPlace, prefix: str, slot: str, key: Sequence[str]) -> None:
         if key:
@@ -303,21 +303,21 @@ class TriggerWriter(JoinWriter):
             lines.add(f"peak{i} = 0.0")
         if not self.trigger.is_indicator:
             self._from_batch(lines)
-        for passage in self.trigger.passages:
-            if not self._is_first(passage) or delta_name(self.leaf.name) in self.deltas:
-                self._from_delta(lines, passage)
+        for propagation in self.trigger.propagations:
+            if not self._is_first(propagation) or delta_name(self.leaf.name) in self.deltas:
+                self._from_delta(lines, propagation)
         for i in range(len(self.deltas)):
             lines.add(f"{PEAKS}[{i}, 0] = peak{i}")
         lines.add("return 0")
         return WrittenFunction(self.function, f"Works out what a change of {self.leaf} does.", columns, lines)
 
-    def _is_first(self, passage: Passage) -> bool:
-        return passage.factors[passage.driver].node == self.trigger.leaf
+    def _is_first(self, propagation: Propagation) -> bool:
+        return propagation.factors[propagation.driver].node == self.trigger.leaf
 
     def _from_batch(self, lines: Lines) -> None:
         """One loop over the rows that were given: into the leaf's own δ where it is stored, and else on to its view."""
-        first = [passage for passage in self.trigger.passages if self._is_first(passage)]
-        self._remember(lines, [passage.target for passage in first if not passage.plan.steps])
+        first = [propagation for propagation in self.trigger.propagations if self._is_first(propagation)]
+        self._remember(lines, [propagation.target for propagation in first if not propagation.plan.steps])
         with lines.block("for row in range(len(times))"):
             columns = [f"column{i}" for i in range(len(self.leaf.keys))]
             keys, values = self._from_columns(lines, self.leaf.keys, columns)
@@ -325,12 +325,12 @@ class TriggerWriter(JoinWriter):
             if delta_name(self.leaf.name) in self.deltas:
                 self._add(lines, self.leaf, [keys[name] for name in self.leaf.keys], (), "n", {})
                 return
-            for passage in first:
+            for propagation in first:
                 depth = lines.depth
-                if len(first) > 1 and passage.plan.steps:
+                if len(first) > 1 and propagation.plan.steps:
                     lines.open("for _ in range(1)")  # what finds no partner here may find one for the next
-                lines.add(comment(str(passage)))
-                self._join(lines, passage, keys, values, {}, "n")
+                lines.add(comment(str(propagation)))
+                self._join(lines, propagation, keys, values, {}, "n")
                 lines.close_to(depth)
 
     def _remember(self, lines: Lines, targets: Iterable[Variant]) -> None:
@@ -342,18 +342,18 @@ class TriggerWriter(JoinWriter):
                 for i in range(len(target.keys)):
                     lines.add(f"{slot}_{i} = np.int64(0)")
 
-    def _from_delta(self, lines: Lines, passage: Passage) -> None:
-        driver = passage.factors[passage.driver]
+    def _from_delta(self, lines: Lines, propagation: Propagation) -> None:
+        driver = propagation.factors[propagation.driver]
         store = delta_name(driver.name)
         prefix, layout = self.writer.identifier(store), self.writer.layouts[store]
         slot = lines.fresh("d")
-        lines.add(comment(str(passage)))
+        lines.add(comment(str(propagation)))
         depth = lines.depth
         lines.open(f"for {slot} in range({f'{prefix}_meta[SIZE]' if layout.arity else '1'})")
         keys: Words = {}
         values: Words = {}
         self._read(lines, driver.keys, range(len(driver.keys)), f"{prefix}_pool[{slot}", keys, values)
-        self._join(lines, passage, keys, values, {passage.driver: self.writer.row(store, slot)}, None)
+        self._join(lines, propagation, keys, values, {propagation.driver: self.writer.row(store, slot)}, None)
         lines.close_to(depth)
 
 
@@ -361,5 +361,5 @@ def changed_by(writer: Writer, trigger: Trigger) -> list[str]:
     """What a trigger has scratch stores for: the leaf, if it is stored or an indicator, then the views it passes."""
     leaf = writer.leaf_variant(trigger)
     own = trigger.is_indicator or any(variant.name == leaf.name for variant in writer.plan.stored)
-    passed = [passage.target.name for passage in trigger.passages]
+    passed = [propagation.target.name for propagation in trigger.propagations]
     return [leaf.name, *passed] if own else passed

@@ -15,7 +15,6 @@ from typing import Any
 import pyarrow as pa
 
 from viewlet.changes import Change, Changes, ColumnChange, RowChange, describe_row
-from viewlet.connection.journal import Batch
 from viewlet.errors import DataError
 from viewlet.runtime.durable.batch_ids import BatchMark
 from viewlet.runtime.durable.rows import from_arrow, to_arrow
@@ -25,7 +24,7 @@ _INT64 = 2**63
 _LENGTH = 4
 
 
-def encode_batch(batch: Batch, schemas: Mapping[str, Table], mark: BatchMark | None) -> bytes:
+def encode_batch(batch: Mapping[str, Change], schemas: Mapping[str, Table], mark: BatchMark | None) -> bytes:
     """The record of a batch."""
     columns = {name: change.held_columns(()) for name, change in batch.items()}
     streams = {

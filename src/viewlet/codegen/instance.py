@@ -3,8 +3,8 @@
 Trigger programs, blocks of distributed programs and view trees run on it. Each rolls back in its own way, by what it
 has. Triggers are called with the rows of a change: `engine` calls them again with the opposite sign, which costs
 nothing until it is needed. Blocks gather what they add to a view: `node` subtracts it. View trees merge scratch stores
-into views in a kernel that they all share: `rings.maintained` has it log the rows before their change. As plain Python,
-calls are not atomic, and copies of all arrays (`images`) are put back.
+into views in a kernel that they all share: `rings.compiled_tree` has it log the rows before their change. As plain
+Python, calls are not atomic, and copies of all arrays (`images`) are put back.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _no_version() -> int:
     return 0
 
 
-class LoadedModule:
+class ModuleInstance:
     """The code of a module over some stores.
 
     `named` has the arrays that belong to no store; it is asked again when `version` has changed.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from viewlet.algebra.nodes import Cond, Exists, Expr, Extreme, Lift, Scalar, Sum, Var, View, factors_of
 from viewlet.algebra.traverse import scalar_variables
-from viewlet.codegen.monotone import Way, intervals, is_ordered, truth_way
+from viewlet.codegen.monotone import Direction, intervals, is_ordered, truth_direction
 from viewlet.codegen.numbers import Product
 from viewlet.codegen.trees import Path, TreeWriter
 from viewlet.codegen.word import ALWAYS, both
@@ -31,7 +31,7 @@ class Top:
     size: int
 
 
-class StretchWriter:
+class RangeScanWriter:
     def __init__(self, out: ProductWriter, trees: TreeWriter) -> None:
         self.out = out
         self.trees = trees
@@ -58,8 +58,8 @@ class StretchWriter:
             path = first
             lines.open(f"if {self.trees.ready(path, bound)}")
             node, side = self._until_enough(path)
-        elif (stretch := self._stretch(atoms[0], chains[0][1:], bound)) is not None:
-            path, lower, upper = stretch
+        elif (scanned := self._range(atoms[0], chains[0][1:], bound)) is not None:
+            path, lower, upper = scanned
             lines.open(f"if {self.trees.ready(path, bound)}")
             node, side = self._while(path, lower, upper)
         else:
@@ -116,7 +116,7 @@ class StretchWriter:
                     return self.trees.path(atom, var, bound, (), field)
         return None
 
-    def _stretch(self, atom: View, rest: Sequence[Expr], bound: Bound) -> tuple[Path, str, str] | None:
+    def _range(self, atom: View, rest: Sequence[Expr], bound: Bound) -> tuple[Path, str, str] | None:
         """An index, the start of a scan, and its end, given by a known number or by conditions."""
         if all(arg in bound for arg in atom.args) or not self.trees.pays(atom, bound):
             return None
@@ -140,16 +140,16 @@ class StretchWriter:
 
     def _conditions(self, x: Var, rest: Sequence[Expr], bound: Bound) -> tuple[str, str] | None:
         """The conditions on x as code for the start and the end of its interval."""
-        ways = {x: Way.UP}
+        directions = {x: Direction.UP}
         found = [
             factor.scalar
             for factor in rest
             if isinstance(factor, Cond)
             and x in (used := set(scalar_variables(factor.scalar)))
             and used <= bound | {x}
-            and truth_way(factor.scalar, ways) is not None
+            and truth_direction(factor.scalar, directions) is not None
         ]
-        parts = intervals(found, ways)
+        parts = intervals(found, directions)
         if not found or parts is None or len(parts) > 1:
             return None
         (part,) = parts
@@ -161,7 +161,7 @@ class StretchWriter:
         )
 
     def extreme(self, which: Extreme, of: Var, body: Expr, bound: Bound, best: str, found: str) -> str | None:
-        """Writes the search for the least or greatest value; code that says whether it was worth it, or None."""
+        """Writes the search for the least or greatest value; code that says whether the index was ready, or None."""
         source = _ordered_values(body, of)
         if source is None:
             return None
@@ -170,10 +170,10 @@ class StretchWriter:
             return None
         lines = self.out.lines
         path = self.trees.path(atom, of, bound, (), field)
-        worth = lines.fresh("o")
-        lines.add(f"{worth} = {self.trees.ready(path, bound)}")
+        is_ready = lines.fresh("o")
+        lines.add(f"{is_ready} = {self.trees.ready(path, bound)}")
         depth, tree, pool = lines.depth, path.tree, path.pool
-        lines.open(f"if {worth}")
+        lines.open(f"if {is_ready}")
         given = path.prefix or ((0, "0"),)
         positions, prefix = tuple(position for position, _ in given), ", ".join(word for _, word in given)
         number = f"{path.layout.offset(atom.field)}, {_width(path, atom)}"
@@ -187,7 +187,7 @@ class StretchWriter:
             lines.add(f"if {pool}[{node} - 1, {path.position - 1}] != {best} >> 63:")
             lines.add("    control[FAILURE] = OVERFLOW")
         lines.close_to(depth)
-        return worth
+        return is_ready
 
 
 def _ordered_values(body: Expr, of: Var) -> tuple[View, str] | None:

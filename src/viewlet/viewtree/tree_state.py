@@ -52,11 +52,11 @@ class RowReader(TreeReader, Protocol):
     def aggregate(self, ring: Ring[Any], lifts: Mapping[str, Lift[Any]]) -> Any: ...
 
 
-class Keeper(TreeReader, Protocol):
+class TreeState(TreeReader, Protocol):
     """The state of a tree in this process, changed by rows of its relations."""
 
     def load(self, relations: Mapping[str, Counted]) -> None:
-        """Starts from the given relations; a keeper of generated code has to be empty."""
+        """Starts from the given relations; one on generated code has to be empty."""
 
     def add(self, relation: str, change: Counted) -> Iterable[Row] | None:
         """Adds a change; returns the keys of the result that it may have changed, None if they are not known."""
@@ -77,13 +77,13 @@ class Keeper(TreeReader, Protocol):
         """Continues from what `save` wrote, if the stored views are the same."""
 
 
-class RowKeeper(Keeper, RowReader, Protocol):
+class RowTreeState(TreeState, RowReader, Protocol):
     """The state of a factorised result in this process."""
 
 
 @runtime_checkable
 class TakesColumns(Protocol):
-    """A keeper that takes rows as columns of words."""
+    """A tree that takes rows as columns of words."""
 
     def add_columns(self, projection: Projection, change: ColumnChange) -> None:
         """Adds rows of a table."""
@@ -127,17 +127,17 @@ class ReferenceTree:
     def entries(self) -> Mapping[Row, Any]:
         return self.maintained.result.entries
 
-    def state(self) -> dict[str, Mapping[Row, Any]]:
+    def payloads(self) -> dict[str, Mapping[Row, Any]]:
         """The payloads of every stored view: all there is to know between two batches."""
         return {name: store.entries for name, store in self.maintained.stores.items()}
 
     def restore(self, state: Mapping[str, Mapping[Row, Any]]) -> None:
-        """Continues from an earlier `state`."""
+        """Continues from earlier `payloads`."""
         self.maintained.restore(state)
 
     def save(self, writer: StateWriter) -> dict[str, object]:
         arities = {name: len(self.maintained.tree.nodes[name].keys) for name in self.maintained.stores}
-        for name, entries in self.state().items():
+        for name, entries in self.payloads().items():
             writer.rows(name, to_rows(entries), arities[name], 1)
         return dict(arities)
 
@@ -176,7 +176,7 @@ class ReferenceRows(ReferenceTree):
 
 
 def reference_tree(plan: RingPlan, log: UndoLog | None = None) -> ReferenceTree:
-    """The keeper of a plan on dictionaries, still empty."""
+    """The tree of a plan on dictionaries, still empty."""
     payload = plan.query.payload
     if isinstance(payload, FactorisedPayload):
         result = FactorisedResult(plan.tree, payload.variables, plan.updatable, log=log)

@@ -19,7 +19,7 @@ Order = tuple[tuple[int, ...], str]
 
 
 @dataclass(slots=True)
-class Asked:
+class Requests:
     slices: dict[str, list[tuple[int, ...]]] = field(default_factory=dict)
     orders: dict[str, list[Order]] = field(default_factory=dict)
     watched: dict[tuple[str, int], set[str]] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class Asked:
         return layout
 
     def layouts(self, stores: Mapping[str, Layout]) -> dict[str, Layout]:
-        """The layouts of stores with the indexes they were asked for, and the scratch stores."""
+        """The layouts of stores with the indexes that were requested, and the scratch stores."""
         complete = {
             name: replace(layout, slices=tuple(self.slices.get(name, ())), ordered=self._ordered(name))
             for name, layout in stores.items()

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from viewlet.codegen.rings.columns import encode
+from viewlet.codegen.rings.compiled_tree import CompiledTree
 from viewlet.codegen.rings.forms import Words
-from viewlet.codegen.rings.maintained import CompiledTree
 from viewlet.codegen.rings.plan import Variant
-from viewlet.codegen.rings.writing import count_name
+from viewlet.codegen.rings.tree_writer import count_name
 from viewlet.types import Row
 
 Payloads = Mapping[Row, Any]

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from viewlet.codegen.loaded import LoadedModule
+from viewlet.codegen.instance import ModuleInstance
 from viewlet.codegen.rings.columns import Column, check_column, decode, encode, encode_arrow
 from viewlet.codegen.rings.forms import LIMIT, Form
 from viewlet.codegen.rings.plan import TreePlan, Trigger, Variant
 from viewlet.codegen.rings.product_plan import Shape, plan_product
-from viewlet.codegen.rings.product_writing import FUNCTION, write_product
-from viewlet.codegen.rings.writing import PEAKS, Source, count_name, delta_name
+from viewlet.codegen.rings.product_writer import FUNCTION, write_product
+from viewlet.codegen.rings.tree_writer import PEAKS, Source, count_name, delta_name
 from viewlet.errors import DataError, SchemaError, ViewletError
 from viewlet.runtime.control import FAILURE, FULL, LOGGED, LOGGING
 from viewlet.runtime.dictionary import StringDictionary
@@ -46,7 +46,7 @@ class CompiledTree:
         self._peaks = np.zeros((max(len(trigger.deltas) for trigger in source.triggers.values()), 1))
         self._bounds = dict.fromkeys(self.stores, 0.0)
         tables = {PEAKS: self._peaks, **form.tables}
-        self._module = LoadedModule(source.text, source.arrays, self.stores, lambda: tables)
+        self._module = ModuleInstance(source.text, source.arrays, self.stores, lambda: tables)
         self._control = self._module.control
         self._changed: set[Row] | None = None
         self._products: dict[tuple[str, Shape], _Product] = {}
@@ -97,7 +97,7 @@ class CompiledTree:
 
     @staticmethod
     def _passes(trigger: Trigger, variant: Variant) -> bool:
-        return any(passage.target == variant for passage in trigger.passages)
+        return any(propagation.target == variant for propagation in trigger.propagations)
 
     @property
     def changing(self) -> tuple[str, ...]:
@@ -279,7 +279,7 @@ class CompiledTree:
             scratch = {layout.name: FlatStore(layout) for layout in source.scratch}
             tables = {PEAKS: self._peaks, **self._form.tables, **source.tables}
             stores = {**self.stores, **scratch}
-            module = LoadedModule(source.text, source.arrays, stores, lambda: tables, control=self._control)
+            module = ModuleInstance(source.text, source.arrays, stores, lambda: tables, control=self._control)
             self._products[leaf, shape] = _Product(list(scratch.values()), module)
         return self._products[leaf, shape]
 
@@ -468,7 +468,7 @@ class _Product:
     """The scratch stores and the module for changes of one leaf that are products of one shape."""
 
     scratch: list[FlatStore]
-    module: LoadedModule
+    module: ModuleInstance
 
 
 @dataclass(frozen=True, slots=True)

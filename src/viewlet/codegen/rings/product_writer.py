@@ -16,9 +16,9 @@ from viewlet.codegen.lines import Lines
 from viewlet.codegen.names import comment
 from viewlet.codegen.not_compilable import NotCompilable
 from viewlet.codegen.rings.forms import Form, RowPlace, Tables, is_empty
-from viewlet.codegen.rings.plan import Passage, TreePlan, Variant
-from viewlet.codegen.rings.product_plan import Expansion, PartPassage, ProductPlan
-from viewlet.codegen.rings.writing import (
+from viewlet.codegen.rings.plan import Propagation, TreePlan, Variant
+from viewlet.codegen.rings.product_plan import Expansion, PartPropagation, ProductPlan
+from viewlet.codegen.rings.tree_writer import (
     PEAKS,
     JoinWriter,
     Words,
@@ -49,18 +49,18 @@ def write_product(tree: TreePlan, form: Form, types: Mapping[str, SqlType], prod
     writer = Writer(tree, form, types)
     writer.lay_out()
     known = set(writer.layouts)
-    steps: list[PartPassage] = []
+    steps: list[PartPropagation] = []
     moves: list[tuple[Variant, Variant]] = []
     for step in product.steps:
-        if isinstance(step, PartPassage):
-            _check_slices(tree, step.passage)
+        if isinstance(step, PartPropagation):
+            _check_slices(tree, step.propagation)
             steps.append(step)
             continue
         whole = _whole(step, form)
         if whole is not step.view:
             moves.append((whole, step.view))
-        steps.append(PartPassage(step.parts, _multiplied_out(step, whole)))
-    for variant in (*product.factors, *(step.passage.target for step in steps)):
+        steps.append(PartPropagation(step.parts, _multiplied_out(step, whole)))
+    for variant in (*product.factors, *(step.propagation.target for step in steps)):
         writer.add_scratch(variant)
     scratch = [name for name in writer.layouts if name not in known]
     trigger = tree.triggers[product.leaf]
@@ -71,11 +71,11 @@ def write_product(tree: TreePlan, form: Form, types: Mapping[str, SqlType], prod
     return ProductSource(tree_module(arrays, [function]), layouts, arrays.order, writer.tables)
 
 
-def _check_slices(tree: TreePlan, passage: Passage) -> None:
+def _check_slices(tree: TreePlan, propagation: Propagation) -> None:
     """Stored views can be read by the parts of their keys that triggers for rows read them by, and by no others."""
-    for step in passage.plan.steps:
-        if step.at and not step.complete and step.at not in tree.slices[passage.factors[step.relation].name]:
-            raise NotCompilable(f"{passage} reads a view in a way that the tree has no index for")
+    for step in propagation.plan.steps:
+        if step.at and not step.complete and step.at not in tree.slices[propagation.factors[step.relation].name]:
+            raise NotCompilable(f"{propagation} reads a view in a way that the tree has no index for")
 
 
 def _whole(step: Expansion, form: Form) -> Variant:
@@ -85,10 +85,10 @@ def _whole(step: Expansion, form: Form) -> Variant:
     return step.view if form.moves(found, step.view) is None else found
 
 
-def _multiplied_out(step: Expansion, whole: Variant) -> Passage:
+def _multiplied_out(step: Expansion, whole: Variant) -> Propagation:
     together = tuple(key for part in step.parts for key in part.keys)
     start = Variant(whole.node, together, (), ())
-    return Passage(whole, (start,), 0, (), plan_join([together], 0, (), whole.keys))
+    return Propagation(whole, (start,), 0, (), plan_join([together], 0, (), whole.keys))
 
 
 class _ProductWriter(JoinWriter):
@@ -97,7 +97,7 @@ class _ProductWriter(JoinWriter):
         self._own = own
 
     def write(
-        self, product: ProductPlan, steps: Sequence[PartPassage], moves: Sequence[tuple[Variant, Variant]]
+        self, product: ProductPlan, steps: Sequence[PartPropagation], moves: Sequence[tuple[Variant, Variant]]
     ) -> WrittenFunction:
         lines, given = Lines(depth=1), list[str]()
         for i in range(len(self.deltas)):
@@ -120,16 +120,16 @@ class _ProductWriter(JoinWriter):
         purpose = f"Works out what a change of {product.leaf} that is a product does."
         return WrittenFunction(FUNCTION, purpose, given, lines)
 
-    def _pass(self, lines: Lines, step: PartPassage) -> None:
+    def _pass(self, lines: Lines, step: PartPropagation) -> None:
         """Every combination of rows of the parts meets the siblings."""
         depth = lines.depth
-        lines.add(comment(str(step.passage)))
+        lines.add(comment(str(step.propagation)))
         keys: Words = {}
         values: Words = {}
         rows: dict[int, RowPlace] = {}
         for i, part in enumerate(step.parts):
             rows[i - len(step.parts)] = self._visit(lines, part, keys, values)
-        self._join(lines, step.passage, keys, values, rows, None)
+        self._join(lines, step.propagation, keys, values, rows, None)
         lines.close_to(depth)
 
     def _visit(self, lines: Lines, variant: Variant, keys: Words, values: Words) -> RowPlace:

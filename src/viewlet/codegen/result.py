@@ -1,0 +1,69 @@
+"""The generated function that reads the result of a query, and the view whose rows are the result."""
+
+from __future__ import annotations
+
+from viewlet.algebra.nodes import Cond, View
+from viewlet.algebra.order import order
+from viewlet.algebra.scope import NONE
+from viewlet.algebra.traverse import walk
+from viewlet.codegen.module_writer import Function, ModuleWriter
+from viewlet.codegen.not_compilable import NotCompilable
+from viewlet.codegen.numbers import Product
+from viewlet.codegen.products import Bound, ProductWriter
+from viewlet.codegen.range_scans import Top
+from viewlet.triggers.program import Program
+
+READ_RESULT = "read_result"
+
+
+def write_result(program: Program, module: ModuleWriter, writer: ProductWriter, selects: bool) -> Function | None:
+    """Adds a function that writes the rows to arrays, as far as they have room, and returns how many there are.
+
+    Of a result with a LIMIT, the rows that can be among the first are enough, if it `selects`. None where the result
+    needs what generated code cannot express: then it is evaluated in Python.
+    """
+    lines, requests = writer.lines, writer.requests
+    lines.add("n = 0")
+    known, output = len(requests.scratches), program.query.output
+
+    def put(products: list[Product], bound: Bound) -> None:
+        if not bound.issuperset(output):
+            raise NotCompilable("a result without rows")
+        (weight,) = writer.numbers.evaluate(products[0], "count")
+        with lines.block("if n < capacity"):
+            for i, var in enumerate(output):
+                lines.add(f"out{i}[n] = {writer.names.of(var)}")
+            lines.add(f"weights[n] = {weight}")
+        lines.add("n += 1")
+
+    expr = order(program.result)
+    query = program.query
+    if selects and query.limit is not None and query.order:
+        first = query.order[0]
+        writer.range_scans.top = Top(first.var, first.descending, query.limit + query.offset + 1)
+    try:
+        if writer.kind_of(expr) != "count":
+            return None
+        writer.write([expr], NONE, [Product()], put)
+    except NotCompilable:
+        del requests.scratches[known:]
+        return None
+    lines.close_to(1)
+    lines.add("return n")
+    read = dict.fromkeys(node.name for node in walk(expr) if isinstance(node, View))
+    stores = (*read, *(layout.name for layout in requests.scratches[known:]))
+    conditions = {node.scalar for node in walk(expr) if isinstance(node, Cond)}
+    by_order = conditions <= writer.range_scans.covered
+    columns = tuple(range(len(output)))
+    module.function(READ_RESULT, ("capacity", "weights", *(f"out{i}" for i in columns)), lines.text())
+    return Function(READ_RESULT, columns, stores, by_order)
+
+
+def result_store(program: Program) -> str | None:
+    """The one view whose rows make the result, each on its own: then a change of the result is one of those rows."""
+    atoms = [node for node in walk(program.result) if isinstance(node, View)]
+    if len({(atom.name, atom.args) for atom in atoms}) != 1 or len(set(atoms[0].args)) < len(atoms[0].args):
+        return None
+    name = atoms[0].name
+    assigned = any(s.replaces and s.view == name for trigger in program.triggers for s in trigger.statements)
+    return None if assigned else name

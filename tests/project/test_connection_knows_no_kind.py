@@ -1,0 +1,81 @@
+"""`connection/` knows no kind of engine, plan or change: what it needs of a view it asks the view's kind and engine.
+
+What an `isinstance`, `issubclass`, `hasattr`, `getattr`, `cast` or `match` may ask for is listed below: what users hand
+in, and statements of SQL.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+CONNECTION = Path(__file__).parents[2] / "src" / "viewlet" / "connection"
+PROBES = {"isinstance", "issubclass", "hasattr", "getattr", "cast"}
+ALLOWED = {
+    "str", "int", "bool", "Mapping", "os.PathLike",  # what users hand in
+    "sql.CreateTable", "sql.CreateView", "sql.Drop", "sql.Explain", "sql.Select", "sql.Modify",  # statements of SQL
+    "LocalFiles",  # files that Spark reads itself
+    "known.kind.handle",  # a handle is of the kind that its view is of, whatever that is
+    "'isStreaming'",  # a data frame of the user
+}  # fmt: skip
+KINDS_OF = ("viewlet.codegen", "viewlet.viewtree", "viewlet.sqlgen", "viewlet.rings", "viewlet.algebra")
+"""Rooms of engines and plans: `connection/` has no use for them."""
+FORMS = {"ColumnChange", "ProductChange", "FrameChange", "Interpreter", "CompiledView", "Program", "RingPlan"}
+
+
+def modules() -> list[Path]:
+    return sorted(CONNECTION.glob("*.py"))
+
+
+def probes(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """The line of every probe, and what it asks for."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in PROBES:
+            wanted = node.args[0] if node.func.id == "cast" else node.args[1] if len(node.args) > 1 else None
+            for each in alternatives(wanted):
+                yield node.lineno, ast.unparse(each)
+        elif isinstance(node, ast.MatchClass):
+            yield node.lineno, ast.unparse(node.cls)
+
+
+def alternatives(node: ast.expr | None) -> Iterator[ast.expr]:
+    if isinstance(node, ast.BinOp):
+        yield from alternatives(node.left)
+        yield from alternatives(node.right)
+    elif isinstance(node, ast.Tuple):
+        for each in node.elts:
+            yield from alternatives(each)
+    elif node is not None:
+        yield node
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: path.stem)
+def test_no_probe_asks_for_a_kind_of_engine_plan_or_change(path: Path) -> None:
+    asked = [f"line {line}: {what}" for line, what in probes(ast.parse(path.read_text())) if what not in ALLOWED]
+    assert not asked
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: path.stem)
+def test_no_kind_of_engine_plan_or_change_is_imported(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module is not None:
+            names = {alias.name for alias in node.names}
+            assert not node.module.startswith(KINDS_OF), f"line {node.lineno}: {node.module}"
+            assert not names & FORMS, f"line {node.lineno}: {sorted(names & FORMS)}"
+
+
+def test_the_probes_are_found() -> None:
+    """The search sees every form of probe."""
+    source = """
+isinstance(engine, Interpreter | CompiledView)
+hasattr(engine, 'columns_used')
+cast(CompiledView, engine)
+match plan:
+    case Program(): pass
+"""
+    assert [what for _, what in probes(ast.parse(source))] == [
+        "Interpreter", "CompiledView", "'columns_used'", "CompiledView", "Program",
+    ]  # fmt: skip
