@@ -57,6 +57,8 @@ PAGES = (
     ),
     Page("viewlet.view", ("Relation", "StoredTable", "View", "CofactorView", "FactorisedView", "Subscription")),
     Page("viewlet.connection.spark_facade", ("SparkConnection", "SparkView", "SparkStream")),
+    Page("viewlet.engine"),
+    Page("viewlet.engine.partitioned", ("partitioned",)),
     Page("viewlet.ml"),
     Page("viewlet.ml.estimator", ("Estimator", "CofactorEstimator")),
 )

@@ -73,10 +73,10 @@ class Home(Protocol):
 
     def subscribe(self, name: str, callback: Callback) -> Callable[[], None]: ...
 
-    def read(self, view: View, question: Callable[[Any], T]) -> T:
-        """What the engine of a view answers to a question; the handle has to be of the view's kind."""
+    def read(self, name: str, handle: type[View], question: Callable[[Any], T]) -> T:
+        """What the engine of a view answers to a question that only a handle of this class may ask."""
 
-    def stream(self, view: View, question: Callable[[Any], Iterator[T]]) -> Iterator[T]:
+    def stream(self, name: str, handle: type[View], question: Callable[[Any], Iterator[T]]) -> Iterator[T]:
         """The same for an answer of many items, read a few at a time; the lock is free in between."""
 
 
@@ -197,7 +197,7 @@ class CofactorView(View):
         For a view with GROUP BY, a dictionary with one such object per group. Its keys are values of the group column,
         or tuples if there are several group columns.
         """
-        return self._home.read(self, lambda engine: engine.cofactor())
+        return self._home.read(self.name, CofactorView, lambda engine: engine.cofactor())
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -211,7 +211,7 @@ class FactorisedView(View):
         never mix.
         """
         converters = [to_python(column.type) for column in self.schema]
-        for row, weight in self._home.stream(self, lambda engine: engine.rows()):
+        for row, weight in self._home.stream(self.name, FactorisedView, lambda engine: engine.rows()):
             values = tuple(convert(value) for convert, value in zip(converters, row, strict=True))
             for _ in range(weight):
                 yield values
@@ -223,7 +223,7 @@ class FactorisedView(View):
     def aggregate(self, function: str, *columns: str) -> object:
         """Computes `"count"`, `"sum"` or `"avg"` of a column, or of a product of columns, without enumeration."""
         schema = self.schema
-        return self._home.read(self, lambda engine: engine.aggregate(schema, function, columns))
+        return self._home.read(self.name, FactorisedView, lambda engine: engine.aggregate(schema, function, columns))
 
     def _preview(self) -> tuple[list[str], list[list[str]], int]:
         rows = islice(self.rows(), PREVIEW_ROWS)

@@ -75,6 +75,15 @@ def test_it_runs_in_the_partitions_of_spark(kind: str, partitions: int, tmp_path
     assert told
 
 
+def test_on_spark_other_views_do_not_read_it(tmp_path: Path) -> None:
+    """Views over views are replaced by their queries there, and this one is none."""
+    db = connect_inline(tmp_path, 2, sync=False)
+    db.execute(SCHEMA.format(kind="TABLE"))
+    with pytest.raises(viewlet.UnsupportedError, match="a view over 'recent', a last_rows view, on Spark"):
+        db.execute("CREATE MATERIALIZED VIEW n AS SELECT COUNT(*) AS n FROM recent")
+    assert "every partition has its own engine" in db.explain("recent", "spark")
+
+
 def test_a_batch_that_fails_leaves_no_trace_and_views_read_it() -> None:
     db = viewlet.connect()
     db.execute(SCHEMA.format(kind="TABLE") + "CREATE MATERIALIZED VIEW n AS SELECT COUNT(*) AS n FROM recent")

@@ -18,7 +18,7 @@ ALLOWED = {
     "str", "int", "bool", "Mapping", "os.PathLike",  # what users hand in
     "sql.CreateTable", "sql.CreateView", "sql.Drop", "sql.Explain", "sql.Select", "sql.Modify",  # statements of SQL
     "LocalFiles",  # files that Spark reads itself
-    "known.kind.handle",  # a handle is of the kind that its view is of, whatever that is
+    "handle",  # the class of handle that the kind of a view has, whatever it is
     "'isStreaming'",  # a data frame of the user
 }  # fmt: skip
 KINDS_OF = ("viewlet.codegen", "viewlet.viewtree", "viewlet.sqlgen", "viewlet.rings", "viewlet.algebra")

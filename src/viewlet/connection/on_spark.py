@@ -119,6 +119,9 @@ class SparkDatabase(Database):
             raise UnsupportedError(f"{kind_of(declared).noun} over view {inner[0]!r} on Spark", hint, "engine")
         for name in inner:
             self._check_readable(name, declared.name)
+            if distributed_form(self.views[name].declared).inline is None:
+                hint = f"read {name!r} with its handle; let view {declared.name!r} read the tables under it"
+                raise UnsupportedError(f"a view over {name!r}, {self.views[name].kind.noun}, on Spark", hint, "engine")
         flat = {name: self._flat(self.views[name].declared) for name in inner}
         for name, view in flat.items():
             if is_limited(view.query):

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from viewlet.connection.database import Database
 from viewlet.connection.explain import explain_view
 from viewlet.connection.journal import Batch
+from viewlet.engine.maintained import MaintainedView
 from viewlet.errors import SchemaError, StateError, ViewletError
 from viewlet.runtime.durable.batch_ids import BatchMark
 from viewlet.types import Column
@@ -140,21 +141,20 @@ class Session:
         with self.open() as database:
             return explain_view(database, database.find_view(name), stage, format)
 
-    def read(self, view: View, question: Callable[[Any], T]) -> T:
+    def read(self, name: str, handle: type[View], question: Callable[[Any], T]) -> T:
         """What the engine of a view answers to a question of its handle."""
         with self.open() as database:
-            return question(self._engine(database, view))
+            return question(self._view(database, name, handle).engine)
 
-    def stream(self, view: View, question: Callable[[Any], Iterator[T]]) -> Iterator[T]:
+    def stream(self, name: str, handle: type[View], question: Callable[[Any], Iterator[T]]) -> Iterator[T]:
         """The same for an answer of many items, a few at a time: the lock is free in between."""
         with self.open() as database:
-            rows = question(self._engine(database, view))
-            known = database.find_view(view.name)
-            before = known.work.batches
+            known = self._view(database, name, handle)
+            rows, before = question(known.engine), known.work.batches
         while True:
             with self.open() as database:
-                if database.views.get(view.name) is not known or known.work.batches != before:
-                    raise ViewletError(f"view {view.name!r} has changed while its rows were read: read them again")
+                if database.views.get(name) is not known or known.work.batches != before:
+                    raise ViewletError(f"view {name!r} has changed while its rows were read: read them again")
                 part = list(islice(rows, ITEMS_AT_A_TIME))
             if not part:
                 return
@@ -165,12 +165,12 @@ class Session:
             return database.count(name)
 
     @staticmethod
-    def _engine(database: Database, view: View) -> Any:
-        """The engine that answers a handle; another view may have got its name."""
-        known = database.find_view(view.name)
-        if not isinstance(view, known.kind.handle):
-            raise SchemaError(f"{view.name!r} is {known.kind.noun} now: take a new handle with view({view.name!r})")
-        return known.engine
+    def _view(database: Database, name: str, handle: type[View]) -> MaintainedView:
+        """The view of a handle; a view of another kind may have got its name."""
+        known = database.find_view(name)
+        if not issubclass(known.kind.handle, handle):
+            raise SchemaError(f"{name!r} is {known.kind.noun} now: take a new handle with view({name!r})")
+        return known
 
     def subscribe(self, name: str, callback: Callback) -> Callable[[], None]:
         """Adds a subscriber and returns how to remove it."""

@@ -45,4 +45,4 @@ def build_compiled(
     if draft is None:
         draft = compiled_form(declared).draft(declared, sources.tables, statistics)
     engine = draft.build(sources, dictionary, step, reads)
-    return Choice(engine, reason, time.perf_counter() - started, statistics=statistics)
+    return Choice(engine, reason, True, time.perf_counter() - started, statistics=statistics)

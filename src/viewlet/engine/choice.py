@@ -15,6 +15,8 @@ class Choice:
 
     engine: Any
     reason: str
+    is_compiled: bool = False
+    """It runs generated code; otherwise it is the reference engine, or a cluster's."""
     compile_seconds: float = 0.0
     may_change: bool = False
     """It is the reference engine only until there is enough to do."""

@@ -181,13 +181,13 @@ class EngineChooser:
         """Before a batch with so many rows for a view: decides how they reach it."""
         view.load = None
         self.move_if_ready(view)
-        if rows < LARGE_BATCH or self.asked != "auto" or view.engine.name != "interpreter":
+        if rows < LARGE_BATCH or self.asked != "auto" or view.choice.is_compiled:
             return
         found = self.sources(view.declared)
         load = self._load(view, rows, found)
         if view.choice.may_change and _must_stay(view) is None:
             self._compile(view, found, waits=load is None and rows >= WORTH_WAITING)
-        if view.engine.name == "interpreter":
+        if not view.choice.is_compiled:
             view.load = load
 
     def expect_change(self, view: MaintainedView, rows: int) -> None:
@@ -198,7 +198,7 @@ class EngineChooser:
     def _load(self, view: MaintainedView, rows: int, sources: Sources) -> BulkLoad | None:
         """How a batch is loaded in bulk, if it can be."""
         bulk_load = view.kind.bulk_load
-        if bulk_load is None or view.engine.name != "interpreter" or sources.has_past:
+        if bulk_load is None or view.choice.is_compiled or sources.has_past:
             return None
         if sources.size > OLD_ROWS_PER_NEW * rows:
             return None
