@@ -59,6 +59,7 @@ PAGES = (
     Page("viewlet.connection.spark_facade", ("SparkConnection", "SparkView", "SparkStream")),
     Page("viewlet.engine"),
     Page("viewlet.engine.partitioned", ("partitioned",)),
+    Page("viewlet.sketches"),
     Page("viewlet.ml"),
     Page("viewlet.ml.estimator", ("Estimator", "CofactorEstimator")),
 )

@@ -9,8 +9,8 @@ import pytest
 from tests.conformance.test_ranges import changes, tables
 from viewlet.changes import RowChange
 from viewlet.codegen.engine import CompiledEngine
-from viewlet.codegen.result import result_store
 from viewlet.sql import bind_query
+from viewlet.triggers.result_view import result_store
 from viewlet.viewtree.plan import plan_query
 
 QUERIES = {

@@ -16,9 +16,11 @@ FACADE = frozenset({"__init__", "__main__", "connection", "adhoc", "cli", "demo"
 MAY_IMPORT: dict[str, frozenset[str]] = {
     **dict.fromkeys(BASE, BASE),
     "rings": BASE,
-    "algebra": BASE | {"rings"},
+    "aggregates": BASE,
+    "sketches": BASE,
+    "algebra": BASE | {"aggregates", "rings"},
     "runtime": BASE | {"rings"},
-    "sql": BASE | {"algebra"},
+    "sql": BASE | {"aggregates", "algebra"},
     "triggers": BASE | {"algebra", "rings"},
     "tables": BASE | {"runtime", "triggers"},
     "sqlgen": BASE | {"algebra", "triggers"},
@@ -27,7 +29,20 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "codegen": BASE | {"algebra", "rings", "runtime", "triggers", "viewtree"},
     "spark": BASE | {"algebra", "codegen", "rings", "runtime", "sqlgen", "triggers", "viewtree"},
     "engine": BASE
-    | {"algebra", "codegen", "rings", "runtime", "spark", "sql", "sqlgen", "tables", "triggers", "view", "viewtree"},
+    | {
+        "aggregates",
+        "algebra",
+        "codegen",
+        "rings",
+        "runtime",
+        "spark",
+        "sql",
+        "sqlgen",
+        "tables",
+        "triggers",
+        "view",
+        "viewtree",
+    },
     "view": BASE,
 }
 """Unit (module or package directly under viewlet) -> units it may import besides itself."""

@@ -10,7 +10,6 @@ import pytest
 
 from tests.conformance.engines import order_book, warehouse
 from tests.spark.harness import Run, disagreement
-from viewlet.codegen.result import result_store
 from viewlet.engine.ranking import ranking
 from viewlet.errors import DataError, StateError
 from viewlet.spark.run.checkpoint import Checkpoint
@@ -19,6 +18,7 @@ from viewlet.spark.run.engine import Engine
 from viewlet.spark.run.partition import forget
 from viewlet.spark.run.reading import Reading
 from viewlet.sql import bind_query
+from viewlet.triggers.result_view import result_store
 from viewlet.types import BIGINT, Column, SqlType, Table, TableKind, decimal
 from viewlet.viewtree.plan import plan_query
 from workloads import finance, tpch

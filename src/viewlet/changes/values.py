@@ -21,7 +21,7 @@ _WIDE = Context(prec=2 * MAX_DECIMAL_DIGITS)
 _EXCESS_DIGITS = re.compile(r"[.,]\d{6}\d*[1-9]")
 
 
-class Misfit(Exception):  # noqa: N818 - never leaves this package
+class Misfit(Exception):  # noqa: N818 - users never see it
     """A value that does not fit its column; the text says why."""
 
 

@@ -21,9 +21,10 @@ from viewlet.codegen.lines import Lines
 from viewlet.codegen.module_writer import Function, GeneratedModule, ModuleWriter, layout_of
 from viewlet.codegen.names import hint
 from viewlet.codegen.not_compilable import NotCompilable
-from viewlet.codegen.result import result_store, write_result
+from viewlet.codegen.result import write_result
 from viewlet.runtime.flat import Layout
 from viewlet.triggers.program import COUNT_FIELD, Program, Statement, Update, ViewDefinition
+from viewlet.triggers.result_view import result_store
 
 
 @dataclass(frozen=True, slots=True)

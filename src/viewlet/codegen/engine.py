@@ -17,7 +17,6 @@ from viewlet.codegen.module import Module, write_module
 from viewlet.codegen.module_writer import Function
 from viewlet.codegen.precompile import Helper, share
 from viewlet.codegen.process import Column, Process
-from viewlet.codegen.result import result_store
 from viewlet.errors import DataError, InternalError
 from viewlet.rings import Dyadic
 from viewlet.runtime.batches import BatchShaper
@@ -25,6 +24,7 @@ from viewlet.runtime.control import FAILURE, FULL, NEEDED_ROWS, NEEDED_STORE, RO
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FlatStore, Image, Item, Layout
 from viewlet.triggers.program import Program
+from viewlet.triggers.result_view import result_store
 from viewlet.triggers.step import initial_contents
 from viewlet.triggers.store import MapStore
 from viewlet.types import Row, Table

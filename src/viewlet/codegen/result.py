@@ -1,4 +1,4 @@
-"""The generated function that reads the result of a query, and the view whose rows are the result."""
+"""The generated function that reads the result of a query."""
 
 from __future__ import annotations
 
@@ -57,13 +57,3 @@ def write_result(program: Program, module: ModuleWriter, writer: ProductWriter, 
     columns = tuple(range(len(output)))
     module.function(READ_RESULT, ("capacity", "weights", *(f"out{i}" for i in columns)), lines.text())
     return Function(READ_RESULT, columns, stores, by_order)
-
-
-def result_store(program: Program) -> str | None:
-    """The one view whose rows make the result, each on its own: then a change of the result is one of those rows."""
-    atoms = [node for node in walk(program.result) if isinstance(node, View)]
-    if len({(atom.name, atom.args) for atom in atoms}) != 1 or len(set(atoms[0].args)) < len(atoms[0].args):
-        return None
-    name = atoms[0].name
-    assigned = any(s.replaces and s.view == name for trigger in program.triggers for s in trigger.statements)
-    return None if assigned else name

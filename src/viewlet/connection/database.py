@@ -41,6 +41,7 @@ from viewlet.types import Column, Row, Table
 from viewlet.view import Snapshot
 
 if TYPE_CHECKING:
+    from viewlet.aggregates import Aggregate
     from viewlet.engine.background import Task
     from viewlet.runtime.dictionary import StringDictionary
     from viewlet.triggers.statistics import Statistics
@@ -93,6 +94,8 @@ class Database:
     tables: dict[str, BaseTable] = field(default_factory=dict)
     views: dict[str, MaintainedView] = field(default_factory=dict)
     engine: str = "auto"
+    aggregates: dict[str, Aggregate] = field(default_factory=dict)
+    """Those that users have registered, by name."""
     journal: Journal = field(default_factory=InMemory)
     outbox: deque[Announcement] = field(default_factory=deque)
     _pending: Pending | None = None
@@ -208,6 +211,17 @@ class Database:
     def _forget_readers(self) -> None:
         """The views are no longer the same."""
         self._readers, self._reached = {}, {}
+
+    def register_aggregate(self, aggregate: Aggregate) -> None:
+        """Makes an aggregate known to the statements that follow; one that a view uses stays as it is."""
+        name = aggregate.name
+        users = [view.name for view in self.views.values() if name in view.declared.aggregates]
+        if users and self.aggregates[name].code is not aggregate.code:
+            raise SchemaError(
+                f"aggregate {name!r} is used by view {', '.join(map(repr, users))}: drop that first, or choose "
+                "another name"
+            )
+        self.aggregates[name] = aggregate
 
     def readers(self, name: str) -> list[str]:
         """The names of the views that read a table or view directly."""

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from viewlet import __version__
 from viewlet.connection.database import Database
 from viewlet.connection.journal import Batch
-from viewlet.connection.restoring import explaining, read_database, write_database
+from viewlet.connection.restoring import declared_again, explaining, read_database, used_aggregates, write_database
 from viewlet.engine.catalogue_json import table_of_json, table_to_json
-from viewlet.engine.declaration import Declaration, declared_by
+from viewlet.engine.declaration import Declaration
 from viewlet.engine.progress import ProgressLine
 from viewlet.errors import DataError, StateError
 from viewlet.runtime.durable.batch_ids import BatchIds, BatchMark
@@ -24,6 +25,9 @@ from viewlet.runtime.durable.batch_records import decode_batch, encode_batch
 from viewlet.runtime.durable.log import Record
 from viewlet.runtime.durable.store import StateStore, open_location
 from viewlet.types import Table
+
+if TYPE_CHECKING:
+    from viewlet.aggregates import Aggregate
 
 BATCH, TABLE, VIEW, DROP = 1, 2, 3, 4
 
@@ -50,7 +54,7 @@ class Durability:
 
     def view_created(self, declared: Declaration) -> None:
         known = {"statement": declared.statement, "engine": self._database.engine, "version": __version__}
-        self._declare(VIEW, {"name": declared.name, **known})
+        self._declare(VIEW, {"name": declared.name, **known, **used_aggregates(declared, self._database)})
 
     def dropped(self, name: str) -> None:
         self._declare(DROP, {"name": name})
@@ -121,17 +125,19 @@ class Durability:
             database.create_table(table_of_json(known))
         elif record.kind == VIEW:
             with explaining(known["name"], known["version"]):
-                database.create_view(declared_by(known["statement"], database.schemas()), known["engine"])
+                database.create_view(declared_again(known, database), known["engine"])
         elif known["name"] in database.views:
             database.drop_view(known["name"])
         else:
             database.drop_table(known["name"])
 
 
-def open_database(location: str, engine: str, sync: bool) -> tuple[Database, Durability]:
+def open_database(
+    location: str, engine: str, sync: bool, aggregates: Mapping[str, Aggregate] | None = None
+) -> tuple[Database, Durability]:
     """The database in a directory, or at a URL that fsspec knows, and what keeps it there."""
     store = open_location(location, sync)
-    database = Database(engine=engine)
+    database = Database(engine=engine, aggregates=dict(aggregates or {}))
     durability = Durability(store, database)
     try:
         durability.restore()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import Mapping
+from itertools import starmap
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from viewlet.changes import Change
 from viewlet.connection.database import Database
@@ -13,10 +15,13 @@ from viewlet.connection.session import Session
 from viewlet.connection.statements import StatementRunner
 from viewlet.engine.chooser import check_engine
 from viewlet.engine.ingest import rows_in
-from viewlet.errors import DataError, SqlError, StateError
+from viewlet.errors import DataError, MissingExtraError, SqlError, StateError
 from viewlet.runtime.durable.batch_ids import BatchMark
 from viewlet.runtime.garbage import collecting_later
 from viewlet.view import StoredTable, View
+
+if TYPE_CHECKING:
+    from viewlet.aggregates import Aggregate
 
 
 def connect(
@@ -28,6 +33,7 @@ def connect(
     checkpoint: str | os.PathLike[str] | None = None,
     partitions: int | None = None,
     external_access: bool = False,
+    aggregates: Mapping[str, object] | None = None,
 ) -> Connection:
     """Opens a database: the one in the directory `path`, which is made if it is not there, or an empty one in memory.
     `path` may be a URL that fsspec knows, such as `"s3://bucket/folder"`.
@@ -41,21 +47,25 @@ def connect(
 
     With `external_access`, queries may read files and other places that DuckDB reaches, as in
     `SELECT * FROM 'orders.parquet'`; otherwise they read the tables and views of this database and nothing else.
+
+    `aggregates` are classes to register by name (`Connection.register_aggregate`) before a directory is opened whose
+    views use them: code is never read from a directory.
     """
+    known = {made.name: made for made in starmap(defined_aggregate, (aggregates or {}).items())}
     if spark is not None:
         from viewlet.connection.spark_facade import connect_on_spark
 
         check_engine(engine)
         place = checkpoint if checkpoint is not None else path
-        return connect_on_spark(spark, place, partitions, fsync, engine, external_access)
+        return connect_on_spark(spark, place, partitions, fsync, engine, external_access, known)
     check_engine(engine)
     if path is None:
-        return Connection(Session(Database(engine=engine)), external_access)
+        return Connection(Session(Database(engine=engine, aggregates=known)), external_access)
     if not isinstance(path, str | os.PathLike) or not os.fspath(path):
         raise StateError(f"connect() takes the path of a directory, not {path!r}")
     from viewlet.connection.durability import open_database
 
-    return Connection(Session(*open_database(os.fspath(path), engine, fsync)), external_access)
+    return Connection(Session(*open_database(os.fspath(path), engine, fsync, known)), external_access)
 
 
 class Connection:
@@ -209,6 +219,18 @@ class Connection:
         """
         return self._session.explain(name, stage, format)
 
+    def register_aggregate(self, name: str, aggregate: object) -> None:
+        """Lets views call an aggregate that Python code computes: `SELECT g, name(x) FROM t GROUP BY g`.
+
+        `aggregate` is a class, or an object of one, with `zero()`, `add(state, value)`, `remove(state, value)` and
+        `result(state)`, and with `state`, the fixed layout of a state, `returns`, the SQL type of the result, and
+        `arguments`, the SQL types of its arguments. docs/aggregates.md describes it in full; `viewlet.sketches` has
+        examples.
+        """
+        made = defined_aggregate(name, aggregate)
+        with self._session.open() as database:
+            database.register_aggregate(made)
+
     # -- SQL --------------------------------------------------------------------------------------------------------
 
     def execute(self, sql: str) -> Any:
@@ -220,6 +242,18 @@ class Connection:
         if not isinstance(sql, str):
             raise SqlError(f"execute() takes SQL as a string, not {type(sql).__name__}")
         return self._statements.run(sql)
+
+
+def defined_aggregate(name: str, aggregate: object) -> Aggregate:
+    """A class of the user as an aggregate, once everything that it says of itself is checked."""
+    if importlib.util.find_spec("numpy") is None:
+        raise MissingExtraError("user-defined aggregates need NumPy: pip install 'viewlet[ml]'")
+    from viewlet.aggregates.definition import aggregate_name, define_aggregate
+    from viewlet.sql.user_aggregates import check_free_name, type_named
+
+    name = aggregate_name(name)
+    check_free_name(name)
+    return define_aggregate(name, aggregate, type_named)
 
 
 def batch_mark(batch_id: int | None, source: str) -> BatchMark | None:

@@ -15,12 +15,12 @@ from typing import Any
 from viewlet import __version__
 from viewlet.changes import Change, Changes, RowChange, sorted_rows
 from viewlet.connection.database import Announcement, Committed, Database, unreadable_stream
-from viewlet.connection.restoring import explaining
+from viewlet.connection.restoring import declared_again, explaining, used_aggregates
 from viewlet.connection.spark_feeds import FOLDER, begin_changes, forget_changes, remove_changes, write_changes
 from viewlet.connection.spark_progress import Progress, no_progress
 from viewlet.engine.catalogue_json import Json, table_of_json, table_to_json
 from viewlet.engine.choice import Choice
-from viewlet.engine.declaration import Declaration, declared_by
+from viewlet.engine.declaration import Declaration
 from viewlet.engine.ingest import change_of
 from viewlet.engine.kind import DistributedForm, Hints, Subject
 from viewlet.engine.kinds import kind_of
@@ -83,7 +83,8 @@ class SparkDatabase(Database):
             self._settle_log()
             self._forget_view(name)
         unit = self._unit(declared, self.hints, {})
-        record = Record(VIEW, self.epoch, json.dumps(_view_to_json(declared, unit, self.hints)).encode())
+        known = {**_view_to_json(declared, unit, self.hints), **used_aggregates(declared, self)}
+        record = Record(VIEW, self.epoch, json.dumps(known).encode())
         if not any(self.tables[source].started for source in sources):
             self.cluster.checkpoint.commit(record)
             self._take_up(declared, unit, self.hints)
@@ -303,7 +304,10 @@ class SparkDatabase(Database):
             "feeds": self.feeds,
             "tables": [table_to_json(table.schema) for table in self.tables.values()],
             "views": [
-                _view_to_json(view.declared, self.cluster.units[view.name], self._planned_with[view.name])
+                {
+                    **_view_to_json(view.declared, self.cluster.units[view.name], self._planned_with[view.name]),
+                    **used_aggregates(view.declared, self),
+                }
                 for view in self.views.values()
             ],
         }
@@ -361,7 +365,7 @@ class SparkDatabase(Database):
         with explaining(known["name"], known["version"]):
             if known["name"] in self.views:
                 self._forget_view(known["name"])
-            declared = declared_by(known["statement"], self.schemas())
+            declared = declared_again(known, self)
             hints = Hints(known["rows"], known["partition_by"])
             unit = self._unit(declared, hints, known)
             if unit.digest != known["digest"]:

@@ -44,16 +44,17 @@ def write_database(database: Database, writer: SnapshotWriter) -> Json:
             writer.table(f"table {name}", table.store.held_arrow())
         tables.append({**table_to_json(table.schema), "started": table.started})
     parts = {name: _Parts(name, writer) for name in database.views}
-    views = [_write_view(view, parts[name]) for name, view in database.views.items()]
+    views = [_write_view(view, parts[name], database) for name, view in database.views.items()]
     if any(each.has_words for each in parts.values()):
         texts = (((text,), ()) for text in database.dictionary.texts)
         writer.table(STRINGS, to_arrow(texts, 1, 0))
     return {"version": __version__, "epoch": database.epoch, "tables": tables, "views": views}
 
 
-def _write_view(view: MaintainedView, parts: _Parts) -> Json:
+def _write_view(view: MaintainedView, parts: _Parts, database: Database) -> Json:
     engine: LocalEngine = view.engine
     return {
+        **used_aggregates(view.declared, database),
         "name": view.name,
         "statement": view.declared.statement,
         "engine": engine.name,
@@ -115,7 +116,7 @@ def read_database(database: Database, reader: SnapshotReader) -> None:
 
 
 def _read_view(database: Database, known: Json, reader: SnapshotReader) -> None:
-    declared = declared_by(known["statement"], database.schemas())
+    declared = declared_again(known, database)
     sources = database.sources(declared)
     choice = _resumed(database, declared, sources, known, reader)
     if choice is None:
@@ -128,6 +129,29 @@ def _read_view(database: Database, known: Json, reader: SnapshotReader) -> None:
     view = database.add_view(declared, choice)
     tuples, batches, seconds = known["work"]
     view.work = Work(tuples, batches, dict(seconds))
+
+
+def declared_again(known: Json, database: Database) -> Declaration:
+    """What a record of a view asks for; the aggregates that it uses have to be registered."""
+    for name, digest in known.get("aggregates", {}).items():
+        found = database.aggregates.get(name)
+        if found is None:
+            raise StateError(
+                f"it uses the aggregate {name!r}, whose code is not kept in the directory: open it with "
+                f"connect(..., aggregates={{{name!r}: TheClass}})"
+            )
+        if found.digest != digest:
+            raise StateError(
+                f"it uses an aggregate {name!r} with another state, other types or other parameters than the one "
+                f"that was given: {found}"
+            )
+    return declared_by(known["statement"], database.schemas(), database.aggregates)
+
+
+def used_aggregates(declared: Declaration, database: Database) -> Json:
+    """The entry of a record that says which aggregates a view uses; views without any have none."""
+    used = {name: database.aggregates[name].digest for name in declared.aggregates}
+    return {"aggregates": used} if used else {}
 
 
 def _resumed(

@@ -6,7 +6,7 @@ import os
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from viewlet.changes import did_you_mean
 from viewlet.connection.facade import Connection
@@ -24,6 +24,9 @@ from viewlet.spark.run.java import require_spark, session_of
 from viewlet.spark.run.sources import apart, debezium_changes, together
 from viewlet.view import View
 
+if TYPE_CHECKING:
+    from viewlet.aggregates import Aggregate
+
 PARTITIONS_PER_CORE = 2
 ONE_PROCESS = "memory://"
 _GENERATED = {"interpreter": False, "compiled": True, "auto": None}
@@ -37,6 +40,7 @@ def connect_on_spark(
     sync: bool,
     engine: str,
     external_access: bool = False,
+    aggregates: Mapping[str, Aggregate] | None = None,
 ) -> SparkConnection:
     """The database in a checkpoint directory, run by a Spark session."""
     require_spark()
@@ -46,26 +50,38 @@ def connect_on_spark(
     if location.startswith(ONE_PROCESS):
         raise StateError(f"{location} is memory of this process, which Spark's workers do not see")
     usual = PARTITIONS_PER_CORE * session.sparkContext.defaultParallelism
-    database = _open(SparkCluster(session), Checkpoint(location, sync), partitions, usual, engine)
+    database = _open(SparkCluster(session), Checkpoint(location, sync), partitions, usual, engine, aggregates)
     database.progress = progress_on(session.sparkContext)
     return SparkConnection(Session(database), database, session, scratch, external_access)
 
 
 def connect_inline(
-    checkpoint: str | os.PathLike[str], partitions: int, sync: bool = True, engine: str = "interpreter"
+    checkpoint: str | os.PathLike[str],
+    partitions: int,
+    sync: bool = True,
+    engine: str = "interpreter",
+    aggregates: Mapping[str, Aggregate] | None = None,
 ) -> SparkConnection:
     """The same without Spark: tasks run in this process, one after another. For tests and debuggers."""
-    database = _open(InlineCluster(), Checkpoint(checkpoint, sync), partitions, partitions, engine)
+    database = _open(InlineCluster(), Checkpoint(checkpoint, sync), partitions, partitions, engine, aggregates)
     return SparkConnection(Session(database), database, None)
 
 
-def _open(cluster: Cluster, store: Checkpoint, asked: int | None, usual: int, engine: str) -> SparkDatabase:
+def _open(
+    cluster: Cluster,
+    store: Checkpoint,
+    asked: int | None,
+    usual: int,
+    engine: str,
+    aggregates: Mapping[str, Aggregate] | None,
+) -> SparkDatabase:
     try:
         known = store.setup(SETUP)
         count = _partitions(asked, known, usual)
         if known is None:
             store.commit(Record(SETUP, 0, count.to_bytes(8, "little")))
-        database = SparkDatabase(cluster=Engine(cluster, store, count, _GENERATED[engine]))
+        made = Engine(cluster, store, count, _GENERATED[engine])
+        database = SparkDatabase(cluster=made, aggregates=dict(aggregates or {}))
         database.restore()
     except BaseException:
         store.close()

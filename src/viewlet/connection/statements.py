@@ -35,7 +35,7 @@ class StatementRunner:
         with self._session.open() as database:
             for raw in split_statements(sql):
                 try:
-                    answer = self._run(bind_statement(raw, database.schemas()), raw.text, database)
+                    answer = self._run(bind_statement(raw, database.schemas(), database.aggregates), raw.text, database)
                 except RecursionError:
                     raise raw.source.error("nested too deeply for the stack of the calling thread") from None
         return answer

@@ -261,7 +261,9 @@ class EngineChooser:
             logger.info("view %s: compiled in the background", declared.name)
             return choice
 
-        return self._background.submit(Task(request(declared, sources.tables, statistics), build))
+        elsewhere = kind_of(declared).compiles_elsewhere
+        ahead = request(declared, sources.tables, statistics) if elsewhere else None
+        return self._background.submit(Task(ahead, build))
 
     def move_if_ready(self, view: MaintainedView) -> None:
         """Moves a view to the code that was compiled for it in the background, if that is done."""

@@ -11,6 +11,7 @@ from viewlet.errors import StateError
 from viewlet.types import Table
 
 if TYPE_CHECKING:
+    from viewlet.aggregates import Aggregate
     from viewlet.sql import CreateView
 
 
@@ -20,7 +21,8 @@ class Declaration:
 
     `definition` says what it keeps, and decides which kind of view it is (`engine/kinds.py`). `query` says what its
     rows look like: columns, order, limit. Of an SQL query both are the same. `sql` is the query as written, `statement`
-    the whole. `partition_by` are columns to spread it by; one process has nothing to spread.
+    the whole. `partition_by` are columns to spread it by; one process has nothing to spread. `aggregates` are the names
+    of the user-defined aggregates that it uses.
     """
 
     name: str
@@ -32,6 +34,7 @@ class Declaration:
     replaces: bool = False
     statement: str = ""
     partition_by: tuple[str, ...] = ()
+    aggregates: tuple[str, ...] = ()
 
 
 def declaration(view: CreateView, text: str = "") -> Declaration:
@@ -46,14 +49,17 @@ def declaration(view: CreateView, text: str = "") -> Declaration:
         view.or_replace,
         text,
         view.partition_by,
+        view.aggregates,
     )
 
 
-def declared_by(statement: str, schemas: Mapping[str, Table]) -> Declaration:
+def declared_by(
+    statement: str, schemas: Mapping[str, Table], aggregates: Mapping[str, Aggregate] | None = None
+) -> Declaration:
     """What a CREATE VIEW that was accepted before asks for."""
     from viewlet.sql import CreateView, bind_statement, split_statements
 
-    bound = bind_statement(next(split_statements(statement)), schemas)
+    bound = bind_statement(next(split_statements(statement)), schemas, aggregates or {})
     if not isinstance(bound, CreateView):
         raise StateError(f"{statement!r:.80} does not declare a view")
     return declaration(bound, statement)

@@ -125,5 +125,7 @@ class ViewKind:
     handle: type[View] = View
     feeds_views: bool = True
     """Other views may read it."""
+    compiles_elsewhere: bool = True
+    """A second process can compile it ahead of time, from the statement that declared it."""
     unfollowed: str = ""
     """What to do instead of following its changes, if that is not possible."""

@@ -5,13 +5,14 @@ A package outside adds its own entry with `register_kind`.
 
 from __future__ import annotations
 
+from viewlet.engine.aggregate_views import AGGREGATE_VIEWS
 from viewlet.engine.declaration import Declaration
 from viewlet.engine.kind import ViewKind
 from viewlet.engine.ring_trees import COFACTOR_VIEWS, FACTORISED_VIEWS
 from viewlet.engine.trigger_programs import TRIGGER_PROGRAMS
 from viewlet.errors import InternalError, SchemaError
 
-KINDS: list[ViewKind] = [TRIGGER_PROGRAMS, COFACTOR_VIEWS, FACTORISED_VIEWS]
+KINDS: list[ViewKind] = [TRIGGER_PROGRAMS, AGGREGATE_VIEWS, COFACTOR_VIEWS, FACTORISED_VIEWS]
 """The first that accepts a definition is its kind."""
 
 

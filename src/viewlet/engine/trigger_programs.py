@@ -82,7 +82,7 @@ class ProgramDraft:
         functions = [*self.module.triggers.values(), *(f for many in self.module.refreshes.values() for f in many)]
         return all(is_cached(code, function.name) for function in functions)
 
-    def build(self, sources: Sources, dictionary: StringDictionary, step: Step, reads: bool) -> LocalEngine:
+    def build(self, sources: Sources, dictionary: StringDictionary, step: Step, reads: bool) -> CompiledView:
         from viewlet.codegen.view import CompiledView
 
         return CompiledView(self.program, self.tables, dictionary, sources, step, self.module, reads)
@@ -90,15 +90,19 @@ class ProgramDraft:
 
 def draft_program(declared: Declaration, tables: Tables, statistics: Statistics) -> ProgramDraft:
     """The code of a view over tables and streams."""
+    streams = as_streams(tables)
+    return draft_of(declared.name, plan_program(declared, streams, statistics), streams)
+
+
+def draft_of(view: str, program: Program, streams: Tables) -> ProgramDraft:
+    """The code of a program that belongs to a view."""
     from viewlet.codegen.module import write_module
     from viewlet.codegen.not_compilable import NotCompilable
 
-    streams = as_streams(tables)
-    program = plan_program(declared, streams, statistics)
     try:
         return ProgramDraft(program, streams, write_module(program, streams))
     except NotCompilable as error:
-        hint = f"view {declared.name!r} runs with connect(engine='interpreter') or 'auto'"
+        hint = f"view {view!r} runs with connect(engine='interpreter') or 'auto'"
         raise UnsupportedError(f"{error} in the compiled engine", hint, "engine") from error
 
 
@@ -106,7 +110,7 @@ def _stays(program: Program, watched: bool) -> str | None:
     """Numbers that need not fit words, or changes that the compiled engine would find by comparing results."""
     if (wide := wide_numbers(program)) is not None:
         return wide
-    from viewlet.codegen.result import result_store
+    from viewlet.triggers.result_view import result_store
 
     return ONLY_THE_INTERPRETER if watched and result_store(program) is None else None
 

@@ -189,6 +189,13 @@ class FlatStore:
             self.meta[SIZE] = self.meta[ALIVE] = 1
         self._count_room()
 
+    def drain(self) -> None:
+        """Empties the store and gives its memory back; may be done again after an exception."""
+        fresh = FlatStore(self.layout)
+        if len(self.before):
+            fresh.keep_journal()
+        self.put_back(fresh.image())
+
     def _slice_at(self, j: int) -> int:
         """Where the positions of slice j are told."""
         return META_WORDS + 2 * len(self.layout.slices) + j * (self.layout.arity + 1)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -24,6 +25,9 @@ from viewlet.sql.scalars import ScalarBinder
 from viewlet.sql.scope import Scope
 from viewlet.sql.source import MismatchError
 from viewlet.types import BIGINT, BOOLEAN, COUNT, DOUBLE, MAX_DECIMAL_DIGITS, VARCHAR, Kind, SqlType, decimal
+
+if TYPE_CHECKING:
+    from viewlet.aggregates import Aggregate
 
 _ZERO = coerce.constant(0, BIGINT)
 _VARIANCES: dict[type[exp.Expr], str] = {
@@ -44,8 +48,18 @@ class Argument:
     filtered: bool
 
 
+@dataclass(frozen=True, slots=True)
+class UserCall:
+    """A call of a user-defined aggregate: what it reads, through which factors, and the variable for its result."""
+
+    aggregate: Aggregate
+    values: tuple[Scalar, ...]
+    factors: tuple[Expr, ...]
+    result: Var
+
+
 class Aggregates:
-    """The aggregates of one block, each computed once."""
+    """The aggregates of one block, each computed once; `calls` are those that users defined."""
 
     def __init__(self, context: Context, scope: Scope, body: tuple[Expr, ...], keys: tuple[Var, ...], grouped: bool):
         self.context = context
@@ -53,7 +67,8 @@ class Aggregates:
         self.body = body
         self.keys = keys
         self.grouped = grouped
-        self.lifts: list[Expr] = []
+        self.lifts: list[Lift | Extremum] = []
+        self.calls: list[UserCall] = []
         self._arguments: dict[tuple[exp.Expr | None, exp.Expr | None], Argument] = {}
         self._known: dict[object, Scalar] = {}
 
@@ -63,6 +78,8 @@ class Aggregates:
         call = node
         if isinstance(node, exp.Filter):
             call, condition = node.this, node.expression.this
+        if isinstance(call, exp.AnonymousAggFunc):
+            return self._user_call(call, condition, node)
         name = call.sql_name().lower() if isinstance(call, exp.Func) else type(call).__name__.lower()
         handler = AGGREGATES.get(type(call))
         if handler is None:
@@ -86,6 +103,39 @@ class Aggregates:
             return handler(self, call, self._argument(operand, condition), distinct)
         except MismatchError as problem:
             raise self.context.source.error(str(problem), node) from None
+
+    def _user_call(self, call: exp.AnonymousAggFunc, condition: exp.Expr | None, node: exp.Expr) -> Scalar:
+        """A variable for the result of an aggregate that a user defined."""
+        source, name = self.context.source, str(call.this)
+        key = (call, condition)
+        if key in self._known:
+            return self._known[key]
+        aggregate = self.context.aggregates[name]
+        for operand in call.expressions:
+            if isinstance(operand, exp.Distinct):
+                hint = "declare a view with SELECT DISTINCT, and a second one with the aggregate over it"
+                raise source.unsupported(f"{name}(DISTINCT ...)", node, hint)
+            if isinstance(operand, exp.Order):
+                raise source.unsupported(f"ORDER BY in {name}()", node, "user-defined aggregates see rows in any order")
+            if isinstance(operand, exp.Star):
+                raise source.error(f"{name}() takes values: write {name}(1) to give it every row", node)
+            self._check_level(operand, node)
+        if len(call.expressions) != len(aggregate.arguments):
+            count = len(aggregate.arguments)
+            wanted = f"{count} argument{'s' if count > 1 else ''}"
+            raise source.error(f"{name}() takes {wanted}, not {len(call.expressions)}", node)
+        binder = ScalarBinder(self.context, self.scope, "inside another aggregate")
+        filtered = binder.condition(condition) if condition is not None else None
+        values = []
+        for operand, type in zip(call.expressions, aggregate.arguments, strict=True):
+            value = _argument_of(name, binder.bind(operand), type, operand, self.context)
+            if filtered is not None:
+                value = coerce.case(filtered, value, coerce.null_of(value.type))
+            values.append(value)
+        result = self.context.fresh(name, aggregate.returns)
+        self.calls.append(UserCall(aggregate, tuple(values), binder.take_prelude(), result))
+        self._known[key] = result
+        return result
 
     def _check_level(self, operand: exp.Expr | None, node: exp.Expr) -> None:
         """In the standard an aggregate over columns of an outer block belongs to that block."""
@@ -179,6 +229,18 @@ class Aggregates:
             self.lifts.append(Lift(total, sum_over((), mul(values, *weight))))
             self._known[key] = total
         return self._known[key]
+
+
+def _argument_of(name: str, value: Scalar, type: SqlType | None, node: exp.Expr, context: Context) -> Scalar:
+    """An argument of a user-defined aggregate in the type that it takes; numbers are cast to one another."""
+    own = value.type
+    if own.kind is Kind.NULL:
+        return coerce.cast_to(value, type or VARCHAR)
+    if type is None or own.kind is type.kind is not Kind.DECIMAL:
+        return value
+    if own.is_numeric and type.is_numeric:
+        return coerce.cast_to(value, type)
+    raise context.source.error(f"{name}() takes a {type}, not a {own}: write CAST(... AS {type})", node)
 
 
 def _not_null(value: Scalar) -> tuple[Expr, ...]:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from viewlet.algebra.aggregate_query import AggregateQuery
 from viewlet.algebra.query import Query
 from viewlet.sql.depth import shallow
 from viewlet.sql.modify import bind_modify
@@ -21,68 +24,93 @@ from viewlet.sql.table_functions import bind_call, called_function
 from viewlet.sql.tables import bind_create_table, known_columns, partitioning, table_name
 from viewlet.types import Table
 
+if TYPE_CHECKING:
+    from viewlet.aggregates import Aggregate
+
 _QUERY = (exp.Select, exp.SetOperation, exp.Subquery, exp.Values)
 RING_STRATEGIES = ("auto", "view-tree")
+Defined = Mapping[str, "Aggregate"]
+"""Aggregates that users defined, by name."""
+_NONE: Defined = MappingProxyType({})
 
 
-def bind_statement(raw: RawStatement, catalog: Mapping[str, Table]) -> Statement:
-    """What the statement asks for; names are looked up in `catalog`, types are checked."""
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What the names in a statement may stand for: tables and views, and aggregates that users defined."""
+
+    catalog: Mapping[str, Table]
+    aggregates: Defined
+
+
+def bind_statement(raw: RawStatement, catalog: Mapping[str, Table], aggregates: Defined = _NONE) -> Statement:
+    """What the statement asks for; names are looked up in `catalog` and `aggregates`, types are checked."""
+    names = Names(catalog, aggregates)
     if raw.words[0] == "EXPLAIN":
-        return _explain(raw, catalog)
-    node = parse(raw)
+        return _explain(raw, names)
+    node = parse(raw, aggregates=aggregates)
     if isinstance(node, exp.Create | exp.Drop | exp.Insert | exp.Delete | exp.Update):
         with quiet(), shallow(node, raw.source), everything_read(node, raw.source):
-            return _bind(node, raw, catalog)
+            return _bind(node, raw, names)
     if isinstance(node, _QUERY) or raw.words[0] in ("PIVOT", "UNPIVOT", "DESCRIBE", "SHOW", "SUMMARIZE"):
         if factorised_word(raw) is not None or asks_for_cofactor(node):
             what = "FACTORIZED" if factorised_word(raw) is not None else "COFACTOR"
             raise raw.source.unsupported(f"{what} outside a view", None, "write CREATE MATERIALIZED VIEW ... AS SELECT")
+        _check_outside_views(node, raw)
         return Select(raw.text)
     if raw.words[0].isalpha() and not isinstance(node, exp.Alter | exp.Copy | exp.Transaction | exp.Set):
         raise raw.source.error(f"'{raw.words[0]}' does not begin a statement", node)
     raise raw.source.unsupported(f"{raw.words[0]} statement", None)
 
 
-def _bind(node: exp.Expr, raw: RawStatement, catalog: Mapping[str, Table]) -> Statement:
+def _bind(node: exp.Expr, raw: RawStatement, names: Names) -> Statement:
     if isinstance(node, exp.Create):
-        return _create(node, raw, catalog)
+        return _create(node, raw, names)
     if isinstance(node, exp.Drop):
         return _drop(node, raw)
-    return bind_modify(node, raw.source, catalog)
+    _check_outside_views(node, raw)
+    return bind_modify(node, raw.source, names.catalog)
 
 
-def bind_query(sql: str, catalog: Mapping[str, Table]) -> CreateView:
+def _check_outside_views(node: exp.Expr, raw: RawStatement) -> None:
+    """DuckDB answers queries, and does not know the aggregates of users."""
+    call = node.find(exp.AnonymousAggFunc)
+    if call is not None:
+        hint = "write CREATE MATERIALIZED VIEW ... AS SELECT, and read the view"
+        raise raw.source.unsupported(f"the user-defined aggregate {call.this}() outside a view", call, hint)
+
+
+def bind_query(sql: str, catalog: Mapping[str, Table], aggregates: Defined = _NONE) -> CreateView:
     """A SELECT text, not yet a view, as one."""
     statements = list(split_statements(sql))
     if len(statements) != 1:
         raise Source(sql, 0, sql).error("one SELECT is expected")
-    return _query_view(statements[0], 0, catalog)
+    return _query_view(statements[0], 0, Names(catalog, aggregates))
 
 
-def _query_view(raw: RawStatement, skip: int, catalog: Mapping[str, Table]) -> CreateView:
-    node = parse(raw, skip)
+def _query_view(raw: RawStatement, skip: int, names: Names) -> CreateView:
+    node = parse(raw, skip, names.aggregates)
     if not isinstance(node, _QUERY):
         raise raw.source.error("a SELECT is expected", node)
     with quiet(), shallow(node, raw.source), everything_read(node, raw.source):
-        query, definition, sources = _view_query(node, raw, catalog, (), _Options())
+        query, definition, sources = _view_query(node, raw, names, (), _Options())
     return CreateView("query", query, definition, sources, select_sql=raw.text_from(skip))
 
 
 # CREATE and DROP
 
 
-def _create(node: exp.Create, raw: RawStatement, catalog: Mapping[str, Table]) -> Statement:
+def _create(node: exp.Create, raw: RawStatement, names: Names) -> Statement:
     if node.kind == "TABLE":
         if node.args.get("replace"):
             raise raw.source.unsupported("CREATE OR REPLACE TABLE", node.this, "DROP it first")
         kind, _ = create_kind(raw)
         return CreateTable(bind_create_table(node, kind, raw.source), bool(node.args.get("exists")))
     if node.kind == "VIEW":
-        return _create_view(node, raw, catalog)
+        return _create_view(node, raw, names)
     raise raw.source.unsupported(f"CREATE {node.kind}", node.this)
 
 
-def _create_view(node: exp.Create, raw: RawStatement, catalog: Mapping[str, Table]) -> CreateView:
+def _create_view(node: exp.Create, raw: RawStatement, known: Names) -> CreateView:
     source = raw.source
     columns: list[exp.Expr] = []
     target = node.this
@@ -97,7 +125,7 @@ def _create_view(node: exp.Create, raw: RawStatement, catalog: Mapping[str, Tabl
     partition_by, others = partitioning(node)
     options = _options(others, source)
     names = [name_of(column) for column in columns]
-    query, definition, sources = _view_query(node.expression, raw, catalog, names, options)
+    query, definition, sources = _view_query(node.expression, raw, known, names, options)
     return CreateView(
         name,
         query,
@@ -108,7 +136,15 @@ def _create_view(node: exp.Create, raw: RawStatement, catalog: Mapping[str, Tabl
         bool(node.args.get("replace")),
         bool(node.args.get("exists")),
         known_columns(partition_by, [column.name for column in query.columns], source),
+        _aggregates_of(definition),
     )
+
+
+def _aggregates_of(definition: object) -> tuple[str, ...]:
+    """The names of the user-defined aggregates that a view uses."""
+    if not isinstance(definition, AggregateQuery):
+        return ()
+    return tuple(dict.fromkeys(call.aggregate.name for call in definition.calls))
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,24 +156,24 @@ class _Options:
 
 
 def _view_query(
-    node: exp.Expr, raw: RawStatement, catalog: Mapping[str, Table], names: Sequence[str], options: _Options
+    node: exp.Expr, raw: RawStatement, known: Names, names: Sequence[str], options: _Options
 ) -> tuple[Query, object, frozenset[str]]:
     """What the rows of a view look like, what it is defined by, and the tables it reads."""
     source, order = raw.source, options.variable_order
     if (call := called_function(node)) is not None:
-        return bind_call(node, call, source, catalog, names)
+        return bind_call(node, call, source, known.catalog, names)
     factorised = factorised_word(raw) is not None
     if not factorised and not asks_for_cofactor(node):
         if order is not None:
             hint = "it is an option of COFACTOR and FACTORIZED views; others take strategy = 'view-tree'"
             raise source.unsupported("variable_order for this view", order, hint)
-        query, sources = translate_to_query(node, source, catalog, names)
-        return query, query, sources
+        found = translate_to_query(node, source, known.catalog, names, known.aggregates)
+        return found.query, found.definition, found.sources
     if options.strategy not in RING_STRATEGIES:
         hint = "COFACTOR and FACTORIZED views are view trees"
         raise source.unsupported(f"strategy '{options.strategy}' for this view", None, hint)
     text = None if order is None else str(order.args["value"].name)
-    bound = bind_ring_view(node, source, catalog, names, factorised, text)
+    bound = bind_ring_view(node, source, known.catalog, names, factorised, text)
     return bound.query, bound.ring, bound.sources
 
 
@@ -187,7 +223,7 @@ def _drop(node: exp.Drop, raw: RawStatement) -> Drop:
     return Drop(table_name(tables[0], raw.source), written, bool(node.args.get("exists")))
 
 
-def _explain(raw: RawStatement, catalog: Mapping[str, Table]) -> Explain:
+def _explain(raw: RawStatement, names: Names) -> Explain:
     """EXPLAIN v, EXPLAIN (stage) v, EXPLAIN SELECT ..."""
     words, at, stage = raw.words, 1, None
     if len(words) > 4 and words[1] == "(" and words[3] == ")":
@@ -199,4 +235,4 @@ def _explain(raw: RawStatement, catalog: Mapping[str, Table]) -> Explain:
         start, end = raw.positions[at]
         written = raw.text[start:end]
         return Explain(written[1:-1] if written.startswith('"') else written.lower(), stage)
-    return Explain(_query_view(raw, at, catalog), stage)
+    return Explain(_query_view(raw, at, names), stage)

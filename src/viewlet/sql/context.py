@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -16,12 +17,17 @@ from viewlet.sql.scope import Relation, Scope
 from viewlet.sql.source import Source
 from viewlet.types import COUNT, SqlType, Table
 
+if TYPE_CHECKING:
+    from viewlet.aggregates import Aggregate
+
 
 @dataclass(slots=True)
 class Context:
     source: Source
     catalog: Mapping[str, Table]
     translate: Callable[[exp.Expr, Scope, Context], Relation]
+    aggregates: Mapping[str, Aggregate] = field(default_factory=dict)
+    """Those that users defined."""
     names: Names = field(default_factory=Names)
     tables_read: set[str] = field(default_factory=set)
 
@@ -36,7 +42,7 @@ class Context:
         """A variable for the number of rows of a product, and the lift that binds it."""
         return self.total(name, COUNT, *factors)
 
-    def total(self, name: str, type: SqlType, *factors: Expr) -> tuple[Var, Expr]:
+    def total(self, name: str, type: SqlType, *factors: Expr) -> tuple[Var, Lift]:
         var = self.fresh(name, type)
         return var, Lift(var, sum_over((), mul(*factors)))
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
@@ -46,16 +47,44 @@ class _Parser(DuckDBParser):
     """Notes the token at which a statement turned into a bare command."""
 
     given_up: Token | None = None
+    aggregates: Collection[str] = ()
+    """Names of user-defined aggregates: they go before functions of the same name that other databases have."""
 
     def _parse_as_command(self, start: Token) -> exp.Command:
         self.given_up = self._curr or self._prev
         return super()._parse_as_command(start)
 
+    def _parse_function_call(
+        self,
+        functions: dict[str, Callable[..., Any]] | None = None,
+        anonymous: bool = False,
+        optional_parens: bool = True,
+        any_token: bool = False,
+    ) -> exp.Expr | None:
+        ours = self._curr is not None and self._curr.text.lower() in self.aggregates
+        return super()._parse_function_call(functions, anonymous or ours, optional_parens, any_token)
 
-def parse_text(sql: str) -> tuple[exp.Expr | None, Token | None]:
-    """The tree of the first statement, and the token where the parser gave up, if it did."""
+
+def parse_text(sql: str, aggregates: Collection[str] = ()) -> tuple[exp.Expr | None, Token | None]:
+    """The tree of the first statement, and the token where the parser gave up, if it did.
+
+    Calls of user-defined `aggregates` are `AnonymousAggFunc` nodes.
+    """
     dialect = Dialect.get_or_raise("duckdb")
     with quiet():
         parser = _Parser(dialect=dialect)
+        parser.aggregates = aggregates
         trees = parser.parse(dialect.tokenize(sql), sql)
-    return (trees[0] if trees else None), parser.given_up
+    tree = trees[0] if trees else None
+    if tree is not None and aggregates:
+        _mark_aggregates(tree, aggregates)
+    return tree, parser.given_up
+
+
+def _mark_aggregates(tree: exp.Expr, aggregates: Collection[str]) -> None:
+    for node in list(tree.find_all(exp.Anonymous)):
+        name = str(node.this).lower()
+        if name in aggregates:
+            call = exp.AnonymousAggFunc(this=name, expressions=node.expressions)
+            call.meta.update(node.meta)
+            node.replace(call)

@@ -3,38 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from viewlet.algebra.aggregate_query import AggregateCall, AggregateQuery
 from viewlet.algebra.nodes import Const, Scalar, Var, mul, sum_over
 from viewlet.algebra.query import OrderKey, OutputColumn, Query
 from viewlet.algebra.scope import outputs
 from viewlet.sql.context import Context
 from viewlet.sql.prune import prune
 from viewlet.sql.scalars import ScalarBinder
-from viewlet.sql.scope import Cte, Relation, Scope
-from viewlet.sql.select import Block, output_variables, sort_key, translate_select
+from viewlet.sql.scope import Cte, OutputField, Relation, Scope
+from viewlet.sql.select import Block, Grouping, group_factors, output_variables, sort_key, translate_select
 from viewlet.sql.set_operations import translate_set_operation
 from viewlet.sql.source import Source, name_of, whole_number
-from viewlet.types import Table
+from viewlet.types import Column, Table, TableKind
+
+if TYPE_CHECKING:
+    from viewlet.aggregates import Aggregate
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """The query of a view, what defines it, and the names of the tables it reads."""
+
+    query: Query
+    definition: Query | AggregateQuery
+    sources: frozenset[str]
 
 
 def translate_to_query(
-    node: exp.Expr, source: Source, catalog: Mapping[str, Table], names: Sequence[str] = ()
-) -> tuple[Query, frozenset[str]]:
-    """The query of a view, and the names of the tables it reads; `names` rename its first columns."""
-    context = Context(source, catalog, translate_nested)
+    node: exp.Expr,
+    source: Source,
+    catalog: Mapping[str, Table],
+    names: Sequence[str] = (),
+    aggregates: Mapping[str, Aggregate] | None = None,
+) -> Translation:
+    """The query of a view; `names` rename its first columns, `aggregates` are those that users defined."""
+    context = Context(source, catalog, translate_nested, aggregates or {})
     node = _unwrap(node)
     scope = with_ctes(node, Scope(), context)
     block = _translate(node, scope, context, node.args.get("order"))
     if len(names) > len(block.relation.columns):
         raise source.error(f"{len(names)} column names for {len(block.relation.columns)} columns", node)
-    block = Block(block.relation.named(names), block.order)
+    block = replace(block, relation=block.relation.named(names))
     check_names(block.relation, node, context)
     limit, offset = _limits(node, context)
     query = _assemble(block, limit, offset, context)
-    return replace(query, expr=prune(query.expr)), frozenset(context.tables_read)
+    definition = query if block.grouping is None else _aggregate_query(query, block.grouping, context)
+    return Translation(query, definition, frozenset(context.tables_read))
 
 
 def translate_nested(node: exp.Expr, scope: Scope, context: Context) -> Relation:
@@ -45,7 +64,13 @@ def translate_nested(node: exp.Expr, scope: Scope, context: Context) -> Relation
             raise context.source.unsupported(
                 "LIMIT in a subquery", node.args[clause], "LIMIT works on the outermost SELECT of a view"
             )
-    return _translate(node, with_ctes(node, scope, context), context, None).relation
+    block = _translate(node, with_ctes(node, scope, context), context, None)
+    if block.grouping is not None:
+        name = block.grouping.calls[0].aggregate.name
+        call = next((each for each in node.find_all(exp.AnonymousAggFunc) if each.this == name), None)
+        hint = "declare that SELECT as a view of its own, and read the view here"
+        raise context.source.unsupported(f"{name}() inside a subquery, a CTE or a set operation", call, hint)
+    return block.relation
 
 
 def _unwrap(node: exp.Expr) -> exp.Expr:
@@ -169,4 +194,36 @@ def _assemble(block: Block, limit: int | None, offset: int, context: Context) ->
     product = mul(*relation.factors, *lifts)
     shape = Query(product, columns, tuple(order), limit, offset)
     expr = product if outputs(product) == frozenset(shape.output) else sum_over(shape.output, product)
-    return Query(expr, columns, tuple(order), limit, offset)
+    return Query(prune(expr), columns, tuple(order), limit, offset)
+
+
+def _aggregate_query(result: Query, grouping: Grouping, context: Context) -> AggregateQuery:
+    """The queries around the user-defined aggregates of a block, whose rest is `result`."""
+    keys = tuple(OutputField(key.name, key) for key in grouping.keys)
+    values = {value: OutputField(f"value_{i}", value) for i, value in enumerate(_values_read(grouping))}
+    preludes = dict.fromkeys(factor for call in grouping.calls for factor in call.factors)
+    rows = Relation((*grouping.body, *preludes), (*keys, *values.values()))
+    places = {value: len(keys) + i for i, value in enumerate(values)}
+    calls = tuple(
+        AggregateCall(
+            call.aggregate, tuple(places[value] for value in call.values), tuple(value.type for value in call.values)
+        )
+        for call in grouping.calls
+    )
+    built_in = tuple(OutputField(lift.var.name, lift.var) for lift in grouping.lifts)
+    groups = Relation(group_factors(grouping), (*keys, *built_in))
+    columns = tuple(Column(var.name, var.type) for var in grouping.table.args)
+    return AggregateQuery(
+        _assemble(Block(rows), None, 0, context),
+        _assemble(Block(groups), None, 0, context) if grouping.lifts else None,
+        result,
+        Table(grouping.table.name, columns, TableKind.STREAM),
+        calls,
+        len(keys),
+        grouping.grouped,
+    )
+
+
+def _values_read(grouping: Grouping) -> tuple[Scalar, ...]:
+    """The distinct arguments of all calls."""
+    return tuple(dict.fromkeys(value for call in grouping.calls for value in call.values))

@@ -7,13 +7,13 @@ SELECT g, SUM(v) FROM R GROUP BY g HAVING COUNT(*) > 1
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from viewlet.algebra.nodes import Exists, Expr, Scalar, Var, mul, sum_over
+from viewlet.algebra.nodes import Exists, Expr, Extremum, Lift, Rel, Scalar, Var, mul, sum_over
 from viewlet.algebra.scope import outputs
-from viewlet.sql.aggregates import Aggregates
+from viewlet.sql.aggregates import Aggregates, UserCall
 from viewlet.sql.coerce import cast_to
 from viewlet.sql.conditions import bind_conditions
 from viewlet.sql.context import Context
@@ -41,6 +41,10 @@ _UNSUPPORTED_CLAUSES = {
 }
 
 
+GROUPS = "groups"
+"""What the rows of all groups are called, unless there is such a table."""
+
+
 @dataclass(frozen=True, slots=True)
 class SortKey:
     scalar: Scalar
@@ -49,11 +53,24 @@ class SortKey:
 
 
 @dataclass(frozen=True, slots=True)
+class Grouping:
+    """The groups of a block with user-defined aggregates: the block reads them as the rows of `table`."""
+
+    table: Rel
+    body: tuple[Expr, ...]
+    keys: tuple[Var, ...]
+    grouped: bool
+    lifts: tuple[Lift | Extremum, ...]
+    calls: tuple[UserCall, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Block:
     """A translated SELECT, with what its ORDER BY sorts by."""
 
     relation: Relation
     order: tuple[SortKey, ...] = field(default=())
+    grouping: Grouping | None = None
 
 
 class GroupedBinder(ScalarBinder):
@@ -277,11 +294,36 @@ def _grouped_block(
     lifted = binder.take_prelude()
     having = select.args.get("having")
     conditions = bind_conditions(binder, having.this) if having is not None else ()
-    groups: tuple[Expr, ...] = (Exists(sum_over(key_vars, mul(*body))),) if grouped else ()
     single = not grouped and not conditions
     keys_order = _sort_keys(select, binder, written, columns, order, context)
-    factors = (*groups, *aggregates.lifts, *conditions, *lifted, *binder.take_prelude())
-    return _distinct(select, Block(Relation(factors, columns, single), keys_order), context)
+    grouping = _grouping(aggregates, context)
+    groups: tuple[Expr, ...] = group_factors(aggregates) if grouping is None else (grouping.table,)
+    factors = (*groups, *conditions, *lifted, *binder.take_prelude())
+    return _distinct(select, Block(Relation(factors, columns, single), keys_order, grouping), context)
+
+
+def group_factors(grouping: Aggregates | Grouping) -> tuple[Expr, ...]:
+    """The groups that have rows, and what is lifted for each of them."""
+    there = (Exists(sum_over(grouping.keys, mul(*grouping.body))),) if grouping.grouped else ()
+    return (*there, *grouping.lifts)
+
+
+def _grouping(aggregates: Aggregates, context: Context) -> Grouping | None:
+    """What takes the place of the groups, if there are user-defined aggregates among the aggregates of a block."""
+    if not aggregates.calls:
+        return None
+    name = GROUPS
+    while name in context.catalog:
+        name += "_"
+    variables = (*aggregates.keys, *(lift.var for lift in aggregates.lifts), *(c.result for c in aggregates.calls))
+    return Grouping(
+        Rel(name, variables),
+        aggregates.body,
+        aggregates.keys,
+        aggregates.grouped,
+        tuple(aggregates.lifts),
+        tuple(aggregates.calls),
+    )
 
 
 def _key(
@@ -359,7 +401,7 @@ def _distinct(select: exp.Select, block: Block, context: Context) -> Block:
         return block
     relation, mapping = deduplicate(block.relation, context)
     order = tuple(SortKey(mapping[key.scalar], key.descending, key.nulls_first) for key in block.order)
-    return Block(relation, order)
+    return replace(block, relation=relation, order=order)
 
 
 def deduplicate(relation: Relation, context: Context) -> tuple[Relation, dict[Scalar, Var]]:

@@ -6,7 +6,7 @@ So does `SELECT FACTORIZED`, where blanks take the word's place.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import sqlglot
@@ -144,14 +144,14 @@ def _unclosed(sql: str) -> int:
     return max(len(sql) - 1, 0)
 
 
-def parse(raw: RawStatement, skip: int = 0) -> exp.Expr:
-    """The syntax tree of a statement, leaving out its first `skip` tokens."""
+def parse(raw: RawStatement, skip: int = 0, aggregates: Collection[str] = ()) -> exp.Expr:
+    """The syntax tree of a statement without its first `skip` tokens; `aggregates` are those that users defined."""
     begin = raw.positions[skip][0]
     blank = " " * begin + raw.text[begin:]
     levels = check_nesting(raw.words, raw.positions, raw.source)
     try:
         with headroom(levels):
-            node, given_up = parse_text(_plain_create(raw, blank))
+            node, given_up = parse_text(_plain_create(raw, blank), aggregates)
     except ParseError as error:
         raise _syntax_error(raw.source, error) from None
     except TokenError:

@@ -24,7 +24,7 @@ class CreateView:
 
     `partition_by` are columns of its own to spread it by, where there are several machines. `definition` says what the
     view keeps: the query itself, or what another kind of view is defined by; `query` then says only what its rows look
-    like.
+    like. `aggregates` are the names of the user-defined aggregates that it uses.
     """
 
     name: str
@@ -36,6 +36,7 @@ class CreateView:
     or_replace: bool = False
     if_not_exists: bool = False
     partition_by: tuple[str, ...] = ()
+    aggregates: tuple[str, ...] = ()
 
     @property
     def result(self) -> Table:

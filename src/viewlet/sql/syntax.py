@@ -61,6 +61,7 @@ _CLAUSES: dict[type[exp.Expr], Arguments] = {
     exp.DataType: _reads("this", "expressions", "kind"),
     exp.DataTypeParam: _reads("this"),
     exp.Anonymous: _reads("this", "expressions"),
+    exp.AnonymousAggFunc: _reads("this", "expressions"),
     exp.Kwarg: _reads("this", "expression"),
     exp.PropertyEQ: _reads("this", "expression"),
 }

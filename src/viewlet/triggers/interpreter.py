@@ -21,6 +21,7 @@ from viewlet.changes import Change
 from viewlet.triggers.executor import Executor
 from viewlet.triggers.program import Program, Statement
 from viewlet.triggers.result import ResultRows
+from viewlet.triggers.result_view import change_store
 from viewlet.triggers.rows import row_schema
 from viewlet.triggers.saved_state import StateReader, StateWriter
 from viewlet.triggers.single import row_trigger
@@ -133,6 +134,12 @@ class Interpreter:
     def result(self) -> dict[Row, int]:
         """The result rows with their multiplicities."""
         return self._result.rows()
+
+    def forget_rows(self) -> None:
+        """Empties the view behind the result, if changes of the result are known without it; outside a batch."""
+        if (name := change_store(self.program)) is not None:
+            self.stores[name].forget()
+            self._result.forget()
 
     def watch(self) -> bool:
         return True

@@ -90,6 +90,12 @@ class ResultRows:
                     total[row] = total.get(row, 0) + number
         return {row: number for row, number in total.items() if number}
 
+    def forget(self) -> None:
+        """Forgets all rows, outside a batch."""
+        for term in self._terms:
+            term.groups = {}
+        self._clear()
+
     def _rows_of(self, run: Run, env: Environment) -> dict[Row, int]:
         numbers = totals(run(env, self._state), env, self._row_of)
         return {row: int(number) for row, number in numbers.items()}  # type: ignore[arg-type]

@@ -199,6 +199,12 @@ class MapStore:
         self._log.record(lambda: self._set_all(before))
         self._set_all(kept)
 
+    def forget(self) -> None:
+        """Empties the store outside a batch; may be done again after an exception."""
+        self._set_all({})
+        if self._touched is not None:
+            self._touched.clear()
+
     def _set_all(self, rows: dict[Row, Payload]) -> None:
         self._indexes = {}
         self._rows = rows

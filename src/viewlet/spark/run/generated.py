@@ -16,7 +16,6 @@ from viewlet.algebra.traverse import walk
 from viewlet.changes import Change, Changes, ColumnChange
 from viewlet.codegen.blocks import BlockPlan
 from viewlet.codegen.node import CompiledNode, Contents, Undo
-from viewlet.codegen.result import result_store
 from viewlet.errors import InternalError
 from viewlet.runtime.columns import to_columns
 from viewlet.runtime.dictionary import StringDictionary
@@ -26,6 +25,7 @@ from viewlet.spark.run.unit import ProgramCode
 from viewlet.spark.run.words import decode_contents, encode_contents, numbers_of, partitions_of
 from viewlet.triggers.program import Program, Statement
 from viewlet.triggers.result import evaluate_result
+from viewlet.triggers.result_view import result_store
 from viewlet.triggers.store import MapStore
 from viewlet.types import Row, Table
 

@@ -1,0 +1,175 @@
+"""Views with user-defined aggregates: trigger programs around states that code of the user keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from viewlet.algebra.aggregate_query import AggregateQuery
+from viewlet.algebra.nodes import Rel
+from viewlet.algebra.query import Query
+from viewlet.algebra.traverse import walk
+from viewlet.engine.aggregate_engine import AggregateEngine, AggregatePlan, ValuesEngine
+from viewlet.engine.contract import LocalEngine, Stages
+from viewlet.engine.declaration import Declaration
+from viewlet.engine.kind import CompiledForm, Step, Subject, Tables, ViewKind
+from viewlet.engine.trigger_programs import ProgramDraft, as_streams, draft_of, plan_program
+from viewlet.triggers.interpreter import Interpreter
+from viewlet.triggers.program import Program
+from viewlet.triggers.result_view import result_store
+from viewlet.triggers.sources import Sources
+from viewlet.triggers.statistics import UNKNOWN, Statistics
+from viewlet.triggers.store import UndoLog
+from viewlet.triggers.wide_numbers import wide_numbers, wide_values
+
+if TYPE_CHECKING:
+    from viewlet.runtime.dictionary import StringDictionary
+
+
+def plan_aggregates(declared: Declaration, tables: Tables, statistics: Statistics) -> AggregatePlan:
+    """The programs of a view: its strategy is that of the programs over tables; the one over groups needs none."""
+    query = declared.definition
+    assert isinstance(query, AggregateQuery)
+    values = _plan(declared, "values", query.values, tables, statistics)
+    groups = None if query.groups is None else _plan(declared, "built_in", query.groups, tables, statistics)
+    read = as_streams({**tables, query.table.name: query.table})
+    whole = replace(declared, query=query.result, definition=query.result, strategy="auto")
+    return AggregatePlan(query, values, groups, plan_program(whole, _read_by(query.result, read), UNKNOWN))
+
+
+def _plan(declared: Declaration, part: str, query: Query, tables: Tables, statistics: Statistics) -> Program:
+    own = replace(declared, name=f"{declared.name}_{part}", query=query, definition=query)
+    return plan_program(own, _read_by(query, tables), statistics)
+
+
+def _read_by(query: Query, tables: Tables) -> Tables:
+    names = {node.name for node in walk(query.expr) if isinstance(node, Rel)}
+    return {name: table for name, table in tables.items() if name in names}
+
+
+def reference_engine(
+    declared: Declaration, sources: Sources, statistics: Statistics, log: UndoLog, movable: bool
+) -> LocalEngine:
+    """Everything on dictionaries; if `movable`, with the programs that generated code would run too."""
+    tables = as_streams(sources.tables) if movable else sources.tables
+    plan, own = plan_aggregates(declared, tables, statistics), UndoLog()
+    values = Interpreter(plan.values, sources.stores, own)
+    groups = None if plan.groups is None else Interpreter(plan.groups, sources.stores, own)
+    return AggregateEngine("interpreter", plan, values, groups, sources, own)
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateDraft:
+    """The programs over tables in source form; where code cannot tell its changes, one stays on the interpreter."""
+
+    plan: AggregatePlan
+    values: ProgramDraft | None
+    groups: ProgramDraft | None
+
+    @property
+    def obstacle(self) -> str | None:
+        return next((draft.obstacle for draft in self._drafts if draft.obstacle is not None), None)
+
+    @property
+    def is_cached(self) -> bool:
+        return all(draft.is_cached for draft in self._drafts)
+
+    @property
+    def _drafts(self) -> list[ProgramDraft]:
+        return [draft for draft in (self.values, self.groups) if draft is not None]
+
+    def build(self, sources: Sources, dictionary: StringDictionary, step: Step, reads: bool) -> LocalEngine:
+        log = UndoLog()
+        values: ValuesEngine
+        if self.values is None:
+            values = Interpreter(self.plan.values, sources.stores, log)
+        else:
+            values = self.values.build(sources, dictionary, step, False)
+        groups = None if self.groups is None else self.groups.build(sources, dictionary, step, reads)
+        return AggregateEngine("compiled", self.plan, values, groups, sources, log)
+
+
+def draft_aggregates(declared: Declaration, tables: Tables, statistics: Statistics) -> AggregateDraft:
+    """The code of the programs over tables; the one over groups stays on the interpreter."""
+    streams = as_streams(tables)
+    plan = plan_aggregates(declared, streams, statistics)
+    values = None if result_store(plan.values) is None else draft_of(declared.name, plan.values, streams)
+    groups = None if plan.groups is None else draft_of(declared.name, plan.groups, streams)
+    return AggregateDraft(plan, values, groups)
+
+
+def _stays(plan: AggregatePlan, watched: bool) -> str | None:
+    """Numbers that need not fit words."""
+    return next((wide for program in _over_tables(plan) if (wide := wide_numbers(program)) is not None), None)
+
+
+def _over_tables(plan: AggregatePlan) -> list[Program]:
+    return [program for program in (plan.values, plan.groups) if program is not None]
+
+
+def stages(subject: Subject) -> Stages:
+    """sql -> algebra -> views -> triggers -> states -> code, part by part."""
+    from viewlet.triggers.show_program import show_algebra, show_passes, show_rows, show_triggers, show_views
+
+    declared, plan = subject.declared, subject.plan
+    found: dict[str, Callable[[], str]] = {
+        "sql": lambda: declared.sql,
+        "algebra": lambda: _each(plan, lambda program: show_algebra(program.query)),
+        "passes": lambda: _each(plan, show_passes),
+        "views": lambda: _each(plan, show_views),
+        "triggers": lambda: _each(plan, show_triggers),
+        "rows": lambda: _each(plan, show_rows),
+        "states": lambda: _show_states(plan.query),
+        "code": lambda: _code(subject),
+        "engine": lambda: subject.engine,
+    }
+    return found
+
+
+def _each(plan: AggregatePlan, show: Callable[[Program], str]) -> str:
+    """A stage of every program, each below the name of its part."""
+    shown = ((part, show(program).replace("\n", "\n    ")) for part, program in plan.programs.items())
+    return "\n".join(f"{part}:\n    {text}" if text else f"{part}:" for part, text in shown)
+
+
+def _show_states(query: AggregateQuery) -> str:
+    """What is kept for every group: the number of its rows, and a state for each call."""
+    columns = query.values.columns
+    keys = ", ".join(column.name for column in columns[: query.keys])
+    lines = [f"[{keys}]: rows of the group"]
+    for call in query.calls:
+        values = ", ".join(columns[position].name for position in call.positions)
+        deletes = "deletes are taken out of it" if call.aggregate.removes else "deletes are refused"
+        lines.append(f"[{keys}]: {call.aggregate}, of {values}; {deletes}")
+    return "\n".join(lines)
+
+
+def _code(subject: Subject) -> str:
+    """The triggers as the compiled engine would run them."""
+    from viewlet.codegen.module import write_module
+    from viewlet.codegen.not_compilable import NotCompilable
+
+    tables = as_streams(subject.tables)
+    plan = plan_aggregates(subject.over_tables, tables, subject.measure(tables))
+    try:
+        return "\n\n".join(write_module(program, tables).generated.source for program in _over_tables(plan))
+    except NotCompilable as error:
+        return f"no compiled form: {error}"
+
+
+AGGREGATE_VIEWS = ViewKind(
+    noun="a view with a user-defined aggregate",
+    accepts=lambda definition: isinstance(definition, AggregateQuery),
+    plan=plan_aggregates,
+    reference=reference_engine,
+    compiled=CompiledForm(
+        draft_aggregates,
+        obstacle=lambda tables: wide_values(tables.values()),
+        stays=_stays,
+        migrate=lambda reference, compiled: compiled.take_over(reference),
+    ),
+    stages=stages,
+    summary=("sql", "algebra", "views", "triggers", "states", "engine"),
+    compiles_elsewhere=False,
+)
