@@ -84,6 +84,9 @@ class _TriggerWriter:
         A long trigger calls its statements as functions: compile time grows faster than the length of a function.
         """
         name = self.module.names.function("on", trigger.table)
+        self.module.names.parameter(MULTIPLICITY, "multiplicity")
+        for var, column in zip(trigger.row, self.tables[trigger.table].columns, strict=True):
+            self.module.names.parameter(var, column.name)
         pieces = [self._piece(s, trigger) for s in trigger.statements if not s.replaces]
         stores = dict.fromkeys(store for piece in pieces for store in piece.stores)
         used = sorted({trigger.row.index(var) for piece in pieces for var in piece.parameters if var != MULTIPLICITY})

@@ -29,11 +29,16 @@ class Identifiers:
     def __init__(self) -> None:
         self._known: dict[tuple[str, Var | str, int | None], str] = {}
         self._taken: set[str] = set()
+        self._parameters: dict[Var, str] = {}
+
+    def parameter(self, var: Var, column: str) -> None:
+        """Declares a variable that stands for a column of the changed row."""
+        if var not in self._parameters:
+            self._parameters[var] = self._fresh(f"new_{hint(column)}")
 
     def of(self, var: Var) -> str:
-        """A variable of the calculus; one of the changed row has a name that begins with a colon."""
-        is_given = var.name.startswith(":")
-        return self._name("new" if is_given else "x", var, var.name[1:] if is_given else var.name)
+        """A variable of the calculus."""
+        return self._parameters.get(var) or self._name("x", var, var.name)
 
     def key_word(self, var: Var) -> str:
         """The variable as a word of a key; a computed -0.0 is the key 0.0, which it equals."""
