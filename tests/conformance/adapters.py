@@ -150,12 +150,14 @@ class OnSpark(Engine):
         return {name: self.spark.createDataFrame(rows).repartition(2) for name, rows in arrow.items()}
 
 
+KERNELS = ("interpreter", "compiled")
+PARTITIONS = (1, 2, 7)
 ENGINES: tuple[Engine, ...] = (
     Interpreter(),
     Compiled(),
     Default(),
     Durable("interpreter"),
     Durable("compiled"),
-    *(Partitions(engine, count) for engine in ("interpreter", "compiled") for count in (1, 2, 7)),
+    *(Partitions(kernel, count) for kernel in KERNELS for count in PARTITIONS),
 )
 """What runs in one process; `OnSpark` needs a JVM, and machine code a process of its own."""

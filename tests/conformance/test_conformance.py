@@ -9,21 +9,26 @@ import json
 import os
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.conformance.adapters import ENGINES, Engine, OnSpark, Partitions
+from tests.conformance.adapters import ENGINES, KERNELS, PARTITIONS, Engine, OnSpark, Partitions
 from tests.conformance.play import Objections, play
+from tests.conformance.program import Program
 from tests.conformance.programs import PROGRAMS
 from tests.conformance.refused import REFUSED
 from viewlet.codegen import engine as compiled
 from viewlet.engine import chooser
 from viewlet.runtime import ordered
 
+FULL = os.environ.get("VIEWLET_CONFORMANCE") == "full"
 LARGE_IN_PARTITIONS = {("tpch in streams", Partitions("compiled", 2))}
 """Planning takes half a minute; `tests/spark_plan` plays these queries on 1, 2 and 7 simulated workers."""
+TYPED = [name for name in PROGRAMS if name.startswith("type ")]
+"""The same queries over other values: each on both kernels of Spark, on one number of partitions."""
 ON_SPARK = ("small", "type decimal", "type double", "type varchar")
 """Programs of every kind of statement and value, for the engine that takes seconds per batch."""
 AS_MACHINE_CODE = {"small": "grouped,extremes,streamed"}
@@ -43,16 +48,36 @@ def objections(engine: Engine, program: str, folder: Path) -> Objections:
     return play(engine, PROGRAMS[program], folder, REFUSED.get((engine.name, program), {}))
 
 
+def is_played(program: Program, engine: Engine) -> bool:
+    """Every program on every engine, but some of them on some numbers of partitions only."""
+    if FULL or not isinstance(engine, Partitions):
+        return True
+    if program.is_large:
+        return (program.name, engine) in LARGE_IN_PARTITIONS
+    if program.name not in TYPED:
+        return True
+    number = TYPED.index(program.name) + KERNELS.index(engine.engine)
+    return engine.count == PARTITIONS[number % len(PARTITIONS)]
+
+
 def cases() -> list[Any]:
-    """Every program on every engine; of the large ones, those that `LARGE_IN_PARTITIONS` names in partitions."""
-    found = []
-    for engine in ENGINES:
-        for program in PROGRAMS.values():
-            is_heavy = program.is_large and isinstance(engine, Partitions)
-            if not is_heavy or (program.name, engine) in LARGE_IN_PARTITIONS:
-                marks = pytest.mark.slow if program.is_large else ()
-                found.append(pytest.param(program.name, engine, id=f"{program.name}-{engine.name}", marks=marks))
-    return found
+    return [
+        pytest.param(
+            program.name,
+            engine,
+            id=f"{program.name}-{engine.name}",
+            marks=pytest.mark.slow if program.is_large else (),
+        )
+        for engine in ENGINES
+        for program in PROGRAMS.values()
+        if is_played(program, engine)
+    ]
+
+
+def test_every_type_is_played_on_both_kernels_and_every_kernel_on_all_numbers_of_partitions() -> None:
+    played = [case.values for case in cases() if case.values[0] in TYPED and isinstance(case.values[1], Partitions)]
+    assert {(name, engine.engine) for name, engine in played} == set(product(TYPED, KERNELS))
+    assert {(engine.engine, engine.count) for _, engine in played} == set(product(KERNELS, PARTITIONS))
 
 
 @pytest.mark.parametrize(("program", "engine"), cases())
