@@ -47,7 +47,7 @@ class Process(ModuleInstance):
         self.notes: memoryview[int] = memoryview(self.control.data)
         """The control words as Python reads and writes them one by one: much faster than through the array."""
         self._answers = Answers(generated.tables.formulas, self.dictionary)
-        self._kept = np.zeros(max(generated.tables.answers, 1), np.int64)
+        self._answer_words = np.zeros(max(generated.tables.answers, 1), np.int64)
         self._generated = generated
         self._firsts = {name: self.place(name) for name in stores}
         self._lookups: list[Any] = [np.zeros(1, np.int64) for _ in generated.tables.lookups]
@@ -59,7 +59,7 @@ class Process(ModuleInstance):
         """The arrays that belong to no store."""
         lookups = {lookup_name(i): table for i, table in enumerate(self._lookups)}
         memos = {memo_name(i): self._answers.memo(i) for i in range(len(self._generated.tables.formulas))}
-        others = {STRINGS: self._strings, RANKS: self._ranks, CALLS: self._answers.calls, ANSWERS: self._kept}
+        others = {STRINGS: self._strings, RANKS: self._ranks, CALLS: self._answers.calls, ANSWERS: self._answer_words}
         return lookups | memos | others
 
     def _tables_version(self) -> int:

@@ -45,12 +45,12 @@ class CofactorForm:
     def _continuous(self) -> frozenset[str]:
         return frozenset(self.ring.continuous)
 
-    def kept_by(self, view: View) -> Iterable[Keys]:
+    def groupings(self, view: View) -> Iterable[Keys]:
         categorical = [name for name in bound_below(view) if name in self.ring.categorical]
-        return [kept for size in range(self.ring.degree + 1) for kept in combinations(categorical, size)]
+        return [group_by for size in range(self.ring.degree + 1) for group_by in combinations(categorical, size)]
 
     def degree(self, variant: Variant) -> int:
-        return self.ring.degree - len(variant.kept)
+        return self.ring.degree - len(variant.group_by)
 
     def numbers(self, variant: Variant) -> Keys:
         """The variables whose sums a row has, in the order of the tree."""
@@ -86,7 +86,7 @@ class CofactorForm:
         found: dict[Any, Cofactor] = {}
         for variant, (words, decoded) in rows.items():
             names, order = self.places(variant)
-            kinds = [self.ring.categorical.index(name) for name in variant.kept]
+            kinds = [self.ring.categorical.index(name) for name in variant.group_by]
             numbers = words.view(np.float64)[:, order + len(variant.keys)]
             numbers[:, 0] = words[:, len(variant.keys)]
             for row, key in zip(numbers, decoded, strict=True):
@@ -97,7 +97,7 @@ class CofactorForm:
     def unpack(self, variant: Variant, payloads: Mapping[Row, Cofactor]) -> Iterator[tuple[Row, Words]]:
         """The rows of a variant in payloads: what `payloads` makes payloads of."""
         names, order = self.places(variant)
-        kinds = [self.ring.categorical.index(name) for name in variant.kept]
+        kinds = [self.ring.categorical.index(name) for name in variant.group_by]
         for key, payload in payloads.items():
             if payload.variables != names:
                 raise InternalError(f"{variant}: the payload of {key} is over other variables")

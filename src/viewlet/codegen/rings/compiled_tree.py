@@ -274,7 +274,7 @@ class CompiledTree:
             changed = {variant.name: variant for variant in self.plan.stored}
             written = self._generated.triggers[leaf]
             goals = [changed[goal] for _, goal in written.deltas if goal is not None]
-            plan = plan_product(self.tree, self.plan.kept_by, leaf, shape, goals)
+            plan = plan_product(self.tree, self.plan.groupings, leaf, shape, goals)
             source = write_product(self.plan, self._form, self.types, plan)
             scratch = {layout.name: FlatStore(layout) for layout in source.scratch}
             tables = {PEAKS: self._peaks, **self._form.tables, **source.tables}

@@ -39,7 +39,7 @@ def compile_tree(
     if missing := [name for name in tree.order.variables if name not in column_types]:
         raise SchemaError(f"the type of variable {missing[0]!r} is not given")
     form = form_of(ring, column_types)
-    plan = plan_tree(tree, form.kept_by, updatable)
+    plan = plan_tree(tree, form.groupings, updatable)
     dictionary = StringDictionary() if dictionary is None else dictionary
     compiled = CompiledTree(plan, form, write_module(plan, form, column_types), column_types, dictionary)
     if database:

@@ -59,7 +59,7 @@ class CompiledResult:
         )
         self._pieces = list(pieces_of(self._root))
         plan = self._plan(tree, updatable)
-        self._variants = {(variant.node, bool(variant.kept)): variant for variant in plan.stored}
+        self._variants = {(variant.node, bool(variant.group_by)): variant for variant in plan.stored}
         form = sums_form(INTEGER_RING, column_types)
         assert form is not None
         words = StringDictionary() if dictionary is None else dictionary
@@ -70,17 +70,17 @@ class CompiledResult:
         listed = {piece.name: piece.values for piece in self._pieces if piece.values}
         read = {name for piece in self._pieces for name in (piece.name, *(node.name for node in piece.counted))}
 
-        def kept_by(view: View) -> Iterable[Keys]:
+        def groupings(view: View) -> Iterable[Keys]:
             return ((), listed[view.name]) if view.name in listed else ((),)
 
         def also(variant: Variant) -> bool:
-            return bool(variant.kept) if variant.node in listed else variant.node in read
+            return bool(variant.group_by) if variant.node in listed else variant.node in read
 
-        plan = plan_tree(tree, kept_by, updatable, also)
+        plan = plan_tree(tree, groupings, updatable, also)
         chains = {
-            variant.name: tuple(range(len(variant.keys) - len(variant.kept)))
+            variant.name: tuple(range(len(variant.keys) - len(variant.group_by)))
             for variant in plan.stored
-            if variant.kept and len(variant.keys) > len(variant.kept)
+            if variant.group_by and len(variant.keys) > len(variant.group_by)
         }
         return replace(plan, read=chains)
 
@@ -101,7 +101,7 @@ class CompiledResult:
     def unpack(self, variant: Variant, payloads: Mapping[Row, Choices]) -> Iterator[tuple[Row, tuple[int]]]:
         """The rows of a variant in the payloads that a `FactorisedResult` keeps of its node."""
         for key, payload in payloads.items():
-            if not variant.kept:
+            if not variant.group_by:
                 yield key, (payload.count,)
                 continue
             ((_, block),) = payload.blocks.items()
@@ -186,15 +186,15 @@ class CompiledResult:
         spec, refs = list[list[int]](), list[int]()
         for piece in self._pieces:
             variant = self._variant(piece)
-            keys, kept = len(piece.keys), len(piece.values)
+            keys, values = len(piece.keys), len(piece.values)
             if variant.keys != piece.keys + tuple(piece.values):
                 raise InternalError(f"{variant} is not read by {piece.keys} with values {piece.values}")
-            if kept:
+            if values:
                 chain = self.maintained.plan.slices[variant.name].index(tuple(range(keys))) if keys else SCAN
             else:
                 chain = LOOK_UP
             first, width = self._where(variant)
-            spec.append([first, width, keys, kept, chain, not piece.below, len(piece.counted), len(refs)])
+            spec.append([first, width, keys, values, chain, not piece.below, len(piece.counted), len(refs)])
             refs += [place[name] for name in variant.keys]
             for node in piece.counted:
                 refs += [*self._where(self._variants[node.name, False]), len(node.keys)]

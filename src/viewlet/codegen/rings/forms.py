@@ -64,7 +64,9 @@ class Form(Protocol):
     @property
     def tables(self) -> Tables: ...
 
-    def kept_by(self, view: View) -> Iterable[Keys]: ...
+    def groupings(self, view: View) -> Iterable[Keys]:
+        """The variables by which the sums of a view are grouped, in each of its variants."""
+        ...
 
     def width(self, variant: Variant) -> int:
         """Words of a payload."""

@@ -24,7 +24,7 @@ class ListingForm:
     ring: RelationalRing
     tables: Tables = field(default_factory=dict)
 
-    def kept_by(self, view: View) -> Iterable[Keys]:
+    def groupings(self, view: View) -> Iterable[Keys]:
         return (tuple(name for name in bound_below(view) if name in self.ring.free),)
 
     def width(self, variant: Variant) -> int:
@@ -50,8 +50,8 @@ class ListingForm:
     def payloads(self, rows: Mapping[Variant, tuple[Words, Sequence[Any]]], keys: int) -> dict[Any, Any]:
         found: dict[Any, Listing] = {}
         for variant, (words, decoded) in rows.items():
-            schema = tuple(sorted(variant.kept))
-            places = [keys + variant.kept.index(name) for name in schema]
+            schema = tuple(sorted(variant.group_by))
+            places = [keys + variant.group_by.index(name) for name in schema]
             for key, times in zip(decoded, words[:, len(variant.keys)].tolist(), strict=True):
                 payload = found.setdefault(key[:keys], Listing({schema: {}}))
                 payload.blocks[schema][tuple(key[i] for i in places)] = times

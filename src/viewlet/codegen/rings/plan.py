@@ -18,27 +18,27 @@ from viewlet.viewtree.delta_tree import delta_tree
 from viewlet.viewtree.ring_join import JoinPlan, plan_join
 from viewlet.viewtree.ring_tree import IndicatorLeaf, Keys, Node, View, ViewTree, changing_leaves, materialised, walk
 
-KeptBy = Callable[[View], Iterable[Keys]]
-"""The variables that a view keeps in each of its variants; () is the view as it is."""
+Groupings = Callable[[View], Iterable[Keys]]
+"""The variables that a view is grouped by, beyond its keys, in each of its variants; () is the view as it is."""
 
 
-def as_they_are(view: View) -> Iterable[Keys]:
-    """Every view has one variant, which keeps nothing."""
+def ungrouped(view: View) -> Iterable[Keys]:
+    """Every view has one variant, grouped by its keys alone."""
     return ((),)
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """The rows of a node that keep some variables beyond its keys; the others bound below it are in the payload."""
+    """The rows of a node grouped by some variables beyond its keys; the others bound below it are in the payload."""
 
     node: str
     keys: Keys
-    kept: Keys
+    group_by: Keys
     summed: Keys
 
     @property
     def name(self) -> str:
-        return self.node + (f" by {','.join(self.kept)}" if self.kept else "")
+        return self.node + (f" by {','.join(self.group_by)}" if self.group_by else "")
 
     def __str__(self) -> str:
         return f"{self.node}[{', '.join(self.keys)}]"
@@ -80,7 +80,7 @@ class TreePlan:
     triggers: Mapping[str, Trigger]
     read: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Stored variants that are read by a part of their keys."""
-    kept_by: KeptBy = as_they_are
+    groupings: Groupings = ungrouped
 
     @cached_property
     def results(self) -> tuple[Variant, ...]:
@@ -105,7 +105,7 @@ class TreePlan:
 
 def plan_tree(
     tree: ViewTree,
-    kept_by: KeptBy = as_they_are,
+    groupings: Groupings = ungrouped,
     updatable: Set[str] | None = None,
     also: Callable[[Variant], bool] = lambda variant: False,
 ) -> TreePlan:
@@ -114,7 +114,7 @@ def plan_tree(
     changing = changing_leaves(tree, updatable)
     indicators = [leaf for leaf in tree.indicators if leaf.name in changing]
     wanted = {*materialised(tree, updatable), *(leaf.relation for leaf in indicators)}
-    variants = Variants(tree, kept_by)
+    variants = Variants(tree, groupings)
     triggers = {leaf: _trigger(variants, leaf, indicators) for leaf in tree.nodes if leaf in changing}
     stored = tuple(
         variant
@@ -122,13 +122,13 @@ def plan_tree(
         for variant in variants.of(node)
         if (node.name in wanted and _is_met(variant, triggers, tree)) or also(variant)
     )
-    return TreePlan(tree, stored, triggers, kept_by=kept_by)
+    return TreePlan(tree, stored, triggers, groupings=groupings)
 
 
 def _is_met(variant: Variant, triggers: Mapping[str, Trigger], tree: ViewTree) -> bool:
     """Whether a stored node is read in this variant: as it is always, otherwise by a propagation or as the result."""
     return (
-        not variant.kept
+        not variant.group_by
         or variant.node == tree.root.name
         or any(
             variant == factor and i != propagation.driver
@@ -144,21 +144,23 @@ class Variants:
     """The variants of the nodes of a tree."""
 
     tree: ViewTree
-    kept_by: KeptBy
+    groupings: Groupings
 
     def of(self, node: Node) -> list[Variant]:
-        return [self.keeping(node, kept) for kept in (self.kept_by(node) if isinstance(node, View) else ((),))]
+        return [
+            self.variant(node, group_by) for group_by in (self.groupings(node) if isinstance(node, View) else ((),))
+        ]
 
-    def keeping(self, node: Node, kept: Iterable[str]) -> Variant:
-        """The variant of a node that keeps those of the variables that are bound at it or below."""
+    def variant(self, node: Node, group_by: Iterable[str]) -> Variant:
+        """The variant of a node grouped by those of the variables that are bound at it or below."""
         bound = bound_below(node)
-        own = tuple(name for name in self.tree.order.variables if name in bound and name in kept)
+        own = tuple(name for name in self.tree.order.variables if name in bound and name in group_by)
         return Variant(node.name, node.keys + own, own, tuple(name for name in bound if name not in own))
 
-    def propagation(self, view: View, driver: int, kept: Keys) -> Propagation:
-        target = self.keeping(view, kept)
-        factors = tuple(self.keeping(child, kept) for child in view.children)
-        lifted = tuple(name for name in view.bound if name not in kept)
+    def propagation(self, view: View, driver: int, group_by: Keys) -> Propagation:
+        target = self.variant(view, group_by)
+        factors = tuple(self.variant(child, group_by) for child in view.children)
+        lifted = tuple(name for name in view.bound if name not in group_by)
         plan = plan_join([factor.keys for factor in factors], driver, lifted, target.keys)
         return Propagation(target, factors, driver, lifted, plan)
 
@@ -167,9 +169,9 @@ def _trigger(variants: Variants, leaf: str, indicators: list[IndicatorLeaf]) -> 
     tree = variants.tree
     node = tree.nodes[leaf]
     propagations = tuple(
-        variants.propagation(delta.view, delta.changed, kept)
+        variants.propagation(delta.view, delta.changed, group_by)
         for delta in delta_tree(tree, leaf)
-        for kept in variants.kept_by(delta.view)
+        for group_by in variants.groupings(delta.view)
     )
     moved = tuple(found for found in indicators if found.relation == leaf)
     return Trigger(leaf, node.keys, isinstance(node, IndicatorLeaf), propagations, moved)

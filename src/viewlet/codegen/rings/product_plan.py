@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from viewlet.codegen.rings.plan import KeptBy, Propagation, Variant, Variants
+from viewlet.codegen.rings.plan import Groupings, Propagation, Variant, Variants
 from viewlet.triggers.hypergraph import components
 from viewlet.viewtree.ring_join import plan_join
 from viewlet.viewtree.ring_tree import Keys, Node, View, ViewTree
@@ -44,9 +44,11 @@ class ProductPlan:
     steps: tuple[PartPropagation | Expansion, ...]
 
 
-def plan_product(tree: ViewTree, kept_by: KeptBy, leaf: str, shape: Shape, changing: Sequence[Variant]) -> ProductPlan:
+def plan_product(
+    tree: ViewTree, groupings: Groupings, leaf: str, shape: Shape, changing: Sequence[Variant]
+) -> ProductPlan:
     """`changing` are the variants that a change of the leaf is added to."""
-    return _Planner(tree, Variants(tree, kept_by), leaf, shape).plan(changing)
+    return _Planner(tree, Variants(tree, groupings), leaf, shape).plan(changing)
 
 
 class _Planner:
@@ -60,18 +62,18 @@ class _Planner:
     def plan(self, changing: Sequence[Variant]) -> ProductPlan:
         below: Node = self._tree.nodes[self._leaf]
         for view in self._tree.path(self._leaf):
-            for kept in self._variants.kept_by(view):
-                self._parts_of(view, below, kept)
+            for group_by in self._variants.groupings(view):
+                self._parts_of(view, below, group_by)
             below = view
         for variant in changing:
             parts = self._factors if variant.node == self._leaf else self._known[variant]
             self._steps.append(Expansion(variant, parts))
         return ProductPlan(self._leaf, self._factors, tuple(self._steps))
 
-    def _parts_of(self, view: View, below: Node, kept: Keys) -> None:
-        own = self._variants.keeping(view, kept)
-        parts = self._factors if below.name == self._leaf else self._known[self._variants.keeping(below, kept)]
-        siblings = [self._variants.keeping(child, kept) for child in view.children if child.name != below.name]
+    def _parts_of(self, view: View, below: Node, group_by: Keys) -> None:
+        own = self._variants.variant(view, group_by)
+        parts = self._factors if below.name == self._leaf else self._known[self._variants.variant(below, group_by)]
+        siblings = [self._variants.variant(child, group_by) for child in view.children if child.name != below.name]
         found: list[Variant] = []
         for number, (mine, met) in enumerate(_groups(parts, siblings)):
             has_bound = any(name in view.bound for part in mine for name in part.keys)
@@ -87,9 +89,9 @@ class _Planner:
         together = tuple(key for part in parts for key in part.keys)
         inside = {*together, *(key for sibling in siblings for key in sibling.keys)}
         keys = tuple(key for key in own.keys if key in inside)
-        lifted = tuple(key for key in view.bound if key in inside and key not in own.kept)
+        lifted = tuple(key for key in view.bound if key in inside and key not in own.group_by)
         below = tuple(key for factor in (*parts, *siblings) for key in factor.summed)
-        target = Variant(name, keys, tuple(key for key in own.kept if key in inside), lifted + below)
+        target = Variant(name, keys, tuple(key for key in own.group_by if key in inside), lifted + below)
         start = Variant(name, together, (), ())
         if target not in self._made:  # variants that differ in what another part keeps share this one
             self._made.add(target)

@@ -72,7 +72,7 @@ class SumsForm:
         found = dict.fromkeys((*counted, *(sum.at(variant) for sum in self.sums)))
         return tuple(sorted(found, key=lambda sum: not sum.exact))
 
-    def kept_by(self, view: View) -> Iterable[Keys]:
+    def groupings(self, view: View) -> Iterable[Keys]:
         return ((),)
 
     def width(self, variant: Variant) -> int:
@@ -114,7 +114,7 @@ class SumsForm:
         return None
 
     def payloads(self, rows: Mapping[Variant, tuple[Words, Sequence[Any]]], keys: int) -> dict[Any, Any]:
-        variant, (words, decoded) = next(item for item in rows.items() if not item[0].kept)
+        variant, (words, decoded) = next(item for item in rows.items() if not item[0].group_by)
         fields = self.fields(variant)
         columns: dict[Sum, list[Any]] = {
             sum: (words if sum.exact else words.view(np.float64))[:, len(variant.keys) + i].tolist()
