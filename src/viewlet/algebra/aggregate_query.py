@@ -32,6 +32,19 @@ class AggregateCall:
 
 
 @dataclass(frozen=True, slots=True)
+class CollectedQuery:
+    """The same over rows that are collected in one place: all that any aggregate reads, and the groups over them.
+
+    `values` has the columns of `AggregateQuery.values` and then those that built-in aggregates read; it is the `table`
+    of `groups`.
+    """
+
+    values: Query
+    groups: Query | None
+    table: Table
+
+
+@dataclass(frozen=True, slots=True)
 class AggregateQuery:
     """What a view with user-defined aggregates keeps; `keys` is the number of its grouping keys.
 
@@ -45,3 +58,5 @@ class AggregateQuery:
     calls: tuple[AggregateCall, ...]
     keys: int
     grouped: bool
+    collected: CollectedQuery | None = None
+    """Absent if built-in aggregates read other tables too, in subqueries."""

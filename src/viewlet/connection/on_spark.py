@@ -138,7 +138,7 @@ class SparkDatabase(Database):
             self.cluster.add(unit)
         self._planned_with[declared.name] = hints
         form = distributed_form(declared)
-        choice = Choice(form.engine(self.cluster, unit), form.reason(self.cluster, unit))
+        choice = Choice(form.engine(self.cluster, unit, declared), form.reason(self.cluster, unit))
         self._put(MaintainedView(declared, choice, self._log))
         self._count_version()
 

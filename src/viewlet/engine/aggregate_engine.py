@@ -1,11 +1,10 @@
-"""The engine of views with user-defined aggregates: two engines below, one above, and the states between them.
+"""The engine of views with user-defined aggregates: two engines over tables, and the states and the result over them.
 
     changes of tables ──┬─► values   the rows that the aggregates read ──► states of the groups ──┐
                         └─► groups   the built-in aggregates of each group ──────────────────────┴──► result
 
 `values` and `groups` are ordinary trigger programs, on the interpreter or on generated code. `values` only tells its
-changes: between two batches it holds no rows, unless its program needs them. `result` reads a row per group (keys,
-built-in aggregates, results) and runs on the interpreter: it sees as many rows as there are groups that changed.
+changes: between two batches it holds no rows, unless its program needs them. `result` is a `GroupResult`.
 
 What runs on dictionaries shares an undo log of the engine's own, which begins with the first change of a batch.
 """
@@ -16,39 +15,19 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from viewlet.algebra.aggregate_query import AggregateQuery
-from viewlet.changes import Change, RowChange
+from viewlet.changes import Change
+from viewlet.engine.aggregate_plan import AggregatePlan
 from viewlet.engine.contract import LocalEngine, ReadsColumns
-from viewlet.engine.group_states import GroupStates
+from viewlet.engine.group_result import GroupResult
 from viewlet.errors import InternalError
 from viewlet.triggers.interpreter import Interpreter
-from viewlet.triggers.program import Program, text_digest
+from viewlet.triggers.program import text_digest
 from viewlet.triggers.saved_state import Item, StateReader, StateWriter
 from viewlet.triggers.sources import Sources
-from viewlet.triggers.store import MapStore, UndoLog
+from viewlet.triggers.store import UndoLog
 from viewlet.types import Row
 
-VALUES, GROUPS, RESULT, STATES = "values", "groups", "result", "states"
-
-
-@dataclass(frozen=True, slots=True)
-class AggregatePlan:
-    """What the parts of the engine run."""
-
-    query: AggregateQuery
-    values: Program
-    groups: Program | None
-    result: Program
-
-    @property
-    def strategy(self) -> str:
-        return self.values.strategy
-
-    @property
-    def programs(self) -> dict[str, Program]:
-        """The programs by the name of the part that runs them."""
-        found = {VALUES: self.values, RESULT: self.result}
-        return found if self.groups is None else {VALUES: self.values, GROUPS: self.groups, RESULT: self.result}
+STATES = "states"
 
 
 class ValuesEngine(LocalEngine, Protocol):
@@ -74,21 +53,14 @@ class AggregateEngine:
         self.plan = plan
         self.values = values
         self.groups = groups
-        self.states = GroupStates(plan.result.name, plan.query, log)
-        self.result_engine = Interpreter(plan.result, sources.stores, log)
-        self._parts: tuple[Any, ...] = tuple(part for part in (values, groups, self.result_engine) if part is not None)
+        self.rest = GroupResult(plan, groups, sources.stores, log)
+        self._parts: tuple[Any, ...] = tuple(part for part in (values, groups, self.rest.engine) if part is not None)
         self._readers = {
             table: tuple(part for part in self._parts if part.plan.trigger(table) is not None)
             for table in sources.tables
         }
-        self._stores = sources.stores
         self._log = log
-        self._table = plan.query.table.name
-        self._keys = plan.query.keys
-        self._built_in: dict[Row, Row] = {}
-        """The built-in aggregates of each group, by its key."""
-        if not values.watch():
-            raise InternalError("the rows that aggregates read do not tell their changes")
+        values.watch()
         if groups is not None:
             groups.watch()
 
@@ -102,32 +74,12 @@ class AggregateEngine:
     def load(self) -> None:
         """Fills the view from the rows that its sources keep."""
         self.values.load()
-        self.states.clear()
-        self.states.apply(self.values.result())
-        self.values.forget_rows()
-        self.values.watch()
         if self.groups is not None:
             self.groups.load()
             self.groups.watch()
-            self._read_groups()
-        rows = MapStore()
-        for row in map(self._row, self._all_keys()):
-            if row is not None:
-                rows.add(row, (1,))
-        self.result_engine.restore(self.result_engine.evaluate({**self._stores, self._table: rows}))
-
-    def _read_groups(self) -> None:
-        if self.groups is not None:
-            self._built_in = {row[: self._keys]: row[self._keys :] for row in self.groups.result()}
-
-    def _all_keys(self) -> Iterable[Row]:
-        return list(self.states.keys() if self.groups is None else self._built_in)
-
-    def _row(self, key: Row) -> Row | None:
-        """The row of a group, None if there is no such group."""
-        built_in = () if self.groups is None else self._built_in.get(key)
-        results = self.states.results(key)
-        return None if built_in is None or results is None else (*key, *built_in, *results)
+        self.rest.fill(self.values.result())
+        self.values.forget_rows()
+        self.values.watch()
 
     # -- batches ----------------------------------------------------------------------------------------------------
 
@@ -151,42 +103,7 @@ class AggregateEngine:
         change = self.values.finish()
         if change is None:
             raise InternalError("the rows that aggregates read do not tell their changes")
-        built_in = self._changed_built_in()
-        touched = [*dict.fromkeys((*(row[: self._keys] for row in change), *built_in))]
-        before = [self._row(key) for key in touched]
-        self.states.apply(change)
-        self._set_built_in(built_in)
-        rows: dict[Row, int] = {}
-        for old, new in zip(before, map(self._row, touched), strict=True):
-            if old != new:
-                rows.update({old: -1} if old is not None else {})
-                rows.update({new: 1} if new is not None else {})
-        self.result_engine.apply(self._table, RowChange(rows))
-        return self.result_engine.finish()
-
-    def _changed_built_in(self) -> dict[Row, Row | None]:
-        """The built-in aggregates of groups where they are not what they were; None where the group is gone."""
-        if self.groups is None:
-            return {}
-        change = self.groups.finish()
-        if change is None:
-            now = {row[: self._keys]: row[self._keys :] for row in self.groups.result()}
-            gone: dict[Row, Row | None] = {key: None for key in self._built_in if key not in now}
-            return gone | {key: row for key, row in now.items() if self._built_in.get(key) != row}
-        new: dict[Row, Row | None] = {row[: self._keys]: None for row, count in change.items() if count < 0}
-        return new | {row[: self._keys]: row[self._keys :] for row, count in change.items() if count > 0}
-
-    def _set_built_in(self, changed: Mapping[Row, Row | None]) -> None:
-        before = {key: self._built_in.get(key) for key in changed}
-        self._log.record(lambda: self._put_built_in(before))
-        self._put_built_in(changed)
-
-    def _put_built_in(self, rows: Mapping[Row, Row | None]) -> None:
-        for key, row in rows.items():
-            if row is None:
-                self._built_in.pop(key, None)
-            else:
-                self._built_in[key] = row
+        return self.rest.fold(change)
 
     def commit(self) -> None:
         self._log.commit()
@@ -203,7 +120,7 @@ class AggregateEngine:
     # -- reading and saving -----------------------------------------------------------------------------------------
 
     def result(self) -> Mapping[Row, int]:
-        return self.result_engine.result()
+        return self.rest.engine.result()
 
     def watch(self) -> bool:
         return True
@@ -213,21 +130,19 @@ class AggregateEngine:
         for mine, its in ((self.values, other.values), (self.groups, other.groups)):
             if isinstance(its, Interpreter):
                 _migrate(mine, its)
-        self.states.take_over(other.states)
-        self._built_in = dict(other._built_in)
-        self.result_engine.restore({name: dict(store.items()) for name, store in other.result_engine.stores.items()})
+        self.rest.take_over(other.rest)
 
     def save(self, writer: StateWriter) -> dict[str, object]:
         layouts = {name: part.save(_Section(name, writer)) for name, part in self._named_parts().items()}
-        self.states.save(_Section(STATES, writer))
+        self.rest.states.save(_Section(STATES, writer))
         return layouts
 
     def resume(self, layout: Mapping[str, Any], reader: StateReader) -> bool:
         for name, part in self._named_parts().items():
             if not part.resume(layout[name], _SavedSection(name, reader)):
                 return False
-        self.states.resume(_SavedSection(STATES, reader))
-        self._read_groups()
+        self.rest.states.resume(_SavedSection(STATES, reader))
+        self.rest.read_groups()
         return True
 
     def _named_parts(self) -> dict[str, Any]:
@@ -236,7 +151,7 @@ class AggregateEngine:
     def stats(self) -> dict[str, object]:
         stored = [part.stats()["stored"] for part in self._parts]
         sizes = {name: size for part in stored for name, size in part.items()}
-        return {"stored": {**sizes, STATES: len(self.states)}}
+        return {"stored": {**sizes, STATES: len(self.rest.states)}}
 
     def stages(self, format: str) -> Mapping[str, Callable[[], str]]:
         return {}

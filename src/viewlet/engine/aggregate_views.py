@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from viewlet.algebra.aggregate_query import AggregateQuery
-from viewlet.algebra.nodes import Rel
 from viewlet.algebra.query import Query
-from viewlet.algebra.traverse import walk
-from viewlet.engine.aggregate_engine import AggregateEngine, AggregatePlan, ValuesEngine
+from viewlet.algebra.traverse import relations
+from viewlet.engine.aggregate_engine import AggregateEngine, ValuesEngine
+from viewlet.engine.aggregate_plan import AggregatePlan
+from viewlet.engine.aggregates_on_spark import ON_SPARK
 from viewlet.engine.contract import LocalEngine, Stages
 from viewlet.engine.declaration import Declaration
 from viewlet.engine.kind import CompiledForm, Step, Subject, Tables, ViewKind
@@ -44,8 +45,7 @@ def _plan(declared: Declaration, part: str, query: Query, tables: Tables, statis
 
 
 def _read_by(query: Query, tables: Tables) -> Tables:
-    names = {node.name for node in walk(query.expr) if isinstance(node, Rel)}
-    return {name: table for name, table in tables.items() if name in names}
+    return {name: table for name, table in tables.items() if name in relations(query.expr)}
 
 
 def reference_engine(
@@ -169,6 +169,7 @@ AGGREGATE_VIEWS = ViewKind(
         stays=_stays,
         migrate=lambda reference, compiled: compiled.take_over(reference),
     ),
+    distributed=ON_SPARK,
     stages=stages,
     summary=("sql", "algebra", "views", "triggers", "states", "engine"),
     compiles_elsewhere=False,

@@ -93,8 +93,8 @@ class DistributedForm:
     plan: Callable[[Declaration, Tables], Any]
     unit: Callable[[Any, Declaration, Tables, Hints, Mapping[str, Any]], Any]
     """The unit of a view (`viewlet.spark.run.unit.Unit`); the last argument has the `facts` of one that continues."""
-    engine: Callable[[Any, Any], Engine]
-    """What reads a unit that the cluster runs."""
+    engine: Callable[[Any, Any, Declaration], Engine]
+    """What reads a unit of the cluster that runs a view."""
     reason: Callable[[Any, Any], str]
     """How a unit is spread, in words."""
     inline: Callable[[Declaration, Mapping[str, Query], frozenset[str]], Declaration] | None = None

@@ -48,7 +48,7 @@ class _Partitioned:
         return PartitionedUnit(declared.name, plan, self.make, dict(tables), self.by(plan))
 
     @staticmethod
-    def engine(cluster: Cluster, unit: PartitionedUnit) -> Engine:
+    def engine(cluster: Cluster, unit: PartitionedUnit, declared: Declaration) -> Engine:
         from viewlet.spark.run.partitioned import PartitionedView
 
         return PartitionedView(cluster, unit, unit.plan)

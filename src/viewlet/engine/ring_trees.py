@@ -114,7 +114,7 @@ def unit_on_spark(
     return cluster.tree_unit(declared.name, plan, split, tables, facts.get("generated"))
 
 
-def engine_on_spark(cluster: Cluster, unit: TreeUnit) -> Engine:
+def engine_on_spark(cluster: Cluster, unit: TreeUnit, declared: Declaration) -> Engine:
     from viewlet.spark.run.tree_view import tree_view
 
     return tree_view(cluster, unit)

@@ -183,7 +183,7 @@ def unit_on_spark(
     return cluster.unit(program, tables, hints.rows, wanted)
 
 
-def engine_on_spark(cluster: Cluster, unit: ProgramUnit) -> Engine:
+def engine_on_spark(cluster: Cluster, unit: ProgramUnit, declared: Declaration) -> Engine:
     from viewlet.spark.run.program_view import ProgramView
 
     return ProgramView(cluster, unit, unit.program)

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from viewlet.algebra.aggregate_query import AggregateCall, AggregateQuery
-from viewlet.algebra.nodes import Const, Scalar, Var, mul, sum_over
+from viewlet.algebra.aggregate_query import AggregateCall, AggregateQuery, CollectedQuery
+from viewlet.algebra.nodes import ONE, Const, Exists, Expr, Rel, Scalar, Var, factors_of, mul, sum_over
 from viewlet.algebra.query import OrderKey, OutputColumn, Query
 from viewlet.algebra.scope import outputs
+from viewlet.algebra.traverse import all_variables, rebuild, relations
 from viewlet.sql.context import Context
 from viewlet.sql.prune import prune
 from viewlet.sql.scalars import ScalarBinder
 from viewlet.sql.scope import Cte, OutputField, Relation, Scope
-from viewlet.sql.select import Block, Grouping, group_factors, output_variables, sort_key, translate_select
+from viewlet.sql.select import Block, Grouping, free_name, group_factors, output_variables, sort_key, translate_select
 from viewlet.sql.set_operations import translate_set_operation
 from viewlet.sql.source import Source, name_of, whole_number
 from viewlet.types import Column, Table, TableKind
@@ -221,7 +222,51 @@ def _aggregate_query(result: Query, grouping: Grouping, context: Context) -> Agg
         calls,
         len(keys),
         grouping.grouped,
+        _collected(grouping, (*keys, *values.values()), rows.factors, context),
     )
+
+
+def _collected(
+    grouping: Grouping, read: tuple[OutputField, ...], factors: tuple[Expr, ...], context: Context
+) -> CollectedQuery | None:
+    """The rows of the body with what every aggregate reads, and the built-in aggregates over them instead of the body.
+
+    Sum[](body * x)  =  Sum[](values(keys, ..., x) * x)
+    """
+    body = factors_of(mul(*grouping.body))
+    extra = dict.fromkeys(var for lift in grouping.lifts for var in sorted(_beyond(lift, body), key=_name))
+    there = tuple(var for var in extra if var in outputs(mul(*body)) and var not in grouping.keys)
+    columns = (*read, *(OutputField(var.name, var) for var in there))
+    keys = grouping.keys
+    arguments = (*keys, *(context.fresh(each.name, each.scalar.type) for each in read[len(keys) :]), *there)
+    name = free_name("collected", context)
+    rows = Rel(name, arguments)
+    lifts = tuple(_over(lift, body, rows) for lift in grouping.lifts)
+    if not body or any(relations(lift) != {name} for lift in lifts):
+        return None
+    exists = (Exists(sum_over(keys, rows)),) if grouping.grouped else ()
+    shown = (*keys, *(lift.var for lift in grouping.lifts))
+    groups = Relation((*exists, *lifts), tuple(OutputField(var.name, var) for var in shown))
+    table = Table(name, tuple(Column(f"column_{i}", var.type) for i, var in enumerate(arguments)), TableKind.STREAM)
+    collected = _assemble(Block(Relation(factors, columns)), None, 0, context)
+    return CollectedQuery(collected, _assemble(Block(groups), None, 0, context) if lifts else None, table)
+
+
+def _name(var: Var) -> str:
+    return var.name
+
+
+def _over(expr: Expr, body: tuple[Expr, ...], rows: Expr) -> Expr:
+    """The expression with some rows in the place of the body."""
+    factors = factors_of(expr)
+    if factors[: len(body)] == body:
+        return mul(rows, *(_over(factor, body, rows) for factor in factors[len(body) :]))
+    return rebuild(expr, lambda child: _over(child, body, rows))
+
+
+def _beyond(expr: Expr, body: tuple[Expr, ...]) -> frozenset[Var]:
+    """The variables that an expression mentions outside the body."""
+    return all_variables(_over(expr, body, ONE))
 
 
 def _values_read(grouping: Grouping) -> tuple[Scalar, ...]:

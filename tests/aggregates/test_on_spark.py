@@ -1,0 +1,88 @@
+"""Views with user-defined aggregates on partitions in this process: the cluster keeps rows, the driver states."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+import viewlet
+from tests.aggregates.examples import ALL
+from tests.aggregates.test_views import check, play, signed
+from viewlet.connection.facade import defined_aggregate
+
+pytest.importorskip("pyspark")
+
+SCHEMA = """
+    CREATE TABLE r (a BIGINT, b BIGINT, x BIGINT);
+    CREATE TABLE s (b BIGINT, c VARCHAR);
+    CREATE MATERIALIZED VIEW by_key AS
+        SELECT a, bit_mix(x) AS mix, squares(x) AS sq, COUNT(*) AS n, SUM(x) AS total FROM r GROUP BY a;
+    CREATE MATERIALIZED VIEW joined AS
+        SELECT c, bit_mix(x + 1) AS mix, weighted(x, a) AS w FROM r JOIN s USING (b) GROUP BY c;
+    CREATE MATERIALIZED VIEW filtered AS
+        SELECT a % 2 AS parity, squares(x) FILTER (WHERE x > 2) AS sq FROM r GROUP BY a % 2
+        HAVING bit_mix(x) >= 0 ORDER BY sq DESC NULLS LAST LIMIT 3;
+    CREATE MATERIALIZED VIEW everything AS SELECT bit_mix(x) AS mix, squares(x) AS sq, COUNT(*) AS n FROM r
+"""
+OWN = ("by_key", "joined", "filtered", "everything")
+
+
+def opened(path: Path, partitions: int) -> viewlet.Connection:
+    from viewlet.connection.spark_facade import connect_inline
+
+    known = {name: defined_aggregate(name, cls) for name, cls in ALL.items()}
+    return connect_inline(path, partitions, aggregates=known)
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_random_changes_are_followed(tmp_path: Path, partitions: int) -> None:
+    db, r, s = opened(tmp_path / "db", partitions), list[Any](), list[Any]()
+    db.execute(SCHEMA)
+    heard: list[Any] = []
+    db.view("by_key").subscribe(lambda epoch, changes: heard.extend(changes.to_pylist()))
+    play(db, Random(2), 5, r, s, OWN)
+    db.close()
+    db = opened(tmp_path / "db", partitions)
+    db.apply({"r": signed("abx", [(1, 1, 3)], []), "s": []})  # a batch before the first reading
+    r.append((1, 1, 3))
+    check(db, r, s, OWN)
+    play(db, Random(3), 3, r, s, OWN)
+    total: dict[Any, int] = {}
+    for row in heard:
+        weight = row.pop("_multiplicity")
+        key = tuple(row.values())
+        total[key] = total.get(key, 0) + weight
+    assert all(weight in (0, 1) for weight in total.values())
+    db.close()
+
+
+def test_deletes_without_remove_and_subqueries_are_refused(tmp_path: Path) -> None:
+    db = opened(tmp_path / "db", 2)
+    db.execute("CREATE TABLE t (g BIGINT, x BIGINT)")
+    db.execute("CREATE MATERIALIZED VIEW v AS SELECT g, largest(x) AS m FROM t GROUP BY g")
+    db.insert("t", [(1, 5), (1, 7)])
+    with pytest.raises(viewlet.DataError, match="no remove"):
+        db.delete("t", [(1, 7)])
+    assert db.view("v").rows() == [(1, 7)]
+    db.insert("t", [(1, 9)])
+    assert db.view("v").rows() == [(1, 9)]
+    with pytest.raises(viewlet.UnsupportedError, match="a view of its own"):
+        db.execute(
+            "CREATE MATERIALIZED VIEW w AS SELECT g, bit_mix(x) AS m FROM t GROUP BY g "
+            "HAVING bit_mix(x) > (SELECT AVG(x) FROM t)"
+        )
+    db.close()
+
+
+def test_a_checkpoint_needs_its_aggregates(tmp_path: Path) -> None:
+    from viewlet.connection.spark_facade import connect_inline
+
+    db = opened(tmp_path / "db", 2)
+    db.execute("CREATE TABLE t (g BIGINT, x BIGINT)")
+    db.execute("CREATE MATERIALIZED VIEW v AS SELECT g, bit_mix(x) AS m FROM t GROUP BY g")
+    db.close()
+    with pytest.raises(viewlet.StateError, match="uses the aggregate 'bit_mix'"):
+        connect_inline(tmp_path / "db", 2)
