@@ -36,9 +36,9 @@ KINDS = {
 }
 PAGE = """# tables
 
-What a kept table costs, written by `python -m bench.tables` ({facts}). Every figure is from a process of
-its own: the mean of several batches, or the median of many statements. The table has five columns and one view, a sum
-by group.
+What a kept table costs, written by `python -m bench.tables` ({facts}).
+Every figure is from a process of its own: the mean of several batches, or the median of many statements. The table has
+five columns and one view, a sum by group.
 
 ## Batches of columns
 
@@ -58,9 +58,8 @@ the table.
 Microseconds of `db.insert("t", [row])`.
 
 {inserts}
-
-![ratios to a stream](tables.png)
 """
+PLOT = "\n![ratios to a stream](tables.png)\n"
 
 
 @dataclass(frozen=True)
@@ -305,6 +304,7 @@ def main(
         out.write_text(text)
         try:
             draw(figures, list(sources), out.with_suffix(".png"))
+            out.write_text(text + PLOT)
         except ImportError:
             print("no plot: matplotlib is not installed (pip install -r bench/requirements.txt)")
 
