@@ -14,7 +14,7 @@ import pytest
 
 import viewlet
 from tests.conformance.engines import changes_in_order, schemas
-from tests.conformance.programs import QUERIES, TABLES, batches
+from tests.conformance.programs.small import QUERIES, TABLES, batches
 from tests.runtime.test_flat import PAIRS, add, state_of, take, with_partner
 from viewlet.changes import RowChange
 from viewlet.codegen import engine as codegen_engine

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import viewlet
-from tests.conformance.programs import QUERIES, TABLES, batches
+from tests.conformance.programs.small import QUERIES, TABLES, batches
 from tests.durable.scripts import HISTORY, abandon, rates, state_of
 from tests.oracle.play import changes_of
 from viewlet.connection.database import Database
