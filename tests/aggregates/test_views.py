@@ -121,8 +121,7 @@ def signed(columns: str, new: Rows, old: Rows) -> list[dict[str, Any]]:
     return [dict(zip(names, (*row, sign), strict=True)) for sign, rows in ((1, new), (-1, old)) for row in rows]
 
 
-@pytest.mark.parametrize("kind", ["TABLE", "STREAM"])
-@pytest.mark.parametrize("engine", ["interpreter", "compiled"])
+@pytest.mark.parametrize(("engine", "kind"), [("interpreter", "TABLE"), ("compiled", "STREAM")])
 def test_random_changes_are_followed(engine: str, kind: str) -> None:
     db, r, s = open_db(engine, kind), list[Any](), list[Any]()
     check(db, r, s)
@@ -152,8 +151,7 @@ def test_any_sequence_of_inserts_and_deletes(steps: list[tuple[bool, int, int | 
     assert sorted(db.view("v").rows()) == sorted(wanted)
 
 
-@pytest.mark.parametrize("kind", ["TABLE", "STREAM"])
-@pytest.mark.parametrize("engine", ["interpreter", "compiled"])
+@pytest.mark.parametrize(("engine", "kind"), [("interpreter", "TABLE"), ("compiled", "STREAM")])
 def test_a_directory_continues(tmp_path: Path, engine: str, kind: str) -> None:
     r, s = list[Any](), list[Any]()
     random = Random(3)

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 import viewlet
+from tests.aggregates.examples import ALL as AGGREGATES
 from tests.conformance.program import Program
 from tests.oracle.play import changes_of
 from workloads.streams import Batch
@@ -63,7 +64,7 @@ class Interpreter(Engine):
     name: str = "interpreter"
 
     def open(self, folder: Path) -> AbstractContextManager[Any]:
-        return viewlet.connect(engine="interpreter")
+        return viewlet.connect(engine="interpreter", aggregates=AGGREGATES)
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class Compiled(Engine):
     name: str = "compiled"
 
     def open(self, folder: Path) -> AbstractContextManager[Any]:
-        return viewlet.connect(engine="compiled")
+        return viewlet.connect(engine="compiled", aggregates=AGGREGATES)
 
     def changes(self, program: Program, batch: Batch) -> Changes:
         return as_arrow(program, batch)
@@ -86,7 +87,7 @@ class Default(Engine):
     name: str = "default"
 
     def open(self, folder: Path) -> AbstractContextManager[Any]:
-        return viewlet.connect()
+        return viewlet.connect(aggregates=AGGREGATES)
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ class Durable(Engine):
         return f"durable-{self.engine}"
 
     def open(self, folder: Path) -> AbstractContextManager[Any]:
-        return viewlet.connect(folder, engine=self.engine)
+        return viewlet.connect(folder, engine=self.engine, aggregates=AGGREGATES)
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ class Partitions(Engine):
     def open(self, folder: Path) -> AbstractContextManager[Any]:
         from viewlet.connection.spark_facade import connect_inline
 
-        return connect_inline(folder, self.count, sync=False, engine=self.engine)
+        return connect_inline(folder, self.count, sync=False, engine=self.engine, aggregates=AGGREGATES)
 
     def prepare(self, db: Any, program: Program) -> None:
         db.expect_rows(program.sizes)
@@ -143,7 +144,9 @@ class OnSpark(Engine):
         return f"spark-{self.engine}"
 
     def open(self, folder: Path) -> AbstractContextManager[Any]:
-        return viewlet.connect(spark=self.spark, checkpoint=folder, partitions=2, engine=self.engine)
+        return viewlet.connect(
+            spark=self.spark, checkpoint=folder, partitions=2, engine=self.engine, aggregates=AGGREGATES
+        )
 
     def changes(self, program: Program, batch: Batch) -> Changes:
         arrow = as_arrow(program, batch)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -64,6 +64,16 @@ class _Rows:
     def objection(self, view: Any) -> str | None:
         found: str | None = self.expected.objection(view.rows())
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateView(View):
+    """Calls user-defined aggregates; `answer` is the same query with aggregates that DuckDB has."""
+
+    answer: str = ""
+
+    def expect(self, oracle: Oracle) -> Expected:
+        return _Rows(oracle.expect(replace(self.query, body=self.answer)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ TYPED = [name for name in PROGRAMS if name.startswith("type ")]
 """The same queries over other values: each on both kernels of Spark, on one number of partitions."""
 ON_SPARK = ("small", "type decimal", "type double", "type varchar")
 """Programs of every kind of statement and value, for the engine that takes seconds per batch."""
-AS_MACHINE_CODE = {"small": "grouped,extremes,streamed"}
+AS_MACHINE_CODE = {"small": "grouped,extremes,streamed", "aggregates over a stream": "joined"}
 """A few views, because compiling takes seconds for each: sums of exact and inexact numbers, ordered rows, a join."""
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
 

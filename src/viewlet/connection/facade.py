@@ -51,7 +51,7 @@ def connect(
     `aggregates` are classes to register by name (`Connection.register_aggregate`) before a directory is opened whose
     views use them: code is never read from a directory.
     """
-    known = {made.name: made for made in starmap(defined_aggregate, (aggregates or {}).items())}
+    known = defined_aggregates(aggregates)
     if spark is not None:
         from viewlet.connection.spark_facade import connect_on_spark
 
@@ -254,6 +254,11 @@ def defined_aggregate(name: str, aggregate: object) -> Aggregate:
     name = aggregate_name(name)
     check_free_name(name)
     return define_aggregate(name, aggregate, type_named)
+
+
+def defined_aggregates(aggregates: Mapping[str, object] | None) -> dict[str, Aggregate]:
+    """Classes of the user as aggregates, by name."""
+    return {made.name: made for made in starmap(defined_aggregate, (aggregates or {}).items())}
 
 
 def batch_mark(batch_id: int | None, source: str) -> BatchMark | None:

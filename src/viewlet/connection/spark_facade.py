@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from viewlet.changes import did_you_mean
-from viewlet.connection.facade import Connection
+from viewlet.connection.facade import Connection, defined_aggregates
 from viewlet.connection.on_spark import SETUP, SparkDatabase
 from viewlet.connection.session import Session
 from viewlet.connection.spark_feeds import read_changes, remove_changes
@@ -60,10 +60,11 @@ def connect_inline(
     partitions: int,
     sync: bool = True,
     engine: str = "interpreter",
-    aggregates: Mapping[str, Aggregate] | None = None,
+    aggregates: Mapping[str, object] | None = None,
 ) -> SparkConnection:
     """The same without Spark: tasks run in this process, one after another. For tests and debuggers."""
-    database = _open(InlineCluster(), Checkpoint(checkpoint, sync), partitions, partitions, engine, aggregates)
+    known = defined_aggregates(aggregates)
+    database = _open(InlineCluster(), Checkpoint(checkpoint, sync), partitions, partitions, engine, known)
     return SparkConnection(Session(database), database, None)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.conformance.program import Program
-from tests.conformance.programs import benchmarks, constants, edges, rings, small, typed
+from tests.conformance.programs import aggregates, benchmarks, constants, edges, rings, small, typed
 
 PROGRAMS: dict[str, Program] = {
     program.name: program
@@ -12,6 +12,7 @@ PROGRAMS: dict[str, Program] = {
         constants.program(),
         *edges.programs(),
         *typed.programs(),
+        *aggregates.programs(),
         *rings.programs(),
         *benchmarks.programs(),
     )
