@@ -25,6 +25,8 @@ def shop(engine: str = "interpreter") -> viewlet.Connection:
         ("SELECT bit_mix(x, x) AS m FROM t", "takes 1 argument, not 2"),
         ("SELECT weighted(x) AS m FROM t", "takes 2 arguments, not 1"),
         ("SELECT bit_mix(name) AS m FROM t", "takes a BIGINT, not a VARCHAR"),
+        ("SELECT bit_mix(price) AS m FROM t", "takes a BIGINT, not a DECIMAL(9,2)"),
+        ("SELECT bit_mix(x / 2) AS m FROM t", "takes a BIGINT, not a DOUBLE"),
         ("SELECT bit_mix(*) AS m FROM t", "takes values"),
         ("SELECT bit_mix(x ORDER BY g) AS m FROM t", "in any order"),
         ("SELECT g FROM t WHERE bit_mix(x) > 1", "not allowed in WHERE"),
@@ -83,6 +85,7 @@ def test_a_class_is_refused(changes: dict[str, Any], message: str) -> None:
 def test_an_aggregate_in_use_stays() -> None:
     db = shop()
     db.execute("CREATE MATERIALIZED VIEW v AS SELECT bit_mix(x) AS m FROM t")
+    db.register_aggregate("bit_mix", BitXor)
     with pytest.raises(viewlet.SchemaError, match="is used by view 'v'"):
         db.register_aggregate("bit_mix", Moments)
     db.execute("DROP VIEW v")

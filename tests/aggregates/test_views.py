@@ -7,12 +7,14 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import viewlet
 from tests.aggregates.examples import ALL, BitXor, Moments
+from viewlet.aggregates.aggregate import Layout
 
 SCHEMA = """
     CREATE {kind} r (a BIGINT, b BIGINT, x BIGINT);
@@ -204,6 +206,27 @@ def test_the_rows_behind_the_states_are_not_kept() -> None:
         stored: Any = db.view("v").stats()["stored"]
         assert stored["states"] == 3
         assert sum(stored.values()) <= 6
+
+
+def test_rows_are_sorted_by_what_is_not_selected() -> None:
+    db = viewlet.connect(aggregates=ALL)
+    db.execute("CREATE TABLE t (g BIGINT, x BIGINT)")
+    db.execute("CREATE MATERIALIZED VIEW v AS SELECT g FROM t GROUP BY g ORDER BY bit_mix(x) DESC LIMIT 2")
+    db.insert("t", [(1, 1), (2, 7), (3, 4), (3, 1)])
+    assert db.view("v").rows() == [(2,), (3,)]
+    db.delete("t", [(2, 7)])
+    assert db.view("v").rows() == [(3,), (1,)]
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "int64", "float32", "float64"])
+@pytest.mark.parametrize("shape", [(), (3,), (2, 5)])
+def test_states_are_packed_into_words(dtype: str, shape: tuple[int, ...]) -> None:
+    layout = Layout(np.dtype(dtype), shape)
+    states = [np.ones(shape, dtype) if shape else np.dtype(dtype).type(i % 2).item() for i in range(4)]
+    words = layout.pack(states)
+    assert words.shape == (4, layout.words)
+    assert all(np.array_equal(a, b) for a, b in zip(layout.unpack(words), states, strict=True))
+    assert layout.unpack(layout.pack([])) == []
 
 
 def test_changes_are_told_to_subscribers() -> None:

@@ -126,6 +126,10 @@ class Aggregate:
         text = f"{self} {getattr(self.code, 'parameters', '')}"
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
+    def is_same(self, other: Aggregate) -> bool:
+        """Whether both are of one class, with the same parameters."""
+        return type(self.code) is type(other.code) and self.digest == other.digest
+
     def fold(self, state: State, rows: Iterable[Weighted], types: Sequence[SqlType]) -> State:
         """The state after some rows have come and gone; those that come are added first."""
         present = [row for row in rows if None not in row[0]]

@@ -213,10 +213,15 @@ class Database:
         self._readers, self._reached = {}, {}
 
     def register_aggregate(self, aggregate: Aggregate) -> None:
-        """Makes an aggregate known to the statements that follow; one that a view uses stays as it is."""
-        name = aggregate.name
+        """Makes an aggregate known to the statements that follow; one that a view uses stays as it is.
+
+        Registering the same class again does nothing.
+        """
+        name, known = aggregate.name, self.aggregates.get(aggregate.name)
+        if known is not None and aggregate.is_same(known):
+            return
         users = [view.name for view in self.views.values() if name in view.declared.aggregates]
-        if users and self.aggregates[name].code is not aggregate.code:
+        if users:
             raise SchemaError(
                 f"aggregate {name!r} is used by view {', '.join(map(repr, users))}: drop that first, or choose "
                 "another name"

@@ -232,13 +232,13 @@ class Aggregates:
 
 
 def _argument_of(name: str, value: Scalar, type: SqlType | None, node: exp.Expr, context: Context) -> Scalar:
-    """An argument of a user-defined aggregate in the type that it takes; numbers are cast to one another."""
+    """An argument of a user-defined aggregate in the type that it takes; numbers are cast if they keep all digits."""
     own = value.type
     if own.kind is Kind.NULL:
         return coerce.cast_to(value, type or VARCHAR)
     if type is None or own.kind is type.kind is not Kind.DECIMAL:
         return value
-    if own.is_numeric and type.is_numeric:
+    if own.is_numeric and (type.is_float or (own.is_exact and type.is_exact and own.scale <= type.scale)):
         return coerce.cast_to(value, type)
     raise context.source.error(f"{name}() takes a {type}, not a {own}: write CAST(... AS {type})", node)
 
