@@ -38,7 +38,8 @@ def shop(engine: str = "interpreter") -> viewlet.Connection:
         ("SELECT bit_mix(x) AS m FROM t UNION ALL SELECT 1", "as a view of its own"),
         ("SELECT g FROM t WHERE x > (SELECT bit_mix(x) FROM t)", "as a view of its own"),
         ("SELECT COFACTOR(x) AS c, bit_mix(x) AS m FROM t", "second view"),
-        ("SELECT bitmix(x) AS m FROM t", "bitmix()"),
+        ("SELECT bitmix(x) AS m FROM t", "did you mean bit_mix()?"),
+        ("SELECT elephant(x) AS m FROM t", "function elephant() is not supported"),
     ],
 )
 def test_a_query_is_refused(query: str, message: str) -> None:

@@ -218,6 +218,37 @@ def test_rows_are_sorted_by_what_is_not_selected() -> None:
     assert db.view("v").rows() == [(3,), (1,)]
 
 
+@pytest.mark.parametrize("engine", ["interpreter", "compiled"])
+@pytest.mark.parametrize("kind", ["TABLE", "STREAM"])
+def test_groups_are_compared_with_a_subquery(engine: str, kind: str) -> None:
+    db = viewlet.connect(engine=engine, aggregates=ALL)
+    db.execute(f"CREATE {kind} t (g BIGINT, x BIGINT); CREATE {kind} bounds (low BIGINT)")
+    db.execute(
+        "CREATE MATERIALIZED VIEW v AS SELECT g, bit_mix(x) AS m FROM t GROUP BY g "
+        "HAVING bit_mix(x) > (SELECT SUM(low) FROM bounds)"
+    )
+    db.apply({"t": [(1, 5), (2, 9)], "bounds": [(3,)]})
+    assert db.view("v").rows() == [(1, 5), (2, 9)]
+    db.apply({"t": [(2, 1)], "bounds": [(4,)]})
+    assert db.view("v").rows() == [(2, 8)]
+    db.delete("bounds", [(4,)])
+    assert db.view("v").rows() == [(1, 5), (2, 8)]
+
+
+@pytest.mark.parametrize("engine", ["interpreter", "compiled"])
+def test_names_of_the_engine_are_free_for_users(engine: str) -> None:
+    db = viewlet.connect(engine=engine, aggregates=ALL)
+    db.execute('CREATE TABLE groups ("a; import os" BIGINT, "groups" BIGINT, collected BIGINT)')
+    db.execute("CREATE TABLE collected (collected BIGINT)")
+    db.execute(
+        'CREATE MATERIALIZED VIEW "n; import os" AS SELECT "a; import os" AS "values", bit_mix("groups") AS bit_mix, '
+        "COUNT(*) AS groups, SUM(collected) AS collected FROM groups JOIN collected USING (collected) "
+        'GROUP BY "a; import os" HAVING squares("groups") > 1'
+    )
+    db.apply({"groups": [(1, 2, 3), (1, 4, 3), (2, 1, 3)], "collected": [(3,)]})
+    assert db.view("n; import os").rows() == [(1, 6, 2, 6)]
+
+
 @pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "int64", "float32", "float64"])
 @pytest.mark.parametrize("shape", [(), (3,), (2, 5)])
 def test_states_are_packed_into_words(dtype: str, shape: tuple[int, ...]) -> None:

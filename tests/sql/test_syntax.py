@@ -107,8 +107,8 @@ def test_every_declared_argument_is_read_by_the_binder(monkeypatch: pytest.Monke
     present: set[tuple[type[exp.Expr], str]] = set()
     parse = bind.parse
 
-    def recording_parse(*args: Any) -> exp.Expr:
-        node = parse(*args)
+    def recording_parse(*args: Any, **kwargs: Any) -> exp.Expr:
+        node = parse(*args, **kwargs)
         for part in node.walk():
             present.update((type(part), name) for name, value in part.args.items() if value)
             part.args = Recording(type(part), part.args, seen)

@@ -6,6 +6,7 @@ that uses them.
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -121,7 +122,8 @@ class ScalarBinder:
         else:
             raise source.unsupported(_title(node), node)
         if name not in builtins.FUNCTIONS:
-            raise source.unsupported(f"function {name}()", node)
+            near = difflib.get_close_matches(name, self.context.aggregates, n=1)
+            raise source.unsupported(f"function {name}()", node, f"did you mean {near[0]}()?" if near else "")
         least, most, build = builtins.FUNCTIONS[name]
         if not least <= len(arguments) <= most:
             wanted = str(least) if least == most else f"{least} to {most}" if most < 99 else f"at least {least}"
