@@ -192,6 +192,7 @@ QUERIES = [
     "SELECT CAST(ts AS VARCHAR) AS v, date_trunc('week', ts) AS w, week(ts) AS k FROM s",
     "SELECT MIN(dt) AS lo, MAX(dt) - MIN(dt) AS span FROM r",
     "SELECT date_diff('month', dt, DATE '1995-06-15') AS m, date_diff('year', dt, DATE '1995-06-15') AS y FROM r",
+    "SELECT date_diff('week', dt, DATE '1995-06-15') AS w, date_diff('week', DATE '1995-06-15', dt) AS v FROM r",
     "SELECT a FROM r WHERE dt BETWEEN '1994-01-01' AND '1996-01-01'",
     "SELECT a FROM r WHERE dt IN ('1995-01-31', DATE '1970-01-01')",
     "SELECT a * 1.5 AS x, a / 2 AS h, a * 1e0 AS f, 7 // 2 AS i, -7 % 3 AS m FROM r",

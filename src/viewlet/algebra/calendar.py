@@ -133,13 +133,10 @@ def boundary_number(unit: str, moment: datetime) -> int:
         return moment.year * 4 + (moment.month - 1) // 3
     if unit == "month":
         return moment.year * 12 + moment.month - 1
-    days = from_date(moment.date())
-    if unit == "week":
-        return (days + 3) // 7
-    if unit == "day":
-        return days
     seconds = from_datetime(moment) // 1_000_000
     return seconds // {"hour": 3600, "minute": 60, "second": 1}[unit]
 
 
-DIFFERENCE_UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
+BOUNDARY_UNITS = ("year", "quarter", "month", "hour", "minute", "second")
+"""Units of DATE_DIFF that count the boundaries between two moments; days and weeks are differences of dates."""
+DIFFERENCE_UNITS = (*BOUNDARY_UNITS, "week", "day")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from viewlet.algebra.calendar import (
-    DIFFERENCE_UNITS,
+    BOUNDARY_UNITS,
     MICROSECONDS_PER_DAY,
     PARTS,
     TRUNCATIONS,
@@ -70,5 +70,5 @@ TEMPORAL: dict[str, Function] = {
     "date_diff_days": simple(operator.sub),
     **{f"extract_{name}": _part(get) for name, get in PARTS.items()},
     **{f"date_trunc_{unit}": _truncation(truncate) for unit, truncate in TRUNCATIONS.items()},
-    **{f"date_diff_{unit}s": _difference(unit) for unit in DIFFERENCE_UNITS if unit != "day"},
+    **{f"date_diff_{unit}s": _difference(unit) for unit in BOUNDARY_UNITS},
 }

@@ -144,8 +144,9 @@ def date_diff(unit: str, start: Scalar, end: Scalar) -> Scalar:
     if unit not in DIFFERENCE_UNITS:
         raise MismatchError(f"DATE_DIFF knows no '{unit}': use one of {', '.join(DIFFERENCE_UNITS)}")
     start, end = moment(start), moment(end)
-    if unit == "day":
-        return strict("date_diff_days", cast_to(end, DATE), cast_to(start, DATE), type=BIGINT)
+    if unit in ("day", "week"):
+        days = strict("date_diff_days", cast_to(end, DATE), cast_to(start, DATE), type=BIGINT)
+        return days if unit == "day" else arithmetic("//", days, constant(7, BIGINT))
     return strict(f"date_diff_{unit}s", start, end, type=BIGINT)
 
 

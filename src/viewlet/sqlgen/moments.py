@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from viewlet.algebra.calendar import DIFFERENCE_UNITS, PARTS, TRUNCATIONS
+from viewlet.algebra.calendar import BOUNDARY_UNITS, PARTS, TRUNCATIONS
 from viewlet.algebra.nodes import Call
 from viewlet.sqlgen.casts import floor_quotient
 from viewlet.sqlgen.dialects import Dialect
@@ -50,8 +50,6 @@ def _boundary(unit: str, moment: str, dialect: Dialect) -> str:
             return f"({year} * 4 + {quarter})"
         case "month":
             return f"({year} * 12 + {month})"
-        case "week":
-            return floor_quotient(f"({dialect.days(moment)} + 3)", 7, False, dialect)
         case _:
             return floor_quotient(dialect.microseconds(moment), _SECONDS[unit] * 1_000_000, False, dialect)
 
@@ -79,5 +77,5 @@ TEMPORAL: dict[str, Writer] = {
     "date_diff_days": _days_between,
     **{f"extract_{name}": _part(name) for name in PARTS},
     **{f"date_trunc_{unit}": _truncation(unit) for unit in TRUNCATIONS},
-    **{f"date_diff_{unit}s": _difference(unit) for unit in DIFFERENCE_UNITS if unit != "day"},
+    **{f"date_diff_{unit}s": _difference(unit) for unit in BOUNDARY_UNITS},
 }

@@ -138,6 +138,8 @@ class _Compilation:
                     self._maintain(entry, new, table)
                 if len(self.statements) > self.limits.statements or self.work > self.limits.work:
                     raise _TooLargeError
+            if not self.pending:
+                self._complete_assignments()
         views = tuple(self._ordered_definition(entry) for entry in self.materializer.catalogue.entries)
         return Program(self.name, self.strategy.value, self.query, views, self._triggers(), result, tuple(self.passes))
 
@@ -145,19 +147,44 @@ class _Compilation:
         definition = new.definition
         if not isinstance(definition, Sum):
             raise InternalError("a view is defined by a Sum")
-        again = self._recomputes(definition) or needs_reevaluation(definition, table, self.names)
-        if again:
-            change: Expr = definition
-        else:
-            change = simplify(delta(definition, table), self.names)
-            self._trace(f"delta {table}", f"{entry.name}.{new.name}", definition, change)
-        if is_constant(change, 0):
+        if self._recomputes(definition) or needs_reevaluation(definition, table, self.names):
+            self._change(entry, new, table, definition, replaces=True)
             return
-        expr = self._over_views(change, entry.keys, table, again, definition)
+        change = simplify(delta(definition, table), self.names)
+        self._trace(f"delta {table}", f"{entry.name}.{new.name}", definition, change)
+        if not is_constant(change, 0):
+            self._change(entry, new, table, change, replaces=False)
+
+    def _change(self, entry: Entry, new: Field, table: str, change: Expr, replaces: bool) -> None:
+        """Emits the statement that adds a change of a field, or puts its definition in place of it."""
+        definition = new.definition
+        assert isinstance(definition, Sum)
+        expr = self._over_views(change, entry.keys, table, replaces, definition)
         self._trace("materialize", f"{entry.name}.{new.name}", change, expr)
         ordered = order(factorize(expr, entry.keys))
         self._trace("order", f"{entry.name}.{new.name}", expr, ordered)
-        self._emit(table, entry, Update(new.name, ordered), again)
+        self._emit(table, entry, Update(new.name, ordered), replaces)
+
+    def _complete_assignments(self) -> None:
+        """An assignment puts whole payloads in place: where one field of a view is assigned, all of them are."""
+        entries = {entry.name: entry for entry in self.materializer.catalogue.entries}
+        for table, view, replaces in list(self.statements):
+            if replaces:
+                assigned = {update.field for update in self.statements[table, view, True].updates}
+                for each in list(entries[view].fields.values()):
+                    if each.name not in assigned:
+                        self._withdraw(table, entries[view], each)
+                        self._change(entries[view], each, table, each.definition, replaces=True)
+
+    def _withdraw(self, table: str, entry: Entry, incremented: Field) -> None:
+        """Takes back the increment of one field."""
+        key = (table, entry.name, False)
+        statement = self.statements.pop(key, None)
+        if statement is None:
+            return
+        updates = tuple(update for update in statement.updates if update.field != incremented.name)
+        if updates:
+            self.statements[key] = replace(statement, updates=updates)
 
     def _recomputes(self, definition: Sum) -> bool:
         """Under `recompute` every view is evaluated again but those over the rows of one stream.

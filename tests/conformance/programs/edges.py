@@ -41,6 +41,31 @@ def absent_values() -> Program:
     return Program("absent values", tables, _views(sqls, STRATEGIES), batches)
 
 
+def nested_extremes() -> Program:
+    """An extreme over all rows is joined and summed, or compared with what its subquery is correlated with.
+
+    Sums of doubles are kept with a count that does not depend on the extreme: one is assigned, the other is not.
+    """
+    tables = {
+        "l": "CREATE TABLE l (h INTEGER, j REAL NOT NULL, k DOUBLE)",
+        "s": "CREATE TABLE s (d INTEGER, y REAL)",
+    }
+    top = "(SELECT MAX(j) AS m, MIN(k) AS n FROM l) AS q"
+    sqls = (
+        f"SELECT s.d, SUM(q.m) AS t, COUNT(q.n) AS n, COUNT(*) AS rows FROM {top}, s GROUP BY s.d",
+        f"SELECT SUM(q.m * s.y) AS t, STDDEV(q.m) AS e FROM {top} CROSS JOIN s",
+        "SELECT l.h FROM l WHERE l.j = ANY (SELECT MIN(s.y) FROM s WHERE l.j > 1 GROUP BY s.d)",
+        "SELECT DISTINCT l.h FROM l WHERE l.j IN (SELECT MAX(s.y) FROM s WHERE s.y <= l.j GROUP BY s.d)",
+    )
+    batches: list[Batch] = [
+        {"l": [((1, 0.0, None), 1), ((1, 0.25, 0.5), 1)], "s": [((1, 2.0), 1)]},
+        {"l": [((3, 2.0, 1.5), 1)]},
+        {"s": [((1, 4.0), 1), ((2, 2.0), 1)], "l": [((3, 4.0, 0.25), 1)]},
+        {"l": [((3, 4.0, 0.25), -1)], "s": [((1, 2.0), -1)]},
+    ]
+    return Program("nested extremes", tables, _views(sqls, STRATEGIES), batches)
+
+
 def never_true() -> Program:
     """Conditions that are never true, which only the generator of code sees, leave loops without a body."""
     never = "(CAST(NULL AS BOOLEAN) OR (NULL AND c IS NULL))"
@@ -156,6 +181,7 @@ def ranges() -> Program:
 def programs() -> tuple[Program, ...]:
     return (
         absent_values(),
+        nested_extremes(),
         never_true(),
         signed_zeros(),
         sums_beside_counts(),

@@ -41,7 +41,6 @@ _DAY_NUMBERS = {
     "year": "year_of({0})",
     "quarter": "(months_of({0}) // 3)",
     "month": "months_of({0})",
-    "week": "(({0} + 3) // 7)",
 }
 
 
