@@ -6,6 +6,7 @@ opened again in the middle of every program.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -126,9 +127,11 @@ class Partitions(Engine):
         db.expect_rows(program.sizes)
 
     def closed(self) -> None:
+        """Every mapped array has a file descriptor, which lives until the array is collected."""
         from viewlet.spark.run.partition import forget
 
         forget()
+        gc.collect()
 
 
 @dataclass(frozen=True)
