@@ -58,7 +58,7 @@ def at_most(seconds: float) -> Iterator[None]:
         raise TooSlow
 
     before = signal.signal(signal.SIGVTALRM, stop)
-    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds, 1.0)  # again, where a callback has swallowed it
     try:
         yield
     finally:

@@ -18,6 +18,7 @@ from viewlet.codegen.scalars import Formula
 from viewlet.errors import DataError
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.functions import ADDRESS, AGAIN, ANSWER, ANSWERED, ARGUMENTS, FAILED, YES
+from viewlet.runtime.moves import tick
 
 _CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_int64)
 _FEWEST, _MOST = 1 << 16, 1 << 20
@@ -52,6 +53,7 @@ class Answers:
                 self._memos[i] = self._empty(i, min(4 * places, _MOST))
                 self._asked[i] = 0
                 self.version += 1
+                tick()
 
     @property
     def has_failed(self) -> bool:

@@ -162,7 +162,8 @@ class CompiledEngine:
             return None
         columns = change.columns(self.tables[table], function.columns, self.dictionary)
         self._process.fill_lookups()
-        given, multiplicity = tuple(columns.words[i] for i in function.columns), columns.multiplicity
+        words, multiplicity = columns.words, columns.multiplicity
+        given = tuple([words[i] for i in function.columns])
         refreshes = self.module.refreshes.get(table, ())
         each_row = bool(refreshes) and (each_row or table in self._row_by_row)
         if not each_row:

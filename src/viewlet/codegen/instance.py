@@ -20,6 +20,7 @@ from viewlet.codegen.loading import is_cached, load_source
 from viewlet.runtime.control import CONTROL_WORDS
 from viewlet.runtime.flat import POOL, FlatStore, Image, Part
 from viewlet.runtime.jit import ENABLED
+from viewlet.runtime.moves import time
 from viewlet.runtime.state import bundle, put
 
 
@@ -30,7 +31,7 @@ def _no_version() -> int:
 class ModuleInstance:
     """The code of a module over some stores.
 
-    `named` has the arrays that belong to no store; it is asked again when `version` has changed.
+    `named` has the arrays that belong to no store; it is asked again when `version` has changed, which has to `tick`.
     """
 
     def __init__(
@@ -49,6 +50,8 @@ class ModuleInstance:
         self._named, self._version = named, version
         self._state: Any = None
         self._versions: tuple[int, ...] = ()
+        self._known_at = -1
+        """The time of `runtime.moves` at which the state was right last."""
 
     def call(self, name: str, *given: Any) -> Any:
         """Calls a generated function with the state as it is now."""
@@ -80,9 +83,11 @@ class ModuleInstance:
 
     def state(self) -> Any:
         """The state as compiled functions take it, valid until an array moves."""
-        versions = (self._version(), *[store.version for store in self.stores.values()])
-        if versions != self._versions:
-            self._update(versions)
+        if self._known_at != (now := time()):
+            versions = (self._version(), *[store.version for store in self.stores.values()])
+            if versions != self._versions:
+                self._update(versions)
+            self._known_at = now
         return self._state
 
     def _update(self, versions: tuple[int, ...]) -> None:

@@ -24,6 +24,7 @@ from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FlatStore, Layout
 from viewlet.runtime.functions import UNKNOWN
 from viewlet.runtime.jit import ENABLED
+from viewlet.runtime.moves import tick
 from viewlet.runtime.wide import to_words
 from viewlet.types import Datum, Kind, Row, SqlType
 
@@ -47,6 +48,7 @@ class Process(ModuleInstance):
         self.notes: memoryview[int] = memoryview(self.control.data)
         """The control words as Python reads and writes them one by one: much faster than through the array."""
         self._answers = Answers(generated.tables.formulas, self.dictionary)
+        self._asks = bool(generated.tables.formulas)
         self._answer_words = np.zeros(max(generated.tables.answers, 1), np.int64)
         self._generated = generated
         self._firsts = {name: self.place(name) for name in stores}
@@ -156,7 +158,7 @@ class Process(ModuleInstance):
 
     def fill_lookups(self) -> None:
         """Extends the tables of string functions to strings not seen before."""
-        if self._generated.tables.formulas:
+        if self._asks:
             self._answers.make_room()
         if self._filled == len(self.dictionary):
             return
@@ -171,6 +173,7 @@ class Process(ModuleInstance):
                 texts = np.array(self.dictionary.texts, object)
                 self._ranks = np.argsort(np.argsort(texts, kind="stable"), kind="stable")
             self._filled = size  # the last: until then they count as not filled
+            tick()
 
     def _extended(self, known: Any, lookup: Lookup, size: int) -> Any:
         table = np.full(size + 1, UNKNOWN, np.int64)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from viewlet.runtime.memory import HEAP, Memory
+from viewlet.runtime.moves import tick
 from viewlet.runtime.ordered import KEPT, SUMS, build, specification
 from viewlet.runtime.probe import (
     ALIVE,
@@ -164,9 +165,14 @@ class FlatStore:
             if memory.is_new:
                 self.spec[j][:] = spec
 
+    def _move(self) -> None:
+        """Arrays move: whoever has their addresses has to ask for them again."""
+        self.version += 1
+        tick()
+
     def attach_again(self) -> None:
         """Attaches to arrays that another process has written."""
-        self.version += 1
+        self._move()
         self._memory.is_new = False
         self._attach()
 
@@ -258,13 +264,13 @@ class FlatStore:
 
     def put_back(self, image: Image) -> None:
         """Makes everything what it was when the image was made; the image is used up."""
-        self.version += 1
+        self._move()
         for part, array in (image[0] | image[1]).items():
             setattr(self, part, array)
 
     def _resize(self, capacity: int) -> None:
         """Gives every array of rows this capacity, and the index what it takes; may be done again."""
-        self.version += 1
+        self._move()
         grown = self._memory.grown
         self.pool = grown("pool", self.pool, capacity)
         self.live = grown("live", self.live, capacity)
@@ -287,7 +293,7 @@ class FlatStore:
 
     def _rebuilt(self, part: str, index: Entries, entries: int) -> Entries:
         """An index for so many entries with those of another one."""
-        self.version += 1
+        self._move()
         other: Entries = self._memory.zeros(part, (_index_size(entries),), np.uint64)
         rebuild(index, other)
         return other
@@ -307,7 +313,7 @@ class FlatStore:
     def keep_journal(self) -> None:
         """From now on `take_journal` tells which rows have changed."""
         if self.layout.journaled and not len(self.before):
-            self.version += 1
+            self._move()
             self._grow_journal(self.pool.shape[0])
 
     def _grow_journal(self, capacity: int) -> None:
@@ -358,7 +364,7 @@ class FlatStore:
             chains = max(_FIRST_CAPACITY, self._chains(j))
             if _index_size(chains) < self.heads[j].shape[0]:
                 self.heads[j] = self._rebuilt(f"heads{j}", self.heads[j], chains)
-        self.version += 1
+        self._move()
         self._count_room()
 
     def nbytes(self) -> int:
