@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,8 @@ from hypothesis import HealthCheck, settings
 from tests import scheduling
 from tests.planning import remember_plans
 
+os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "spark" / "jvm"))
+"""Options for every JVM of Spark: it lives for a minute, and Java's optimising compiler would take half of its time."""
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 """Random queries are large by nature; the time limits of the suite guard against the rest."""
 

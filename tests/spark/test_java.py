@@ -113,6 +113,7 @@ def test_a_machine_without_java(bare: Path, tmp_path: Path) -> None:
             (bare / tool).symlink_to(found)
     source = Path(viewlet.__file__).parents[1]
     settings = {"PATH": str(bare), "HOME": str(tmp_path), "PYTHONPATH": str(source), "VIEWLET_JIT": "0"}
+    settings["SPARK_CONF_DIR"] = os.environ["SPARK_CONF_DIR"]
     code = SESSION.format(state=str(tmp_path / "state"))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240, env=settings)
     assert (done.stdout, done.stderr) == ("[(10,)] True UTC\n", "")
