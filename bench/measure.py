@@ -59,7 +59,7 @@ def measure_engine(
     from viewlet.codegen.engine import CompiledEngine
     from viewlet.runtime.dictionary import StringDictionary
     from viewlet.sql import bind_query
-    from viewlet.viewtree.plan import plan_query
+    from viewlet.triggers.plan import plan_query
 
     imported = perf_counter()
     query = bind_query(source.query.sql, source.tables).query

@@ -296,7 +296,7 @@ def _one_aggregate(workload: Workload, settings: Settings, strategy: str, term: 
     from viewlet.codegen.engine import CompiledEngine
     from viewlet.runtime.dictionary import StringDictionary
     from viewlet.sql import bind_query
-    from viewlet.viewtree.plan import plan_query
+    from viewlet.triggers.plan import plan_query
 
     tables = sql_tables(workload)
     sql = f"SELECT SUM({term}) FROM {' NATURAL JOIN '.join(tables)}"

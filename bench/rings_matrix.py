@@ -18,8 +18,8 @@ import typer
 from bench.rings_record import OUT, Recorder, best_seconds, recording
 from bench.run import names
 from viewlet.rings import FLOAT_RING
-from viewlet.viewtree.factored_update import FactoredUpdate, factored
 from viewlet.viewtree.order import VariableOrder, chain
+from viewlet.viewtree.product_update import ProductUpdate, product_update
 from viewlet.viewtree.ring_engine import MaintainedTree
 from viewlet.viewtree.ring_tree import build_tree
 
@@ -114,12 +114,12 @@ def stores(recorder: Recorder, n: int, rank: int, repeats: int, vary: str = "n")
     changed = dict(np.ndenumerate(matrices["A2"] + delta))
     maintained = _tree(entries)
     expected = matrices["A1"] @ (matrices["A2"] + delta) @ matrices["A3"]
-    maintained.update_factored("A2", parts)
+    maintained.update_products("A2", parts)
     _check(maintained, expected, "factorised")
     _check(_updated(_tree(entries), cells), expected, "first-order")
 
     ways = {
-        "factorised": lambda: maintained.update_factored("A2", parts),
+        "factorised": lambda: maintained.update_products("A2", parts),
         "first-order": lambda: maintained.update("A2", cells),
         "recompute": lambda: _tree(entries | {"A2": changed}),
     }
@@ -127,10 +127,10 @@ def stores(recorder: Recorder, n: int, rank: int, repeats: int, vary: str = "n")
         recorder.add(place="stores", line=name, n=n, rank=rank, vary=vary, seconds=best_seconds(work, repeats))
 
 
-def _product(left: Matrix, right: Matrix) -> FactoredUpdate[float]:
+def _product(left: Matrix, right: Matrix) -> ProductUpdate[float]:
     """A change of A2 as the product of a column and a row, without zeros."""
     rows, columns = ({(i,): float(x) for i, x in enumerate(vector) if x} for vector in (left, right))
-    return factored((("X2",), rows), (("X3",), columns))
+    return product_update((("X2",), rows), (("X3",), columns))
 
 
 def _tree(entries: dict[str, dict[tuple[int, ...], float]]) -> MaintainedTree[float]:

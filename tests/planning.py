@@ -37,7 +37,7 @@ def remember_plans() -> None:
     """To be called before modules import the planners by their names."""
     from viewlet.spark import plan as distributed
     from viewlet.spark.plan import compile as compiler
-    from viewlet.viewtree import plan as planner
+    from viewlet.triggers import plan as planner
 
     planner.plan_query = remembered(planner.plan_query)
     distributed.compile_distributed = compiler.compile_distributed = remembered(compiler.compile_distributed)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from viewlet.changes.factored import as_products, product
+    from viewlet.changes.product_change import as_products, product
     from viewlet.connection import Connection, connect
     from viewlet.connection.spark_feeds import changes_of
     from viewlet.errors import (
@@ -56,8 +56,8 @@ _HOMES = {
     "connect": "viewlet.connection",
     "Connection": "viewlet.connection",
     "View": "viewlet.view",
-    "as_products": "viewlet.changes.factored",
-    "product": "viewlet.changes.factored",
+    "as_products": "viewlet.changes.product_change",
+    "product": "viewlet.changes.product_change",
     "changes_of": "viewlet.connection.spark_feeds",
     "spark_session": "viewlet.spark.run.java",
 }

@@ -56,7 +56,7 @@ class Snapshot:
         return Snapshot(self.columns, rows)
 
 
-class Home(Protocol):
+class ViewProvider(Protocol):
     """The interface between a handle and its connection; every call takes the connection's lock."""
 
     def columns_of(self, name: str) -> tuple[Column, ...]: ...
@@ -84,13 +84,13 @@ class Home(Protocol):
 class Relation:
     """The base class of handles: a table or view that can be read."""
 
-    _home: Home
+    _provider: ViewProvider
     name: str
 
     @property
     def schema(self) -> tuple[Column, ...]:
         """The columns with their SQL types."""
-        return self._home.columns_of(self.name)
+        return self._provider.columns_of(self.name)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -99,11 +99,11 @@ class Relation:
 
     def rows(self) -> list[tuple[object, ...]]:
         """All rows as tuples of Python values, in the view's order, or sorted by all columns (NULLs last)."""
-        return self._home.snapshot_of(self.name).to_python()
+        return self._provider.snapshot_of(self.name).to_python()
 
     def to_arrow(self) -> Any:
         """All rows as a pyarrow Table, in the same order as `rows`."""
-        return self._home.arrow_of(self.name)
+        return self._provider.arrow_of(self.name)
 
     def to_pandas(self) -> Any:
         """All rows as a pandas DataFrame."""
@@ -123,10 +123,10 @@ class Relation:
 
     def stats(self) -> dict[str, object]:
         """Statistics about the relation, such as its number of rows."""
-        return self._home.stats_of(self.name)
+        return self._provider.stats_of(self.name)
 
     def __len__(self) -> int:
-        return self._home.count_of(self.name)
+        return self._provider.count_of(self.name)
 
     def __bool__(self) -> bool:
         return True  # an empty view is still a view
@@ -150,7 +150,7 @@ class Relation:
         return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
     def _preview(self) -> tuple[list[str], list[list[str]], int]:
-        snapshot = self._home.snapshot_of(self.name)
+        snapshot = self._provider.snapshot_of(self.name)
         rows = snapshot.head(PREVIEW_ROWS).to_python()
         body = [["NULL" if value is None else str(value) for value in row] for row in rows]
         return [column.name for column in snapshot.columns], body, len(snapshot)
@@ -173,7 +173,7 @@ class View(Relation):
         callback is announced after the current one. An error of a callback does not undo the batch: every subscriber is
         called, then the error is raised from `apply`.
         """
-        return Subscription(self._home.subscribe(self.name, callback))
+        return Subscription(self._provider.subscribe(self.name, callback))
 
     def cofactor(self) -> Any:
         """The contents of a COFACTOR view (see `CofactorView`); an error for other views."""
@@ -184,7 +184,7 @@ class View(Relation):
 
         With `format="svg"` the stage `"view-tree"` is a drawing.
         """
-        return self._home.explain(self.name, stage, format)
+        return self._provider.explain(self.name, stage, format)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -197,7 +197,7 @@ class CofactorView(View):
         For a view with GROUP BY, a dictionary with one such object per group. Its keys are values of the group column,
         or tuples if there are several group columns.
         """
-        return self._home.read(self.name, CofactorView, lambda engine: engine.cofactor())
+        return self._provider.read(self.name, CofactorView, lambda engine: engine.cofactor())
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -211,19 +211,21 @@ class FactorisedView(View):
         never mix.
         """
         converters = [to_python(column.type) for column in self.schema]
-        for row, weight in self._home.stream(self.name, FactorisedView, lambda engine: engine.rows()):
+        for row, weight in self._provider.stream(self.name, FactorisedView, lambda engine: engine.rows()):
             values = tuple(convert(value) for convert, value in zip(converters, row, strict=True))
             for _ in range(weight):
                 yield values
 
     def count(self) -> int:
         """The number of rows, computed without enumerating them."""
-        return self._home.count_of(self.name)
+        return self._provider.count_of(self.name)
 
     def aggregate(self, function: str, *columns: str) -> object:
         """Computes `"count"`, `"sum"` or `"avg"` of a column, or of a product of columns, without enumeration."""
         schema = self.schema
-        return self._home.read(self.name, FactorisedView, lambda engine: engine.aggregate(schema, function, columns))
+        return self._provider.read(
+            self.name, FactorisedView, lambda engine: engine.aggregate(schema, function, columns)
+        )
 
     def _preview(self) -> tuple[list[str], list[list[str]], int]:
         rows = islice(self.rows(), PREVIEW_ROWS)

@@ -8,7 +8,7 @@ import pytest
 
 import viewlet
 from viewlet import Connection, DataError
-from viewlet.engine.maintained import MaintainedView
+from viewlet.engine.maintained_view import MaintainedView
 from viewlet.triggers.interpreter import Interpreter
 
 VIEWS = """

@@ -352,7 +352,7 @@ assert db.explain("v", "engine") == "interpreter: it is being compiled"
 SETTLED = """
 assert db.settle(300)
 assert db.view("v").stats()["engine"] == "compiled"
-from viewlet.codegen import loading
+from viewlet.codegen import module_cache
 (code,) = [module for name, module in sys.modules.items() if name.startswith("viewlet_triggers_")]
 stats = code.on_a.stats
 assert stats.cache_hits and not stats.cache_misses, stats

@@ -10,12 +10,12 @@ import pytest
 
 import viewlet
 from viewlet.changes import Change, ColumnChange, RowChange, rows_to_arrow, to_changes
-from viewlet.changes import words as conversion
-from viewlet.changes.factored import product, to_product_change
+from viewlet.changes import word_codec as conversion
+from viewlet.changes.product_change import product, to_product_change
 from viewlet.errors import DataError
 from viewlet.runtime.columns import to_columns
 from viewlet.runtime.dictionary import StringDictionary
-from viewlet.spark.run.arriving import FrameChange
+from viewlet.spark.run.execution.frame_change import FrameChange
 from viewlet.types import BIGINT, BOOLEAN, DOUBLE, VARCHAR, Column, Table, decimal
 
 TABLE = Table("t", (Column("k", BIGINT), Column("s", VARCHAR), Column("x", DOUBLE), Column("b", BOOLEAN)))

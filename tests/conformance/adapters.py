@@ -128,7 +128,7 @@ class Partitions(Engine):
 
     def closed(self) -> None:
         """Every mapped array has a file descriptor, which lives until the array is collected."""
-        from viewlet.spark.run.partition import forget
+        from viewlet.spark.run.state.partition import forget
 
         forget()
         gc.collect()

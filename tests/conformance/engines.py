@@ -13,11 +13,11 @@ from viewlet.sql import CreateTable, CreateView, bind_statement, split_statement
 from viewlet.triggers.benefit import find_waste
 from viewlet.triggers.compiler import without_views
 from viewlet.triggers.interpreter import Interpreter
+from viewlet.triggers.plan import plan_query
 from viewlet.triggers.program import Program
 from viewlet.triggers.statistics import Size, Statistics
 from viewlet.triggers.store import MapStore
 from viewlet.types import Row, Table, TableKind
-from viewlet.viewtree.plan import plan_query
 from workloads import finance, tpch
 from workloads.query import NamedQuery
 from workloads.streams import Batch, batches_of, mixed_batches

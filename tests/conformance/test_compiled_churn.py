@@ -11,10 +11,10 @@ import pytest
 from tests.conformance.engines import changes_in_order, schemas
 from viewlet.changes import RowChange
 from viewlet.codegen.engine import CompiledEngine
-from viewlet.runtime import ordered
+from viewlet.runtime import ordered_index as ordered
 from viewlet.sql import bind_query
+from viewlet.triggers.plan import plan_query
 from viewlet.types import Row, Table, TableKind
-from viewlet.viewtree.plan import plan_query
 from workloads import finance, tpch
 from workloads.query import NamedQuery
 from workloads.streams import batches_of, mixed_batches

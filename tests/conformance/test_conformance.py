@@ -22,7 +22,7 @@ from tests.conformance.programs import PROGRAMS
 from tests.conformance.refused import REFUSED
 from viewlet.codegen import engine as compiled
 from viewlet.engine import chooser
-from viewlet.runtime import ordered
+from viewlet.runtime import ordered_index as ordered
 
 FULL = os.environ.get("VIEWLET_CONFORMANCE") == "full"
 TYPED = [name for name in PROGRAMS if name.startswith("type ")]

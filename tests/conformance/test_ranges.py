@@ -15,12 +15,12 @@ from viewlet.changes import RowChange
 from viewlet.codegen import engine
 from viewlet.codegen.engine import CompiledEngine
 from viewlet.errors import DataError
-from viewlet.runtime import ordered
+from viewlet.runtime import ordered_index as ordered
 from viewlet.sql import bind_query, parse_statements
 from viewlet.triggers.interpreter import Interpreter
+from viewlet.triggers.plan import plan_query
 from viewlet.triggers.store import MapStore
 from viewlet.types import Row, Table
-from viewlet.viewtree.plan import plan_query
 from workloads import finance
 
 RUNNING = (

@@ -31,11 +31,11 @@ from viewlet.rings.relational import Listing, RelationalRing
 from viewlet.rings.ring import times
 from viewlet.rings.vector import VectorRing
 from viewlet.types import BIGINT, DATE, DOUBLE, VARCHAR, SqlType, decimal
-from viewlet.viewtree.factored_update import expand, factored
 from viewlet.viewtree.factorised import FactorisedResult
 from viewlet.viewtree.indicator import with_indicators
 from viewlet.viewtree.order import Branch, VariableOrder, chain
 from viewlet.viewtree.order_search import find_order
+from viewlet.viewtree.product_update import expand, product_update
 from viewlet.viewtree.ring_engine import MaintainedTree
 from viewlet.viewtree.ring_tree import ViewTree, build_tree
 from workloads import housing, retailer
@@ -147,7 +147,7 @@ def test_products_mean_their_rows(ring: str, data: st.DataObject) -> None:
             return
         schema = join.schemas[tree.instances(relation)[0]]
         union = data.draw(st.lists(products(schema), min_size=1, max_size=2))
-        rows = expand([factored(*factors) for factors in union], tuple(schema), INTEGER_RING)
+        rows = expand([product_update(*factors) for factors in union], tuple(schema), INTEGER_RING)
         reference.apply({relation: rows.items()})
         compiled.apply_products(relation, union)
         assert_agreement(compiled, reference)

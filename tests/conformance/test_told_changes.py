@@ -10,8 +10,8 @@ from tests.conformance.test_ranges import changes, tables
 from viewlet.changes import RowChange
 from viewlet.codegen.engine import CompiledEngine
 from viewlet.sql import bind_query
+from viewlet.triggers.plan import plan_query
 from viewlet.triggers.result_view import result_store
-from viewlet.viewtree.plan import plan_query
 
 QUERIES = {
     "groups": "SELECT broker_id, price, SUM(volume) AS s, COUNT(*) AS c FROM bids GROUP BY broker_id, price",

@@ -19,11 +19,11 @@ from tests.runtime.test_flat import PAIRS, add, state_of, take, with_partner
 from viewlet.changes import RowChange
 from viewlet.codegen import engine as codegen_engine
 from viewlet.runtime.dictionary import FileDictionary
-from viewlet.runtime.durable.mapped import STAMP, MappedState
+from viewlet.runtime.durable.mapped_state import STAMP, MappedState
 from viewlet.runtime.flat import FlatStore, Layout, Ordered
 from viewlet.sql import bind_query
+from viewlet.triggers.plan import plan_query
 from viewlet.types import TableKind
-from viewlet.viewtree.plan import plan_query
 
 ORDERED = Layout("ordered", 2, ("count", "sum"), ("count", "wide"), ((1,),), (Ordered((0,)),))
 
@@ -110,7 +110,7 @@ def test_a_state_of_another_kind_is_not_attached_to(tmp_path: Path, monkeypatch:
     again = fresh(tmp_path, "program")
     again.finish("epoch 4")
     again.close()
-    monkeypatch.setattr("viewlet.runtime.durable.mapped._BOOT", tmp_path / STAMP)
+    monkeypatch.setattr("viewlet.runtime.durable.mapped_state._BOOT", tmp_path / STAMP)
     assert attached_at(tmp_path, "program", 4) is None, "the machine was started again"
 
 

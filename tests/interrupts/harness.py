@@ -21,7 +21,7 @@ from types import FrameType
 from typing import Any
 
 import viewlet
-from viewlet.codegen.loading import cache_directory
+from viewlet.codegen.module_cache import cache_directory
 
 ALL = os.environ.get("VIEWLET_INTERRUPTS") == "all"
 """Interrupt at every line, not at some."""

@@ -13,7 +13,7 @@ from viewlet.algebra.scope import close_scopes, outputs
 from viewlet.algebra.simplify import simplify, simplify_monomials
 from viewlet.algebra.substitute import substitute
 from viewlet.triggers.distribute import distribute
-from viewlet.triggers.factorize import factorize
+from viewlet.triggers.factorise import factorise
 
 
 def keys_of(expr: Expr) -> tuple[Var, ...]:
@@ -85,7 +85,7 @@ def test_distributing(expr: Expr, database: dict) -> None:
 def test_factorizing(expr: Expr, database: dict) -> None:
     keys = keys_of(expr)
     simple = collect(simplify_monomials(close_scopes(expr), keys, names_for(expr)), keys)
-    factored = factorize(simple, keys)
+    factored = factorise(simple, keys)
     assert meaning(well_formed(factored), state_of(database), keys) == meaning(expr, state_of(database), keys)
 
 

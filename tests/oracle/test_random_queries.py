@@ -18,7 +18,7 @@ from tests.oracle.grammar.choices import DrawnChoices
 from tests.oracle.hunt import Tally, TooSlow, at_most, hunt
 from tests.oracle.scenario import OracleError, Scenario, expectations, objection, random_scenario
 from viewlet.codegen import engine
-from viewlet.runtime import ordered
+from viewlet.runtime import ordered_index as ordered
 
 QUERIES = int(os.environ.get("VIEWLET_ORACLE_QUERIES", "40"))
 FIRST_SEED = 100_000

@@ -47,6 +47,9 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
 }
 """Unit (module or package directly under viewlet) -> units it may import besides itself."""
 
+LAYERS_OF_SPARK = ("java", "exchange", "units", "state", "load", "execution", "engine", "views")
+"""The packages of spark/run: each imports only itself and those before it."""
+
 OWNERS_OF_LIBRARIES = {
     "sqlglot": {"sql"},
     "typer": {"cli"},
@@ -102,3 +105,12 @@ def test_a_library_is_imported_only_by_its_owner(library: str) -> None:
         if any(name.split(".")[0] == library for name in imported_names(path))
     }
     assert users <= OWNERS_OF_LIBRARIES[library]
+
+
+@pytest.mark.parametrize("layer", LAYERS_OF_SPARK)
+def test_a_layer_of_spark_imports_only_those_below_it(layer: str) -> None:
+    below = LAYERS_OF_SPARK[: LAYERS_OF_SPARK.index(layer) + 1]
+    for path in modules_of(f"spark/run/{layer}"):
+        parts = (name.split(".") for name in imported_names(path) if name.startswith("viewlet.spark.run."))
+        upwards = {names[3] for names in parts} - set(below)
+        assert not upwards, f"{path.relative_to(SOURCE)} must not import {sorted(upwards)}"

@@ -10,7 +10,7 @@ from tests.conformance.engines import schemas
 from viewlet.algebra.printer import show
 from viewlet.spark.plan.compile import compile_distributed
 from viewlet.sql import bind_query
-from viewlet.viewtree.plan import plan_query
+from viewlet.triggers.plan import plan_query
 from workloads import tpch
 
 TABLES = schemas(tpch.TABLES)

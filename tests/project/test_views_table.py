@@ -11,8 +11,8 @@ from types import ModuleType
 from viewlet.algebra.nodes import View
 from viewlet.algebra.traverse import walk
 from viewlet.sql import CreateTable, bind_query, parse_statements
+from viewlet.triggers.plan import plan_query
 from viewlet.triggers.program import Program
-from viewlet.viewtree.plan import plan_query
 from workloads import finance, tpch
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "views.md"

@@ -16,7 +16,12 @@ ROOT = Path(__file__).parents[2]
 SOURCE = str(ROOT / "src" / "viewlet") + "/"
 WALK = (ROOT / "ARCHITECTURE.md").read_text().partition("## One row, file by file")[2].partition("\n## ")[0]
 COMMON, _, ENGINES = WALK.partition("**In one process**")
-ELSEWHERE = {"spark/run/generated.py", "tests/project/test_walk.py", "spark/run/program_view.py", "runtime/probe.py"}
+ELSEWHERE = {
+    "spark/run/units/generated_node.py",
+    "tests/project/test_walk.py",
+    "spark/run/views/unit_view.py",
+    "runtime/probe.py",
+}
 """Named in passing: on the way of other rows."""
 
 

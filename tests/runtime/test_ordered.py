@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from viewlet.runtime.flat import FlatStore, Layout, Ordered
-from viewlet.runtime.ordered import LEFT, NEGATIVES, RIGHT, SUMS, build, change
+from viewlet.runtime.ordered_index import LEFT, NEGATIVES, RIGHT, SUMS, build, change
 from viewlet.runtime.wide import from_words, to_words
 
 SLOTS = 40

@@ -12,7 +12,8 @@ import viewlet
 from tests.security.hostile import CANARY, NAMES, nothing_called
 from viewlet.codegen.node import Contents
 from viewlet.codegen.not_compilable import NotCompilable
-from viewlet.spark.run import batch_file, failures
+from viewlet.spark.run.exchange import task_errors
+from viewlet.spark.run.state import batch_file
 
 
 def columns(*lists: list[Any]) -> tuple[Any, ...]:
@@ -45,7 +46,7 @@ class _Hostile:
 
 def test_a_pickle_is_not_read() -> None:
     with nothing_called():
-        for read in (batch_file.from_bytes, failures.from_bytes):
+        for read in (batch_file.from_bytes, task_errors.from_bytes):
             with pytest.raises(ValueError, match=r"."):
                 read(pickle.dumps(_Hostile()))
 
@@ -65,7 +66,7 @@ def test_a_pickle_is_not_read() -> None:
     ids=lambda error: type(error).__name__,
 )
 def test_errors_arrive_as_they_left(error: viewlet.ViewletError) -> None:
-    found = failures.from_bytes(failures.to_bytes(error))
+    found = task_errors.from_bytes(task_errors.to_bytes(error))
     assert isinstance(error, type(found))
     assert type(found).__module__ == "viewlet.errors"
     assert str(found) == str(error)

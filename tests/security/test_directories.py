@@ -14,7 +14,7 @@ import viewlet
 from tests.security.hostile import BREAKING_OUT, CANARY, NAMES, drawn, nothing_called, quoted
 from tests.security.test_names import Case
 from viewlet.connection.spark_facade import connect_inline
-from viewlet.spark.run.partition import forget
+from viewlet.spark.run.state.partition import forget
 
 TREE_OF_PATHS = ["..", ".", "../../x", "a/b", "n" * 5_000, "ü" * 200, "~", "$(x)"]
 CASES = [list(BREAKING_OUT[:8]), list(BREAKING_OUT[8:16]), TREE_OF_PATHS, drawn(Random(7), 8)]

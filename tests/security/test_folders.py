@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 import viewlet
-from viewlet.codegen import loading
+from viewlet.codegen import module_cache
 from viewlet.runtime.private_folders import private_folder, temporary_folder
 from viewlet.spark.run.java import _with_launcher
-from viewlet.spark.run.partition import _private
+from viewlet.spark.run.state.partition import _private
 
 posix = pytest.mark.skipif(not hasattr(os, "getuid"), reason="files have no owners here")
 pytestmark = posix
@@ -78,7 +78,7 @@ def test_a_cache_that_cannot_be_written_stops_nobody(
         assert compiled_count(blocked / "cache", monkeypatch, "unwritable_2") == [(2,)]
     warnings = [record for record in caplog.records if "VIEWLET_CACHE" in record.getMessage()]
     assert len(warnings) == 1
-    used = loading.cache_directory()
+    used = module_cache.cache_directory()
     assert stat.S_IMODE(used.stat().st_mode) == 0o700
     assert list(used.glob("viewlet_triggers_*.py"))
 
@@ -89,8 +89,8 @@ def test_a_full_or_read_only_cache_stops_nobody(tmp_path: Path, monkeypatch: pyt
             raise OSError(28, "No space left on device")
         return written(path, contents)
 
-    written = loading._written
-    monkeypatch.setattr(loading, "_written", full)
+    written = module_cache._written
+    monkeypatch.setattr(module_cache, "_written", full)
     assert compiled_count(tmp_path / "cache", monkeypatch, "read_only") == [(2,)]
 
 
@@ -104,18 +104,18 @@ def test_temporary_folders_are_private_and_go_with_the_process() -> None:
 def test_modules_are_kept_byte_by_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VIEWLET_CACHE", str(tmp_path / "cache"))
     source = "# one\n\n\nx = 1\n"
-    path = Path(str(loading.load_source(source).__file__))
+    path = Path(str(module_cache.load_source(source).__file__))
     assert path.read_bytes() == source.encode()
     with pytest.raises(viewlet.InternalError, match="not ASCII"):
-        loading.load_source("é = 1\n")
+        module_cache.load_source("é = 1\n")
 
 
 def test_a_changed_module_is_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VIEWLET_CACHE", str(tmp_path / "cache"))
-    path = Path(str(loading.load_source("x = 2\n").__file__))
+    path = Path(str(module_cache.load_source("x = 2\n").__file__))
     del sys.modules[path.stem]
     path.write_text("x = 666\n")
-    assert loading.load_source("x = 2\n").x == 2
+    assert module_cache.load_source("x = 2\n").x == 2
 
 
 def test_the_launcher_of_java_runs_nothing_but_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

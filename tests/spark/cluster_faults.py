@@ -22,9 +22,9 @@ os.environ.setdefault("VIEWLET_JIT", "0")
 
 import viewlet
 from bench.spark_soak import EXECUTOR, descendants
-from viewlet.spark.run.generated import GeneratedNode
-from viewlet.spark.run.kernel import ReferenceNode
-from viewlet.spark.run.tasks import RunStage
+from viewlet.spark.run.execution.tasks import RunStage
+from viewlet.spark.run.units.generated_node import GeneratedNode
+from viewlet.spark.run.units.node import ReferenceNode
 
 DECLARED = """
     CREATE STREAM orders (id BIGINT NOT NULL, customer VARCHAR NOT NULL);

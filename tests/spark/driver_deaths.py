@@ -30,8 +30,8 @@ from viewlet.codegen.node import CompiledNode
 from viewlet.connection.spark_facade import connect_inline
 from viewlet.runtime.dictionary import FileDictionary
 from viewlet.runtime.durable import files as durable_files
-from viewlet.runtime.durable.mapped import MappedState
-from viewlet.spark.run.cluster import InlineCluster
+from viewlet.runtime.durable.mapped_state import MappedState
+from viewlet.spark.run.execution.cluster import InlineCluster
 
 DECLARED = """
     CREATE TABLE orders (id BIGINT NOT NULL, customer VARCHAR NOT NULL, PRIMARY KEY (id));

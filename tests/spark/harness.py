@@ -12,16 +12,16 @@ from tests.conformance.engines import MEASURED, order_book, warehouse
 from tests.spark_plan.distributing import Reference
 from viewlet.changes import Change, Changes, RowChange, rows_to_arrow
 from viewlet.spark.plan.compile import compile_distributed
-from viewlet.spark.run.arriving import FrameChange
-from viewlet.spark.run.batch import BatchStats
-from viewlet.spark.run.checkpoint import Checkpoint
-from viewlet.spark.run.cluster import InlineCluster
 from viewlet.spark.run.engine import Engine
-from viewlet.spark.run.reading import reading_of
-from viewlet.spark.run.unit import ProgramUnit
+from viewlet.spark.run.execution.batch import BatchStats
+from viewlet.spark.run.execution.cluster import InlineCluster
+from viewlet.spark.run.execution.frame_change import FrameChange
+from viewlet.spark.run.state.checkpoint import Checkpoint
+from viewlet.spark.run.units.result_location import result_location
+from viewlet.spark.run.units.unit import ProgramUnit
 from viewlet.sql import CreateView, bind_statement, split_statements
+from viewlet.triggers.plan import plan_query
 from viewlet.types import Table, TableKind
-from viewlet.viewtree.plan import plan_query
 from workloads import finance
 from workloads.query import NamedQuery
 
@@ -37,7 +37,7 @@ def unit_of(query: NamedQuery) -> tuple[ProgramUnit, dict[str, Table]]:
     sources = {name: replace(tables[name], kind=TableKind.STREAM) for name in sorted(view.sources)}
     program = plan_query(query.name, view.query, sources, "higher-order")
     distributed = compile_distributed(program, sources, {} if query in finance.QUERIES else MEASURED)
-    return ProgramUnit(query.name, distributed, reading_of(distributed), sources), sources
+    return ProgramUnit(query.name, distributed, result_location(distributed), sources), sources
 
 
 class Run:

@@ -12,8 +12,8 @@ import pytest
 import viewlet
 from viewlet import StateError
 from viewlet.connection.spark_facade import SparkConnection, connect_inline
-from viewlet.spark.run import checkpoint
-from viewlet.spark.run.partition import forget
+from viewlet.spark.run.state import checkpoint
+from viewlet.spark.run.state.partition import forget
 
 URL = "memory://bucket/state"
 DECLARED = """

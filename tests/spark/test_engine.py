@@ -12,15 +12,15 @@ from tests.conformance.engines import order_book, warehouse
 from tests.spark.harness import Run, disagreement
 from viewlet.engine.ranking import ranking
 from viewlet.errors import DataError, StateError
-from viewlet.spark.run.checkpoint import Checkpoint
-from viewlet.spark.run.cluster import InlineCluster
 from viewlet.spark.run.engine import Engine
-from viewlet.spark.run.partition import forget
-from viewlet.spark.run.reading import Reading
+from viewlet.spark.run.execution.cluster import InlineCluster
+from viewlet.spark.run.state.checkpoint import Checkpoint
+from viewlet.spark.run.state.partition import forget
+from viewlet.spark.run.units.result_location import ResultLocation
 from viewlet.sql import bind_query
+from viewlet.triggers.plan import plan_query
 from viewlet.triggers.result_view import result_store
 from viewlet.types import BIGINT, Column, SqlType, Table, TableKind, decimal
-from viewlet.viewtree.plan import plan_query
 from workloads import finance, tpch
 from workloads.query import NamedQuery
 
@@ -87,7 +87,7 @@ def test_order_book_all_queries_in_one_plan(spread: bool, tmp_path: Path) -> Non
 
 def test_all_ways_of_reading_are_met(tmp_path: Path) -> None:
     run = Run(tmp_path, SOME, warehouse()[0], 2)
-    assert {unit.reading for unit in run.engine.units.values()} == set(Reading)
+    assert {unit.reading for unit in run.engine.units.values()} == set(ResultLocation)
 
 
 @pytest.mark.parametrize("generated", [False, True])
@@ -112,7 +112,9 @@ def test_announced_changes_add_up_to_the_result(generated: bool, tmp_path: Path)
     tables, batches = warehouse()
     run = Run(tmp_path, SOME, tables, 3, generated=generated)
     told = {name: result for name, result in run.results().items() if run.engine.watch(name)}
-    assert told.keys() == {name for name, unit in run.engine.units.items() if unit.reading is not Reading.GATHERED}
+    assert told.keys() == {
+        name for name, unit in run.engine.units.items() if unit.reading is not ResultLocation.GATHERED
+    }
     for number, batch in enumerate(batches):
         _, changes = run.apply(batch)
         for name, rows in told.items():

@@ -11,11 +11,11 @@ import pytest
 
 from viewlet import StateError
 from viewlet.connection.spark_facade import SparkConnection, connect_inline
-from viewlet.runtime.durable.mapped import STAMP
-from viewlet.spark.run.cluster import InlineCluster
-from viewlet.spark.run.partition import forget
-from viewlet.spark.run.states import DONE
-from viewlet.spark.run.tasks import RunStage
+from viewlet.runtime.durable.mapped_state import STAMP
+from viewlet.spark.run.execution.cluster import InlineCluster
+from viewlet.spark.run.execution.tasks import RunStage
+from viewlet.spark.run.state.partition import forget
+from viewlet.spark.run.state.unit_state import DONE
 
 DECLARED = """
     CREATE TABLE orders (id BIGINT NOT NULL, customer VARCHAR NOT NULL, PRIMARY KEY (id));

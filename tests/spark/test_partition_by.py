@@ -11,7 +11,7 @@ import viewlet
 from viewlet import SchemaError
 from viewlet.connection.facade import Connection
 from viewlet.connection.spark_facade import SparkConnection, connect_inline
-from viewlet.spark.run.partition import forget
+from viewlet.spark.run.state.partition import forget
 
 ORDERS = "CREATE TABLE orders (id BIGINT NOT NULL, customer VARCHAR, city VARCHAR, PRIMARY KEY (id))"
 ITEMS = "CREATE STREAM items (id BIGINT NOT NULL, price BIGINT)"
@@ -25,7 +25,7 @@ def db(tmp_path: Path) -> Iterator[SparkConnection]:
     forget()
 
 
-def homes(db: SparkConnection, view: str) -> dict[str, str]:
+def locations(db: SparkConnection, view: str) -> dict[str, str]:
     known = db.view(view).stats()["homes"]
     assert isinstance(known, dict)
     return known
@@ -39,9 +39,9 @@ def fill(db: Connection) -> list[tuple[object, ...]]:
 
 def test_columns_of_a_table(db: SparkConnection, tmp_path: Path) -> None:
     db.execute(f"{ORDERS} PARTITION BY (customer, city); {ITEMS}; CREATE MATERIALIZED VIEW revenue AS {REVENUE}")
-    assert "[customer]" not in homes(db, "revenue").values()
-    kept = db._on_spark.cluster.units["table orders"].distributed.homes
-    assert {name: str(home) for name, home in kept.items()} == {
+    assert "[customer]" not in locations(db, "revenue").values()
+    kept = db._on_spark.cluster.units["table orders"].distributed.locations
+    assert {name: str(location) for name, location in kept.items()} == {
         "kept_orders": "[customer, city]",
         "keys_of_orders": "[id]",
     }
@@ -51,7 +51,7 @@ def test_columns_of_a_table(db: SparkConnection, tmp_path: Path) -> None:
 
 def test_a_column_that_a_view_has_as_a_key(db: SparkConnection, tmp_path: Path) -> None:
     db.execute(f"{ORDERS} PARTITION BY (customer); {ITEMS}; CREATE MATERIALIZED VIEW revenue AS {REVENUE}")
-    before = homes(db, "revenue")
+    before = locations(db, "revenue")
     assert "[customer]" in before.values()
     assert "partitioned by [customer]" in db.explain("revenue", stage="spark")
     lines = db.execute("EXPLAIN (spark) revenue").column("explain").to_pylist()
@@ -61,12 +61,12 @@ def test_a_column_that_a_view_has_as_a_key(db: SparkConnection, tmp_path: Path) 
     db.close()
     forget()
     with connect_inline(tmp_path, 3, sync=False) as again:
-        assert homes(again, "revenue") == before
+        assert locations(again, "revenue") == before
         assert again.view("revenue").rows() == [("ada", 5), (None, 1)]
         again.execute(
             "CREATE MATERIALIZED VIEW cities AS SELECT customer, COUNT(city) AS n FROM orders GROUP BY customer"
         )
-        assert set(homes(again, "cities").values()) == {"[customer]"}
+        assert set(locations(again, "cities").values()) == {"[customer]"}
         assert again.view("cities").rows() == [("ada", 1), (None, 1)]
 
 
@@ -74,7 +74,7 @@ def test_columns_of_a_view(db: SparkConnection, tmp_path: Path) -> None:
     declared = f"CREATE MATERIALIZED VIEW revenue (who, total) PARTITION BY (who) AS {REVENUE}"
     db.execute(f"{ORDERS}; {ITEMS}; {declared}; {declared.replace('revenue (', 'again (')}")
     for view in ("revenue", "again"):
-        assert homes(db, view)[f"{view}_orders_items"] == "[customer]"
+        assert locations(db, view)[f"{view}_orders_items"] == "[customer]"
         assert db.view(view).stats()["reading"] == "partitions"
     assert fill(db) == [("ada", 5), (None, 1)]
     assert db.view("again").rows() == [("ada", 5), (None, 1)]

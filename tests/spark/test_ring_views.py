@@ -13,7 +13,7 @@ import pytest
 
 import viewlet
 from viewlet.connection.spark_facade import SparkConnection, connect_inline
-from viewlet.spark.run.partition import forget
+from viewlet.spark.run.state.partition import forget
 
 SCHEMA = """
 CREATE {kind} sales (shop BIGINT, item BIGINT, units INTEGER, day DATE);

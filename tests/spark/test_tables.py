@@ -10,7 +10,7 @@ import pytest
 
 from viewlet import DataError, SchemaError
 from viewlet.connection.spark_facade import SparkConnection, connect_inline
-from viewlet.spark.run.partition import forget
+from viewlet.spark.run.state.partition import forget
 
 TABLES = """
     CREATE TABLE orders (id BIGINT NOT NULL, customer VARCHAR NOT NULL, PRIMARY KEY (id));

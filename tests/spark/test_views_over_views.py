@@ -11,7 +11,7 @@ import viewlet
 from viewlet import SchemaError
 from viewlet.connection.facade import Connection
 from viewlet.connection.spark_facade import SparkConnection, connect_inline
-from viewlet.spark.run.partition import forget
+from viewlet.spark.run.state.partition import forget
 
 TABLES = """
     CREATE TABLE orders (id BIGINT NOT NULL, customer VARCHAR, PRIMARY KEY (id));

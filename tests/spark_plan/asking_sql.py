@@ -14,10 +14,10 @@ from viewlet.algebra.printer import show
 from viewlet.changes.arrow import rows_to_arrow
 from viewlet.sql import CreateView, bind_statement, split_statements
 from viewlet.sqlgen.definition import definition_sql
+from viewlet.triggers.plan import plan_query
 from viewlet.triggers.program import Program, ViewDefinition
 from viewlet.triggers.store import MapStore
 from viewlet.types import Datum, Row, Table, TableKind
-from viewlet.viewtree.plan import plan_query
 from workloads.query import NamedQuery
 from workloads.streams import Batch
 

@@ -104,10 +104,10 @@ class CompiledCluster:
         return {row: int(n) for row, n in evaluate(query.result, query.query.output, state).items()}  # type: ignore[arg-type]
 
     def _gathered(self, view: ViewDefinition) -> MapStore:
-        home = self.program.homes[view.name]
+        location = self.program.locations[view.name]
         whole = MapStore([f.name for f in view.fields], view.presence)
-        nodes = [self.driver] if home == LOCAL else self.workers
-        for node in nodes[:1] if home == REPLICATED else nodes:
+        nodes = [self.driver] if location == LOCAL else self.workers
+        for node in nodes[:1] if location == REPLICATED else nodes:
             types = [key.type for key in view.keys]
             for words, numbers in node.stores[view.name].items():
                 key = tuple(node.decode(np.array([w]), t)[0] for w, t in zip(words, types, strict=True))

@@ -8,14 +8,14 @@ from viewlet.algebra.evaluate import State, evaluate
 from viewlet.changes import Changes, RowChange
 from viewlet.spark.plan.compile import DistributedProgram
 from viewlet.spark.plan.locations import LOCAL, REPLICATED
-from viewlet.spark.run.code import DriverBlock, PlanCode, Receipt
-from viewlet.spark.run.generated import GeneratedNode
-from viewlet.spark.run.kernel import Node, ReferenceNode
-from viewlet.spark.run.reading import reading_of
-from viewlet.spark.run.steps import DRIVER, EVERYWHERE, Piece
-from viewlet.spark.run.tasks import leaving
-from viewlet.spark.run.unit import AT_DRIVER, SPREAD, ProgramUnit
-from viewlet.spark.run.wire import decode
+from viewlet.spark.run.exchange.stage_record import DRIVER, EVERYWHERE, Piece
+from viewlet.spark.run.exchange.wire import decode
+from viewlet.spark.run.execution.tasks import leaving
+from viewlet.spark.run.units.generated_node import GeneratedNode
+from viewlet.spark.run.units.node import Node, ReferenceNode
+from viewlet.spark.run.units.plan_code import DriverBlock, PlanCode, Receipt
+from viewlet.spark.run.units.result_location import result_location
+from viewlet.spark.run.units.unit import AT_DRIVER, SPREAD, ProgramUnit
 from viewlet.triggers.program import Statement, ViewDefinition
 from viewlet.triggers.store import MapStore
 from viewlet.types import Row, Table
@@ -34,7 +34,7 @@ class Pipeline:
     ) -> None:
         self.program = program
         self.partitions = partitions
-        unit = ProgramUnit(program.program.name, program, reading_of(program), tables)
+        unit = ProgramUnit(program.program.name, program, result_location(program), tables)
         self.unit = unit.code(generated)
         self.driver = self._made(self.unit.local)
         self.workers = [self._made(self.unit.views) for _ in range(partitions)]
@@ -94,8 +94,8 @@ class Pipeline:
                 pieces += leaving("", self.driver, [step], self.partitions, 0)
 
     def _rows(self, view: ViewDefinition) -> list[tuple[Row, tuple[object, ...]]]:
-        home = self.program.homes[view.name]
-        nodes = [self.driver] if home == LOCAL else self.workers[:1] if home == REPLICATED else self.workers
+        location = self.program.locations[view.name]
+        nodes = [self.driver] if location == LOCAL else self.workers[:1] if location == REPLICATED else self.workers
         return [item for node in nodes for item in decode(view, node.contents(view.name))]
 
     def contents(self) -> dict[str, dict[Row, tuple[object, ...]]]:

@@ -20,7 +20,7 @@ from tests.spark_plan.distributing import Reference, program_of
 from tests.spark_plan.pipeline import Pipeline
 from viewlet.errors import InternalError, ViewletError
 from viewlet.spark.plan.compile import compile_distributed
-from viewlet.spark.run.unit import AT_DRIVER, SPREAD
+from viewlet.spark.run.units.unit import AT_DRIVER, SPREAD
 from viewlet.types import Row, Table
 from workloads.query import NamedQuery
 

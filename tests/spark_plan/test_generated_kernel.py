@@ -8,7 +8,7 @@ from tests.conformance.engines import MEASURED, order_book, warehouse
 from tests.spark_plan.distributing import Reference, program_of
 from tests.spark_plan.pipeline import Pipeline
 from viewlet.changes import Changes
-from viewlet.runtime import ordered
+from viewlet.runtime import ordered_index as ordered
 from viewlet.runtime.jit import ENABLED
 from viewlet.spark.plan.compile import compile_distributed
 from viewlet.types import Table

@@ -35,14 +35,14 @@ def shop() -> dict[str, Table]:
     return tables_of(SHOP)
 
 
-def homes(query: NamedQuery, **options: object) -> dict[str, str]:
+def locations(query: NamedQuery, **options: object) -> dict[str, str]:
     plan = distributed(query, shop(), **options)  # type: ignore[arg-type]
-    return {name: str(home) for name, home in plan.homes.items()}
+    return {name: str(location) for name, location in plan.locations.items()}
 
 
 def test_views_go_by_the_key_of_the_larger_table() -> None:
     plan = distributed(BY_SEGMENT, shop())
-    found = {name: str(home) for name, home in plan.homes.items()}
+    found = {name: str(location) for name, location in plan.locations.items()}
     assert found["v_customer_orders_item"] == "local"
     assert found["customer_rows"] == "[custkey]"
     with_orders = [view.name for view in plan.program.views if "orderkey" in {key.name for key in view.keys}]
@@ -51,33 +51,33 @@ def test_views_go_by_the_key_of_the_larger_table() -> None:
 
 
 def test_measured_sizes_decide_between_keys() -> None:
-    many_customers = homes(BY_SEGMENT, rows={"customer": 1e7, "orders": 1e4, "item": 1e5})
+    many_customers = locations(BY_SEGMENT, rows={"customer": 1e7, "orders": 1e4, "item": 1e5})
     both = [name for name in many_customers if name == "v_orders_item"]
     assert both
     assert many_customers["v_orders_item"] == "[custkey]"
 
 
 def test_small_views_beside_partitioned_ones_are_replicated() -> None:
-    found = homes(BY_SEGMENT, rows={"customer": 50, "orders": 1e6, "item": 1e7})
+    found = locations(BY_SEGMENT, rows={"customer": 50, "orders": 1e6, "item": 1e7})
     assert found["customer_rows"] == "replicated"
 
 
 def test_static_tables_are_at_every_worker() -> None:
-    assert "replicated" in homes(BY_COUNTRY).values()
+    assert "replicated" in locations(BY_COUNTRY).values()
 
 
 def test_large_results_without_keys_do_not_stay_at_the_driver() -> None:
-    assert homes(BY_SEGMENT, rows={"v_customer_orders_item": 1e6})["v_customer_orders_item"] == "[segment]"
+    assert locations(BY_SEGMENT, rows={"v_customer_orders_item": 1e6})["v_customer_orders_item"] == "[segment]"
 
 
 def test_partition_by_has_the_last_word() -> None:
-    found = homes(BY_SEGMENT, partition_by={"orders": ["custkey"], "v_customer_orders_item": ["segment"]})
+    found = locations(BY_SEGMENT, partition_by={"orders": ["custkey"], "v_customer_orders_item": ["segment"]})
     assert found["v_customer_orders_item"] == "[segment]"
     assert found["v_orders_item"] == "[custkey]"
     with pytest.raises(SchemaError, match="its keys are segment"):
-        homes(BY_SEGMENT, partition_by={"v_customer_orders_item": ["price"]})
+        locations(BY_SEGMENT, partition_by={"v_customer_orders_item": ["price"]})
     with pytest.raises(SchemaError, match="no such column"):
-        homes(BY_SEGMENT, partition_by={"orders": ["colour"]})
+        locations(BY_SEGMENT, partition_by={"orders": ["colour"]})
 
 
 @pytest.mark.parametrize(

@@ -54,5 +54,9 @@ def test_a_random_view_equals_the_interpreter_after_every_batch(
         raise
     except ViewletError:
         assume(False)
-    event("partitioned" if any(isinstance(home, Dist) for home in plan.homes.values()) else "all at the driver")
+    event(
+        "partitioned"
+        if any(isinstance(location, Dist) for location in plan.locations.values())
+        else "all at the driver"
+    )
     assert found is None, f"{found}\n{scenario.script()}"

@@ -29,7 +29,7 @@ from viewlet.spark.plan.annotate import Planner
 from viewlet.spark.plan.cost import cost_of
 from viewlet.spark.plan.explain import show_moved
 from viewlet.spark.plan.hashing import partition_of
-from viewlet.spark.plan.locations import LOCAL, REPLICATED, Dist, Home
+from viewlet.spark.plan.locations import LOCAL, REPLICATED, Dist, ViewLocation
 from viewlet.spark.plan.nodes import Gather, Moved, Repart, Scatter, Transformer, as_expr, rebuild, strip
 from viewlet.spark.plan.products import distributed, flattened
 from viewlet.spark.plan.rules import (
@@ -50,8 +50,8 @@ WORKERS = 3
 NUMBER = BIGINT.with_nullable(False)
 a, b, c, d, n = (Var(name, NUMBER) for name in "abcdn")
 KEYS = {"m1": (a, b), "m2": (a, b), "copied": (b, c), "driver": (a,)}
-HOMES: dict[str, Home] = {"m1": Dist((a,)), "m2": Dist((b,)), "copied": REPLICATED, "driver": LOCAL}
-PLACEMENT = Placement(HOMES, KEYS)
+LOCATIONS: dict[str, ViewLocation] = {"m1": Dist((a,)), "m2": Dist((b,)), "copied": REPLICATED, "driver": LOCAL}
+PLACEMENT = Placement(LOCATIONS, KEYS)
 BY_A, BY_B = Dist((a,)), Dist((b,))
 M1, M2 = View("m1", "count", (a, b)), View("m2", "count", (a, b))
 COPY, AT_HOME, CHANGE = View("copied", "count", (b, c)), View("driver", "count", (a,)), Delta("r", (a, b))
@@ -60,7 +60,7 @@ SMALL = Cond(compare("<", a, Const(3, NUMBER)))
 
 
 class Workers:
-    """Random contents of the views above, split as their homes say, and one change, split anyhow."""
+    """Random contents of the views above, split as their locations say, and one change, split anyhow."""
 
     def __init__(self, seed: int) -> None:
         random = Random(seed)
@@ -78,13 +78,15 @@ class Workers:
             _store(random.choice(self.states).deltas["r"]).add(key, (count,))
 
     def _add(self, name: str, keys: tuple[Var, ...], key: Row, count: int) -> None:
-        home = HOMES[name]
+        location = LOCATIONS[name]
         _store(self.whole.views[name]).add(key, (count,))
-        if home == LOCAL:
+        if location == LOCAL:
             _store(self.driver.views[name]).add(key, (count,))
         for number, state in enumerate(self.states):
-            mine = isinstance(home, Dist) and number == partition_of((key[keys.index(v)] for v in home.by), WORKERS)
-            if home == REPLICATED or mine:
+            mine = isinstance(location, Dist) and number == partition_of(
+                (key[keys.index(v)] for v in location.by), WORKERS
+            )
+            if location == REPLICATED or mine:
                 _store(state.views[name]).add(key, (count,))
 
     def value(self, moved: Moved, keys: tuple[Var, ...]) -> dict[Row, Number]:
@@ -207,8 +209,8 @@ def test_the_worked_example_needs_one_round() -> None:
 
 def test_changes_are_summed_up_before_they_travel() -> None:
     expr = Sum((a,), mul(CHANGE, Value(b), SMALL, View("driver", "count", (a,))))
-    homes: dict[str, Home] = {**HOMES, "driver": BY_A}
-    plan = Planner(Placement(homes, KEYS)).place(expr, BY_A, (a,))
+    locations: dict[str, ViewLocation] = {**LOCATIONS, "driver": BY_A}
+    plan = Planner(Placement(locations, KEYS)).place(expr, BY_A, (a,))
     assert show_moved(plan.expr) == "Sum[a](driver.count[a] * Repart[a](Sum[a](Δr(a, b) * b * {a < 3})))"
 
 
@@ -255,7 +257,7 @@ def test_tags(moved: Moved, tag: Tag) -> None:
 
 
 @pytest.mark.parametrize(
-    ("expr", "home", "args"),
+    ("expr", "location", "args"),
     [
         (Sum((b,), mul(M1, COPY, Value(c))), BY_B, (b,)),
         (Sum((), mul(M1, M2)), LOCAL, ()),
@@ -270,10 +272,10 @@ def test_tags(moved: Moved, tag: Tag) -> None:
         (Value(Const(3, NUMBER)), LOCAL, ()),
         (Sum((a,), mul(Lift(a, Value(Const(3, NUMBER))), Value(a))), BY_A, (a,)),
     ],
-    ids=lambda value: show_moved(value) if not isinstance(value, tuple | Home) else str(value),
+    ids=lambda value: show_moved(value) if not isinstance(value, tuple | ViewLocation) else str(value),
 )
-def test_placed_expressions_mean_the_same(expr: Expr, home: Home, args: tuple[Var, ...]) -> None:
-    plan = Planner(PLACEMENT).place(expr, home, args)
+def test_placed_expressions_mean_the_same(expr: Expr, location: ViewLocation, args: tuple[Var, ...]) -> None:
+    plan = Planner(PLACEMENT).place(expr, location, args)
     assert tag_of(plan.expr, PLACEMENT) == plan.tag
     assert cost_of(plan.expr, {}) == plan.cost
     for seed in range(12):

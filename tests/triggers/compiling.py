@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from viewlet.algebra.nodes import Delta, Expr, Rel
 from viewlet.algebra.traverse import walk
 from viewlet.sql import CreateTable, CreateView, bind_statement, split_statements
+from viewlet.triggers.plan import plan_query
 from viewlet.triggers.program import Program
 from viewlet.triggers.statistics import UNKNOWN, Statistics
 from viewlet.types import Table
-from viewlet.viewtree.plan import plan_query
 
 
 def tables_of(script: str) -> dict[str, Table]:

@@ -17,10 +17,10 @@ from viewlet.algebra.traverse import size as node_count
 from viewlet.algebra.traverse import walk
 from viewlet.sql import CreateTable, bind_query, parse_statements
 from viewlet.triggers.compiler import _Compilation
+from viewlet.triggers.join_tree.optimize import SEARCH_BUDGET, Optimizer
+from viewlet.triggers.join_tree.tree import Tree
+from viewlet.triggers.plan import plan_query
 from viewlet.triggers.program import Program
-from viewlet.viewtree.optimize import SEARCH_BUDGET, Optimizer
-from viewlet.viewtree.plan import plan_query
-from viewlet.viewtree.tree import Tree
 
 
 def program_of(family: str, size: int) -> Program:

@@ -6,11 +6,9 @@ import pytest
 
 from viewlet.errors import SchemaError
 from viewlet.viewtree.order import Branch, VariableOrder
-from viewlet.viewtree.tree import Leaf, Node, maximal_subtrees
 
 RELATIONS = {"R": "AB", "S": "ACE", "T": "CD"}
 FIGURE_2A = (Branch("A", (Branch("B"), Branch("C", (Branch("D"), Branch("E"))))),)
-R, S, T = range(3)
 
 
 def test_the_order_of_figure_2() -> None:
@@ -23,21 +21,6 @@ def test_the_order_of_figure_2() -> None:
         "D": "C",
         "E": "AC",
     }
-    assert order.tree() == Node((Leaf(R), Node((Leaf(T), Leaf(S)))))
-
-
-@pytest.mark.parametrize(
-    ("changed", "read"),
-    [(T, [[R], [S]]), (S, [[R], [T]]), (R, [[T, S]])],
-)
-def test_a_change_reads_the_siblings_on_its_path(changed: int, read: list[list[int]]) -> None:
-    """Example 4.2: updates to T need the views of S and R only; updates to R need that of S and T."""
-    tree = VariableOrder(FIGURE_2A, RELATIONS).tree()
-    assert maximal_subtrees(tree, {R, S, T} - {changed}) == read
-
-
-def test_relations_without_common_variables_have_a_root_each() -> None:
-    assert VariableOrder((Branch("A"), Branch("B")), {"R": "A", "S": "B"}).tree() == Node((Leaf(0), Leaf(1)))
 
 
 @pytest.mark.parametrize(

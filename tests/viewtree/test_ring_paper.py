@@ -15,10 +15,10 @@ from viewlet.rings.cofactor import CofactorRing
 from viewlet.rings.cofactor_table import cofactor_table
 from viewlet.rings.relational import RelationalRing
 from viewlet.viewtree.delta_tree import delta_tree
-from viewlet.viewtree.factored_update import decompose, expand, factored
 from viewlet.viewtree.factorised import FactorisedResult
 from viewlet.viewtree.indicator import IndicatorCounts, with_indicators
 from viewlet.viewtree.order import Branch, VariableOrder, chain
+from viewlet.viewtree.product_update import decompose, expand, product_update
 from viewlet.viewtree.ring_engine import MaintainedTree
 from viewlet.viewtree.ring_relation import Row
 from viewlet.viewtree.ring_tree import IndicatorLeaf, build_tree, describe, materialised
@@ -129,8 +129,8 @@ def test_example_5_1_decompositions() -> None:
     assert sum(part.size for part in parts) == n + 2 * m
     assert expand(parts, "AB", INTEGER_RING) == larger
     compensated = [
-        factored(("A", {(f"a{i}",): 1 for i in range(n + 1)}), ("B", {(f"b{j}",): 1 for j in range(m)})),
-        factored(("A", {(f"a{n}",): 1}), ("B", {(f"b{m - 1}",): -1})),
+        product_update(("A", {(f"a{i}",): 1 for i in range(n + 1)}), ("B", {(f"b{j}",): 1 for j in range(m)})),
+        product_update(("A", {(f"a{n}",): 1}), ("B", {(f"b{m - 1}",): -1})),
     ]
     assert sum(part.size for part in compensated) == n + m + 3
     assert expand(compensated, "AB", INTEGER_RING) == larger
@@ -146,8 +146,8 @@ def test_example_5_2_a_factorised_update_to_s() -> None:
     }
     whole, parts = (MaintainedTree(TREE, INTEGER_RING, None, {"S"}, relations) for _ in range(2))
     assert parts.stored == ("V@A", "V@B", "V@D")
-    change = factored(*((name, {(i,): 1 for i in many}) for name in "ACE"))
-    (result,) = parts.update_factored("S", [change])
+    change = product_update(*((name, {(i,): 1 for i in many}) for name in "ACE"))
+    (result,) = parts.update_products("S", [change])
     assert expand([result], (), INTEGER_RING) == whole.update("S", expand([change], "ACE", INTEGER_RING))
     assert parts.payload == whole.payload == 40 * 3 * 40 * 2 * 40
     assert parts.meter.rows <= 5 * 40
@@ -181,7 +181,7 @@ def test_example_6_1_a_chain_of_four_matrices() -> None:
     u, v = random.normal(size=size), random.normal(size=size)
     before = dense(maintained.result.entries)
     vectors = ((("X2",), {(i,): float(u[i]) for i in range(size)}), (("X3",), {(i,): float(v[i]) for i in range(size)}))
-    (change,) = maintained.update_factored("A2", [factored(*vectors)])
+    (change,) = maintained.update_products("A2", [product_update(*vectors)])
     assert sorted(factor.schema for factor in change.factors) == [("X1",), ("X5",)]
     left, right = matrices["A1"], matrices["A3"] @ matrices["A4"]
     np.testing.assert_allclose(before, left @ matrices["A2"] @ right)

@@ -16,11 +16,11 @@ from viewlet.errors import SchemaError
 from viewlet.rings import INTEGER_RING, IntegerRing
 from viewlet.rings.cofactor import CofactorRing
 from viewlet.rings.relational import RelationalRing
-from viewlet.viewtree.factored_update import decompose, expand
 from viewlet.viewtree.factorised import FactorisedResult
 from viewlet.viewtree.indicator import with_indicators
 from viewlet.viewtree.order import Branch, VariableOrder, chain
 from viewlet.viewtree.order_search import find_order
+from viewlet.viewtree.product_update import decompose, expand
 from viewlet.viewtree.ring_engine import MaintainedTree
 from viewlet.viewtree.ring_tree import ViewTree, build_tree
 
@@ -194,7 +194,7 @@ def test_factorised_updates_do_what_their_rows_do(name: str, data: st.DataObject
             parts = decompose(schema, delta, ring)
             assert expand(parts, schema, ring) == delta
             change = by_rows.update(table, delta)
-            assert expand(by_factors.update_factored(table, parts), tree.root.keys, ring) == change
+            assert expand(by_factors.update_products(table, parts), tree.root.keys, ring) == change
             assert {n: s.entries for n, s in by_factors.stores.items()} == {
                 n: s.entries for n, s in by_rows.stores.items()
             }

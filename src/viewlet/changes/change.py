@@ -2,8 +2,8 @@
 
     change ::= RowChange      a map from rows to multiplicities          {(1, "a"): 2, (3, "b"): -1}
              | ColumnChange   words of columns, and multiplicities       {0: [1, 3], 1: [code of a, code of b]}, [2, -1]
-             | ProductChange  products of factors                        `viewlet.changes.factored`
-             | FrameChange    a data frame of Spark                      `viewlet.spark.run.arriving`
+             | ProductChange  products of factors                        `viewlet.changes.product_change`
+             | FrameChange    a data frame of Spark                      `viewlet.spark.run.execution.frame_change`
 
 An engine asks for the form that it works on, and the change converts itself, once: `rows()` for the interpreter,
 `columns()` for generated code. What depends on more than the change is passed in: the schema of the table, and the
@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from viewlet.types import Row, Table
 
 if TYPE_CHECKING:
-    from viewlet.changes.factored import Factor
-    from viewlet.changes.words import Codes
+    from viewlet.changes.product_change import Factor
+    from viewlet.changes.word_codec import Codes
 
 Changes = dict[Row, int]
 
@@ -75,7 +75,7 @@ class RowChange(Change):
         words: Mapping[int, Any] = {} if known is None else known.words
         missing = [position for position in positions if position not in words]
         if known is None or missing:
-            from viewlet.changes.words import encode_words
+            from viewlet.changes.word_codec import encode_words
 
             columns, rows = table.columns, list(self._rows)
             made = {i: encode_words(columns[i].type, [row[i] for row in rows], dictionary) for i in missing}
@@ -112,7 +112,7 @@ class ColumnChange(Change):
         return self._rows
 
     def _to_rows(self) -> Changes:
-        from viewlet.changes.words import decode_words
+        from viewlet.changes.word_codec import decode_words
 
         columns = [
             decode_words(column.type, self.words[i], self.dictionary) if i in self.words else [None] * len(self)

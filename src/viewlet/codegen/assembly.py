@@ -22,7 +22,7 @@ _RUNTIME = {
     ),
     "viewlet.runtime.control": "FAILURE FULL NEEDED_ROWS NEEDED_STORE NOT_FINITE OVERFLOW ROWS_DONE",
     "viewlet.runtime.jit": "compiled entry",
-    "viewlet.runtime.ordered": (
+    "viewlet.runtime.ordered_index": (
         "LEFT NEGATIVES RIGHT ROOT arrange double_span end_of neighbour ready ready_for_chain wide_span withdraw"
     ),
     "viewlet.runtime.payloads": "add_factor add_values multiply raise_values",

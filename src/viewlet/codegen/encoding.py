@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from viewlet.changes.words import too_wide
+from viewlet.changes.word_codec import too_wide
 from viewlet.runtime.arithmetic import NULL
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.types import Datum, Kind, SqlType

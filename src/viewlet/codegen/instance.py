@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from viewlet.codegen.arrays import StateArray, StoreArray
-from viewlet.codegen.loading import is_cached, load_source
+from viewlet.codegen.module_cache import is_cached, load_source
 from viewlet.runtime.control import CONTROL_WORDS
 from viewlet.runtime.flat import POOL, FlatStore, Image, Part
 from viewlet.runtime.jit import ENABLED

@@ -13,7 +13,7 @@ import numpy as np
 from viewlet.algebra.query import Query
 from viewlet.codegen.blocks import BlockModule, Computation
 from viewlet.codegen.process import Column, Process
-from viewlet.runtime.adding import slots_at
+from viewlet.runtime.add_rows import slots_at
 from viewlet.runtime.arithmetic import NULL
 from viewlet.runtime.control import FULL
 from viewlet.runtime.dictionary import StringDictionary

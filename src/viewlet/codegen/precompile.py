@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from viewlet.codegen.loading import load_module
+from viewlet.codegen.module_cache import load_module
 from viewlet.runtime.control import CONTROL_WORDS
 from viewlet.runtime.jit import ENABLED, numba
 

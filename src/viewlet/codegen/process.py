@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from viewlet.algebra.functions import compile_scalar
-from viewlet.changes.words import encode_words
+from viewlet.changes.word_codec import encode_words
 from viewlet.codegen.answers import Answers
 from viewlet.codegen.encoding import decode, word_of
 from viewlet.codegen.instance import ModuleInstance
@@ -17,7 +17,7 @@ from viewlet.codegen.precompile import Helper, compile_alone, share
 from viewlet.codegen.scalars import ANSWERS, CALLS, RANKS, STRINGS, Lookup, lookup_name, memo_name
 from viewlet.errors import DataError
 from viewlet.rings import Dyadic
-from viewlet.runtime.adding import add_rows, kinds_of, trees_of
+from viewlet.runtime.add_rows import add_rows, kinds_of, trees_of
 from viewlet.runtime.arithmetic import NULL
 from viewlet.runtime.control import FAILURE, FULL, NOT_FINITE
 from viewlet.runtime.dictionary import StringDictionary

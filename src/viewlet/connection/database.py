@@ -29,7 +29,7 @@ from viewlet.engine.declaration import Declaration
 from viewlet.engine.ingest import change_of, net_change
 from viewlet.engine.kind import Subject
 from viewlet.engine.kinds import kind_of
-from viewlet.engine.maintained import MaintainedView
+from viewlet.engine.maintained_view import MaintainedView
 from viewlet.engine.rows import net
 from viewlet.errors import SchemaError, UnsupportedError
 from viewlet.runtime.durable.batch_ids import BatchIds, BatchMark

@@ -9,7 +9,7 @@ from viewlet.connection.database import Database
 from viewlet.engine.declaration import Declaration
 from viewlet.engine.kind import Subject
 from viewlet.engine.kinds import kind_of
-from viewlet.engine.maintained import MaintainedView
+from viewlet.engine.maintained_view import MaintainedView
 from viewlet.errors import SqlError
 
 FORMATS = ("text", "svg")

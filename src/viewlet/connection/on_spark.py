@@ -24,19 +24,19 @@ from viewlet.engine.declaration import Declaration
 from viewlet.engine.ingest import change_of
 from viewlet.engine.kind import DistributedForm, Hints, Subject
 from viewlet.engine.kinds import kind_of
-from viewlet.engine.maintained import MaintainedView
+from viewlet.engine.maintained_view import MaintainedView
 from viewlet.engine.progress import ProgressLine
 from viewlet.engine.rows import is_limited
 from viewlet.errors import SchemaError, StateError, UnsupportedError
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.durable.batch_ids import BatchIds, BatchMark
 from viewlet.runtime.durable.log import Record
-from viewlet.spark.run.arriving import collected, frame_change, is_spark_frame
-from viewlet.spark.run.batch import Batch, BatchStats
-from viewlet.spark.run.checkpoint import DRIVER
 from viewlet.spark.run.engine import Engine
-from viewlet.spark.run.kept import unit_name
-from viewlet.spark.run.unit import Unit
+from viewlet.spark.run.execution.batch import Batch, BatchStats
+from viewlet.spark.run.execution.frame_change import collected, frame_change, is_spark_frame
+from viewlet.spark.run.state.checkpoint import DRIVER
+from viewlet.spark.run.units.table_unit import unit_name
+from viewlet.spark.run.units.unit import Unit
 from viewlet.tables import BaseTable, TableStore, check_static
 from viewlet.triggers.statistics import UNKNOWN, Statistics
 from viewlet.types import Row, Table, TableKind

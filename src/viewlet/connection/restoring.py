@@ -23,7 +23,7 @@ from viewlet.engine.catalogue_json import (
 from viewlet.engine.choice import Choice
 from viewlet.engine.contract import LocalEngine
 from viewlet.engine.declaration import Declaration, declared_by
-from viewlet.engine.maintained import MaintainedView, Work
+from viewlet.engine.maintained_view import MaintainedView, Work
 from viewlet.errors import MissingExtraError, SqlError, StateError
 from viewlet.runtime.durable.rows import from_arrow, to_arrow
 from viewlet.triggers.saved_state import Item

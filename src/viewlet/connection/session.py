@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from viewlet.connection.database import Database
 from viewlet.connection.explain import explain_view
 from viewlet.connection.journal import Batch
-from viewlet.engine.maintained import MaintainedView
+from viewlet.engine.maintained_view import MaintainedView
 from viewlet.errors import SchemaError, StateError, ViewletError
 from viewlet.runtime.durable.batch_ids import BatchMark
 from viewlet.types import Column
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 class Session:
-    """What connections and handles share (see `viewlet.view.Home`)."""
+    """What connections and handles share (see `viewlet.view.ViewProvider`)."""
 
     def __init__(self, database: Database, durability: Durability | None = None) -> None:
         self.lock = threading.RLock()

@@ -17,11 +17,11 @@ from viewlet.connection.spark_progress import progress_on
 from viewlet.engine.kind import Hints
 from viewlet.errors import DataError, SchemaError, StateError
 from viewlet.runtime.durable.log import Record
-from viewlet.spark.run.checkpoint import Checkpoint
-from viewlet.spark.run.cluster import Cluster, InlineCluster, SparkCluster
 from viewlet.spark.run.engine import Engine
+from viewlet.spark.run.execution.cluster import Cluster, InlineCluster, SparkCluster
 from viewlet.spark.run.java import require_spark, session_of
-from viewlet.spark.run.sources import apart, debezium_changes, together
+from viewlet.spark.run.load.sources import apart, debezium_changes, together
+from viewlet.spark.run.state.checkpoint import Checkpoint
 from viewlet.view import View
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from rich.table import Table
 import viewlet
 from viewlet.connection import Connection
 from viewlet.demo.check import Rows, Verdict, verdicts
-from viewlet.demo.compiled import replay
 from viewlet.demo.data import Batch, Database, arrivals, generate, withdrawals
+from viewlet.demo.replay import replay
 from viewlet.demo.screen import SHOWN_ROWS, Pace, Picture, Screen, make_console, mark
 from viewlet.demo.views import SCHEMA, VIEWS, DemoView
 

@@ -29,7 +29,7 @@ from viewlet.types import Row
 
 if TYPE_CHECKING:
     from viewlet.spark.run.engine import Engine as Cluster
-    from viewlet.spark.run.unit import ProgramUnit
+    from viewlet.spark.run.units.unit import ProgramUnit
 
 
 class AggregatesOnSpark:
@@ -121,7 +121,7 @@ def _unit(
 
 
 def _engine(cluster: Cluster, unit: ProgramUnit, declared: Declaration) -> Engine:
-    from viewlet.spark.run.program_view import ProgramView
+    from viewlet.spark.run.views.unit_view import ProgramView
 
     _, collected, _ = _collect(declared)
     plan = replace(plan_aggregates_on_spark(declared, unit.sources), values=unit.program)

@@ -40,7 +40,7 @@ from viewlet.engine.contract import BulkLoad
 from viewlet.engine.declaration import Declaration
 from viewlet.engine.kind import Draft
 from viewlet.engine.kinds import kind_of
-from viewlet.engine.maintained import MaintainedView
+from viewlet.engine.maintained_view import MaintainedView
 from viewlet.engine.progress import ProgressLine
 from viewlet.errors import DataError, MissingExtraError, UnsupportedError
 from viewlet.runtime.garbage import collecting_later

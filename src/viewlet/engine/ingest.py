@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence, Sized
 from typing import TYPE_CHECKING, Protocol
 
 from viewlet.changes import Change, Changes, RowChange, to_changes
-from viewlet.changes.factored import Decomposed, Factor, ProductChange, products_in, to_product_change
+from viewlet.changes.product_change import Decomposed, Factor, ProductChange, products_in, to_product_change
 from viewlet.engine.rows import net
 from viewlet.types import Table, TableKind
 
@@ -81,7 +81,7 @@ def _is_whole(table: Table, wanted: frozenset[int]) -> bool:
 def decomposed(table: Table, changes: Changes) -> ProductChange:
     """Rows as the products that splitting off one column at a time finds in them."""
     from viewlet.rings import INTEGER_RING
-    from viewlet.viewtree.factored_update import decompose
+    from viewlet.viewtree.product_update import decompose
 
     place = {name: i for i, name in enumerate(table.column_names)}
     found = decompose(table.column_names, changes, INTEGER_RING) if changes else []

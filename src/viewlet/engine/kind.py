@@ -27,7 +27,7 @@ from viewlet.types import Table
 from viewlet.view import View
 
 if TYPE_CHECKING:
-    from viewlet.changes.words import Codes
+    from viewlet.changes.word_codec import Codes
     from viewlet.sql.table_functions import TableFunction
 
 Tables = Mapping[str, Table]
@@ -92,7 +92,7 @@ class DistributedForm:
 
     plan: Callable[[Declaration, Tables], Any]
     unit: Callable[[Any, Declaration, Tables, Hints, Mapping[str, Any]], Any]
-    """The unit of a view (`viewlet.spark.run.unit.Unit`); the last argument has the `facts` of one that continues."""
+    """The unit of a view (`spark/run/units/unit.py`); the last argument has the `facts` of one that continues."""
     engine: Callable[[Any, Any, Declaration], Engine]
     """What reads a unit of the cluster that runs a view."""
     reason: Callable[[Any, Any], str]

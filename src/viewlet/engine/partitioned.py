@@ -14,7 +14,7 @@ from viewlet.triggers.store import UndoLog
 
 if TYPE_CHECKING:
     from viewlet.spark.run.engine import Engine as Cluster
-    from viewlet.spark.run.partitioned import PartitionedUnit
+    from viewlet.spark.run.units.partitioned_unit import PartitionedUnit
 
 Plan = Any
 
@@ -42,14 +42,14 @@ class _Partitioned:
     def unit(
         self, cluster: Cluster, declared: Declaration, tables: Tables, hints: Hints, facts: Mapping[str, Any]
     ) -> PartitionedUnit:
-        from viewlet.spark.run.partitioned import PartitionedUnit
+        from viewlet.spark.run.units.partitioned_unit import PartitionedUnit
 
         plan = self.plan(declared, tables)
         return PartitionedUnit(declared.name, plan, self.make, dict(tables), self.by(plan))
 
     @staticmethod
     def engine(cluster: Cluster, unit: PartitionedUnit, declared: Declaration) -> Engine:
-        from viewlet.spark.run.partitioned import PartitionedView
+        from viewlet.spark.run.views.partitioned_view import PartitionedView
 
         return PartitionedView(cluster, unit, unit.plan)
 

@@ -20,7 +20,7 @@ from viewlet.view import CofactorView, FactorisedView
 if TYPE_CHECKING:
     from viewlet.runtime.dictionary import StringDictionary
     from viewlet.spark.run.engine import Engine as Cluster
-    from viewlet.spark.run.tree_unit import TreeUnit
+    from viewlet.spark.run.units.tree_unit import TreeUnit
     from viewlet.viewtree.ring_plan import RingPlan
 
 NOT_GENERATED = "no code is generated for it: it runs on the interpreter"
@@ -115,7 +115,7 @@ def unit_on_spark(
 
 
 def engine_on_spark(cluster: Cluster, unit: TreeUnit, declared: Declaration) -> Engine:
-    from viewlet.spark.run.tree_view import tree_view
+    from viewlet.spark.run.views.tree_view import tree_view
 
     return tree_view(cluster, unit)
 

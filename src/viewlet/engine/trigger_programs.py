@@ -23,12 +23,12 @@ from viewlet.triggers.wide_numbers import wide_numbers, wide_values
 from viewlet.types import Table, TableKind
 
 if TYPE_CHECKING:
-    from viewlet.changes.words import Codes
+    from viewlet.changes.word_codec import Codes
     from viewlet.codegen.module import Module
     from viewlet.codegen.view import CompiledView
     from viewlet.runtime.dictionary import StringDictionary
     from viewlet.spark.run.engine import Engine as Cluster
-    from viewlet.spark.run.unit import ProgramUnit
+    from viewlet.spark.run.units.unit import ProgramUnit
     from viewlet.sqlgen.bulk_load import ProgramLoad
 
 ON_SPARK = "higher-order"
@@ -39,7 +39,7 @@ ONLY_THE_INTERPRETER = "its changes are wanted after every batch, and only the i
 
 def plan_program(declared: Declaration, tables: Tables, statistics: Statistics) -> Program:
     """The trigger program of a view over tables and streams."""
-    from viewlet.viewtree.plan import plan_query
+    from viewlet.triggers.plan import plan_query
 
     return plan_query(declared.name, declared.query, tables, declared.strategy, statistics)
 
@@ -72,7 +72,7 @@ class ProgramDraft:
     @property
     def is_cached(self) -> bool:
         """Numba has compiled all triggers before."""
-        from viewlet.codegen.loading import is_cached, load_source
+        from viewlet.codegen.module_cache import is_cached, load_source
         from viewlet.runtime.jit import ENABLED
 
         if not ENABLED:
@@ -131,8 +131,8 @@ def bulk_load(engine: Interpreter, sources: Sources, dictionary: Codes | None) -
 
 def stages(subject: Subject) -> Stages:
     """sql -> algebra -> passes -> views -> triggers -> rows -> code, and what it costs, runs on and looks like."""
+    from viewlet.triggers.program_tree import show_program_tree
     from viewlet.triggers.show_program import show_algebra, show_cost, show_passes, show_rows, show_triggers, show_views
-    from viewlet.viewtree.program_tree import show_program_tree
 
     declared, program = subject.declared, subject.plan
     found: dict[str, Callable[[], str]] = {
@@ -184,7 +184,7 @@ def unit_on_spark(
 
 
 def engine_on_spark(cluster: Cluster, unit: ProgramUnit, declared: Declaration) -> Engine:
-    from viewlet.spark.run.program_view import ProgramView
+    from viewlet.spark.run.views.unit_view import ProgramView
 
     return ProgramView(cluster, unit, unit.program)
 

@@ -9,7 +9,7 @@ library.
 
 from viewlet.rings.decimals import DECIMAL_RING, DecimalRing
 from viewlet.rings.double import DOUBLE_RING, DoubleRing, Dyadic
-from viewlet.rings.floating import FLOAT_RING, FloatRing
+from viewlet.rings.floats import FLOAT_RING, FloatRing
 from viewlet.rings.integer import INTEGER_RING, IntegerRing
 from viewlet.rings.product import ProductRing
 from viewlet.rings.ring import Field, FlatRing, GrowingRing, Lift, LiftingRing, Ring, SettlingRing, times

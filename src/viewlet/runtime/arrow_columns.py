@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from viewlet.changes import ColumnChange, arrow_type
-from viewlet.changes.words import NULL, Codes
+from viewlet.changes.word_codec import NULL, Codes
 from viewlet.types import Kind, SqlType
 
 Words = Any

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from viewlet.runtime.memory import HEAP, Memory
 from viewlet.runtime.moves import tick
-from viewlet.runtime.ordered import KEPT, SUMS, build, specification
+from viewlet.runtime.ordered_index import KEPT, SUMS, build, specification
 from viewlet.runtime.probe import (
     ALIVE,
     FREE,

@@ -3,7 +3,7 @@
     t (a, k, b), PRIMARY KEY (k)    key (k)          payload (a, b)
     t (a, b)                        key (a, b)       payload (count)
 
-Words are those of generated code (`viewlet.changes.words`), doubles as their bits. Multiplicities, and their sum, stay
+Words are those of generated code (`changes/word_codec.py`), doubles as their bits. Multiplicities, and their sum, stay
 below `MOST_ROWS`, so that no sum overflows: a table with more rows does not belong here.
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from viewlet.changes import ColumnChange
-from viewlet.changes.words import encode_words
+from viewlet.changes.word_codec import encode_words
 from viewlet.runtime.batches import net_rows
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FlatStore, Image, Layout

@@ -25,7 +25,7 @@ from viewlet.triggers.store import MapStore, Payload, RowStore
 from viewlet.types import WORD_DIGITS, Column, Kind, Row, SqlType, Table
 
 if TYPE_CHECKING:
-    from viewlet.changes.words import Codes
+    from viewlet.changes.word_codec import Codes
 
 Contents = dict[str, dict[Row, Payload]]
 NOTHING = RowChange({})

@@ -22,7 +22,7 @@ from viewlet.errors import InternalError
 from viewlet.triggers.benefit import MIN_WASTE, Shape, ThriftyMaterializer, find_waste
 from viewlet.triggers.catalogue import Catalogue, Entry
 from viewlet.triggers.cost import program_cost
-from viewlet.triggers.factorize import factorize
+from viewlet.triggers.factorise import factorise
 from viewlet.triggers.grouping import Grouping, by_components
 from viewlet.triggers.hypergraph import cyclic_core
 from viewlet.triggers.materialize import Materializer
@@ -161,7 +161,7 @@ class _Compilation:
         assert isinstance(definition, Sum)
         expr = self._over_views(change, entry.keys, table, replaces, definition)
         self._trace("materialize", f"{entry.name}.{new.name}", change, expr)
-        ordered = order(factorize(expr, entry.keys))
+        ordered = order(factorise(expr, entry.keys))
         self._trace("order", f"{entry.name}.{new.name}", expr, ordered)
         self._emit(table, entry, Update(new.name, ordered), replaces)
 

@@ -20,7 +20,7 @@ from viewlet.algebra.scope import Vars
 from viewlet.algebra.simplify import simplify_monomials
 from viewlet.algebra.substitute import substitute
 from viewlet.algebra.traverse import Names, all_variables
-from viewlet.triggers.factorize import factorize
+from viewlet.triggers.factorise import factorise
 from viewlet.triggers.program import Statement, Trigger, Update
 from viewlet.types import Table
 
@@ -79,7 +79,7 @@ def _specialise(statement: Statement, table: Table, row: tuple[Var, ...], sign: 
 
 def _ordered(monomials: list[Monomial], args: tuple[Var, ...], given: Vars) -> Expr:
     free = tuple(arg for arg in args if arg not in given)
-    return order(factorize(collect(monomials, free, given), free, given), given)
+    return order(factorise(collect(monomials, free, given), free, given), given)
 
 
 def _restriction(monomials: list[Monomial], keys: tuple[Var, ...], given: Vars) -> dict[Var, Var]:

@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from viewlet.errors import SchemaError
-from viewlet.viewtree.tree import Leaf, Node, Tree
 
 Relations = Mapping[str, Sequence[str]]
 """The variables of each relation of a join."""
@@ -87,25 +86,8 @@ class VariableOrder:
         together = {other for schema in self.relations.values() if below & set(schema) for other in schema}
         return frozenset(self.ancestors(variable)) & together
 
-    def tree(self) -> Tree:
-        """The view tree over the relations, in the order in which they are given; chains are one view (section 3)."""
-        positions = {name: i for i, name in enumerate(self.relations)}
-        home: dict[str, list[int]] = {}
-        for name, schema in self.relations.items():
-            home.setdefault(self._lowest(schema), []).append(positions[name])
-
-        def grow(branch: Branch) -> list[Tree]:
-            own: list[Tree] = [Leaf(i) for i in home.get(branch.variable, [])]
-            return own + [_joined(grow(child)) for child in branch.below]
-
-        return _joined([_joined(grow(root)) for root in self.roots])
-
     def _lowest(self, schema: Sequence[str]) -> str:
         return max(schema, key=lambda variable: len(self.ancestors(variable)))
-
-
-def _joined(parts: list[Tree]) -> Tree:
-    return parts[0] if len(parts) == 1 else Node(tuple(parts))
 
 
 def _variables(branch: Branch) -> Iterator[str]:

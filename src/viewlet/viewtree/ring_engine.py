@@ -13,9 +13,9 @@ from viewlet.errors import SchemaError
 from viewlet.rings.ring import Lift, LiftingRing, Ring, product, times
 from viewlet.triggers.store import UndoLog
 from viewlet.viewtree.delta_tree import DeltaView, delta_tree
-from viewlet.viewtree.factored_propagation import pass_view
-from viewlet.viewtree.factored_update import FactoredUpdate, expand, factored
 from viewlet.viewtree.indicator import IndicatorCounts
+from viewlet.viewtree.product_propagation import pass_view
+from viewlet.viewtree.product_update import ProductUpdate, expand, product_update
 from viewlet.viewtree.ring_join import Meter, plan_join, run_join
 from viewlet.viewtree.ring_relation import RingRelation, Row, summing, without_zeros
 from viewlet.viewtree.ring_tree import IndicatorLeaf, Node, View, ViewTree, changing_leaves, materialised
@@ -121,13 +121,13 @@ class MaintainedTree(Generic[T]):
             self._move_indicators(instance, self._propagate(instance, change, found), found)
         return without_zeros(self.ring, found)
 
-    def update_factored(self, relation: str, change: Sequence[FactoredUpdate[T]]) -> list[FactoredUpdate[T]]:
+    def update_products(self, relation: str, change: Sequence[ProductUpdate[T]]) -> list[ProductUpdate[T]]:
         """Add a union of products to a relation; returns the change of the result, products where they still are.
 
         Products are multiplied out only where a view that has to be stored keeps more than one factor of them. Of a
         relation that the join has several times, the factors name the variables of its first occurrence.
         """
-        found: list[FactoredUpdate[T]] = []
+        found: list[ProductUpdate[T]] = []
         instances = self._changing(relation)
         schema = tuple(self.tree.order.relations[instances[0]])
         if wrong := [update for update in change if update.variables != frozenset(schema)]:
@@ -136,11 +136,11 @@ class MaintainedTree(Generic[T]):
             )
         for instance in instances:
             names = dict(zip(schema, self.tree.order.relations[instance], strict=True))
-            moved = self._propagate_factored(instance, [update.renamed(names) for update in change], found)
+            moved = self._propagate_products(instance, [update.renamed(names) for update in change], found)
             changed: dict[Row, T] = {}
             self._move_indicators(instance, moved, changed)
             if changed := without_zeros(self.ring, changed):
-                found.append(factored((self.tree.root.keys, changed)))
+                found.append(product_update((self.tree.root.keys, changed)))
         return found
 
     @property
@@ -192,10 +192,10 @@ class MaintainedTree(Generic[T]):
     def _siblings(self, delta: DeltaView) -> list[RingRelation[T] | None]:
         return [None if i == delta.changed else self.stores[child.name] for i, child in enumerate(delta.view.children)]
 
-    def _propagate_factored(
-        self, leaf: str, updates: Sequence[FactoredUpdate[T]], result: list[FactoredUpdate[T]]
+    def _propagate_products(
+        self, leaf: str, updates: Sequence[ProductUpdate[T]], result: list[ProductUpdate[T]]
     ) -> list[tuple[Row, int]]:
-        changes: dict[str, list[FactoredUpdate[T]]] = {leaf: list(updates)}
+        changes: dict[str, list[ProductUpdate[T]]] = {leaf: list(updates)}
         for update in updates:
             for delta in self._deltas[leaf]:
                 siblings = [relation for relation in self._siblings(delta) if relation is not None]

@@ -15,7 +15,7 @@ from viewlet.algebra.functions import compile_scalar
 from viewlet.algebra.nodes import Call, Var
 from viewlet.algebra.ring_query import CofactorPayload, FactorisedPayload, JoinedRelation, RingQuery
 from viewlet.algebra.traverse import scalar_variables
-from viewlet.changes.factored import Factor, factor_rows
+from viewlet.changes.product_change import Factor, factor_rows
 from viewlet.rings.ring import Ring
 from viewlet.triggers.hypergraph import components
 from viewlet.triggers.statistics import UNKNOWN, Statistics
@@ -83,7 +83,7 @@ class Projection:
             found.append((place[scalar], scalar.type))
         return None if self.relation.conditions else tuple(found)
 
-    def factored(self, factors: Sequence[Factor]) -> list[tuple[tuple[str, ...], dict[Row, int]]] | None:
+    def products(self, factors: Sequence[Factor]) -> list[tuple[tuple[str, ...], dict[Row, int]]] | None:
         """A product of the table as one of the relation, None if it is empty.
 
         Factors stay apart unless a variable or a condition needs columns of several.

@@ -149,8 +149,8 @@ def build_tree(
     everything = order.variables
     if unknown := [name for name in free if name not in everything]:
         raise SchemaError(f"free variable {unknown[0]!r} is in no relation of the join")
-    homes = {name: _home(order, name, (placed or {}).get(name)) for name in order.relations}
-    builder = _Builder(order, frozenset(free), homes, compose)
+    leaf_of = {name: _leaf_variable(order, name, (placed or {}).get(name)) for name in order.relations}
+    builder = _Builder(order, frozenset(free), leaf_of, compose)
     tops = [builder.grow(root) for root in order.roots]
     root = tops[0] if len(tops) == 1 else builder.join((), tuple(tops))
     assert isinstance(root, View), "the variable at the top always makes a view"
@@ -160,7 +160,7 @@ def build_tree(
     return ViewTree(root, order, frozenset(free), dict(sources or {}))
 
 
-def _home(order: VariableOrder, relation: str, wanted: str | None) -> str:
+def _leaf_variable(order: VariableOrder, relation: str, wanted: str | None) -> str:
     lowest = order.lowest(relation)
     if wanted is None or wanted == lowest:
         return lowest
@@ -173,7 +173,7 @@ def _home(order: VariableOrder, relation: str, wanted: str | None) -> str:
 class _Builder:
     order: VariableOrder
     free: frozenset[str]
-    homes: Mapping[str, str]
+    leaves_at: Mapping[str, str]
     compose: bool
 
     def grow(self, branch: Branch) -> Node:
@@ -184,7 +184,7 @@ class _Builder:
         return self.view(branch.variable, children)
 
     def at(self, relation: str, branch: Branch) -> bool:
-        return self.homes[relation] == branch.variable
+        return self.leaves_at[relation] == branch.variable
 
     def view(self, variable: str, children: tuple[Node, ...]) -> Node:
         if self.compose and len(children) == 1:

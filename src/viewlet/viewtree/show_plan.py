@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterator
 
 from viewlet.algebra.printer import show_scalar
 from viewlet.algebra.ring_query import CofactorPayload, JoinedRelation
+from viewlet.triggers.pictures import Box, draw_boxes, write_boxes
 from viewlet.viewtree.delta_tree import delta_tree
 from viewlet.viewtree.order_text import write_order
-from viewlet.viewtree.pictures import Box, draw_boxes, write_boxes
 from viewlet.viewtree.ring_plan import RingPlan
 from viewlet.viewtree.ring_tree import IndicatorLeaf, Node, RelationLeaf, View, walk
 

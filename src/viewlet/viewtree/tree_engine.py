@@ -234,7 +234,7 @@ class LocalTree(TreeEngine):
         for projection in self.plan.projections.get(table, ()):
             name = projection.relation.name
             if products is not None:
-                parts = [projection.factored(factors) for factors in products]
+                parts = [projection.products(factors) for factors in products]
                 told = self._is_watched
                 self._touch(self.tree_state.add_products(name, [part for part in parts if part is not None], tell=told))
             elif columns is not None and tree_state is not None:

@@ -11,8 +11,8 @@ from viewlet.rings.ring import Lift, Ring, times
 from viewlet.triggers.saved_state import StateReader, StateWriter
 from viewlet.triggers.store import UndoLog
 from viewlet.types import Row
-from viewlet.viewtree.factored_update import expand, factored
 from viewlet.viewtree.factorised import FactorisedResult
+from viewlet.viewtree.product_update import expand, product_update
 from viewlet.viewtree.ring_engine import MaintainedTree
 from viewlet.viewtree.ring_plan import Projection, RingPlan
 from viewlet.viewtree.state_text import of_rows, to_rows
@@ -111,10 +111,10 @@ class ReferenceTree:
     def add_products(self, relation: str, products: Sequence[Sequence[Part]], tell: bool) -> Iterable[Row] | None:
         ring = self.maintained.ring
         updates = [
-            factored(*((schema, {row: times(ring, n) for row, n in rows.items()}) for schema, rows in parts))
+            product_update(*((schema, {row: times(ring, n) for row, n in rows.items()}) for schema, rows in parts))
             for parts in products
         ]
-        changed = self.maintained.update_factored(relation, updates)
+        changed = self.maintained.update_products(relation, updates)
         return expand(changed, self.maintained.tree.root.keys, ring) if tell else None
 
     def commit(self) -> None:

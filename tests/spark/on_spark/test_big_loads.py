@@ -11,8 +11,8 @@ import pytest
 import viewlet
 from viewlet import DataError
 from viewlet.connection.spark_facade import SparkConnection
-from viewlet.spark.run import loads
-from viewlet.spark.run.partition import forget
+from viewlet.spark.run.execution import loader
+from viewlet.spark.run.state.partition import forget
 
 STREAMS = """
     CREATE STREAM orders (id BIGINT NOT NULL, customer VARCHAR NOT NULL, note VARCHAR);
@@ -33,9 +33,9 @@ ITEMS = [(i % 40, (7 * i) % 19, "no one reads this") for i in range(90)]
 
 @pytest.fixture(autouse=True)
 def _everything_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(loads, "LOAD_FROM_BYTES", 0)
-    monkeypatch.setattr(loads, "LOAD_FROM_ROWS", 0)
-    monkeypatch.setattr(loads, "UNKNOWN_BYTES", 1 << 70)
+    monkeypatch.setattr(loader, "LOAD_FROM_BYTES", 0)
+    monkeypatch.setattr(loader, "LOAD_FROM_ROWS", 0)
+    monkeypatch.setattr(loader, "UNKNOWN_BYTES", 1 << 70)
     yield
     forget()
 

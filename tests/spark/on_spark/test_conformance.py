@@ -12,8 +12,8 @@ from tests.conformance.engines import order_book, warehouse
 from tests.spark.harness import Run, disagreement
 from tests.spark_plan.test_stages import TABLE_5_1
 from viewlet.changes import Changes
-from viewlet.spark.run.arriving import FrameChange
-from viewlet.spark.run.cluster import SparkCluster
+from viewlet.spark.run.execution.cluster import SparkCluster
+from viewlet.spark.run.execution.frame_change import FrameChange
 from workloads import finance, tpch
 from workloads.query import NamedQuery
 

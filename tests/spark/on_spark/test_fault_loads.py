@@ -12,7 +12,7 @@ from tests.durable.faults import Plan, PowerFailure
 from viewlet import StateError
 from viewlet.runtime.durable import files as durable_files
 from viewlet.runtime.durable.files import LocalFiles
-from viewlet.spark.run import loads
+from viewlet.spark.run.execution import loader
 
 pytestmark = pytest.mark.slow
 
@@ -27,8 +27,8 @@ EVERY = 8
 
 
 @pytest.fixture(autouse=True)
-def _small_loads(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(loads, "LOAD_FROM_BYTES", 0)
+def _small_loader(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(loader, "LOAD_FROM_BYTES", 0)
     monkeypatch.setenv("VIEWLET_STATE", str(tmp_path / "mapped"))
 
 

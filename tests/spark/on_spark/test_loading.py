@@ -28,14 +28,14 @@ from viewlet.errors import DataError, StateError
 from viewlet.runtime.durable.rows import from_arrow
 from viewlet.spark.plan.compile import compile_distributed
 from viewlet.spark.plan.hashing import partition_of
-from viewlet.spark.plan.locations import LOCAL, REPLICATED, Dist, Home
-from viewlet.spark.run import segments
-from viewlet.spark.run.frames import is_cheap_to_read_again
-from viewlet.spark.run.kept import checks_of, kept_program, keys_view, partitioned_by, rows_view
-from viewlet.spark.run.loaded import LoadedView, Segment
-from viewlet.spark.run.loading import LoadedViews, NotLoadable, load_views, rows_frame
-from viewlet.spark.run.sources import spark_type
-from viewlet.spark.run.wire import bytes_table, decode
+from viewlet.spark.plan.locations import LOCAL, REPLICATED, Dist, ViewLocation
+from viewlet.spark.run.exchange.wire import bytes_table, decode
+from viewlet.spark.run.load import segment_task as segments
+from viewlet.spark.run.load.bulk_load import LoadedViews, NotLoadable, load_views, rows_frame
+from viewlet.spark.run.load.sources import spark_type
+from viewlet.spark.run.load.table_frame import is_cheap_to_read_again
+from viewlet.spark.run.state.segment_files import LoadedView, Segment
+from viewlet.spark.run.units.table_unit import checks_of, keys_view, partitioned_by, rows_view, table_program
 from viewlet.sqlgen.columns import columns_read
 from viewlet.triggers.program import Program, ViewDefinition
 from viewlet.triggers.step import payloads
@@ -76,7 +76,7 @@ class Loader:
     def load(
         self,
         views: Sequence[ViewDefinition],
-        homes: Mapping[str, Home],
+        locations: Mapping[str, ViewLocation],
         partitions: int = 2,
         frames: Mapping[str, Any] | None = None,
         **options: Any,
@@ -84,7 +84,7 @@ class Loader:
         tables = self.database.tables
         given = {name: self.frame(name) for name in columns_read(views, tables)} if frames is None else frames
         return load_views(
-            self.spark, views, homes, tables, given, partitions, str(self.folder), f"load{partitions}", **options
+            self.spark, views, locations, tables, given, partitions, str(self.folder), f"load{partitions}", **options
         )
 
     def expected(self, view: ViewDefinition) -> Contents:
@@ -92,13 +92,18 @@ class Loader:
         return payloads(view, sums)
 
     def disagreement(
-        self, loaded: LoadedViews, view: ViewDefinition, home: Home, partitions: int, expected: Contents | None = None
+        self,
+        loaded: LoadedViews,
+        view: ViewDefinition,
+        location: ViewLocation,
+        partitions: int,
+        expected: Contents | None = None,
     ) -> str | None:
         whole = self.expected(view) if expected is None else expected
         for partition in range(partitions):
             mine = whole
-            if isinstance(home, Dist):
-                positions = [view.keys.index(var) for var in home.by]
+            if isinstance(location, Dist):
+                positions = [view.keys.index(var) for var in location.by]
                 mine = {
                     k: v for k, v in whole.items() if partition_of((k[i] for i in positions), partitions) == partition
                 }
@@ -137,27 +142,27 @@ def typed(spark: Any, tmp_path: Path) -> Loader:
     return Loader(spark, Database.of(sql_functions.TABLES, [sql_functions.BATCH]), tmp_path)
 
 
-def homes_of(program: Program, tables: Mapping[str, Table], sizes: Mapping[str, float]) -> Mapping[str, Home]:
-    return compile_distributed(program, tables, sizes).homes
+def homes_of(program: Program, tables: Mapping[str, Table], sizes: Mapping[str, float]) -> Mapping[str, ViewLocation]:
+    return compile_distributed(program, tables, sizes).locations
 
 
-def kept(table: Table) -> tuple[Program, Mapping[str, Home]]:
-    program = kept_program(table)
+def kept(table: Table) -> tuple[Program, Mapping[str, ViewLocation]]:
+    program = table_program(table)
     places = partitioned_by(table)
-    return program, compile_distributed(program, {table.name: table}, {}, places).homes
+    return program, compile_distributed(program, {table.name: table}, {}, places).locations
 
 
 @pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.name)
 def test_benchmark_queries(warehouse: Loader, order_book: Loader, query: NamedQuery) -> None:
     loader, sizes = (order_book, {}) if query in finance.QUERIES else (warehouse, MEASURED)
     program = loader.database.program(query, "higher-order")
-    homes = homes_of(program, loader.database.tables, sizes)
+    locations = homes_of(program, loader.database.tables, sizes)
     expected = {view.name: loader.expected(view) for view in program.views}
     assert any(expected.values())
     for partitions in (1, 2, 7) if query.name == FEW[0] else (7,):
-        loaded = loader.load(program.views, homes, partitions)
+        loaded = loader.load(program.views, locations, partitions)
         for view in program.views:
-            found = loader.disagreement(loaded, view, homes[view.name], partitions, expected[view.name])
+            found = loader.disagreement(loaded, view, locations[view.name], partitions, expected[view.name])
             assert found is None
 
 
@@ -165,10 +170,10 @@ def test_benchmark_queries(warehouse: Loader, order_book: Loader, query: NamedQu
 def test_rows_of_all_types_and_a_view_filled_from_them(typed: Loader, spark: Any, partitions: int) -> None:
     """Every type as a key, with NULLs, wide decimals and odd strings; then as the source of another load."""
     table = typed.database.tables["v"]
-    program, homes = kept(table)
+    program, locations = kept(table)
     (view,) = program.views
-    loaded = typed.load(program.views, homes, partitions)
-    assert typed.disagreement(loaded, view, homes[view.name], partitions) is None
+    loaded = typed.load(program.views, locations, partitions)
+    assert typed.disagreement(loaded, view, locations[view.name], partitions) is None
     again = rows_frame(spark, table, partitions, partial(loaded.read, view.name))
     query = NamedQuery("result", "SELECT s, i, SUM(w), SUM(d), SUM(x), COUNT(*) FROM v GROUP BY s, i")
     views = typed.database.program(query, "higher-order").views
@@ -184,9 +189,9 @@ def test_sums_beyond_64_bits(spark: Any, tmp_path: Path) -> None:
     rows = [(("a", Decimal(10**36)), 1), (("a", Decimal(7)), 2), (("b", Decimal(-5)), 1), ((None, None), 1)]
     loader = Loader(spark, Database.of(declared, [{"t": rows}]), tmp_path)
     (view,) = loader.database.program(NamedQuery("r", "SELECT g, SUM(n) FROM t GROUP BY g"), "higher-order").views
-    for home in (LOCAL, Dist(view.keys)):
-        loaded = loader.load([view], {view.name: home}, 3)
-        assert loader.disagreement(loaded, view, home, 3) is None
+    for location in (LOCAL, Dist(view.keys)):
+        loaded = loader.load([view], {view.name: location}, 3)
+        assert loader.disagreement(loaded, view, location, 3) is None
 
 
 def test_what_overflows_38_digits_is_left_to_triggers(spark: Any, tmp_path: Path) -> None:
@@ -223,14 +228,14 @@ def test_segments_of_several_batches_of_a_task(tmp_path: Path, monkeypatch: pyte
 def test_empty_tables(warehouse: Loader, spark: Any) -> None:
     query = next(query for query in tpch.QUERIES if query.name == "q03")
     program = warehouse.database.program(query, "higher-order")
-    homes = homes_of(program, warehouse.database.tables, MEASURED)
+    locations = homes_of(program, warehouse.database.tables, MEASURED)
     customers = {"customer": warehouse.frame("customer")}
-    loaded = warehouse.load(program.views, homes, 2, customers)
+    loaded = warehouse.load(program.views, locations, 2, customers)
     alone = [
         view.name for view in program.views if columns_read([view], warehouse.database.tables).keys() == {"customer"}
     ]
     assert {name for name, view in loaded.views.items() if view.rows} == set(alone) != set()
-    nothing = warehouse.load(program.views, homes, 1, {"customer": customers["customer"].where("false")})
+    nothing = warehouse.load(program.views, locations, 1, {"customer": customers["customer"].where("false")})
     assert nothing.rows == nothing.bytes == 0
     assert nothing.read(program.views[0].name, 0) == b""
 
@@ -274,22 +279,22 @@ def test_conversions_are_those_of_changes(spark: Any, tmp_path: Path) -> None:
     table = schemas(DECLARED)["t"]
     rows = [GOOD, one_row(k=2, i=None, d=None, x=None, q=None, e=None, m=None, n=None)]
     frame = spark.createDataFrame(rows, NAMES).withColumnRenamed("d", "D").drop("i")
-    program, homes = kept(table)
-    loaded = loader.load(program.views, homes, 2, {"t": frame})
+    program, locations = kept(table)
+    loaded = loader.load(program.views, locations, 2, {"t": frame})
     expected = {row: (count,) for row, count in to_changes(table, frame.toArrow()).items()}
-    assert loader.disagreement(loaded, program.views[0], homes[rows_view("t")], 2, expected) is None
+    assert loader.disagreement(loaded, program.views[0], locations[rows_view("t")], 2, expected) is None
 
 
 @pytest.mark.parametrize("bad", BAD)
 def test_rows_that_do_not_fit(spark: Any, tmp_path: Path, bad: str) -> None:
     """They are refused as they are everywhere, and nothing is left behind."""
     table = schemas(DECLARED)["t"]
-    program, homes = kept(table)
+    program, locations = kept(table)
     frame = spark.createDataFrame([GOOD, one_row(**BAD[bad])], NAMES)
     with pytest.raises(DataError) as expected:
         to_changes(table, spark.createDataFrame([one_row(**BAD[bad])], NAMES).toArrow())
     with pytest.raises(DataError) as found:
-        load_views(spark, program.views, homes, {"t": table}, {"t": frame}, 2, str(tmp_path), "load")
+        load_views(spark, program.views, locations, {"t": table}, {"t": frame}, 2, str(tmp_path), "load")
     assert str(found.value) == str(expected.value)
     assert list(tmp_path.iterdir()) == []
     assert [name.name for name in spark.catalog.listTables("global_temp") if name.name.startswith("viewlet_")] == []
@@ -297,9 +302,11 @@ def test_rows_that_do_not_fit(spark: Any, tmp_path: Path, bad: str) -> None:
 
 def test_what_was_loaded_is_found_again(warehouse: Loader) -> None:
     table = warehouse.database.tables["orders"]
-    program, homes = kept(table)
+    program, locations = kept(table)
     told: list[tuple[str, int, int]] = []
-    loaded = warehouse.load(program.views, homes, 2, checks=checks_of(table), progress=lambda *each: told.append(each))
+    loaded = warehouse.load(
+        program.views, locations, 2, checks=checks_of(table), progress=lambda *each: told.append(each)
+    )
     assert told == [(rows_view("orders"), 1, 2), (keys_view("orders"), 2, 2)]
     written = json.loads(json.dumps(loaded.to_json()))
     assert LoadedViews.of_json(str(warehouse.folder), written) == pickle.loads(pickle.dumps(loaded)) == loaded
@@ -309,9 +316,9 @@ def test_what_was_loaded_is_found_again(warehouse: Loader) -> None:
 
 
 def test_damaged_files(warehouse: Loader) -> None:
-    program, homes = kept(warehouse.database.tables["nation"])
+    program, locations = kept(warehouse.database.tables["nation"])
     (rows, _) = (view.name for view in program.views)
-    loaded = warehouse.load(program.views, homes, 1)
+    loaded = warehouse.load(program.views, locations, 1)
     (segment, *_) = loaded.views[rows].segments(0)
     path = warehouse.folder / segment.file
     data = bytearray(path.read_bytes())
@@ -329,11 +336,11 @@ def test_damaged_files(warehouse: Loader) -> None:
 
 def test_checks_refuse_keys_that_come_twice(warehouse: Loader, spark: Any) -> None:
     table = warehouse.database.tables["region"]
-    program, homes = kept(table)
+    program, locations = kept(table)
     frame = warehouse.frame("region")
     twice = frame.union(frame.where("r_regionkey = 3"))
     with pytest.raises(DataError, match=r"duplicate key \(r_regionkey\) in region: \(3\)"):
-        warehouse.load(program.views, homes, 2, {"region": twice}, checks=checks_of(table))
+        warehouse.load(program.views, locations, 2, {"region": twice}, checks=checks_of(table))
     assert list(warehouse.folder.iterdir()) == []
 
 
@@ -346,10 +353,10 @@ def test_what_has_no_sql_is_not_loadable(typed: Loader) -> None:
 
 
 def test_types_that_spark_would_convert_otherwise_are_not_loadable(spark: Any, tmp_path: Path) -> None:
-    program, homes = kept(schemas(DECLARED)["t"])
+    program, locations = kept(schemas(DECLARED)["t"])
     frame = spark.createDataFrame([one_row(e="2020-02-29")], NAMES.replace("e date", "e string"))
     with pytest.raises(NotLoadable, match=r"t\.e is string, not DATE"):
-        load_views(spark, program.views, homes, schemas(DECLARED), {"t": frame}, 2, str(tmp_path), "load")
+        load_views(spark, program.views, locations, schemas(DECLARED), {"t": frame}, 2, str(tmp_path), "load")
 
 
 def test_frames_that_differ_every_time_are_read_once(spark: Any, tmp_path: Path) -> None:
@@ -357,8 +364,8 @@ def test_frames_that_differ_every_time_are_read_once(spark: Any, tmp_path: Path)
     table = schemas(declared)["t"]
     program, _ = kept(table)
     frame = spark.range(50).selectExpr("CAST(rand() * 1e15 AS BIGINT) AS k", "rand() AS x")
-    homes = dict.fromkeys((rows_view("t"), keys_view("t")), LOCAL)
-    loaded = load_views(spark, program.views, homes, {"t": table}, {"t": frame}, 1, str(tmp_path), "load")
+    locations = dict.fromkeys((rows_view("t"), keys_view("t")), LOCAL)
+    loaded = load_views(spark, program.views, locations, {"t": table}, {"t": frame}, 1, str(tmp_path), "load")
     rows, keys = (dict(decode(view, loaded.read(view.name))) for view in program.views)
     assert {key for key, _ in rows} == {key for (key,) in keys}
     assert len(keys) == 50

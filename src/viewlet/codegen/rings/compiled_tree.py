@@ -22,7 +22,7 @@ from viewlet.runtime.control import FAILURE, FULL, LOGGED, LOGGING
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FLOATS, FlatStore, Image
 from viewlet.runtime.jit import ENABLED
-from viewlet.runtime.merging import FIRST, INTEGERS, count_moved, empty_store, merge, take_back
+from viewlet.runtime.merge import FIRST, INTEGERS, count_moved, empty_store, merge, take_back
 from viewlet.runtime.probe import ALIVE
 from viewlet.types import BIGINT, SqlType
 from viewlet.viewtree.ring_relation import Row
@@ -70,7 +70,7 @@ class CompiledTree:
         }
 
     def _tell_stores(self) -> Any:
-        """The description of each store for `runtime.merging`."""
+        """The description of each store for `runtime.merge`."""
         place = self._module.place
         rows = [
             (place(name), place(name, FLOATS), store.layout.width, store.layout.arity, integers)

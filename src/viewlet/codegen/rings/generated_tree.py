@@ -29,7 +29,7 @@ from viewlet.runtime.arithmetic import NULL
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.triggers.saved_state import StateReader, StateWriter
 from viewlet.types import BIGINT, Kind, Row, SqlType
-from viewlet.viewtree.factored_update import expand, factored
+from viewlet.viewtree.product_update import expand, product_update
 from viewlet.viewtree.ring_plan import Projection, RingPlan
 from viewlet.viewtree.tree_state import Counted, Part
 
@@ -166,7 +166,7 @@ class GeneratedTree:
         small: list[Sequence[Part]] = []
         for parts in products:
             (large if self._is_large(relation, parts) else small).append(parts)
-        rows = expand([factored(*parts) for parts in small], self._plan.query.schemas[relation], INTEGER_RING)
+        rows = expand([product_update(*parts) for parts in small], self._plan.query.schemas[relation], INTEGER_RING)
         if rows:
             self.add(relation, rows)
         if large:

@@ -4,7 +4,7 @@
 
 The change of a view is a product of *parts* over disjoint variables. Parts of the change below that meet in a sibling
 become one; a variable is summed away in the part that has it. Parts are multiplied out where a view has to be stored,
-and nowhere else (section 5 of the paper; `viewtree.factored_propagation` does the same on dictionaries).
+and nowhere else (section 5 of the paper; `viewtree.product_propagation` does the same on dictionaries).
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from viewlet.codegen.not_compilable import NotCompilable
 from viewlet.codegen.rings.forms import RowPlace, Tables, Term, Words, add_exact, product_of
 from viewlet.codegen.rings.plan import Variant
 from viewlet.rings.decimals import DecimalRing
-from viewlet.rings.floating import FloatRing
+from viewlet.rings.floats import FloatRing
 from viewlet.rings.integer import IntegerRing
 from viewlet.rings.product import ProductRing
 from viewlet.rings.vector import VectorRing

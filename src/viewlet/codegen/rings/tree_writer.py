@@ -2,7 +2,7 @@
 
     rows of T  ->  δV@D  ->  δV@C  ->  δV@A       reads stored views, writes scratch stores only
 
-The scratch stores are then added to the stored views by code that is the same for all trees (`runtime.merging`). A
+The scratch stores are then added to the stored views by code that is the same for all trees (`runtime.merge`). A
 generated function cannot leave a partial change: it runs again with more space if a scratch store is too small, and an
 overflow is detected before anything is added.
 """

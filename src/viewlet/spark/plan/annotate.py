@@ -39,7 +39,7 @@ from viewlet.algebra.scope import NONE, Vars, free_variables, inputs, outputs
 from viewlet.algebra.traverse import walk
 from viewlet.errors import InternalError
 from viewlet.spark.plan.cost import NOTHING, Cost, cost_of, sent
-from viewlet.spark.plan.locations import LOCAL, REPLICATED, Dist, Home
+from viewlet.spark.plan.locations import LOCAL, REPLICATED, Dist, ViewLocation
 from viewlet.spark.plan.nodes import Gather, Moved, Repart, Scatter, Transformer, as_expr, strip
 from viewlet.spark.plan.products import absorb, connected, distributed, flattened, project
 from viewlet.spark.plan.rules import improve
@@ -75,31 +75,31 @@ class Plan:
 class Planner:
     placement: Placement
     rows: Mapping[str, float] = field(default_factory=dict)
-    _placed: dict[tuple[Expr, Home, tuple[Var, ...]], Plan] = field(default_factory=dict)
-    _wanted: dict[tuple[Expr, Home, Vars], Plan | None] = field(default_factory=dict)
+    _placed: dict[tuple[Expr, ViewLocation, tuple[Var, ...]], Plan] = field(default_factory=dict)
+    _wanted: dict[tuple[Expr, ViewLocation, Vars], Plan | None] = field(default_factory=dict)
     _anywhere: dict[tuple[Expr, Vars], Plan | None] = field(default_factory=dict)
 
-    def place(self, expr: Expr, home: Home, args: tuple[Var, ...]) -> Plan:
+    def place(self, expr: Expr, location: ViewLocation, args: tuple[Var, ...]) -> Plan:
         """The cheapest form of a statement's expression that ends up, and adds up, where its view lives."""
-        key = (expr, home, args)
+        key = (expr, location, args)
         if key not in self._placed:
-            self._placed[key] = self._place(expr, home, frozenset(args))
+            self._placed[key] = self._place(expr, location, frozenset(args))
         return self._placed[key]
 
-    def _place(self, expr: Expr, home: Home, needed: Vars) -> Plan:
-        options = [self.at(expr, home, needed)]
-        if isinstance(home, Dist):
+    def _place(self, expr: Expr, location: ViewLocation, needed: Vars) -> Plan:
+        options = [self.at(expr, location, needed)]
+        if isinstance(location, Dist):
             options += [
-                self.moved(source, home) for source in (self.spread(expr, needed), self.at_driver(expr, needed))
+                self.moved(source, location) for source in (self.spread(expr, needed), self.at_driver(expr, needed))
             ]
-        ready = [plan for plan in options if plan is not None and _is_home(plan.tag, home)]
+        ready = [plan for plan in options if plan is not None and _is_at(plan.tag, location)]
         if not ready:
             raise InternalError("no way to distribute an expression")
         best = min(ready, key=lambda plan: plan.cost)
         better = improve(best.expr, self.placement, self.rows)
         return best if better == best.expr else Plan(better, best.tag, cost_of(better, self.rows))
 
-    def at(self, expr: Expr, site: Home, needed: Vars) -> Plan | None:
+    def at(self, expr: Expr, site: ViewLocation, needed: Vars) -> Plan | None:
         """The expression made readable at a site: moved as a whole, or composed of parts at that site."""
         key = (expr, site, needed)
         if key not in self._wanted:
@@ -120,7 +120,7 @@ class Planner:
             return None
         return self.in_place(expr, LOCAL, needed)
 
-    def moved(self, plan: Plan | None, site: Home) -> Plan | None:
+    def moved(self, plan: Plan | None, site: ViewLocation) -> Plan | None:
         """A plan's outcome brought to a site; to all workers if it lacks the columns the site goes by."""
         if plan is None or (not is_spread(plan.tag) and plan.tag not in (AT_DRIVER, FREE)):
             return None
@@ -175,11 +175,13 @@ class Planner:
                 for site in self.sites(expr):
                     yield self.in_place(expr, site, needed)
 
-    def sites(self, expr: Expr) -> list[Home]:
+    def sites(self, expr: Expr) -> list[ViewLocation]:
         """Where parts of the expression are, as far as its own columns tell."""
         tags = [self.placement.tag(node).at for node in walk(expr) if isinstance(node, View)]
         visible = free_variables(expr)
-        apart: list[Home] = [at for at in dict.fromkeys(tags) if isinstance(at, Dist) and visible.issuperset(at.by)]
+        apart: list[ViewLocation] = [
+            at for at in dict.fromkeys(tags) if isinstance(at, Dist) and visible.issuperset(at.by)
+        ]
         if not apart:
             apart = [Dist((var,)) for var in sorted(outputs(expr), key=lambda var: var.name)]
         return [*apart, REPLICATED] if REPLICATED in tags else apart
@@ -194,7 +196,7 @@ class Planner:
         here[i] = self.spread(factors[i], outputs(factors[i]))
         return _together(mul, here, join_tags)
 
-    def in_place(self, expr: Expr, site: Home, needed: Vars) -> Plan | None:
+    def in_place(self, expr: Expr, site: ViewLocation, needed: Vars) -> Plan | None:
         """The expression evaluated at a site over parts that are at that site or moved to it."""
         match expr:
             case Value() | Cond() | Lift(_, Value()):
@@ -223,12 +225,12 @@ class Planner:
                 inner, hidden = self._whole(body, site, {var, of}), frozenset((var, of))
                 return _over(inner, lambda b: Extremum(var, which, of, b), lambda t: assigned_tag(t, hidden))
 
-    def _whole(self, body: Expr, site: Home, hidden: set[Var]) -> Plan | None:
+    def _whole(self, body: Expr, site: ViewLocation, hidden: set[Var]) -> Plan | None:
         if isinstance(site, Dist) and not hidden.isdisjoint(site.by):
             return None
         return self.at(body, site, outputs(body))
 
-    def _tested(self, body: Expr, site: Home) -> Plan | None:
+    def _tested(self, body: Expr, site: ViewLocation) -> Plan | None:
         """The body of an Exists; a domain may be computed where its change is and then brought together."""
         if is_domain(body):
             changes = [self.placement.tag(node) for node in walk(body) if isinstance(node, Delta)]
@@ -236,7 +238,7 @@ class Planner:
                 return self.moved(Plan(body, SPREAD, NOTHING), site)
         return self.at(body, site, outputs(body))
 
-    def _product(self, factors: tuple[Expr, ...], site: Home, needed: Vars) -> Plan | None:
+    def _product(self, factors: tuple[Expr, ...], site: ViewLocation, needed: Vars) -> Plan | None:
         """A product at a site: its factors at that site, and the others moved to it, together or one by one."""
         scalars = [factor for factor in factors if is_scalar(factor)]
         here, away = list[Plan](), list[Expr]()
@@ -262,7 +264,7 @@ class Planner:
         group: list[Expr],
         scalars: list[Expr],
         others: list[Expr],
-        site: Home,
+        site: ViewLocation,
         needed: Vars,
         together: bool,
     ) -> tuple[list[Plan], list[Expr]] | None:
@@ -277,7 +279,13 @@ class Planner:
         return min(found, key=lambda option: _total(option[0]), default=None)
 
     def _bring_apart(
-        self, group: list[Expr], atoms: list[Expr], scalars: list[Expr], others: list[Expr], site: Home, needed: Vars
+        self,
+        group: list[Expr],
+        atoms: list[Expr],
+        scalars: list[Expr],
+        others: list[Expr],
+        site: ViewLocation,
+        needed: Vars,
     ) -> tuple[list[Plan], list[Expr]] | None:
         """What is joined comes together, the nested aggregates next to it one by one."""
         nested = [factor for factor in group if factor not in atoms]
@@ -288,7 +296,13 @@ class Planner:
         return (core[0] + rest[0], rest[1]) if rest is not None else None
 
     def _bring_each(
-        self, group: list[Expr], scalars: list[Expr], others: list[Expr], site: Home, needed: Vars, absorbing: bool
+        self,
+        group: list[Expr],
+        scalars: list[Expr],
+        others: list[Expr],
+        site: ViewLocation,
+        needed: Vars,
+        absorbing: bool,
     ) -> tuple[list[Plan], list[Expr]] | None:
         plans = list[Plan]()
         for i, factor in enumerate(group):
@@ -306,7 +320,7 @@ class Planner:
         return plans, scalars
 
     def _bring_core(
-        self, group: list[Expr], scalars: list[Expr], others: list[Expr], site: Home, needed: Vars
+        self, group: list[Expr], scalars: list[Expr], others: list[Expr], site: ViewLocation, needed: Vars
     ) -> tuple[list[Plan], list[Expr]] | None:
         """A sub-product with the scalars that its columns decide, summed down to what is used outside, and moved."""
         absorbed = absorb(group, scalars)
@@ -323,10 +337,10 @@ class Planner:
         return ([plan], left) if plan is not None else None
 
 
-def _is_home(tag: Tag, home: Home) -> bool:
-    if home == LOCAL:
+def _is_at(tag: Tag, location: ViewLocation) -> bool:
+    if location == LOCAL:
         return tag in (AT_DRIVER, FREE)
-    return tag == COPIED if home == REPLICATED else tag == Tag(home, True)
+    return tag == COPIED if location == REPLICATED else tag == Tag(location, True)
 
 
 def _cheapest(plans: Iterable[Plan | None]) -> Plan | None:

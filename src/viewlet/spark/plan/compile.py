@@ -19,11 +19,11 @@ from viewlet.algebra.traverse import Names
 from viewlet.spark.plan.annotate import Planner
 from viewlet.spark.plan.blocks import fuse, one_by_one, stage_count
 from viewlet.spark.plan.dead import live
-from viewlet.spark.plan.locations import LOCAL, RANDOM, Arrival, Dist, Home
-from viewlet.spark.plan.partitioning import SMALL_ROWS, Facts, facts_of, homes, ranking, statements_of
+from viewlet.spark.plan.locations import LOCAL, RANDOM, Arrival, Dist, ViewLocation
+from viewlet.spark.plan.partitioning import SMALL_ROWS, Facts, facts_of, locations, ranking, statements_of
 from viewlet.spark.plan.program import BatchPlan, Compute, Footprint, Mode, Owned, Step, Temporary, owned_by
 from viewlet.spark.plan.single import Normalizer, in_sequence
-from viewlet.spark.plan.stored import tables_as_views
+from viewlet.spark.plan.table_views import tables_as_views
 from viewlet.spark.plan.temporaries import Temporaries
 from viewlet.spark.plan.wellformed import Placement, rename
 from viewlet.triggers.program import Program, Statement, Trigger, ViewDefinition
@@ -59,15 +59,15 @@ def _best_ranking(facts: Facts, partition_by: Mapping[str, Sequence[str]]) -> Di
     needs fewer stages. Keys that are looked up together should decide together where views go.
     """
     ranked = ranking(facts)
-    best = DistributedProgram(facts.program, facts, homes(facts, ranked, partition_by))
+    best = DistributedProgram(facts.program, facts, locations(facts, ranked, partition_by))
     if all(name in facts.rows for name in facts.tables) or len(statements_of(facts.program)) > SEARCHED_STATEMENTS:
         return best
     for i in range(len(ranked) - 1):
         if best.stages() <= FEWEST_STAGES:
             break
         swapped = [*ranked[:i], ranked[i + 1], ranked[i], *ranked[i + 2 :]]
-        other = DistributedProgram(facts.program, facts, homes(facts, swapped, partition_by))
-        if other.homes != best.homes and other.stages() < best.stages():
+        other = DistributedProgram(facts.program, facts, locations(facts, swapped, partition_by))
+        if other.locations != best.locations and other.stages() < best.stages():
             ranked, best = swapped, other
     return best
 
@@ -78,7 +78,7 @@ class DistributedProgram:
 
     program: Program
     facts: Facts
-    homes: Mapping[str, Home]
+    locations: Mapping[str, ViewLocation]
     _planners: dict[frozenset[str], Planner] = field(default_factory=dict)
     _plans: dict[tuple[tuple[str, Arrival], ...], BatchPlan] = field(default_factory=dict)
 
@@ -104,20 +104,22 @@ class DistributedProgram:
         steps, temporaries = self._steps(order, planner)
         unfused = one_by_one(steps)
         tables = tuple(trigger.table for trigger in order)
-        return BatchPlan(tables, arrivals, self.homes, temporaries, tuple(fuse(unfused)), tuple(unfused))
+        return BatchPlan(tables, arrivals, self.locations, temporaries, tuple(fuse(unfused)), tuple(unfused))
 
     def _planner(self, arrivals: Mapping[str, Arrival]) -> Planner:
         """One planner for all batches whose changes arrive alike: it remembers what it has planned."""
         local = frozenset(table for table, arrival in arrivals.items() if arrival == LOCAL)
         if local not in self._planners:
             keys = {view.name: view.keys for view in self.program.views}
-            placement = Placement(self.homes, keys, dict.fromkeys(local, LOCAL))
+            placement = Placement(self.locations, keys, dict.fromkeys(local, LOCAL))
             self._planners[local] = Planner(placement, self._rows())
         return self._planners[local]
 
     def _rows(self) -> dict[str, float]:
         """About how many rows views have; those that are not partitioned are taken to be small."""
-        small = {view.name: SMALL_ROWS for view in self.program.views if not isinstance(self.homes[view.name], Dist)}
+        small = {
+            view.name: SMALL_ROWS for view in self.program.views if not isinstance(self.locations[view.name], Dist)
+        }
         known = {view.name: rows for view in self.program.views if (rows := self.facts.bound(view)) is not None}
         return {**small, **known}
 
@@ -156,18 +158,20 @@ class DistributedProgram:
         waiting = list[Compute]()
         for statement, has_to_wait in in_sequence(increments):
             if has_to_wait:
-                waiting.append(normalizer.set_aside(statement, self._home(statement)))
+                waiting.append(normalizer.set_aside(statement, self._location(statement)))
             else:
-                normalizer.add(statement, self._home(statement))
+                normalizer.add(statement, self._location(statement))
         for step in waiting:
             normalizer.temporaries.run(step)
         for statement in trigger.statements:
             if statement.replaces:
-                normalizer.add(statement, self._home(statement))
+                normalizer.add(statement, self._location(statement))
 
-    def _home(self, statement: Statement) -> Home:
-        home = self.homes[statement.view]
-        return rename(home, self.view(statement.view).keys, statement.args) if isinstance(home, Dist) else home
+    def _location(self, statement: Statement) -> ViewLocation:
+        location = self.locations[statement.view]
+        return (
+            rename(location, self.view(statement.view).keys, statement.args) if isinstance(location, Dist) else location
+        )
 
 
 @dataclass(frozen=True, slots=True)

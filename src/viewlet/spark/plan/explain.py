@@ -29,8 +29,8 @@ def show_plan(plan: BatchPlan) -> str:
 def _lines(plan: BatchPlan) -> Iterator[str]:
     total = complexity(plan)
     yield f"batch of {', '.join(plan.order)}: {_count(total.jobs, 'job')}, {_count(total.stages, 'stage')}"
-    for name, home in plan.homes.items():
-        yield f"    {name} {_place(home)}"
+    for name, location in plan.locations.items():
+        yield f"    {name} {_place(location)}"
     for block, title in zip(plan.blocks, titles(plan), strict=True):
         yield title
         for step in block.steps:
@@ -107,8 +107,8 @@ def _brackets(to: Location | None) -> str:
     return str(to) if isinstance(to, Dist) else "[all]"
 
 
-def _place(home: Location) -> str:
-    return f"partitioned by {home}" if isinstance(home, Dist) else str(home)
+def _place(location: Location) -> str:
+    return f"partitioned by {location}" if isinstance(location, Dist) else str(location)
 
 
 def _where(block: Block) -> str:

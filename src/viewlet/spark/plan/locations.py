@@ -54,7 +54,7 @@ class Everywhere:
 LOCAL, RANDOM, REPLICATED, EVERYWHERE = Local(), Random(), Replicated(), Everywhere()
 
 Location = Local | Dist | Random | Replicated | Everywhere
-Home = Local | Dist | Replicated
+ViewLocation = Local | Dist | Replicated
 """Where a view can live."""
 Arrival = Local | Random
 """How the change of a table arrives: collected at the driver, or spread over the workers."""

@@ -14,7 +14,7 @@ from viewlet.algebra.nodes import Rel, Var, View
 from viewlet.algebra.traverse import walk
 from viewlet.errors import SchemaError
 from viewlet.spark.plan.columns import Column, ColumnClasses, column_classes, key_columns
-from viewlet.spark.plan.locations import LOCAL, REPLICATED, Dist, Home
+from viewlet.spark.plan.locations import LOCAL, REPLICATED, Dist, ViewLocation
 from viewlet.triggers.program import Program, Statement, ViewDefinition
 from viewlet.types import Table
 
@@ -98,21 +98,23 @@ def ranking(facts: Facts) -> list[Column]:
     )
 
 
-def homes(facts: Facts, ranked: Sequence[Column], partition_by: Mapping[str, Sequence[str]]) -> dict[str, Home]:
-    """The home of every view, under a ranking of classes."""
+def locations(
+    facts: Facts, ranked: Sequence[Column], partition_by: Mapping[str, Sequence[str]]
+) -> dict[str, ViewLocation]:
+    """The location of every view, under a ranking of classes."""
     read = {name for statement in statements_of(facts.program) for name in views_read(statement)}
-    found: dict[str, Home | None] = {}
+    found: dict[str, ViewLocation | None] = {}
     for view in facts.program.views:
         found[view.name] = _asked_for(view, facts, partition_by) or _partitioned(view, facts, ranked, view.name in read)
-    apart = {name for name, home in found.items() if isinstance(home, Dist)}
+    apart = {name for name, location in found.items() if isinstance(location, Dist)}
     together = _read_beside(facts.program, apart)
     return {
-        name: home if home is not None else REPLICATED if name in together or _is_lookup(name, facts) else LOCAL
-        for name, home in found.items()
+        name: location if location is not None else REPLICATED if name in together or _is_lookup(name, facts) else LOCAL
+        for name, location in found.items()
     }
 
 
-def _partitioned(view: ViewDefinition, facts: Facts, ranked: Sequence[Column], is_read: bool) -> Home | None:
+def _partitioned(view: ViewDefinition, facts: Facts, ranked: Sequence[Column], is_read: bool) -> ViewLocation | None:
     """A partitioning for a large view; None for a small one."""
     bound = facts.bound(view)
     if bound is not None and bound <= SMALL_ROWS:
@@ -127,7 +129,7 @@ def _partitioned(view: ViewDefinition, facts: Facts, ranked: Sequence[Column], i
     return Dist(view.keys) if facts.rows.get(view.name, 0.0) > DRIVER_ROWS else None
 
 
-def _asked_for(view: ViewDefinition, facts: Facts, partition_by: Mapping[str, Sequence[str]]) -> Home | None:
+def _asked_for(view: ViewDefinition, facts: Facts, partition_by: Mapping[str, Sequence[str]]) -> ViewLocation | None:
     """What `PARTITION BY` says of the view, or of a table one of whose columns is among the view's keys."""
     if view.name in partition_by:
         names = {key.name: key for key in view.keys}

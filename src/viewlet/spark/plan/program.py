@@ -21,7 +21,7 @@ from typing import Generic, TypeVar
 
 from viewlet.algebra.nodes import Delta, View
 from viewlet.algebra.traverse import walk
-from viewlet.spark.plan.locations import LOCAL, Arrival, Dist, Home, Location, Replicated
+from viewlet.spark.plan.locations import LOCAL, Arrival, Dist, Location, Replicated, ViewLocation
 from viewlet.triggers.program import Statement, ViewDefinition
 
 Name = TypeVar("Name", bound=Hashable)
@@ -131,7 +131,7 @@ class BatchPlan:
 
     order: tuple[str, ...]
     arrivals: Mapping[str, Arrival]
-    homes: Mapping[str, Home]
+    locations: Mapping[str, ViewLocation]
     temporaries: Mapping[str, Temporary]
     blocks: tuple[Block, ...]
     unfused: tuple[Block, ...]

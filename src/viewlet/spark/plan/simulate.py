@@ -31,19 +31,19 @@ class Cluster:
     def __init__(self, program: DistributedProgram, workers: int, seed: int = 0) -> None:
         self.program = program
         views = program.program.views
-        here = [view for view in views if program.homes[view.name] == LOCAL]
-        there = [view for view in views if program.homes[view.name] != LOCAL]
+        here = [view for view in views if program.locations[view.name] == LOCAL]
+        there = [view for view in views if program.locations[view.name] != LOCAL]
         self.driver = Executor(here)
         self.workers = [Executor(there) for _ in range(workers)]
         self._random = Random(seed)
         for name, contents in initial_contents(program.program.views).items():
-            self._distribute(program.view(name), program.homes[name], contents)
+            self._distribute(program.view(name), program.locations[name], contents)
 
     def load(self, tables: Mapping[str, MapStore]) -> None:
         """Fills every view from base tables."""
         state = State(tables)
         for view in self.program.program.views:
-            self._distribute(view, self.program.homes[view.name], defined_contents(view, state))
+            self._distribute(view, self.program.locations[view.name], defined_contents(view, state))
 
     def apply(self, batch: Mapping[str, Mapping[Row, int]], arrivals: Mapping[str, Arrival] | None = None) -> BatchPlan:
         """Runs a batch; the plan it followed is the one for the tables in `arrivals`, or in the batch."""
@@ -69,29 +69,29 @@ class Cluster:
 
     def gathered(self, view: ViewDefinition) -> MapStore:
         """A view in one place; fails if some row of it is where it should not be."""
-        home = self.program.homes[view.name]
+        location = self.program.locations[view.name]
         whole = MapStore([f.name for f in view.fields], view.presence)
-        for number, node in enumerate(self._nodes(home)):
+        for number, node in enumerate(self._nodes(location)):
             contents = dict(node.views[view.name].items())
-            if isinstance(home, Dist):
-                self._check_place(view, home, contents, number)
-            if home != REPLICATED or number == 0:
+            if isinstance(location, Dist):
+                self._check_place(view, location, contents, number)
+            if location != REPLICATED or number == 0:
                 for key, payload in contents.items():
                     whole.add(key, payload)
             elif contents != dict(self.workers[0].views[view.name].items()):
                 raise InternalError(f"copies of {view.name} differ")
         return whole
 
-    def _check_place(self, view: ViewDefinition, home: Dist, contents: Contents, number: int) -> None:
+    def _check_place(self, view: ViewDefinition, location: Dist, contents: Contents, number: int) -> None:
         for key in contents:
-            if self._worker_of(view, home, key) != number:
+            if self._worker_of(view, location, key) != number:
                 raise InternalError(f"{view.name}: {key} is at worker {number}")
 
     def _nodes(self, at: Location) -> list[Executor]:
         return [self.driver] if at == LOCAL else self.workers
 
-    def _worker_of(self, view: ViewDefinition, home: Dist, key: Row) -> int:
-        return partition_of((key[view.keys.index(var)] for var in home.by), len(self.workers))
+    def _worker_of(self, view: ViewDefinition, location: Dist, key: Row) -> int:
+        return partition_of((key[view.keys.index(var)] for var in location.by), len(self.workers))
 
     def _arrive(self, table: str, changes: Mapping[Row, int], arrival: Arrival) -> None:
         """Spreads changes over the workers; now and then two of them get halves that only make sense together."""
@@ -125,10 +125,10 @@ class Cluster:
         else:
             self._distribute(target.view, target.at, dict(total.items()))
 
-    def _distribute(self, view: ViewDefinition, home: Location, contents: Contents) -> None:
-        nodes = self._nodes(home)
+    def _distribute(self, view: ViewDefinition, location: Location, contents: Contents) -> None:
+        nodes = self._nodes(location)
         for number, node in enumerate(nodes):
             mine: Iterable[tuple[Row, Payload]] = contents.items()
-            if isinstance(home, Dist):
-                mine = [(key, payload) for key, payload in mine if self._worker_of(view, home, key) == number]
+            if isinstance(location, Dist):
+                mine = [(key, payload) for key, payload in mine if self._worker_of(view, location, key) == number]
             node.put(view.name, dict(mine))

@@ -19,7 +19,7 @@ from viewlet.algebra.order import order
 from viewlet.algebra.traverse import rebuild as rebuild_calculus
 from viewlet.algebra.traverse import walk
 from viewlet.spark.plan.annotate import Planner
-from viewlet.spark.plan.locations import EVERYWHERE, LOCAL, Dist, Home, Location, Replicated
+from viewlet.spark.plan.locations import EVERYWHERE, LOCAL, Dist, Location, Replicated, ViewLocation
 from viewlet.spark.plan.nodes import Gather, Moved, Repart, Transformer, as_expr, rebuild
 from viewlet.spark.plan.program import Compute, Movement, mode_of
 from viewlet.spark.plan.temporaries import Temporaries
@@ -34,21 +34,21 @@ class Normalizer:
     planner: Planner
     temporaries: Temporaries
 
-    def add(self, statement: Statement, home: Home) -> None:
-        """Adds the steps of a statement whose view lives at `home`, which is given by the statement's variables."""
-        final = Statement(statement.view, statement.args, self._updates(statement, home), statement.replaces)
-        self.temporaries.run(Compute(final, mode_of(home)))
+    def add(self, statement: Statement, location: ViewLocation) -> None:
+        """Adds the steps of a statement whose view lives at `location`, which is given by the statement's variables."""
+        final = Statement(statement.view, statement.args, self._updates(statement, location), statement.replaces)
+        self.temporaries.run(Compute(final, mode_of(location)))
 
-    def set_aside(self, statement: Statement, home: Home) -> Compute:
+    def set_aside(self, statement: Statement, location: ViewLocation) -> Compute:
         """Computes what a statement adds, now, and gives back the step that adds it, for later."""
         updates = []
-        for update in self._updates(statement, home):
-            _, atom = self.temporaries.computed(Sum(statement.args, update.expr), home)
+        for update in self._updates(statement, location):
+            _, atom = self.temporaries.computed(Sum(statement.args, update.expr), location)
             updates.append(Update(update.field, atom))
-        return Compute(Statement(statement.view, statement.args, tuple(updates)), mode_of(home))
+        return Compute(Statement(statement.view, statement.args, tuple(updates)), mode_of(location))
 
-    def _updates(self, statement: Statement, home: Home) -> tuple[Update, ...]:
-        plans = [self.planner.place(update.expr, home, statement.args) for update in statement.updates]
+    def _updates(self, statement: Statement, location: ViewLocation) -> tuple[Update, ...]:
+        plans = [self.planner.place(update.expr, location, statement.args) for update in statement.updates]
         return tuple(
             Update(update.field, self._ready(self._extract(plan.expr)))
             for update, plan in zip(statement.updates, plans, strict=True)
@@ -71,7 +71,7 @@ class Normalizer:
         return _as_views(order(_without_needless_sums(self._as_changes(expr))))
 
     def _as_changes(self, expr: Expr) -> Expr:
-        if isinstance(expr, View) and expr.name not in self.planner.placement.homes:
+        if isinstance(expr, View) and expr.name not in self.planner.placement.locations:
             return Delta(f"{expr.name}{_FIELD}{expr.field}", expr.args)
         return rebuild_calculus(expr, self._as_changes)
 

@@ -118,7 +118,7 @@ class Temporaries:
 
     def finish(self) -> tuple[list[Step], dict[str, Temporary]]:
         made = [each for each in self.steps if not isinstance(each, Compute)]
-        temporaries = {each.name: Temporary(each.view(), _home(each)) for each in made}
+        temporaries = {each.name: Temporary(each.view(), _location(each)) for each in made}
         return [each if isinstance(each, Compute) else each.step() for each in self.steps], temporaries
 
     def _state_read(self, relational: Sequence[Expr]) -> list[str]:
@@ -153,7 +153,7 @@ def _canonical(relational: tuple[Expr, ...], keys: tuple[Var, ...]) -> tuple[Map
     return canonical_names((*relational, *marks), {}), canonical_text(mul(*relational, *marks))
 
 
-def _home(made: Family | Shipment) -> Location:
+def _location(made: Family | Shipment) -> Location:
     if isinstance(made, Family):
         return made.at
     return made.to if made.to is not None else LOCAL

@@ -20,7 +20,7 @@ from viewlet.algebra.query import Query
 from viewlet.algebra.ring_query import FactorisedPayload, JoinedRelation, RingQuery
 from viewlet.changes import did_you_mean
 from viewlet.errors import SchemaError
-from viewlet.spark.plan.locations import REPLICATED, Dist, Home
+from viewlet.spark.plan.locations import REPLICATED, Dist, ViewLocation
 from viewlet.triggers.statistics import DEFAULT_ROWS
 from viewlet.types import Kind, SqlType
 
@@ -45,11 +45,11 @@ class TreeSplit:
     def replicated(self) -> Names:
         return tuple(each.name for each in self.relations if self.positions(each) is None)
 
-    def homes(self) -> dict[str, Home]:
+    def locations(self) -> dict[str, ViewLocation]:
         """Where the rows of each relation go."""
-        return {each.name: self._home(each) for each in self.relations}
+        return {each.name: self._location(each) for each in self.relations}
 
-    def _home(self, relation: JoinedRelation) -> Home:
+    def _location(self, relation: JoinedRelation) -> ViewLocation:
         positions = self.positions(relation)
         if positions is None:
             return REPLICATED

@@ -43,8 +43,8 @@ from viewlet.spark.plan.locations import (
     REPLICATED,
     Arrival,
     Dist,
-    Home,
     Location,
+    ViewLocation,
 )
 from viewlet.spark.plan.nodes import Gather, Moved, Repart, Scatter, strip
 
@@ -69,7 +69,7 @@ COPIED, FREE = Tag(REPLICATED, False), Tag(EVERYWHERE, False)
 class Placement:
     """Where views live and changes arrive."""
 
-    homes: Mapping[str, Home]
+    locations: Mapping[str, ViewLocation]
     keys: Mapping[str, tuple[Var, ...]]
     arrivals: Mapping[str, Arrival] = field(default_factory=dict)
 
@@ -78,20 +78,20 @@ class Placement:
             case Delta(name, _):
                 return AT_DRIVER if self.arrivals.get(name, RANDOM) == LOCAL else SPREAD
             case View(name, _, args):
-                return home_tag(self.homes[name], self.keys[name], args)
+                return location_tag(self.locations[name], self.keys[name], args)
             case Rel(name, _):
                 raise InternalError(f"a distributed program reads views only, not table {name}")
 
 
-def home_tag(home: Home, keys: tuple[Var, ...], args: tuple[Var, ...]) -> Tag:
+def location_tag(location: ViewLocation, keys: tuple[Var, ...], args: tuple[Var, ...]) -> Tag:
     """The tag of a view read under other names."""
-    if isinstance(home, Dist):
-        return Tag(rename(home, keys, args), True)
-    return COPIED if home == REPLICATED else AT_DRIVER
+    if isinstance(location, Dist):
+        return Tag(rename(location, keys, args), True)
+    return COPIED if location == REPLICATED else AT_DRIVER
 
 
-def rename(home: Dist, keys: tuple[Var, ...], args: tuple[Var, ...]) -> Dist:
-    return Dist(tuple(args[keys.index(key)] for key in home.by))
+def rename(location: Dist, keys: tuple[Var, ...], args: tuple[Var, ...]) -> Dist:
+    return Dist(tuple(args[keys.index(key)] for key in location.by))
 
 
 def tag_of(moved: Moved, placement: Placement, tested: bool = False) -> Tag:

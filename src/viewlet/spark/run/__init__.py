@@ -1,17 +1,15 @@
 """Distributed programs on Spark: state in partitions, batches as jobs, everything else in a checkpoint directory.
 
-| module       | where it runs       | what it does                                                          |
-|--------------|---------------------|-----------------------------------------------------------------------|
-| `java`       | driver              | finds a Java for sessions that are started here                       |
-| `merge`      | driver              | the plans of several views as one                                     |
-| `code`       | driver              | a plan as what workers need of it                                     |
-| `kernel`     | both                | runs statements on the state of one place                             |
-| `wire`       | both                | contents of views and temporaries as bytes                            |
-| `steps`      | both                | the inputs of one stage as a record of the log                        |
-| `partition`  | executors           | finds the state of a partition in the version it should be in         |
-| `tasks`      | executors           | what a task does: run a block, map a frame, write a snapshot, read    |
-| `cluster`    | driver              | runs tasks, on Spark or in this process                               |
-| `checkpoint` | driver              | log, manifest and snapshots; the history that workers can go back to  |
-| `batch`      | driver              | one batch, block by block                                             |
-| `engine`     | driver              | views, batches, results                                               |
+| package     | what it holds                                                                                          |
+|-------------|--------------------------------------------------------------------------------------------------------|
+| `exchange`  | what travels between the driver and the tasks: contents as bytes, the inputs of a stage, errors        |
+| `units`     | what a view is on a cluster: its plans, its code, and the nodes that run it in one place               |
+| `state`     | the nodes of a partition in the version that a task needs; log, manifest and snapshots                 |
+| `load`      | data frames as sources, and initial loads by Spark SQL                                                 |
+| `execution` | one batch, block by block; what tasks do; the cluster that runs them, which is Spark or this process   |
+| `engine`    | at the driver: adds and drops units, runs batches                                                      |
+| `views`     | units as the engines of views: how results are read                                                    |
+
+A package imports only those above it. Below them, `java` finds a Java for sessions that are started here, and
+`worker_daemon` is the process that forks Spark's Python workers.
 """

@@ -18,24 +18,24 @@ from viewlet.runtime.durable.snapshot import SnapshotWriter
 from viewlet.spark.plan.compile import compile_distributed
 from viewlet.spark.plan.locations import LOCAL, REPLICATED
 from viewlet.spark.plan.tree_split import TreeSplit
-from viewlet.spark.run import loads
-from viewlet.spark.run.arriving import FrameChange, by_place, is_small, needed_at_driver
-from viewlet.spark.run.batch import Batch, BatchStats, UnitRun
-from viewlet.spark.run.checkpoint import DRIVER, Checkpoint
-from viewlet.spark.run.cluster import Cluster
-from viewlet.spark.run.kept import checks_of, kept_program, partitioned_by, unit_name
-from viewlet.spark.run.kernel import Node, ReferenceNode, with_result
-from viewlet.spark.run.loaded import LoadedViews
-from viewlet.spark.run.names import with_names
-from viewlet.spark.run.partition import Context, SharedCode, can_run_generated, state_root
-from viewlet.spark.run.reading import Reading, reading_of
-from viewlet.spark.run.states import NOTHING
-from viewlet.spark.run.steps import EVERYWHERE, StepHead, read_head, read_step, write_step
-from viewlet.spark.run.tasks import MapChanges, MapKept, ReadResult, ReadViews, WriteSnapshot
-from viewlet.spark.run.tree_reading import AskTree, Question
-from viewlet.spark.run.tree_unit import TreeUnit, form_of
-from viewlet.spark.run.unit import AT_DRIVER, SPREAD, ProgramCode, ProgramUnit, Unit, UnitCode
-from viewlet.spark.run.wire import bytes_table, decode, encode, table_bytes
+from viewlet.spark.run.exchange.stage_record import EVERYWHERE, StepHead, read_head, read_step, write_step
+from viewlet.spark.run.exchange.wire import bytes_table, decode, encode, table_bytes
+from viewlet.spark.run.execution import loader
+from viewlet.spark.run.execution.batch import Batch, BatchStats, UnitRun
+from viewlet.spark.run.execution.cluster import Cluster
+from viewlet.spark.run.execution.frame_change import FrameChange, by_place, is_small, needed_at_driver
+from viewlet.spark.run.execution.tasks import MapChanges, MapTableRows, ReadResult, ReadViews, WriteSnapshot
+from viewlet.spark.run.execution.tree_task import AskTree, Question
+from viewlet.spark.run.state.checkpoint import DRIVER, Checkpoint
+from viewlet.spark.run.state.partition import Context, SharedCode, state_root
+from viewlet.spark.run.state.segment_files import LoadedViews
+from viewlet.spark.run.state.unit_state import NOTHING
+from viewlet.spark.run.units.node import Node, ReferenceNode, with_result
+from viewlet.spark.run.units.rename import rename_views
+from viewlet.spark.run.units.result_location import ResultLocation, result_location
+from viewlet.spark.run.units.table_unit import checks_of, partitioned_by, table_program, unit_name
+from viewlet.spark.run.units.tree_unit import TreeUnit, form_of
+from viewlet.spark.run.units.unit import AT_DRIVER, SPREAD, ProgramCode, ProgramUnit, Unit, UnitCode, can_run_generated
 from viewlet.triggers.program import Program
 from viewlet.types import Table
 from viewlet.viewtree.ring_plan import RingPlan
@@ -46,7 +46,7 @@ GENERATE_FROM_ROWS = 50_000
 
 
 @dataclass(slots=True)
-class _Running:
+class _UnitEntry:
     """A unit with its current code and the driver's part of its state."""
 
     unit: Unit
@@ -74,15 +74,15 @@ class Engine:
         self.batches: deque[BatchStats] = deque(maxlen=REMEMBERED_BATCHES)
         self.dictionary = StringDictionary()
         """The strings of changes that are at the driver."""
-        self._running: dict[str, _Running] = {}
+        self._units: dict[str, _UnitEntry] = {}
         self._watched: set[str] = set()
-        self._loads = loads.Loads(cluster, checkpoint, partitions)
+        self._loader = loader.Loader(cluster, checkpoint, partitions)
 
     # -- views ------------------------------------------------------------------------------------------------------
 
     @property
     def units(self) -> Mapping[str, Unit]:
-        return {name: running.unit for name, running in self._running.items()}
+        return {name: entry.unit for name, entry in self._units.items()}
 
     def unit(
         self,
@@ -92,11 +92,11 @@ class Engine:
         partition_by: Mapping[str, Sequence[str]] | None = None,
     ) -> ProgramUnit:
         """Plans a program that is not here yet."""
-        taken = {view.name for running in self._running.values() for view in running.unit.stored}
+        taken = {view.name for entry in self._units.values() for view in entry.unit.stored}
         clashes = [view.name for view in program.views if view.name in taken]
-        program = with_names(program, {name: f"{program.name}/{name}" for name in clashes})
+        program = rename_views(program, {name: f"{program.name}/{name}" for name in clashes})
         distributed = compile_distributed(program, tables, rows, partition_by)
-        return ProgramUnit(program.name, distributed, reading_of(distributed), dict(tables))
+        return ProgramUnit(program.name, distributed, result_location(distributed), dict(tables))
 
     def tree_unit(
         self, name: str, plan: RingPlan, split: TreeSplit, tables: Mapping[str, Table], known: bool | None
@@ -107,14 +107,14 @@ class Engine:
 
     def code(self, name: str) -> UnitCode:
         """What processes have to know of a unit now."""
-        return self._running[name].code
+        return self._units[name].code
 
     def keep(self, table: Table) -> None:
         """From now on the rows of a table are kept."""
         self.kept[table.name] = table
-        distributed = compile_distributed(kept_program(table), {table.name: table}, None, partitioned_by(table))
+        distributed = compile_distributed(table_program(table), {table.name: table}, None, partitioned_by(table))
         name = unit_name(table.name)
-        self.add(ProgramUnit(name, distributed, reading_of(distributed), {table.name: table}, checks_of(table)))
+        self.add(ProgramUnit(name, distributed, result_location(distributed), {table.name: table}, checks_of(table)))
 
     def drop(self, table: str) -> None:
         """The rows of a table are forgotten."""
@@ -125,10 +125,10 @@ class Engine:
         """Takes up a program; its views are as before the first batch."""
         known = unit.name in self.checkpoint.generated
         code = unit.code(known if self._generated is None else self._generated)
-        self._running[unit.name] = _Running(unit, code, self._node(code))
+        self._units[unit.name] = _UnitEntry(unit, code, self._node(code))
 
     def remove(self, name: str) -> None:
-        del self._running[name]
+        del self._units[name]
         self._watched.discard(name)
         self.checkpoint.forget(name)
 
@@ -142,38 +142,38 @@ class Engine:
     def _empty_node(self, code: UnitCode) -> Node:
         if not isinstance(code, ProgramCode) or code.module is None or not can_run_generated():
             return code.evaluated(code.local)
-        from viewlet.spark.run.generated import GeneratedNode
+        from viewlet.spark.run.units.generated_node import GeneratedNode
 
         return GeneratedNode(code, code.local, self.dictionary)
 
-    def _generate(self, running: _Running) -> None:
+    def _generate(self, entry: _UnitEntry) -> None:
         """From now on a unit runs generated code; its state is moved."""
-        code = running.unit.code(generated=True)
+        code = entry.unit.code(generated=True)
         if code.module is None:
             return
         node = self._node(code)
         for name in code.local:
-            node.restore(name, running.node.contents(name))
-        if running.unit.name in self._watched and running.unit.reading is Reading.DRIVER:
+            node.restore(name, entry.node.contents(name))
+        if entry.unit.name in self._watched and entry.unit.reading is ResultLocation.DRIVER:
             with_result(node).watch()
-        running.code, running.node, running.shared = code, node, None
-        running.compiled.clear()
+        entry.code, entry.node, entry.shared = code, node, None
+        entry.compiled.clear()
 
     @property
     def needs_snapshot(self) -> bool:
         """Some unit is about to be moved to generated code, which does not read what the driver's log has of it."""
-        return any(self._is_due(running) for running in self._running.values())
+        return any(self._is_due(entry) for entry in self._units.values())
 
-    def _is_due(self, running: _Running) -> bool:
-        large = self._generated is None and running.rows > GENERATE_FROM_ROWS
-        return large and running.code.module is None and running.unit.may_generate
+    def _is_due(self, entry: _UnitEntry) -> bool:
+        large = self._generated is None and entry.rows > GENERATE_FROM_ROWS
+        return large and entry.code.module is None and entry.unit.may_generate
 
     def takes_columns(self, table: str) -> frozenset[int] | None:
         """The columns of a table's changes that units read, if all of them take columns instead of rows."""
         found: set[int] = set()
-        for running in self._running.values():
-            if table in running.unit.tables:
-                columns = running.node.columns_read(table)
+        for entry in self._units.values():
+            if table in entry.unit.tables:
+                columns = entry.node.columns_read(table)
                 if columns is None:
                     return None
                 found |= columns
@@ -185,15 +185,15 @@ class Engine:
             self.checkpoint.directory,
             state_root(),
             self.partitions,
-            {name: self._share(running) for name, running in self._running.items()},
+            {name: self._share(entry) for name, entry in self._units.items()},
             self.checkpoint.history,
-            frozenset(name for name in self._watched if self.units[name].reading is Reading.PARTITIONS),
+            frozenset(name for name in self._watched if self.units[name].reading is ResultLocation.PARTITIONS),
         )
 
-    def _share(self, running: _Running) -> SharedCode:
-        if running.shared is None:
-            running.shared = SharedCode(uuid.uuid4().hex, self.cluster.share(running.code))
-        return running.shared
+    def _share(self, entry: _UnitEntry) -> SharedCode:
+        if entry.shared is None:
+            entry.shared = SharedCode(uuid.uuid4().hex, self.cluster.share(entry.code))
+        return entry.shared
 
     # -- batches ----------------------------------------------------------------------------------------------------
 
@@ -202,7 +202,7 @@ class Engine:
         changed = set(changes)
         local, frames = by_place(changes)
         stats = BatchStats(epoch, tuple(sorted(changed)))
-        concerned = [each for each in self._running.values() if each.unit.tables & changed]
+        concerned = [each for each in self._units.values() if each.unit.tables & changed]
         if not concerned:
             return None, stats
         batch = self._under_way = Batch(self.cluster, self.checkpoint, self.context, stats)
@@ -235,15 +235,15 @@ class Engine:
         for name in self._watched:
             if name in loaded:
                 batch.changes[name] = self.result(name)
-            elif name in batch.runs and self.units[name].reading is Reading.DRIVER:
-                batch.changes[name] = with_result(self._running[name].node).result_change()
+            elif name in batch.runs and self.units[name].reading is ResultLocation.DRIVER:
+                batch.changes[name] = with_result(self._units[name].node).result_change()
 
-    def _run(self, running: _Running, key: str, changed: Iterable[str]) -> UnitRun:
-        plan = running.code.plan(key, running.unit.tables.intersection(changed))
-        if self.cluster.is_here and (key, plan.tables) not in running.compiled:
-            running.compiled.add((key, plan.tables))
-            running.node.compile_all(plan)
-        return UnitRun(running.unit.name, plan, running.node, bool(running.code.local))
+    def _run(self, entry: _UnitEntry, key: str, changed: Iterable[str]) -> UnitRun:
+        plan = entry.code.plan(key, entry.unit.tables.intersection(changed))
+        if self.cluster.is_here and (key, plan.tables) not in entry.compiled:
+            entry.compiled.add((key, plan.tables))
+            entry.node.compile_all(plan)
+        return UnitRun(entry.unit.name, plan, entry.node, bool(entry.code.local))
 
     def _mapper(self, change: FrameChange, units: Iterable[str], changed: Iterable[str]) -> MapChanges:
         mine = tuple(name for name in units if change.table.name in self.units[name].tables)
@@ -254,11 +254,11 @@ class Engine:
     # -- loads ------------------------------------------------------------------------------------------------------
 
     def _load(
-        self, batch: Batch, concerned: Iterable[_Running], frames: Sequence[FrameChange], local: Mapping[str, Change]
+        self, batch: Batch, concerned: Iterable[_UnitEntry], frames: Sequence[FrameChange], local: Mapping[str, Change]
     ) -> set[str]:
-        """Loads what is empty and gets a lot from data frames; returns the units that need no triggers then."""
+        """Loader what is empty and gets a lot from data frames; returns the units that need no triggers then."""
         empty = [each.unit for each in concerned if self.checkpoint.history.token(each.unit.name) == NOTHING]
-        found = self._loads.from_frames(batch, empty, frames, local)
+        found = self._loader.from_frames(batch, empty, frames, local)
         self._take_loaded(batch, found)
         return set(found)
 
@@ -266,42 +266,44 @@ class Engine:
         if found:
             batch.load({name: loaded.to_json() for name, loaded in found.items()})
         for name, loaded in found.items():
-            self._take_up(self._running[name], loaded)
+            self._take_up(self._units[name], loaded)
 
-    def _take_up(self, running: _Running, loaded: LoadedViews) -> None:
-        running.rows, running.bytes = loaded.rows, loaded.bytes
-        if self._is_due(running):
-            self._generate(running)
-        for name in running.code.local:
-            running.node.restore(name, loaded.read(name))
+    def _take_up(self, entry: _UnitEntry, loaded: LoadedViews) -> None:
+        entry.rows, entry.bytes = loaded.rows, loaded.bytes
+        if self._is_due(entry):
+            self._generate(entry)
+        for name in entry.code.local:
+            entry.node.restore(name, loaded.read(name))
 
     def fill(self, name: str, epoch: int) -> tuple[Batch | None, BatchStats]:
         """Gives a new view the rows that tables keep, up to the commit."""
-        running = self._running[name]
-        tables = [self.kept[table] for table in sorted(running.unit.tables) if table in self.kept]
+        entry = self._units[name]
+        tables = [self.kept[table] for table in sorted(entry.unit.tables) if table in self.kept]
         names = tuple(table.name for table in tables)
         stats = BatchStats(epoch, names)
         if not tables:
             return None, stats
         batch = self._under_way = Batch(self.cluster, self.checkpoint, self.context, stats)
-        if sum(self._running[unit_name(table)].rows for table in names) >= loads.LOAD_FROM_ROWS:
-            found = self._loads.from_tables(batch, running.unit, self.context(), tables)
+        if sum(self._units[unit_name(table)].rows for table in names) >= loader.LOAD_FROM_ROWS:
+            found = self._loader.from_tables(batch, entry.unit, self.context(), tables)
             self._take_loaded(batch, found)
             if found:
                 return batch, stats
-        if SPREAD in running.code.plans and set(names) <= set(running.code.plans[SPREAD].tables):
-            batch.runs[name] = self._run(running, SPREAD, names)
+        if SPREAD in entry.code.plans and set(names) <= set(entry.code.plans[SPREAD].tables):
+            batch.runs[name] = self._run(entry, SPREAD, names)
             context = self.context()
-            task = MapKept(context, tuple(MapChanges(context, (name,), names, table, 1, False) for table in tables))
+            task = MapTableRows(
+                context, tuple(MapChanges(context, (name,), names, table, 1, False) for table in tables)
+            )
             batch.run({}, {}, lambda: (piece for part in self._ask(task, f"fill {name}") for piece in part))
         else:
-            batch.runs[name] = self._run(running, AT_DRIVER, names)
+            batch.runs[name] = self._run(entry, AT_DRIVER, names)
             batch.run({table: RowChange(self.result(unit_name(table))) for table in names}, {})
         return batch, stats
 
     def remove_old_loads(self) -> None:
         """Files of loads that no log refers to any more."""
-        self._loads.remove_old()
+        self._loader.remove_old()
 
     def _ask(self, task: Callable[[int, None], Any], what: str) -> list[Any]:
         """What every partition answers."""
@@ -332,9 +334,9 @@ class Engine:
         self.checkpoint.keep()
         self._under_way = None
         for name, (rows, size) in (batch.sizes if batch is not None else {}).items():
-            self._running[name].rows, self._running[name].bytes = rows, size
-        stats.state_rows = sum(running.rows for running in self._running.values())
-        stats.state_bytes = sum(running.bytes for running in self._running.values())
+            self._units[name].rows, self._units[name].bytes = rows, size
+        stats.state_rows = sum(entry.rows for entry in self._units.values())
+        stats.state_bytes = sum(entry.bytes for entry in self._units.values())
         if stats not in self.batches:
             self.batches.append(stats)
 
@@ -345,27 +347,27 @@ class Engine:
             for run in batch.begun:
                 run.node.rollback()
             for name in batch.loads:
-                self._empty(self._running[name])
+                self._empty(self._units[name])
         self.checkpoint.abandon()
         self._under_way = None
 
-    def _empty(self, running: _Running) -> None:
-        running.rows = running.bytes = 0
-        initial = running.code.at_driver()
-        for view in running.code.local:
-            running.node.restore(view, initial.get(view, b""))
+    def _empty(self, entry: _UnitEntry) -> None:
+        entry.rows = entry.bytes = 0
+        initial = entry.code.at_driver()
+        for view in entry.code.local:
+            entry.node.restore(view, initial.get(view, b""))
 
     def replay(self, record: Record) -> None:
         """Runs the driver's part of a committed batch again."""
         head = read_head(record.payload)
         for name, known in head.loads.items():
-            if name in self._running:
-                self._take_up(self._running[name], LoadedViews.of_json(self.checkpoint.directory, known))
+            if name in self._units:
+                self._take_up(self._units[name], LoadedViews.of_json(self.checkpoint.directory, known))
         for stage in head.stages:
-            running = self._running.get(stage.unit)
-            if running is not None:
+            entry = self._units.get(stage.unit)
+            if entry is not None:
                 received = read_step(record.payload, stage.unit, EVERYWHERE)
-                running.node.redo(running.code.plan(stage.plan, stage.tables), received)
+                entry.node.redo(entry.code.plan(stage.plan, stage.tables), received)
 
     # -- snapshots --------------------------------------------------------------------------------------------------
 
@@ -375,7 +377,7 @@ class Engine:
         def write(writer: SnapshotWriter) -> tuple[Any, list[str]]:
             held = {
                 _snapshot_name(unit, name): each.node.contents(name)
-                for unit, each in self._running.items()
+                for unit, each in self._units.items()
                 for name in each.code.local
             }
             for name, contents in held.items():
@@ -386,46 +388,46 @@ class Engine:
         def partitions(folder: str) -> list[tuple[int, int]]:
             return self._ask(WriteSnapshot(self.context(), folder), "snapshot")
 
-        generated = {name: each.code.module is not None or self._is_due(each) for name, each in self._running.items()}
+        generated = {name: each.code.module is not None or self._is_due(each) for name, each in self._units.items()}
         self.checkpoint.snapshot(write, partitions, generated)
-        for running in self._running.values():
-            if self._is_due(running):
-                self._generate(running)
-        self._loads.remove_old()
+        for entry in self._units.values():
+            if self._is_due(entry):
+                self._generate(entry)
+        self._loader.remove_old()
 
     def restore(self, driver: Mapping[str, Any]) -> None:
         """The driver's views as a snapshot has them; snapshots of older versions name them without their unit."""
-        for unit, running in self._running.items():
-            for name in running.code.local:
+        for unit, entry in self._units.items():
+            for name in entry.code.local:
                 kept = driver.get(_snapshot_name(unit, name), driver.get(name))
-                running.node.restore(name, table_bytes(kept) if kept is not None else b"")
+                entry.node.restore(name, table_bytes(kept) if kept is not None else b"")
 
     # -- results ----------------------------------------------------------------------------------------------------
 
     def result(self, name: str) -> Changes:
         """The rows of a query with their multiplicities."""
-        running = self._running[name]
-        if running.unit.reading is Reading.DRIVER:
-            return with_result(running.node).result()
-        if running.unit.reading is Reading.PARTITIONS:
+        entry = self._units[name]
+        if entry.unit.reading is ResultLocation.DRIVER:
+            return with_result(entry.node).result()
+        if entry.unit.reading is ResultLocation.PARTITIONS:
             return _sum(self._ask(ReadResult(self.context(), name), f"read {name}"))
-        return self._gathered(running).result()
+        return self._gathered(entry).result()
 
-    def _gathered(self, running: _Running) -> ReferenceNode:
+    def _gathered(self, entry: _UnitEntry) -> ReferenceNode:
         """The views that a query reads, in one place."""
-        unit, code = running.unit, running.code
+        unit, code = entry.unit, entry.code
         if not isinstance(code, ProgramCode):
             raise InternalError(f"the views of {unit.name} are not those of a query")
         node, wanted = code.gathered()
-        homes = unit.homes
-        remote = tuple(name for name in wanted if homes[name] != LOCAL)
+        locations = unit.locations
+        remote = tuple(name for name in wanted if locations[name] != LOCAL)
         found = self._ask(ReadViews(self.context(), unit.name, remote), f"read {unit.name}")
         for i, name in enumerate(remote):
-            parts = found[:1] if homes[name] == REPLICATED else found
+            parts = found[:1] if locations[name] == REPLICATED else found
             rows = [row for part in parts for row in decode(wanted[name], part[i])]
             node.restore(name, encode(wanted[name], rows))
         for name in wanted.keys() - set(remote):
-            node.restore(name, running.node.contents(name))
+            node.restore(name, entry.node.contents(name))
         return node
 
     def changes(self, name: str) -> Changes | None:
@@ -437,13 +439,13 @@ class Engine:
 
     def watch(self, name: str) -> bool:
         """From now on batches tell what they do to the rows of a query, if they can."""
-        running = self._running[name]
-        if running.unit.reading is Reading.GATHERED:
+        entry = self._units[name]
+        if entry.unit.reading is ResultLocation.GATHERED:
             return False
         if name not in self._watched:
             self._watched.add(name)
-            if running.unit.reading is Reading.DRIVER:
-                with_result(running.node).watch()
+            if entry.unit.reading is ResultLocation.DRIVER:
+                with_result(entry.node).watch()
         return True
 
 

@@ -204,7 +204,7 @@ def _with_launcher(java: str) -> str:
 
 def _written(name: str, text: str, executable: bool = False) -> Path:
     """A file of ours with this text, in a folder that depends on the text."""
-    from viewlet.codegen.loading import write_cached
+    from viewlet.codegen.module_cache import write_cached
 
     digest = hashlib.blake2b(os.fsencode(text), digest_size=8).hexdigest()
     path = write_cached(os.path.join("spark", digest, name), os.fsencode(text))

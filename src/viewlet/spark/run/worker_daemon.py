@@ -12,7 +12,12 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
-LOADED = ("pyarrow", "viewlet.spark.run.tasks", "viewlet.spark.run.generated", "viewlet.runtime.columns")
+LOADED = (
+    "pyarrow",
+    "viewlet.spark.run.execution.tasks",
+    "viewlet.spark.run.units.generated_node",
+    "viewlet.runtime.columns",
+)
 
 if __name__ == "__main__":
     from pyspark import daemon

@@ -1,0 +1,1 @@
+"""Execution of batches: stages, tasks, and the cluster that runs them."""

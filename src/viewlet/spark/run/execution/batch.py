@@ -1,0 +1,212 @@
+"""One batch: every unit runs its plan block by block, and the next worker blocks of all units share one stage."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from viewlet.changes import Change, Changes
+from viewlet.spark.run.exchange.stage_record import (
+    DRIVER,
+    EVERYWHERE,
+    Blob,
+    Delivery,
+    Piece,
+    Shipment,
+    StepHead,
+    UnitStage,
+    write_step,
+)
+from viewlet.spark.run.execution.cluster import Cluster
+from viewlet.spark.run.execution.tasks import MapChanges, Reply, RunStage, leaving
+from viewlet.spark.run.state.checkpoint import Checkpoint
+from viewlet.spark.run.state.partition import Context
+from viewlet.spark.run.units.node import Node
+from viewlet.spark.run.units.plan_code import DriverBlock, PlanCode, Receipt, WorkerBlock
+from viewlet.triggers.program import Statement
+
+
+@dataclass(slots=True)
+class BatchStats:
+    """The cost of a batch; bytes are those transferred between driver and workers."""
+
+    epoch: int
+    tables: tuple[str, ...] = ()
+    jobs: int = 0
+    stages: int = 0
+    moved_bytes: int = 0
+    log_bytes: int = 0
+    state_rows: int = 0
+    state_bytes: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, object]:
+        return asdict(self)
+
+    def spent(self, phase: str, since: float) -> float:
+        """Books the time since then on a phase; returns now."""
+        now = time.perf_counter()
+        self.seconds[phase] = self.seconds.get(phase, 0.0) + now - since
+        return now
+
+
+@dataclass(slots=True)
+class UnitRun:
+    """The execution of the plan of one unit."""
+
+    unit: str
+    plan: PlanCode
+    node: Node
+    """The driver's own."""
+    keeps: bool
+    """The driver has views of it."""
+    _waiting: Delivery = field(default_factory=dict)
+    _at: int = 0
+
+    def begin(self, local: Mapping[str, Change]) -> None:
+        self.node.begin(self.plan)
+        for table in self.plan.tables:
+            if table in local:
+                self.node.change(table, local[table])
+
+    def wait_for(self, target: str, blob: Blob) -> None:
+        self._waiting.setdefault(target, []).append(blob)
+
+    def advance(self, route: Callable[[Iterable[Piece]], None], partitions: int) -> UnitStage | None:
+        """Runs what is due at the driver; returns the block that workers run next, if there is one."""
+        while self._at < len(self.plan.blocks):
+            block = self.plan.blocks[self._at]
+            self._at += 1
+            if isinstance(block, WorkerBlock):
+                return self._stage()
+            self._run_here(block, route, partitions)
+        return None
+
+    def _stage(self) -> UnitStage:
+        number = self._at - 1
+        at_workers = [i for i, block in enumerate(self.plan.blocks) if isinstance(block, WorkerBlock)]
+        first, last = number == at_workers[0], number == at_workers[-1]
+        return UnitStage(self.unit, self.plan.key, self.plan.tables, number, first, last)
+
+    def _run_here(self, block: DriverBlock, route: Callable[[Iterable[Piece]], None], partitions: int) -> None:
+        for step in block.steps:
+            if isinstance(step, Statement):
+                self.node.run([step])
+            elif isinstance(step, Receipt):
+                self.node.put(step.target, self._waiting.pop(step.target, []))
+            else:
+                route(leaving(self.unit, self.node, [step], partitions, 0))
+
+    def record(self) -> tuple[UnitStage, dict[tuple[str, str, int], list[Blob]]]:
+        """All that it takes to run the driver's part again."""
+        pieces: dict[tuple[str, str, int], list[Blob]] = {
+            (self.unit, name, EVERYWHERE): list(blobs) for name, blobs in self.node.record().items()
+        }
+        return UnitStage(self.unit, self.plan.key, self.plan.tables, -1, True, True), pieces
+
+
+@dataclass(slots=True)
+class Batch:
+    """A batch in progress."""
+
+    cluster: Cluster
+    checkpoint: Checkpoint
+    context: Callable[[], Context]
+    stats: BatchStats
+    runs: dict[str, UnitRun] = field(default_factory=dict)
+    loads: Mapping[str, Any] = field(default_factory=dict)
+    """Units that were loaded, and from where."""
+    token: str = field(default_factory=lambda: uuid.uuid4().hex)
+    changes: dict[str, Changes] = field(default_factory=dict)
+    begun: list[UnitRun] = field(default_factory=list)
+    """The units with driver state to roll back."""
+    sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Rows and bytes of the units that the batch concerned, at the workers."""
+    _shipment: Shipment = field(default_factory=Shipment)
+    _stages: int = 0
+
+    def run(
+        self,
+        local: Mapping[str, Change],
+        frames: Mapping[str, tuple[MapChanges, Any]],
+        kept: Callable[[], Iterable[Piece]] | None = None,
+    ) -> None:
+        """Applies changes that are at the driver, in data frames, or in tables; nothing is committed yet."""
+        started = time.perf_counter()
+        for run in self.runs.values():
+            self.begun.append(run)
+            run.begin(local)
+        started = self.stats.spent("driver", started)
+        if frames:
+            self._route(self.cluster.map_frames(frames, f"{', '.join(frames)}: changes"))
+            self.count_stage()
+            started = self.stats.spent("changes", started)
+        if kept is not None:
+            self._route(kept())
+            self.count_stage()
+            started = self.stats.spent("changes", started)
+        partitions = self.context().partitions
+        while True:
+            found = [run.advance(self._route, partitions) for run in self.runs.values()]
+            stages = tuple(stage for stage in found if stage is not None)
+            started = self.stats.spent("driver", started)
+            if not stages:
+                return
+            self._run_stage(stages)
+            started = self.stats.spent("workers", started)
+
+    def _run_stage(self, stages: tuple[UnitStage, ...]) -> None:
+        context = self.context()
+        shipment, self._shipment = self._shipment, Shipment()
+        head = StepHead(f"{self.token}.{self._stages}", stages)
+        started = time.perf_counter()
+        step = self.checkpoint.append(self.stats.epoch, head, write_step(head, shipment.parts))
+        self.stats.spent("log", started)
+        what = f"{', '.join(stage.unit for stage in stages)}: stage {self._stages + 1}"
+        task = RunStage(context, head.token, stages)
+        replies = self.cluster.run(task, shipment.deliveries(context.partitions), what)
+        self.checkpoint.add(step)
+        self._stages += 1
+        self.count_stage()
+        self._take(replies)
+
+    def _take(self, replies: Collection[Reply]) -> None:
+        for reply in replies:
+            if reply.error is not None:
+                raise reply.error
+        for reply in replies:
+            self._route(reply.pieces)
+            for name, changes in reply.changes.items():
+                total = self.changes.setdefault(name, {})
+                for row, weight in changes.items():
+                    total[row] = total.get(row, 0) + weight
+        for name in {name for reply in replies for name in reply.rows}:
+            self.sizes[name] = sum(reply.rows[name] for reply in replies), sum(reply.bytes[name] for reply in replies)
+
+    def load(self, loads: Mapping[str, Any]) -> None:
+        """Some units get all their contents from files."""
+        self.loads = loads
+        head = StepHead(f"{self.token}.load", (), loads)
+        self.checkpoint.add(self.checkpoint.append(self.stats.epoch, head, write_step(head, {})))
+
+    def _route(self, pieces: Iterable[Piece]) -> None:
+        for unit, target, partition, blob in pieces:
+            self.stats.moved_bytes += len(blob)
+            if partition == DRIVER:
+                self.runs[unit].wait_for(target, blob)
+            else:
+                self._shipment.add(unit, target, partition, blob)
+
+    def count_stage(self) -> None:
+        """A job of one stage has been run."""
+        self.stats.jobs += 1
+        self.stats.stages += 1
+
+    def record(self) -> bytes:
+        """What the driver was given, for the log."""
+        records = [run.record() for run in self.runs.values() if run.keeps]
+        pieces = {place: blobs for _, each in records for place, blobs in each.items()}
+        return write_step(StepHead(self.token, tuple(stage for stage, _ in records), self.loads), pieces)

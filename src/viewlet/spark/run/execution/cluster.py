@@ -1,0 +1,215 @@
+"""Executors of tasks: a Spark cluster, or this process (for tests and debuggers)."""
+
+from __future__ import annotations
+
+import gc
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from viewlet.changes import CHANGE_TYPE, MULTIPLICITY
+from viewlet.errors import ViewletError
+from viewlet.spark.run.exchange import task_errors
+from viewlet.spark.run.exchange.stage_record import Piece
+from viewlet.spark.run.execution.tasks import MapChanges
+from viewlet.spark.run.java import use_this_python
+from viewlet.spark.run.load.table_frame import NotLoadable
+from viewlet.spark.run.state.partition import Shared
+from viewlet.spark.run.state.segment_files import LoadedViews
+from viewlet.spark.run.units.unit import Unit
+from viewlet.sqlgen.dialects import DIALECTS
+from viewlet.types import Table
+
+A = TypeVar("A")
+R = TypeVar("R")
+T = TypeVar("T")
+
+ATTEMPTS = 3
+"""How often a stage is tried when the cluster fails; Spark has its own attempts within each."""
+MANY_OBJECTS = 20_000
+"""So many that looking through them takes a millisecond or more."""
+ERROR = "error"
+PIECES = "unit string, target string, part int, contents binary"
+
+logger = logging.getLogger("viewlet")
+
+
+class Cluster(Protocol):
+    is_here: bool
+    """All tasks run on this machine."""
+
+    def share(self, value: T) -> Shared[T]:
+        """The value, to be sent to each process once."""
+
+    def run(self, task: Callable[[int, A], R], payloads: Sequence[A], what: str) -> list[R]:
+        """Runs a task once per payload, as one stage; the answers in order."""
+
+    def map_frames(self, mappers: Mapping[str, tuple[MapChanges, Any]], what: str) -> list[Piece]:
+        """Runs mappers where the rows of data frames are, all of them as one stage."""
+
+    def load(self, unit: Unit, frames: Mapping[str, Any], partitions: int, checkpoint: str, folder: str) -> LoadedViews:
+        """Evaluates the views of a unit over frames with all rows of its tables; may raise `NotLoadable`."""
+
+    def kept_rows(self, table: Table, partitions: int, read: Callable[[int], bytes]) -> Any:
+        """The rows that a table keeps as a data frame, for `load`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Here:
+    value: Any
+
+
+class InlineCluster:
+    """Tasks run one after another in this process; a frame is a list of Arrow tables, one per task."""
+
+    is_here = True
+
+    def __init__(self) -> None:
+        self.stages = 0
+
+    def share(self, value: T) -> Shared[T]:
+        return _Here(value)
+
+    def run(self, task: Callable[[int, A], R], payloads: Sequence[A], what: str) -> list[R]:
+        self.stages += 1
+        return [task(number, payload) for number, payload in enumerate(payloads)]
+
+    def map_frames(self, mappers: Mapping[str, tuple[MapChanges, Any]], what: str) -> list[Piece]:
+        self.stages += 1
+        return [piece for mapper, parts in mappers.values() for part in parts for piece in mapper(part.to_batches())]
+
+    def load(self, unit: Unit, frames: Mapping[str, Any], partitions: int, checkpoint: str, folder: str) -> LoadedViews:
+        raise NotLoadable("there is no Spark")
+
+    def kept_rows(self, table: Table, partitions: int, read: Callable[[int], bytes]) -> Any:
+        raise NotLoadable("there is no Spark")
+
+
+class SparkCluster:
+    """Tasks run as Spark jobs of one stage each."""
+
+    def __init__(self, spark: Any) -> None:
+        self._spark = spark
+        self.progress: Callable[[str, int, int], None] | None = None
+        """Told of a load: the view that is done, how many are, and of how many."""
+        self._context = spark.sparkContext
+        self.is_here = use_this_python(self._context)
+
+    def share(self, value: T) -> Shared[T]:
+        shared: Shared[T] = self._context.broadcast(value)
+        return shared
+
+    def run(self, task: Callable[[int, A], R], payloads: Sequence[A], what: str) -> list[R]:
+        def job() -> list[R]:
+            numbered = self._context.parallelize(list(enumerate(payloads)), len(payloads))
+            found: list[R] = numbered.mapPartitions(_OnEach(task)).collect()
+            return found
+
+        return self._tried(job, what)
+
+    def map_frames(self, mappers: Mapping[str, tuple[MapChanges, Any]], what: str) -> list[Piece]:
+        def job() -> list[Piece]:
+            mapped = [_mapped(_pruned(frame, mapper.wanted), mapper) for mapper, frame in mappers.values()]
+            together = mapped[0]
+            for each in mapped[1:]:
+                together = together.union(each)
+            rows = together.collect()
+            for row in rows:
+                if row.unit == ERROR:
+                    raise task_errors.from_bytes(row.contents)
+            return [(row.unit, row.target, row.part, bytes(row.contents)) for row in rows]
+
+        return self._tried(job, what)
+
+    def load(self, unit: Unit, frames: Mapping[str, Any], partitions: int, checkpoint: str, folder: str) -> LoadedViews:
+        from viewlet.spark.run.load.bulk_load import load_views
+
+        views, locations = unit.stored, unit.locations
+        return load_views(
+            self._spark,
+            views,
+            locations,
+            unit.sources,
+            frames,
+            partitions,
+            checkpoint,
+            folder,
+            unit.checks,
+            self.progress,
+        )
+
+    def kept_rows(self, table: Table, partitions: int, read: Callable[[int], bytes]) -> Any:
+        from viewlet.spark.run.load.row_frame import rows_frame
+
+        return rows_frame(self._spark, table, partitions, read)
+
+    def _tried(self, job: Callable[[], R], what: str) -> R:
+        """Executors and Python workers may die; stages can be run again."""
+        self._context.setLocalProperty("spark.job.description", f"viewlet: {what}")
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                return job()
+            except ViewletError:
+                raise
+            except Exception as error:
+                if attempt == ATTEMPTS:
+                    raise
+                logger.warning("%s failed and is tried again: %s", what, str(error).splitlines()[0][:200])
+        raise AssertionError("unreachable")
+
+
+def _pruned(frame: Any, wanted: Sequence[str] | None) -> Any:
+    """The frame without unused columns, so that Spark need not read them either."""
+    if wanted is None:
+        return frame
+    told = [name for name in (MULTIPLICITY, CHANGE_TYPE) if name in frame.columns]
+    return frame.select([DIALECTS["spark"].quoted(name) for name in (*wanted, *told)])
+
+
+def _mapped(frame: Any, mapper: MapChanges) -> Any:
+    """What a mapper makes of a frame; columns are numbered on the way, as PySpark takes a dot in a name for a path."""
+    names = tuple(frame.columns)
+    return frame.toDF(*(f"c{i}" for i in range(len(names)))).mapInArrow(_OnFrame(mapper, names), PIECES)
+
+
+def _settle() -> None:
+    """Lets a worker keep what it has come to own out of sight: Spark has it look for garbage after every task."""
+    if len(gc.get_objects(generation=2)) > MANY_OBJECTS:
+        gc.freeze()
+
+
+@dataclass(frozen=True, slots=True)
+class _OnEach:
+    task: Callable[[int, Any], Any]
+
+    def __call__(self, numbered: Iterable[tuple[int, Any]]) -> Iterator[Any]:
+        for number, payload in numbered:
+            yield self.task(number, payload)
+        _settle()
+
+
+@dataclass(frozen=True, slots=True)
+class _OnFrame:
+    mapper: MapChanges
+    names: tuple[str, ...]
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        try:
+            pieces = list(self.mapper(self._named(batch) for batch in batches))
+        except ViewletError as error:
+            pieces = [(ERROR, "", 0, task_errors.to_bytes(error))]
+        _settle()
+        text = [("unit", pa.string()), ("target", pa.string())]
+        schema = pa.schema([*text, ("part", pa.int32()), ("contents", pa.binary())])
+        columns = [list(column) for column in zip(*pieces, strict=True)] or [[], [], [], []]
+        yield pa.RecordBatch.from_arrays(
+            [pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema
+        )
+
+    def _named(self, batch: Any) -> Any:
+        import pyarrow as pa
+
+        return pa.RecordBatch.from_arrays(batch.columns, names=list(self.names)) if self.names else batch

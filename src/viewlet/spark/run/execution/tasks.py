@@ -1,0 +1,267 @@
+"""The tasks of workers. User errors are returned as answers, so that Spark does not retry the task."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from viewlet.changes import Change, Changes, RowChange, to_changes
+from viewlet.errors import ViewletError
+from viewlet.runtime.durable.snapshot import SnapshotWriter
+from viewlet.spark.run.exchange.stage_record import DRIVER, EVERYWHERE, Deliveries, Piece, UnitStage
+from viewlet.spark.run.exchange.wire import bytes_table, decode
+from viewlet.spark.run.state.partition import Context, files_of, held, nearest, partition_folder
+from viewlet.spark.run.units.node import Node, with_result
+from viewlet.spark.run.units.plan_code import Departure, Place, WorkerBlock
+from viewlet.spark.run.units.table_unit import rows_view, unit_name
+from viewlet.spark.run.units.unit import SPREAD, ProgramCode, UnitCode, can_run_generated
+from viewlet.types import Table
+
+
+@dataclass(slots=True)
+class Reply:
+    """The outcome of a stage in a partition."""
+
+    pieces: list[Piece] = field(default_factory=list)
+    changes: dict[str, Changes] = field(default_factory=dict)
+    rows: dict[str, int] = field(default_factory=dict)
+    bytes: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+    error: ViewletError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunStage:
+    """Brings the units of a partition to the version before a stage, and runs it; returns changes of watched views."""
+
+    context: Context
+    token: str
+    stages: tuple[UnitStage, ...]
+
+    def __call__(self, partition: int, deliveries: Deliveries) -> Reply:
+        started = time.perf_counter()
+        reply = Reply()
+        try:
+            for stage in self.stages:
+                self._run(stage, partition, deliveries, reply)
+        except ViewletError as error:
+            return Reply(error=error)
+        reply.seconds = time.perf_counter() - started
+        return reply
+
+    def _run(self, stage: UnitStage, partition: int, deliveries: Deliveries, reply: Reply) -> None:
+        context, unit = self.context, stage.unit
+        code = context.code(unit)
+        watched = unit in context.watched
+        with held(context, unit, partition) as state:
+            block = state.perform(code, stage, self.token, deliveries.get(unit, {}), watched)
+            if stage.last:
+                _check(code, state.node)
+                if watched:
+                    reply.changes[unit] = with_result(state.node).result_change()
+            reply.pieces += leaving(unit, state.node, block.departures, context.partitions, partition)
+            reply.rows[unit], reply.bytes[unit] = state.node.size(), state.node.bytes()
+
+
+def _check(code: UnitCode, node: Node) -> None:
+    for check in code.checks:
+        misfit = node.misfit(check.view, check.at_most)
+        if misfit is not None:
+            raise check.refusal(*misfit)
+
+
+def leaving(unit: str, node: Node, departures: Sequence[Departure], partitions: int, partition: int) -> Iterator[Piece]:
+    for each in departures:
+        if each.copied and partition != 0:
+            continue
+        if isinstance(each.to, Place):
+            contents = node.contents(each.source)
+            if contents:
+                yield unit, each.target, DRIVER if each.to is Place.DRIVER else EVERYWHERE, contents
+        else:
+            for number, contents in node.split(each.source, each.to, partitions).items():
+                yield unit, each.target, number, contents
+
+
+@dataclass(frozen=True, slots=True)
+class MapChanges:
+    """Runs the first block of units on a part of the change of a table, where that part is."""
+
+    context: Context
+    units: tuple[str, ...]
+    tables: tuple[str, ...]
+    """All that the batch changes."""
+    table: Table
+    sign: int
+    encoded: bool
+    wanted: tuple[str, ...] | None = None
+    """The columns in use, if not all."""
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Piece]:
+        """`batches` are Arrow record batches of one task."""
+        import pyarrow as pa
+
+        held_back = list(batches)
+        if not held_back:
+            return
+        rows = pa.Table.from_batches(held_back)
+        for unit in self.units:
+            yield from self.pieces(unit, lambda node: self._change(node, rows))
+
+    def pieces(self, unit: str, change: Callable[[Node], Change]) -> Iterator[Piece]:
+        """What leaves a unit for the change that a node is given."""
+        code = self.context.code(unit)
+        plan = code.plan(SPREAD, [table for table in self.tables if table in code.tables])
+        block = plan.mappers.get(self.table.name)
+        if block is None:
+            return
+        node = _mapper(self.context, code, block)
+        node.begin(plan)
+        node.change(self.table.name, change(node))
+        node.run(block.statements)
+        yield from leaving(unit, node, block.departures, self.context.partitions, 0)
+
+    def _change(self, node: Node, rows: Any) -> Change:
+        """The change that an Arrow table describes, in the form that a node takes."""
+        found = node.to_columns(self.table, rows, self.sign, self.encoded)
+        return RowChange(self._by_rows(rows)) if found is None else found
+
+    def _by_rows(self, rows: Any) -> Changes:
+        """The change row by row; unused columns that were not sent are NULL."""
+        if self.wanted is None:
+            return to_changes(self.table, rows, self.sign, self.encoded)
+        columns = tuple(column for column in self.table.columns if column.name in self.wanted)
+        checked = self.table.non_negative.intersection(self.wanted)
+        narrow = replace(self.table, columns=columns, primary_key=(), non_negative=frozenset(checked))
+        places = [self.table.column_names.index(column.name) for column in columns]
+        found: Changes = {}
+        for row, weight in to_changes(narrow, rows, self.sign, self.encoded).items():
+            whole: list[Any] = [None] * len(self.table.columns)
+            for place, value in zip(places, row, strict=True):
+                whole[place] = value
+            found[tuple(whole)] = weight
+        return found
+
+
+_mappers: dict[tuple[str, str], tuple[UnitCode, Node, dict[str, str]]] = {}
+"""By checkpoint and unit: its code, a node, and in which version it has the views beside it."""
+
+
+def _mapper(context: Context, code: UnitCode, block: WorkerBlock) -> Node:
+    """A node for mappers, with the views beside it that are the same in all partitions."""
+    key = (context.checkpoint, code.name)
+    if key not in _mappers or _mappers[key][0] is not code:
+        _mappers[key] = code, _empty_node(code), {}
+    _, node, versions = _mappers[key]
+    token = context.history.token(code.name)
+    missing = [name for name in block.beside if versions.get(name) != token]
+    if missing:
+        with held(context, code.name, nearest(context, code.name)) as state:
+            for name in missing:
+                node.restore(name, state.node.contents(name))
+                versions[name] = token
+    return node
+
+
+def _always(change: Change, node: Node) -> Change:
+    return change
+
+
+def _empty_node(code: UnitCode) -> Node:
+    if not isinstance(code, ProgramCode) or code.module is None or not can_run_generated():
+        return code.evaluated(code.views)
+    from viewlet.spark.run.units.generated_node import GeneratedNode
+
+    return GeneratedNode(code, code.views)
+
+
+@dataclass(frozen=True, slots=True)
+class MapTableRows:
+    """Runs the first block of units on all rows that tables keep in a partition."""
+
+    context: Context
+    mappers: tuple[MapChanges, ...]
+
+    def __call__(self, partition: int, _: object) -> list[Piece] | ViewletError:
+        try:
+            found: list[Piece] = []
+            for mapper in self.mappers:
+                name = mapper.table.name
+                with held(self.context, unit_name(name), partition) as state:
+                    view = self.context.code(unit_name(name)).views[rows_view(name)]
+                    rows = decode(view, state.node.contents(view.name))
+                change = RowChange({row: count for row, (count,) in rows})
+                for unit in mapper.units:
+                    found += mapper.pieces(unit, partial(_always, change))
+            return found
+        except ViewletError as error:
+            return error
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTableRows:
+    """Reads the rows that a table keeps in a partition."""
+
+    context: Context
+    table: str
+
+    def __call__(self, partition: int) -> bytes:
+        with held(self.context, unit_name(self.table), partition) as state:
+            return state.node.contents(rows_view(self.table))
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSnapshot:
+    """Writes the state of a partition into a folder; returns the checksum and the size."""
+
+    context: Context
+    folder: str
+
+    def __call__(self, partition: int, _: object) -> tuple[int, int] | ViewletError:
+        try:
+            files, folder = files_of(self.context.checkpoint), partition_folder(self.folder, partition)
+            writer = SnapshotWriter(files, folder, attempt=uuid.uuid4().hex)
+            for unit in self.context.units:
+                with held(self.context, unit, partition) as state:
+                    for name in self.context.code(unit).views:
+                        contents = state.node.contents(name)
+                        if contents:
+                            writer.table(name, bytes_table(contents))
+            return writer.finish({}), writer.bytes
+        except ViewletError as error:
+            return error
+
+
+@dataclass(frozen=True, slots=True)
+class ReadViews:
+    """Reads the contents of some views of a unit."""
+
+    context: Context
+    unit: str
+    names: tuple[str, ...]
+
+    def __call__(self, partition: int, _: object) -> list[bytes] | ViewletError:
+        try:
+            with held(self.context, self.unit, partition) as state:
+                return [state.node.contents(name) for name in self.names]
+        except ViewletError as error:
+            return error
+
+
+@dataclass(frozen=True, slots=True)
+class ReadResult:
+    """Reads the rows of a query that each partition can compute for its share."""
+
+    context: Context
+    unit: str
+
+    def __call__(self, partition: int, _: object) -> Changes | ViewletError:
+        try:
+            with held(self.context, self.unit, partition) as state:
+                return with_result(state.node).result()
+        except ViewletError as error:
+            return error

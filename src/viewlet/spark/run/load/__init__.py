@@ -1,0 +1,1 @@
+"""Data frames as sources, and initial loads by Spark SQL."""

@@ -1,0 +1,133 @@
+"""What a task of a load does: sorts rows by partition and appends them to a file, a segment per partition."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from viewlet.errors import StateError, ViewletError
+from viewlet.runtime.durable.files import files_at
+from viewlet.spark.run.exchange import task_errors
+from viewlet.spark.run.exchange.placement import partitions_of_arrow
+from viewlet.spark.run.state.segment_files import WHOLE, Segment, SegmentWriter, wire_table
+from viewlet.spark.run.units.table_unit import Check
+
+SEGMENTS = "part int, file string, at bigint, size bigint, rows bigint, checksum bigint, error binary"
+"""What a task tells of each segment, or the one error there was."""
+_SCHEMA = pa.schema(
+    [
+        ("part", pa.int32()),
+        ("file", pa.string()),
+        ("at", pa.int64()),
+        ("size", pa.int64()),
+        ("rows", pa.int64()),
+        ("checksum", pa.int64()),
+        ("error", pa.binary()),
+    ]
+)
+ENOUGH = 128 << 20
+"""Bytes of rows after which a task writes segments."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSegments:
+    """For `mapInArrow`: writes its rows, keys first; `by` are the positions of the keys that name the partition."""
+
+    checkpoint: str
+    folder: str
+    arity: int
+    by: tuple[int, ...] | None
+    partitions: int
+    counted: int | None = None
+    """The position of the number that `checks` are about."""
+    checks: tuple[Check, ...] = ()
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        try:
+            told: list[tuple[Any, ...]] = [
+                (part, s.file, s.at, s.size, s.rows, s.checksum, None) for part, s in self._written(batches)
+            ]
+        except ViewletError as error:
+            told = [(None, None, None, None, None, None, task_errors.to_bytes(error))]
+        columns = [list(column) for column in zip(*told, strict=True)] or [[] for _ in _SCHEMA]
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, _SCHEMA, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
+
+    def _written(self, batches: Iterable[Any]) -> list[tuple[int, Segment]]:
+        writer: SegmentWriter | None = None
+        found: list[tuple[int, Segment]] = []
+        kept = False
+        try:
+            for gathered in _gathered(batches):
+                if writer is None:
+                    file = f"{self.folder}/{uuid.uuid4().hex}.rows"
+                    writer = SegmentWriter(files_at(self.checkpoint), file)
+                self._check(gathered)
+                found += [(part, writer.write(wire_table(rows, self.arity))) for part, rows in self._split(gathered)]
+            kept = True
+        except OSError as error:
+            raise StateError(f"cannot write to {self.checkpoint}/{self.folder}: {error.strerror}") from error
+        finally:
+            if writer is not None:
+                writer.close(keep=kept)
+        return found
+
+    def _split(self, columns: list[Any]) -> Iterator[tuple[int, list[Any]]]:
+        rows = len(columns[0])
+        if self.by is None or self.partitions == 1:
+            yield WHOLE, columns
+            return
+        parts = partitions_of_arrow((columns[i] for i in self.by), rows, self.partitions)
+        order = np.argsort(parts, kind="stable")
+        bounds = np.searchsorted(parts[order], np.arange(self.partitions + 1))
+        for part in range(self.partitions):
+            if bounds[part] < bounds[part + 1]:
+                chosen = pa.array(order[bounds[part] : bounds[part + 1]])
+                yield part, [column.take(chosen) for column in columns]
+
+    def _check(self, columns: list[Any]) -> None:
+        for check in self.checks:
+            numbers = columns[self.arity + (self.counted or 0)]
+            wrong = pc.less(numbers, 0)
+            if check.at_most is not None:
+                wrong = pc.or_(wrong, pc.greater(numbers, check.at_most))
+            if pc.any(wrong).as_py():
+                place = pc.index(wrong, True).as_py()
+                key = tuple(_datum(column[place].as_py()) for column in columns[: self.arity])
+                raise check.refusal(key, int(numbers[place].as_py()))
+
+
+def _datum(value: Any) -> Any:
+    return value if value is None or isinstance(value, bool | float | str) else int(value)
+
+
+def _gathered(batches: Iterable[Any]) -> Iterator[list[Any]]:
+    """Batches put together until there is enough, as columns; none without rows."""
+    held: list[Any] = []
+    size = 0
+    for batch in batches:
+        if batch.num_rows:
+            held.append(batch)
+            size += batch.nbytes
+        if size >= ENOUGH:
+            yield _columns(held)
+            held, size = [], 0
+    if held:
+        yield _columns(held)
+
+
+def _columns(batches: list[Any]) -> list[Any]:
+    table = pa.Table.from_batches(batches)
+    return [_one_array(column) for column in table.columns]
+
+
+def _one_array(column: Any) -> Any:
+    if pa.types.is_string(column.type):
+        column = column.cast(pa.large_string())
+    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)

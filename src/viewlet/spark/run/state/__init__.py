@@ -1,0 +1,1 @@
+"""State: the nodes of units in every partition, in the right version; the checkpoint directory."""

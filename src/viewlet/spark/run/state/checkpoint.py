@@ -1,0 +1,169 @@
+"""The checkpoint directory as the driver sees it: a state store whose log holds the inputs of every stage.
+
+    step      the inputs of the stages of one batch, one record each, written as the batch proceeds
+    driver    the inputs of the driver, the last record of a batch; committed with it
+    others    declarations, which the connection interprets
+
+A snapshot has a folder per partition, written by tasks, and the driver's own views beside them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from viewlet.runtime.durable.batch_ids import Ranges
+from viewlet.runtime.durable.files import files_at, is_url, local_path
+from viewlet.runtime.durable.log import Record
+from viewlet.runtime.durable.snapshot import SnapshotWriter
+from viewlet.runtime.durable.store import StateStore, open_location
+from viewlet.spark.run.exchange.stage_record import StepHead, read_head
+from viewlet.spark.run.state.partition import History, LoggedStep
+
+STEP, DRIVER = 101, 102
+STARTED = "started"
+MANY_STEPS = 500
+"""Stages since the last snapshot after which another one is written, however little they were given."""
+
+
+class Checkpoint:
+    """A checkpoint directory. `location` is a path, or a URL that fsspec supports; tasks use `directory`."""
+
+    def __init__(self, location: str | os.PathLike[str], sync: bool = True) -> None:
+        where = os.fspath(location)
+        self._store: StateStore = open_location(where, sync)
+        self.directory = where.rstrip("/") if is_url(where) else str(local_path(where).resolve())
+        self.files = files_at(self.directory, sync)
+        self.history = History()
+        self._committed = self.history
+        self._appended = 0
+        self.generated: frozenset[str] = frozenset()
+        """Units that ran generated code at the last snapshot."""
+        self.started = frozenset(self._store.manifest.offsets.get(STARTED, ()))
+        """Tables that have received rows, to be noted by the next commit."""
+
+    @property
+    def epoch(self) -> int:
+        return self._store.manifest.epoch
+
+    @property
+    def batches(self) -> Mapping[str, Ranges]:
+        return self._store.manifest.batches
+
+    def close(self) -> None:
+        self._store.close()
+
+    # -- opening ----------------------------------------------------------------------------------------------------
+
+    def setup(self, kind: int) -> int | None:
+        """The number of partitions, if the directory has a state: a fact of the snapshot, or the first record."""
+        reader = self._store.snapshot()
+        if reader is not None:
+            return int(reader.facts["facts"]["partitions"])
+        found = (record for record in self._store.records() if record.kind == kind)
+        return next((int.from_bytes(record.payload, "little") for record in found), None)
+
+    def facts(self) -> tuple[Any, dict[str, Any]] | None:
+        """What went with the last snapshot, and the driver's views in it as Arrow tables."""
+        reader = self._store.snapshot()
+        if reader is None:
+            return None
+        known = reader.facts
+        folder = self._store.manifest.snapshot
+        self.history = self._committed = History(known["bases"], folder, tuple(known["partitions"]))
+        self.generated = frozenset(known["generated"])
+        self._store.snapshot_bytes += known["bytes"]
+        return known["facts"], {name: reader.table(name) for name in known["driver"]}
+
+    def records(self) -> Iterator[Record]:
+        """What was committed since; steps become part of the history by the way."""
+        for log, record in self._store.located_records():
+            if record.kind == STEP:
+                step = LoggedStep(read_head(record.payload), log, record.at)
+                self.history = self._committed = self.history.followed_by(step)
+            else:
+                yield record
+
+    # -- writing ----------------------------------------------------------------------------------------------------
+
+    def append(self, epoch: int, head: StepHead, payload: bytes) -> LoggedStep:
+        """Notes what a stage is given."""
+        log, (at,) = self._store.append([Record(STEP, epoch, payload)])
+        self._appended += len(payload)
+        return LoggedStep(head, log, at)
+
+    def add(self, step: LoggedStep) -> None:
+        """A stage has been run."""
+        self.history = self.history.followed_by(step)
+
+    def forget(self, unit: str) -> None:
+        """Notes that a unit was dropped: a later unit of the same name must not use its part of the snapshot."""
+        self.history, self._committed = self.history.without_base(unit), self._committed.without_base(unit)
+
+    def abandon(self) -> None:
+        """The batch under way will not be committed."""
+        self._store.abandon()
+        self._appended = 0
+        self.history = self._committed
+
+    def commit(self, *records: Record, batches: Mapping[str, Ranges] | None = None) -> int:
+        """Commits what was appended together with some last records; returns how many bytes that took."""
+        appended, before = self._appended, self._store.manifest.number
+        try:
+            self._store.commit(records, records[-1].epoch, batches, {STARTED: sorted(self.started)})
+        except BaseException:
+            if self.position() == before:
+                self.abandon()
+            else:
+                self.keep()
+            raise
+        self.keep()
+        return appended + sum(memoryview(record.payload).nbytes for record in records)
+
+    def keep(self) -> None:
+        """What was appended is committed."""
+        self._committed = self.history
+        self._appended = 0
+
+    def position(self) -> int:
+        """The number of the last manifest, found again if an exception came while one was written."""
+        return self._store.position()
+
+    @property
+    def snapshot_is_due(self) -> bool:
+        return self._store.checkpoint_is_due or len(self.history.steps) > MANY_STEPS
+
+    @property
+    def has_log(self) -> bool:
+        return bool(self._store.manifest.logs)
+
+    def snapshot(
+        self,
+        write: Callable[[SnapshotWriter], tuple[Any, list[str]]],
+        partitions: Callable[[str], list[tuple[int, int]]],
+        units: Mapping[str, bool],
+    ) -> None:
+        """Replaces the log by a snapshot.
+
+        `write` puts the driver's views into it and returns the facts to go with them and the views' names;
+        `partitions` has every partition written to the folder of the snapshot and returns checksums and bytes.
+        """
+        bases = {unit: self.history.token(unit) for unit in units}
+        written: list[tuple[int, int]] = []
+
+        def fill(writer: SnapshotWriter) -> dict[str, Any]:
+            facts, driver = write(writer)
+            written.extend(partitions(writer.folder))
+            checksums, sizes = zip(*written, strict=True)
+            generated = [unit for unit, is_generated in units.items() if is_generated]
+            known = {"bases": bases, "generated": generated, "partitions": checksums, "bytes": sum(sizes)}
+            return {"facts": facts, "driver": driver, **known}
+
+        self._store.checkpoint(fill)
+        self._store.snapshot_bytes += sum(size for _, size in written)
+        checksums = tuple(checksum for checksum, _ in written)
+        self.history = self._committed = History(bases, self._store.manifest.snapshot, checksums)
+
+    def stats(self) -> dict[str, object]:
+        return self._store.stats() | {"stages_since_snapshot": len(self.history.steps)}

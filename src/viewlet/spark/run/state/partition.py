@@ -1,0 +1,256 @@
+"""The state of a unit in a partition, in the version that a task needs.
+
+The next task of a partition may run in any process of any machine. The driver sends the history with every task: a
+snapshot in the checkpoint directory, and the log records since. A process that has some version of the state runs the
+missing stages. A process without one reads the snapshot first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+from weakref import WeakValueDictionary
+
+from viewlet.errors import StateError
+from viewlet.runtime.durable.files import Files, files_at
+from viewlet.runtime.durable.log import read_record
+from viewlet.runtime.durable.snapshot import SnapshotReader, index_of
+from viewlet.runtime.private_folders import private_folder
+from viewlet.spark.run.exchange.stage_record import Delivery, StepHead, read_step
+from viewlet.spark.run.exchange.wire import table_bytes
+from viewlet.spark.run.state.unit_state import NOTHING, WAIT_SECONDS, FileState, ResidentState, UnitState
+from viewlet.spark.run.units.unit import ProgramCode, UnitCode, can_run_generated
+
+T_co = TypeVar("T_co", covariant=True)
+UNUSED_DAYS = 3
+"""Cached state that has not been used for this long is removed from the machine."""
+
+
+def state_root() -> str:
+    """The folder of cached state on a machine: VIEWLET_STATE, or a folder among the temporary files."""
+    chosen = os.environ.get("VIEWLET_STATE")
+    return chosen or str(Path(tempfile.gettempdir()) / f"viewlet-state-{os.getuid() if hasattr(os, 'getuid') else 0}")
+
+
+class Shared(Protocol[T_co]):
+    """A broadcast value, which every process receives once."""
+
+    @property
+    def value(self) -> T_co: ...
+
+
+_codes: WeakValueDictionary[str, UnitCode] = WeakValueDictionary()
+"""The code that states of this process run."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedCode:
+    """The code of a unit. Spark may discard a broadcast value that no task uses, so states keep their own reference."""
+
+    key: str
+    sent: Shared[UnitCode]
+
+    @property
+    def value(self) -> UnitCode:
+        code = _codes.get(self.key)
+        if code is None:
+            code = _codes[self.key] = self.sent.value
+        return code
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedStep:
+    """A stage whose inputs are in a log."""
+
+    head: StepHead
+    log: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """How to reach a version: from a snapshot (of every partition), or from an empty state, through some stages.
+
+    `bases` has the version of each unit in the snapshot.
+    """
+
+    bases: Mapping[str, str] = field(default_factory=dict)
+    snapshot: str | None = None
+    checksums: tuple[int, ...] = ()
+    steps: tuple[LoggedStep, ...] = ()
+
+    def base(self, unit: str) -> str:
+        return self.bases.get(unit, NOTHING)
+
+    def steps_of(self, unit: str) -> list[LoggedStep]:
+        return [step for step in self.steps if step.head.concerns(unit)]
+
+    def token(self, unit: str) -> str:
+        """The version it leads to."""
+        last = (step.head.token for step in reversed(self.steps) if step.head.concerns(unit))
+        return next(last, self.base(unit))
+
+    def followed_by(self, step: LoggedStep) -> History:
+        return replace(self, steps=(*self.steps, step))
+
+    def without_base(self, unit: str) -> History:
+        return replace(self, bases={name: token for name, token in self.bases.items() if name != unit})
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The context that every task receives."""
+
+    checkpoint: str
+    state: str
+    partitions: int
+    units: Mapping[str, SharedCode]
+    history: History
+    watched: frozenset[str] = frozenset()
+
+    def code(self, unit: str) -> UnitCode:
+        return self.units[unit].value
+
+
+_kept: dict[tuple[str, str, int], UnitState] = {}
+"""What this process has, by checkpoint, unit and partition; good for nothing but saving time."""
+
+
+@contextlib.contextmanager
+def held(context: Context, unit: str, partition: int) -> Iterator[UnitState]:
+    """A unit in a partition in the version of a context, for this task alone."""
+    key = (context.checkpoint, unit, partition)
+    state = _kept.pop(key, None)
+    code = context.code(unit)
+    if state is not None and state.runs(code):
+        state.acquire()
+    else:
+        if state is not None:
+            state.give_up()
+        state = _opened(context, code, partition)
+    try:
+        _bring_up_to_date(context, code, partition, state)
+        yield state
+    except BaseException:
+        state.give_up()
+        raise
+    state.release()
+    _kept[key] = state
+
+
+def _opened(context: Context, code: UnitCode, partition: int) -> UnitState:
+    initial = code.at_worker(partition, context.partitions)
+    if not isinstance(code, ProgramCode) or code.module is None or not can_run_generated():
+        return ResidentState.of(code, initial)
+    from viewlet.codegen.module_cache import runtime_digest
+    from viewlet.runtime.durable.mapped_state import MappedState
+
+    checkpoint = hashlib.blake2b(context.checkpoint.encode(), digest_size=8).hexdigest()
+    root = _private(Path(context.state))
+    home = root / checkpoint
+    if not home.exists():
+        _tidy(root)
+    folder = home / code.digest / str(partition)
+    return FileState(code, MappedState.open(folder, code.digest + runtime_digest().hex(), WAIT_SECONDS), initial)
+
+
+def _private(root: Path) -> Path:
+    """The folder of cached state; its contents are trusted, so no other user may write to it."""
+    try:
+        return private_folder(root, "remove it, or set VIEWLET_STATE to a folder that only you can write to")
+    except OSError as error:
+        raise StateError(
+            f"state cannot be kept in {root}: {error.strerror or error}; set VIEWLET_STATE to a folder you can write to"
+        ) from error
+
+
+def _tidy(root: Path) -> None:
+    """Removes what belongs to checkpoints that have not been used for days."""
+    oldest = time.time() - UNUSED_DAYS * 86_400
+    for home in root.glob("*"):
+        with contextlib.suppress(OSError):
+            if max(stamp.stat().st_mtime for stamp in [home, *home.glob("*/*/stamp")]) < oldest:
+                shutil.rmtree(home)
+
+
+def nearest(context: Context, unit: str) -> int:
+    """A partition that this process has worked on, if there is one."""
+    here = (number for checkpoint, name, number in _kept if (checkpoint, name) == (context.checkpoint, unit))
+    return next(here, 0)
+
+
+def forget() -> None:
+    """Gives up what this process has."""
+    while _kept:
+        _kept.popitem()[1].give_up()
+
+
+def _bring_up_to_date(context: Context, code: UnitCode, partition: int, state: UnitState) -> None:
+    """Rolls back uncommitted changes, and runs the missing stages."""
+    history, unit = context.history, code.name
+    steps = history.steps_of(unit)
+    tokens = [history.base(unit), *(step.head.token for step in steps)]
+    if state.token not in tokens and state.before in tokens:
+        state.take_back()
+    if state.token not in tokens:
+        _restore(context, code, partition, state)
+    for step in steps[tokens.index(state.token or "") :]:
+        _run_again(context, code, partition, state, step)
+
+
+def _run_again(context: Context, code: UnitCode, partition: int, state: UnitState, step: LoggedStep) -> None:
+    if code.name in step.head.loads:
+        state.load(loaded_contents(context.checkpoint, code, step.head.loads[code.name], partition), step.head.token)
+        return
+    stage = step.head.stage(code.name)
+    assert stage is not None
+    delivery = read_delivery(context.checkpoint, step, code.name, partition)
+    state.perform(code, stage, step.head.token, delivery, code.name in context.watched)
+
+
+def loaded_contents(checkpoint: str, code: UnitCode, known: Any, partition: int) -> dict[str, bytes]:
+    """What was loaded into the views of a partition."""
+    from viewlet.spark.run.state.segment_files import LoadedViews
+
+    loaded = LoadedViews.of_json(checkpoint, known)
+    return {name: loaded.read(name, partition) for name in code.views}
+
+
+def _restore(context: Context, code: UnitCode, partition: int, state: UnitState) -> None:
+    """Makes the state what the snapshot has."""
+    state.start_over(code)
+    history = context.history
+    if history.snapshot is not None and code.name in history.bases:
+        folder = partition_folder(history.snapshot, partition)
+        checksum = history.checksums[partition]
+        reader = SnapshotReader(files_of(context.checkpoint), folder, checksum, index_of(checksum))
+        contents = {name: table_bytes(reader.table(name)) if name in reader else b"" for name in code.views}
+        state.load(contents, history.base(code.name))
+
+
+def read_delivery(checkpoint: str, step: LoggedStep, unit: str, partition: int) -> Delivery:
+    files = files_of(checkpoint)
+    where = files.path(step.log)
+    try:
+        record = read_record(files.read(step.log), where, step.at)
+    except FileNotFoundError as error:
+        raise StateError(f"{where} is missing; restore it from a copy") from error
+    except OSError as error:
+        raise StateError(f"cannot read {where}: {error.strerror}") from error
+    return read_step(record.payload, unit, partition)
+
+
+def files_of(checkpoint: str) -> Files:
+    return files_at(checkpoint)
+
+
+def partition_folder(snapshot: str, partition: int) -> str:
+    return f"{snapshot}/partition-{partition:05}"

@@ -1,0 +1,237 @@
+"""The state of a unit in one partition: a node and its version, in this process or in files that processes share.
+
+The state of generated code is in mapped files: a process attaches to the files that another one left. The state of the
+reference kernel is in the process, which keeps it for the next task; another process has to catch up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from viewlet.errors import StateError
+from viewlet.runtime.durable.compression import packed, unpacked
+from viewlet.spark.run.exchange.stage_record import Delivery, UnitStage
+from viewlet.spark.run.units.node import Node, with_result
+from viewlet.spark.run.units.plan_code import WorkerBlock
+from viewlet.spark.run.units.unit import ProgramCode, UnitCode
+
+if TYPE_CHECKING:
+    from viewlet.runtime.durable.mapped_state import MappedState
+    from viewlet.spark.run.units.generated_node import GeneratedNode
+
+NOTHING = "nothing"
+"""The token of the state before the first batch."""
+NOTHING_DONE: Any = ([], {})
+DONE = "done"
+"""The file that tells what the batch has done so far that led to the state."""
+WAIT_SECONDS = 120.0
+"""How long a task waits for another one that holds the same state, such as one that Spark has abandoned."""
+
+
+@dataclass(slots=True)
+class UnitState(ABC):
+    """A unit in one partition: a node and its version; `before` is the version that a rollback returns to.
+
+    `initial` is what its views hold before the first batch.
+    """
+
+    node: Node
+    digest: str
+    token: str | None
+    initial: Mapping[str, bytes]
+    before: str | None = None
+
+    @abstractmethod
+    def acquire(self) -> None:
+        """Takes it again for a task, after `release`."""
+
+    def runs(self, code: UnitCode) -> bool:
+        """Whether it is a state of this code."""
+        return self.digest == code.digest
+
+    @abstractmethod
+    def release(self) -> None:
+        """Releases the state for other processes."""
+
+    @abstractmethod
+    def give_up(self) -> None:
+        """Releases the object, which is not used again."""
+
+    def perform(self, code: UnitCode, stage: UnitStage, token: str, delivery: Delivery, watched: bool) -> WorkerBlock:
+        """Runs one stage, of which this is the version before."""
+        plan = code.plan(stage.plan, stage.tables)
+        block = plan.blocks[stage.block]
+        if not isinstance(block, WorkerBlock):
+            raise StateError(f"block {stage.block} of a batch of {stage.unit} does not run at workers")
+        if watched:
+            with_result(self.node).watch()
+        if stage.first:
+            self.node.begin(plan)
+            self.before = self.token
+        else:
+            self.node.go_on(plan)
+        for target, blobs in delivery.items():
+            self.node.put(target, blobs)
+        self.node.run(block.statements)
+        self.token = token
+        return block
+
+    def load(self, contents: Mapping[str, Any], token: str) -> None:
+        """Puts contents in place of those of all views."""
+        for name, blob in contents.items():
+            self.node.restore(name, blob)
+        self.token, self.before = token, None
+
+    def take_back(self) -> None:
+        """Returns to the version before the last batch, or to no version if that is impossible."""
+        taken_back = self.node.rollback()
+        self.token, self.before = (self.before or self.token) if taken_back else None, None
+
+    @abstractmethod
+    def start_over(self, code: UnitCode) -> None:
+        """Brings it to where it was before the first batch."""
+
+    def _begin_history(self) -> None:
+        for name, blob in self.initial.items():
+            self.node.restore(name, blob)
+        self.token, self.before = NOTHING, None
+
+
+class ResidentState(UnitState):
+    """State of the reference kernel, in this process only."""
+
+    @staticmethod
+    def of(code: UnitCode, initial: Mapping[str, bytes]) -> ResidentState:
+        state = ResidentState(code.evaluated(code.views), code.digest, NOTHING, initial)
+        state._begin_history()
+        return state
+
+    def acquire(self) -> None:
+        """Does nothing: no other process can hold this state."""
+
+    def release(self) -> None:
+        """Does nothing: the state stays in this process."""
+
+    def give_up(self) -> None:
+        """There is nothing to close."""
+
+    def start_over(self, code: UnitCode) -> None:
+        self.node = code.evaluated(code.views)
+        self._begin_history()
+
+
+class FileState(UnitState):
+    """State of generated code, in files that the processes of a machine share."""
+
+    __slots__ = ("_code", "_count", "_done_bytes", "_files", "_generated", "_strings")
+
+    def __init__(self, code: ProgramCode, files: MappedState, initial: Mapping[str, bytes]) -> None:
+        self._files, self._code, self.digest, self.initial = files, code, code.digest, initial
+        self._done_bytes = 0
+        self._make()
+
+    def _make(self) -> None:
+        """Attaches to the existing files, or starts from an empty state if they hold no valid one."""
+        version = self._files.version
+        if version is not None:
+            with contextlib.suppress(FileNotFoundError):
+                self._attach()
+                self.token = version
+                if self._read_done():
+                    return
+        self._files.reset()
+        self._attach()
+        self._begin_history()
+        self._finish(NOTHING)
+
+    def _attach(self) -> None:
+        from viewlet.runtime.dictionary import FileDictionary
+        from viewlet.runtime.flat import FlatStore, Layout
+        from viewlet.spark.run.units.generated_node import GeneratedNode
+
+        code, files = self._code, self._files
+        here = {*code.views, *(f"{plan.key}/{name}" for plan in code.plans.values() for name in plan.temporaries)}
+
+        def make_store(layout: Layout) -> FlatStore:
+            return FlatStore(layout, files.memory(layout.name)) if layout.name in here else FlatStore(layout)
+
+        self._strings = FileDictionary(files.file("strings"))
+        self._strings.catch_up()
+        self._generated: GeneratedNode = GeneratedNode(code, code.views, self._strings, make_store)
+        self.node = self._generated
+        self._count = files.count
+
+    def runs(self, code: UnitCode) -> bool:
+        """The node knows statements by identity: code that came once more is other code."""
+        return self._code is code
+
+    def acquire(self) -> None:
+        is_same = self._files.acquire(WAIT_SECONDS)
+        version = self._files.version
+        if not is_same or version is None or not self._strings.catch_up():
+            self._make()
+        elif self._files.count != self._count:
+            self._count, self.token = self._files.count, version
+            with contextlib.suppress(FileNotFoundError):
+                self._generated.attach_again()
+                if self._read_done():
+                    return
+            self._make()
+
+    def _read_done(self) -> bool:
+        """What the process did that had the state last; False if its files are not as it left them."""
+        data = self._files.file(DONE).read_bytes()
+        if not self._files.is_whole(self._strings.size + len(data)):
+            return False
+        self._done_bytes = len(data)
+        from viewlet.spark.run.state import batch_file
+
+        self.before, undo, rows = batch_file.from_bytes(unpacked(data))
+        self._generated.take_over((undo, rows))
+        return True
+
+    def release(self) -> None:
+        known = self._strings.size
+        self._strings.save()
+        if self._strings.size != known and self.token is not None:
+            self._files.finish(self.token, self._strings.size + self._done_bytes)
+        self._files.release()
+
+    def give_up(self) -> None:
+        self._files.close()
+
+    def perform(self, code: UnitCode, stage: UnitStage, token: str, delivery: Delivery, watched: bool) -> WorkerBlock:
+        self._files.begin()
+        block = super().perform(code, stage, token, delivery, watched)
+        self._finish(token)
+        return block
+
+    def load(self, contents: Mapping[str, Any], token: str) -> None:
+        self._files.begin()
+        super().load(contents, token)
+        self._finish(token)
+
+    def take_back(self) -> None:
+        self._files.begin()
+        super().take_back()
+        assert self.token is not None
+        self._finish(self.token)
+
+    def _finish(self, token: str) -> None:
+        """Writes what another process needs to continue or roll back the batch; only then is the state a version."""
+        self._strings.save()
+        done = self._generated.done if self.before is not None else NOTHING_DONE
+        from viewlet.spark.run.state import batch_file
+
+        data = packed(batch_file.to_bytes(self.before, *done))
+        self._done_bytes = self._files.file(DONE).write_bytes(data)
+        self._files.finish(token, self._strings.size + len(data))
+        self._count = self._files.count
+
+    def start_over(self, code: UnitCode) -> None:
+        self._files.begin()
+        self._make()

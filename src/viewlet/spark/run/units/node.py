@@ -1,0 +1,228 @@
+"""A kernel runs statements on the state of one place: a partition, or the driver.
+
+Everything that enters or leaves it is bytes (see `wire`), so that a kernel of generated code may hold its state as it
+likes. `ReferenceNode` is the definition: dictionaries and the evaluator.
+
+A batch begins with empty temporaries and ends when the next one begins, or when it is rolled back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from viewlet.changes import Change, Changes, ColumnChange, RowChange
+from viewlet.errors import InternalError
+from viewlet.runtime.durable.rows import from_arrow, to_arrow
+from viewlet.spark.plan.hashing import partition_of
+from viewlet.spark.run.exchange.wire import bytes_table, decode, encode, table_bytes
+from viewlet.spark.run.units.plan_code import DriverBlock, PlanCode, Receipt
+from viewlet.triggers.executor import Executor
+from viewlet.triggers.program import Program, Statement, ViewDefinition
+from viewlet.triggers.result import ResultRows, evaluate_result
+from viewlet.triggers.store import MapStore, Payload
+from viewlet.types import Row, Table
+
+Blob = bytes | memoryview
+Definitions = Mapping[str, ViewDefinition]
+
+
+class Node(Protocol):
+    """The protocol of kernels: the state of one place, and the operations on it."""
+
+    def compile_all(self, plan: PlanCode) -> None:
+        """Compiles what a plan runs anywhere, if it is compiled at all."""
+
+    def begin(self, code: PlanCode) -> None:
+        """Begins a batch; the previous one can no longer be rolled back."""
+
+    def go_on(self, code: PlanCode) -> None:
+        """Continues a batch that this or another node has begun."""
+
+    def rollback(self) -> bool:
+        """Rolls back the changes since `begin`, if it can."""
+
+    def columns_read(self, table: str) -> frozenset[int] | None:
+        """The columns of a table's changes that statements read, if it takes columns instead of rows."""
+
+    def to_columns(self, table: Table, rows: Any, sign: int, encoded: bool) -> ColumnChange | None:
+        """A change given as an Arrow table, which has the columns that are read; None if rows are wanted."""
+
+    def change(self, table: str, change: Change) -> None:
+        """The change of a table that statements may read, until the next `begin`."""
+
+    def record(self) -> dict[str, list[bytes]]:
+        """What it takes to do again what the batch has done, for `redo`."""
+
+    def redo(self, plan: PlanCode, record: Mapping[str, Sequence[Blob]]) -> None:
+        """Does again what another node has done."""
+
+    def put(self, name: str, blobs: Sequence[Blob]) -> None:
+        """Fills a temporary with the sum of what was sent."""
+
+    def run(self, statements: Iterable[Statement]) -> None: ...
+
+    def contents(self, name: str) -> bytes:
+        """A view or a temporary."""
+
+    def split(self, name: str, positions: tuple[int, ...], partitions: int) -> dict[int, bytes]:
+        """A view or a temporary by the partitions that some of its keys name; empty parts are left out."""
+
+    def restore(self, name: str, blob: Blob) -> None:
+        """Puts contents in place of those of a view."""
+
+    def misfit(self, name: str, at_most: int | None) -> tuple[Row, int] | None:
+        """A key of a view whose count the batch has made negative, or larger than it may be; None if there is none."""
+
+    def size(self) -> int:
+        """How many rows there are in the views."""
+
+    def bytes(self) -> int:
+        """What the views take, as far as that is known."""
+
+
+@runtime_checkable
+class ResultNode(Node, Protocol):
+    """A kernel that computes the rows of the unit's view from what is here."""
+
+    def result(self) -> Changes:
+        """The rows; with ORDER BY and LIMIT, those that can be among the first."""
+
+    def watch(self) -> None:
+        """From now on `result_change` is asked for after every batch."""
+
+    def result_change(self) -> Changes:
+        """What the batch has done so far to the rows."""
+
+
+def with_result(node: Node) -> ResultNode:
+    """The kernel of a unit whose rows are read where its state is."""
+    if not isinstance(node, ResultNode):
+        raise InternalError(f"a {type(node).__name__} has no rows of its own")
+    return node
+
+
+class ReferenceNode:
+    """Views as dictionaries, on the same executor as the interpreter; `program` has the query whose rows are read."""
+
+    def __init__(self, views: Definitions, program: Program | None = None) -> None:
+        self._program = program
+        self._executor = Executor(views.values())
+        self._views = self._executor.views
+        self._received: dict[str, Sequence[Blob]] = {}
+        self._watched: ResultRows | None = None
+
+    def compile_all(self, plan: PlanCode) -> None:
+        pass
+
+    def columns_read(self, table: str) -> frozenset[int] | None:
+        return None
+
+    def to_columns(self, table: Table, rows: Any, sign: int, encoded: bool) -> ColumnChange | None:
+        return None
+
+    def begin(self, code: PlanCode) -> None:
+        log = self._executor.log
+        log.commit()
+        if self._watched is not None:
+            self._watched.refresh()
+        for store in self._views.values():
+            store.touched.clear()
+        log.begin()
+        self._executor.begin(code.tables, code.temporaries)
+        self._received = {}
+
+    def go_on(self, code: PlanCode) -> None:
+        pass
+
+    def rollback(self) -> bool:
+        self._executor.log.rollback()
+        return True
+
+    def change(self, table: str, change: Change) -> None:
+        self._executor.deltas[table] = MapStore.of_rows(change.rows())
+
+    def record(self) -> dict[str, list[bytes]]:
+        """All that came in: the statements are run again."""
+        found = {name: list(map(bytes, blobs)) for name, blobs in self._received.items()}
+        for table, delta in self._executor.deltas.items():
+            rows = list(delta.items())
+            found[_change_entry(table)] = [table_bytes(to_arrow(rows, len(rows[0][0]), 1))] if rows else []
+        return found
+
+    def redo(self, plan: PlanCode, record: Mapping[str, Sequence[Blob]]) -> None:
+        self.begin(plan)
+        for table in plan.tables:
+            for blob in record.get(_change_entry(table), []):
+                found = bytes_table(blob)
+                rows = from_arrow(found, found.num_columns - 1)
+                self.change(table, RowChange({row: weight for row, (weight,) in rows}))
+        for block in plan.blocks:
+            for step in block.steps if isinstance(block, DriverBlock) else ():
+                if isinstance(step, Statement):
+                    self.run([step])
+                elif isinstance(step, Receipt):
+                    self.put(step.target, record.get(step.target, []))
+
+    def put(self, name: str, blobs: Sequence[Blob]) -> None:
+        self._received[name] = blobs
+        store = self._executor.stores[name]
+        for blob in blobs:
+            for key, payload in decode(self._executor.definition(name), blob):
+                store.add(key, payload)
+
+    def run(self, statements: Iterable[Statement]) -> None:
+        for statement in statements:
+            self._executor.run(statement)
+
+    def contents(self, name: str) -> bytes:
+        return encode(self._executor.definition(name), self._executor.stores[name].items())
+
+    def split(self, name: str, positions: tuple[int, ...], partitions: int) -> dict[int, bytes]:
+        parts: dict[int, list[tuple[Row, Payload]]] = {}
+        for key, payload in self._executor.stores[name].items():
+            parts.setdefault(partition_of((key[i] for i in positions), partitions), []).append((key, payload))
+        return {number: encode(self._executor.definition(name), rows) for number, rows in parts.items()}
+
+    def restore(self, name: str, blob: Blob) -> None:
+        self._executor.put(name, dict(decode(self._executor.definition(name), blob)))
+
+    def result(self) -> Changes:
+        program = self._query
+        return evaluate_result(program, self._views)
+
+    @property
+    def _query(self) -> Program:
+        if self._program is None:
+            raise InternalError("the node was made without a query")
+        return self._program
+
+    def watch(self) -> None:
+        if self._watched is None:
+            rows = ResultRows(self._query, self._views, self._executor.log)
+            rows.refresh_all()
+            self._watched = rows
+
+    def result_change(self) -> Changes:
+        if self._watched is None:
+            raise InternalError("nobody watches the result")
+        return self._watched.refresh()
+
+    def misfit(self, name: str, at_most: int | None) -> tuple[Row, int] | None:
+        store = self._views[name]
+        for key in store.touched:
+            count = (store.get(key) or (0,))[0]
+            if count < 0 or (at_most is not None and count > at_most):
+                return key, count
+        return None
+
+    def size(self) -> int:
+        return sum(map(len, self._views.values()))
+
+    def bytes(self) -> int:
+        return sum(len(store) * 8 * (len(store.fields) + 4) for store in self._views.values())
+
+
+def _change_entry(table: str) -> str:
+    """The name of a table's change in the record of a batch, which is a file."""
+    return f"Δ{table}"

@@ -1,0 +1,67 @@
+"""Where the rows of a query are computed from its views.
+
+| reading      | when                                                                                     |
+|--------------|------------------------------------------------------------------------------------------|
+| `DRIVER`     | all views it reads live at the driver                                                    |
+| `PARTITIONS` | each term reads its views through the keys they are partitioned by: no row needs another |
+|              | partition, and the rows of all partitions together are the result                        |
+| `GATHERED`   | otherwise the views are brought to the driver first                                      |
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from viewlet.algebra.nodes import Expr, Mul, Neg, Sum, Var, View, summands
+from viewlet.algebra.scope import outputs
+from viewlet.algebra.traverse import walk
+from viewlet.spark.plan.compile import DistributedProgram
+from viewlet.spark.plan.locations import LOCAL, Dist
+from viewlet.triggers.program import Program
+
+
+class ResultLocation(Enum):
+    DRIVER = "driver"
+    PARTITIONS = "partitions"
+    GATHERED = "gathered"
+
+
+def views_of(program: Program) -> list[str]:
+    """The views that the result reads."""
+    return sorted({node.name for node in walk(program.result) if isinstance(node, View)})
+
+
+def result_location(distributed: DistributedProgram) -> ResultLocation:
+    program, locations = distributed.program, distributed.locations
+    if all(locations[name] == LOCAL for name in views_of(program)):
+        return ResultLocation.DRIVER
+    if all(_is_apart(term, distributed) for term in summands(program.result)):
+        return ResultLocation.PARTITIONS
+    return ResultLocation.GATHERED
+
+
+def _is_apart(term: Expr, distributed: DistributedProgram) -> bool:
+    """The term's rows in a partition depend on that partition only."""
+    visible = _visible(term)
+    places: set[tuple[Var, ...]] = set()
+    for node in walk(term):
+        if isinstance(node, View):
+            location = distributed.locations[node.name]
+            if location == LOCAL:
+                return False
+            if isinstance(location, Dist):
+                keys = distributed.view(node.name).keys
+                places.add(tuple(node.args[keys.index(var)] for var in location.by))
+    return len(places) == 1 and set(*places) <= visible
+
+
+def _visible(term: Expr) -> frozenset[Var]:
+    """Variables that mean the same all over the term: those its product binds, also where a sum hides them."""
+    match term:
+        case Neg(body) | Sum(_, body):
+            return _visible(body)
+        case Mul(factors):
+            inner = [_visible(factor) if isinstance(factor, Sum) else outputs(factor) for factor in factors]
+            return frozenset[Var]().union(*inner) if sum(isinstance(f, Sum) for f in factors) <= 1 else outputs(term)
+        case _:
+            return outputs(term)

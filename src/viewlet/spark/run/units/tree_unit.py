@@ -1,0 +1,161 @@
+"""A unit that is a view tree over a ring, for COFACTOR and FACTORIZED views: every partition keeps a whole tree.
+
+    rows of tables ──► rows of relations, where the changes are ──► partitions (or all of them) ──► trees
+
+Every batch has one stage at the workers, whatever it changes. The state of a tree is in the worker processes. A process
+that has not seen a partition before catches up from the snapshot and the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from viewlet.algebra.nodes import Var
+from viewlet.errors import MissingExtraError, UnsupportedError
+from viewlet.spark.plan.locations import ViewLocation
+from viewlet.spark.plan.tree_split import TreeSplit
+from viewlet.spark.run.units.node import Node
+from viewlet.spark.run.units.plan_code import Departure, DriverBlock, Place, PlanCode, WorkerBlock
+from viewlet.spark.run.units.result_location import ResultLocation
+from viewlet.spark.run.units.table_unit import Check
+from viewlet.spark.run.units.tree_node import TreeNode, change_name
+from viewlet.spark.run.units.unit import AT_DRIVER, SPREAD, UnitCode, can_run_generated, digest_of
+from viewlet.triggers.program import ViewDefinition
+from viewlet.types import SqlType, Table
+from viewlet.viewtree.ring_plan import RingPlan
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreeCode(UnitCode):
+    """The code of a view tree, as sent to workers; `stores` has the tree's own names of the views in `views`."""
+
+    tree: RingPlan
+    stores: Mapping[str, str]
+    is_generated: bool
+
+    def plan(self, key: str, tables: Collection[str]) -> PlanCode:
+        """All there is to do, for some tables: relations of others have no changes, and send nothing."""
+        plan = self.plans[key]
+        mappers = {table: block for table, block in plan.mappers.items() if table in tables}
+        return replace(plan, tables=tuple(table for table in plan.tables if table in tables), mappers=mappers)
+
+    def evaluated(self, views: Mapping[str, ViewDefinition]) -> Node:
+        return TreeNode(self.tree, self.stores, self.is_generated)
+
+    def __getstate__(self) -> dict[str, object]:
+        return self.__dict__ | {"_restricted": {}, "tree": replace(self.tree)}  # without what it has compiled
+
+
+@dataclass(frozen=True)
+class TreeUnit:
+    """A view tree and how it is split; `generated` is the form of its state, which never changes."""
+
+    name: str
+    plan: RingPlan
+    split: TreeSplit
+    sources: Mapping[str, Table]
+    generated: bool
+    reading = ResultLocation.PARTITIONS
+    checks: tuple[Check, ...] = ()
+    stored: tuple[ViewDefinition, ...] = ()
+    may_generate = False
+    is_loadable = False
+
+    @cached_property
+    def tables(self) -> frozenset[str]:
+        return frozenset(relation.table for relation in self.plan.query.relations)
+
+    @property
+    def facts(self) -> Mapping[str, object]:
+        return {"generated": self.generated}
+
+    @property
+    def locations(self) -> Mapping[str, ViewLocation]:
+        """Where the rows of the relations go."""
+        return self.split.locations()
+
+    @cached_property
+    def digest(self) -> str:
+        return digest_of((self.plan.digest, self.split.by, self.generated))
+
+    @cached_property
+    def plans(self) -> dict[str, PlanCode]:
+        leaving = {table: [self._departure(relation) for relation in self._relations(table)] for table in self._tables}
+        everything = tuple(step for steps in leaving.values() for step in steps)
+        work = WorkerBlock((), ())
+        mappers = {table: WorkerBlock((), tuple(steps)) for table, steps in leaving.items()}
+        return {
+            AT_DRIVER: PlanCode(AT_DRIVER, self._tables, {}, {}, (DriverBlock(everything), work)),
+            SPREAD: PlanCode(SPREAD, self._tables, {}, mappers, (work,)),
+        }
+
+    @property
+    def _tables(self) -> tuple[str, ...]:
+        return tuple(sorted(self.tables))
+
+    def _relations(self, table: str) -> list[str]:
+        return [relation.name for relation in self.plan.query.relations if relation.table == table]
+
+    def _departure(self, relation: str) -> Departure:
+        (found,) = (each for each in self.plan.query.relations if each.name == relation)
+        positions = self.split.positions(found)
+        name = change_name(relation)
+        return Departure(name, name, Place.EVERYWHERE if positions is None else positions)
+
+    def code(self, generated: bool) -> TreeCode:
+        """The form of the state does not change with what other units do."""
+        keys = generated_stores(self.plan) if self.generated else reference_stores(self.plan)
+        stores = {f"{self.name}/{store}": store for store in keys}
+        views = {name: ViewDefinition(name, keys[store], ()) for name, store in stores.items()}
+        return TreeCode(
+            self.name,
+            digest_of((self.digest, self.name)),
+            views,
+            {},
+            self.sources,
+            self.plans,
+            tree=self.plan,
+            stores=stores,
+            is_generated=self.generated,
+        )
+
+
+def form_of(plan: RingPlan, wanted: bool | None) -> bool:
+    """Whether a tree runs generated code: as it is `wanted`, or if it can."""
+    if wanted is False or (wanted is None and not can_run_generated()):
+        return False
+    if not can_run_generated():
+        raise MissingExtraError("the compiled engine needs Numba: pip install 'viewlet[compiled]'")
+    from viewlet.codegen.not_compilable import NotCompilable
+
+    try:
+        generated_stores(plan)
+    except NotCompilable as error:
+        if wanted is None:
+            return False
+        hint = f"{error}; it runs with connect(engine='interpreter') or 'auto'"
+        raise UnsupportedError("the view in the compiled engine", hint, "engine") from error
+    return True
+
+
+def reference_stores(plan: RingPlan) -> dict[str, tuple[Var, ...]]:
+    """The stored views of a tree on dictionaries, with their keys."""
+    types = _types(plan)
+    return {name: tuple(Var(key, types[key]) for key in plan.tree.nodes[name].keys) for name in plan.stored}
+
+
+def generated_stores(plan: RingPlan) -> dict[str, tuple[Var, ...]]:
+    """Those of a tree on flat arrays."""
+    from viewlet.codegen.rings.generated_tree import generated_tree
+    from viewlet.codegen.rings.portable import store_keys
+    from viewlet.runtime.dictionary import StringDictionary
+
+    types = _types(plan)
+    keys = store_keys(generated_tree(plan, StringDictionary()).compiled)
+    return {store: tuple(Var(key, types[key]) for key in names) for store, names in keys.items()}
+
+
+def _types(plan: RingPlan) -> dict[str, SqlType]:
+    return {each.name: each.scalar.type for relation in plan.query.relations for each in relation.variables}

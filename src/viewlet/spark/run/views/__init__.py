@@ -1,0 +1,1 @@
+"""Units as the engines of views: how the results are read."""

@@ -1,0 +1,60 @@
+"""COFACTOR and FACTORIZED views whose trees a cluster runs, as engines (`engine/contract.py`): read like local ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from viewlet.algebra.ring_query import FactorisedPayload
+from viewlet.spark.run.engine import Engine
+from viewlet.spark.run.units.tree_unit import TreeUnit
+from viewlet.spark.run.units.unit import unit_stats
+from viewlet.spark.run.views.spread_tree import SpreadTree
+from viewlet.viewtree.show_plan import draw_plan, show_plan
+from viewlet.viewtree.tree_engine import CofactorEngine, FactorisedEngine, TreeEngine
+
+IN_PROCESSES = "every partition has its own tree, in the process of a worker"
+
+
+class SpreadView(TreeEngine):
+    """What `stats` and `explain` tell of a tree on a cluster."""
+
+    unit: TreeUnit
+
+    def stats(self) -> dict[str, object]:
+        return unit_stats(self.unit)
+
+    def stages(self, format: str) -> Mapping[str, Callable[[], str]]:
+        """The tree that every partition has, and by what rows are sent to partitions."""
+        plan = self.plan
+        if format == "svg":
+            return dict.fromkeys(("spark", "view-tree"), lambda: draw_plan(plan, plan.stored))
+        return {
+            **super().stages(format),
+            "spark": self._show_split,
+            "view-tree": lambda: f"view tree {self.unit.split}\n{show_plan(plan, plan.stored)}",
+        }
+
+    def _show_split(self) -> str:
+        split, locations = self.unit.split, self.unit.locations
+        lines = [f"{relation.name}: {locations[relation.name]}" for relation in self.plan.query.relations]
+        last = "a batch: rows are split where they are, then one stage of all partitions"
+        return "\n".join([f"view tree {split}", *lines, last])
+
+
+class SpreadCofactor(SpreadView, CofactorEngine):
+    def __init__(self, unit: TreeUnit, tree: SpreadTree) -> None:
+        self.unit = unit
+        CofactorEngine.__init__(self, unit.plan, tree)
+
+
+class SpreadRows(SpreadView, FactorisedEngine):
+    def __init__(self, unit: TreeUnit, tree: SpreadTree) -> None:
+        self.unit = unit
+        FactorisedEngine.__init__(self, unit.plan, tree)
+
+
+def tree_view(cluster: Engine, unit: TreeUnit) -> SpreadView:
+    """What reads a tree of the cluster."""
+    if isinstance(unit.plan.query.payload, FactorisedPayload):
+        return SpreadRows(unit, SpreadTree(cluster, unit.name, None, IN_PROCESSES))
+    return SpreadCofactor(unit, SpreadTree(cluster, unit.name, unit.plan.ring, IN_PROCESSES))

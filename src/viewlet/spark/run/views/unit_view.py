@@ -1,0 +1,53 @@
+"""Views that a cluster runs, as engines (`engine/contract.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from viewlet.spark.plan import draw_plan, show_plan
+from viewlet.spark.run.units.unit import ProgramUnit, unit_stats
+from viewlet.types import Row
+
+if TYPE_CHECKING:
+    from viewlet.spark.run.engine import Engine
+
+
+class UnitView:
+    """Reads a unit of the cluster, which runs the batches of all views together."""
+
+    name = "spark"
+
+    def __init__(self, cluster: Engine, unit: Any, plan: Any) -> None:
+        self._cluster = cluster
+        self.unit = unit
+        self.plan = plan
+
+    def result(self) -> Mapping[Row, int]:
+        return self._cluster.result(self.unit.name)
+
+    def watch(self) -> bool:
+        return self._cluster.watch(self.unit.name)
+
+    def finish(self) -> Mapping[Row, int] | None:
+        return self._cluster.changes(self.unit.name)
+
+    def commit(self) -> None:
+        """The cluster commits."""
+
+    def rollback(self) -> None:
+        """The cluster rolls back."""
+
+    def stats(self) -> dict[str, object]:
+        return unit_stats(self.unit)
+
+
+class ProgramView(UnitView):
+    """Reads a trigger program."""
+
+    unit: ProgramUnit
+
+    def stages(self, format: str) -> Mapping[str, Callable[[], str]]:
+        """What a batch of all tables does, block by block; as a picture too."""
+        show = draw_plan if format == "svg" else show_plan
+        return {"spark": lambda: show(self.unit.distributed.plan())}

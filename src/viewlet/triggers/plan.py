@@ -1,0 +1,27 @@
+"""The entry point of the compiler: trigger programs under every strategy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from viewlet.algebra.query import Query
+from viewlet.triggers.compiler import compile_query
+from viewlet.triggers.join_tree.grouping import TreeGrouping
+from viewlet.triggers.program import Program
+from viewlet.triggers.sizes import complete
+from viewlet.triggers.statistics import UNKNOWN, Statistics
+from viewlet.triggers.strategy import GROUPINGS, Strategy
+from viewlet.types import Table
+
+
+def plan_query(
+    name: str,
+    query: Query,
+    tables: Mapping[str, Table],
+    strategy: str = "auto",
+    statistics: Statistics = UNKNOWN,
+) -> Program:
+    """The trigger program that maintains `query` under changes of the dynamic tables among `tables`."""
+    completed = complete(statistics, query, tables)
+    trees = TreeGrouping(tables, completed)
+    return compile_query(name, query, tables, strategy, completed, {**GROUPINGS, Strategy.VIEW_TREE: trees})
