@@ -3,37 +3,69 @@
     git worktree add ../before main~20
     python -m bench.compare --before ../before --scale 0.1
 
-Each tree measures with its own `bench.worker`, in processes that take turns, so that a noisy minute spoils both. What
-counts is the better of the passes of each tree, the ratio of a query, and the geometric mean of the ratios.
+Each tree runs in a process of its own with its own `bench.measure`. The two take turns pass by pass, and change who
+begins, so that a noisy moment spoils neighbours of both. What counts is the median of the ratios of two passes that
+followed one another, and the geometric mean of these medians.
 """
 
 from __future__ import annotations
 
+import json
 import math
+import os
+import statistics
+import subprocess
+import sys
 import tempfile
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from bench.records import Record
-from bench.run import ROOT, WORKLOADS, isolated, names
+from bench.run import ROOT, WORKLOADS, names
 from bench.worker import Spec
 
 
 @dataclass(slots=True)
 class Pair:
-    """Tuples a second of one query in both trees, the best pass of each."""
+    """Tuples a second of one query in both trees, pass by pass."""
 
     query: str
-    before: float = 0.0
-    after: float = 0.0
+    before: list[float] = field(default_factory=list)
+    after: list[float] = field(default_factory=list)
     note: str = ""
 
     @property
     def ratio(self) -> float | None:
-        return self.after / self.before if self.before and self.after else None
+        """
+        >>> Pair("q", [10.0, 20.0, 5.0], [11.0, 20.0, 50.0]).ratio
+        1.1
+        """
+        ratios = [after / before for before, after in zip(self.before, self.after, strict=True)]
+        return statistics.median(ratios) if ratios else None
+
+
+@dataclass(slots=True)
+class Side:
+    """A process with the engine of one tree."""
+
+    process: subprocess.Popen[str]
+
+    def run_pass(self) -> float:
+        """Tuples a second of one pass over the stream."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            assert self.process.stderr is not None
+            raise RuntimeError((self.process.stderr.read().strip().splitlines() or ["no output"])[-1][:300])
+        tuples, seconds = json.loads(line)
+        return float(tuples / seconds)
 
 
 def main(
@@ -41,8 +73,8 @@ def main(
     workload: Annotated[str, typer.Option(help="tpch, finance or all")] = "all",
     scale: Annotated[float, typer.Option(help="TPC-H scale factor")] = 0.1,
     queries: Annotated[str, typer.Option(help="q01,axf,...; all when empty")] = "",
-    rounds: Annotated[int, typer.Option(help="how often the trees take turns")] = 2,
-    timeout: Annotated[float, typer.Option(help="seconds per measurement")] = 30.0,
+    passes: Annotated[int, typer.Option(help="passes of each tree, at most")] = 41,
+    seconds: Annotated[float, typer.Option(help="seconds per query, after which it is enough")] = 15.0,
     finance_file: Annotated[str, typer.Option(help="csv.gz of order-book messages; generated when empty")] = "",
     data: Annotated[Path, typer.Option(help="where generated tables are kept")] = ROOT / "bench" / "results" / "data",
     out: Annotated[Path | None, typer.Option(help="a file for the table")] = None,
@@ -54,11 +86,11 @@ def main(
             base = Spec(
                 name, "", scale=scale if name == "tpch" else 0.0, stream="insert" if name == "tpch" else "book",
                 finance_file=str(Path(finance_file).resolve()) if finance_file else "", data=str(data.resolve()),
-                repeats=3, timeout=timeout,
             )  # fmt: skip
             for query in WORKLOADS[name]:
                 if not queries or query in names(queries):
-                    pairs.append(_measured(replace(base, query=query), before.resolve(), rounds, Path(caches)))
+                    spec = replace(base, query=query)
+                    pairs.append(measured(spec, before.resolve(), passes, seconds, Path(caches)))
                     print(_line(pairs[-1]), flush=True)
     text = table(pairs)
     print(text)
@@ -66,22 +98,40 @@ def main(
         out.write_text(text)
 
 
-def _measured(spec: Spec, before: Path, rounds: int, caches: Path) -> Pair:
+def measured(spec: Spec, before: Path, passes: int, seconds: float, caches: Path) -> Pair:
+    """Both trees in turns; the first pass of each, which may compile, does not count."""
     pair = Pair(spec.query)
-    for _ in range(rounds):
-        for name, tree in (("before", before), ("after", ROOT)):
-            record = _in_tree(spec, tree, caches / name)
-            if record.get("status") == "ok":
-                setattr(pair, name, max(getattr(pair, name), record["best_tuples_per_second"]))
-            else:
-                pair.note = f"{name}: {record.get('status')} {record.get('note', '')}".strip()
+    with ExitStack() as stack:
+        old = stack.enter_context(side(spec, before, caches / "before"))
+        new = stack.enter_context(side(spec, ROOT, caches / "after"))
+        try:
+            for each in (old, new):
+                each.run_pass()
+            deadline = time.perf_counter() + seconds
+            while len(pair.before) < passes and (len(pair.before) < 3 or time.perf_counter() < deadline):
+                order = ((old, pair.before), (new, pair.after))
+                for each, rates in order if len(pair.before) % 2 else reversed(order):
+                    rates.append(each.run_pass())
+        except RuntimeError as error:
+            pair.before, pair.after, pair.note = [], [], str(error)
     return pair
 
 
-def _in_tree(spec: Spec, tree: Path, cache: Path) -> Record:
-    """One measurement by the code of a tree, with a cache of its own."""
+@contextmanager
+def side(spec: Spec, tree: Path, cache: Path) -> Iterator[Side]:
+    """A process for a tree, with a cache of its own."""
     cache.mkdir(mode=0o700, exist_ok=True)
-    return isolated(spec, {"VIEWLET_CACHE": str(cache), "NUMBA_CACHE_DIR": str(cache)}, tree)
+    paths = os.pathsep.join([str(tree), str(tree / "src"), os.environ.get("PYTHONPATH", "")])
+    process = subprocess.Popen(
+        [sys.executable, str(ROOT / "bench" / "turns.py"), json.dumps(asdict(spec))],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tree,
+        env=os.environ | {"PYTHONPATH": paths, "VIEWLET_CACHE": str(cache), "NUMBA_CACHE_DIR": str(cache)},
+    )  # fmt: skip
+    try:
+        yield Side(process)
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def geometric_mean(ratios: list[float]) -> float:
@@ -93,20 +143,21 @@ def geometric_mean(ratios: list[float]) -> float:
 
 
 def table(pairs: list[Pair]) -> str:
-    """Markdown, a line per query."""
-    rows = ["| query | before, tuples/s | after, tuples/s | after ÷ before |", "|---|---|---|---|"]
-    rows += [f"| {p.query} | {p.before:,.0f} | {p.after:,.0f} | {_shown(p.ratio) or p.note} |" for p in pairs]
+    """Markdown, a line per query: medians of the rates, and the median of their ratios."""
+    rows = ["| query | before, tuples/s | after, tuples/s | after ÷ before | passes |", "|---|---|---|---|---|"]
+    for p in pairs:
+        if p.ratio is None:
+            rows.append(f"| {p.query} | | | {p.note} | |")
+        else:
+            rates = f"{statistics.median(p.before):,.0f} | {statistics.median(p.after):,.0f}"
+            rows.append(f"| {p.query} | {rates} | {p.ratio:.2f} | {len(p.before)} |")
     ratios = [pair.ratio for pair in pairs if pair.ratio is not None]
-    rows.append(f"| geometric mean of {len(ratios)} | | | {geometric_mean(ratios):.3f} |")
+    rows.append(f"| geometric mean of {len(ratios)} | | | {geometric_mean(ratios):.3f} | |")
     return "\n".join(rows) + "\n"
 
 
-def _shown(ratio: float | None) -> str:
-    return "" if ratio is None else f"{ratio:.2f}"
-
-
 def _line(pair: Pair) -> str:
-    return f"{pair.query}: {pair.before:,.0f} -> {pair.after:,.0f} tuples/s {_shown(pair.ratio)} {pair.note}".rstrip()
+    return f"{pair.query}: {'' if pair.ratio is None else f'{pair.ratio:.3f}'} {pair.note}".rstrip()
 
 
 if __name__ == "__main__":

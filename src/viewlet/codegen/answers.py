@@ -30,7 +30,8 @@ class Answers:
         self._formulas = formulas
         self._closures = [compile_scalar(formula.scalar) for formula in formulas]
         self._dictionary = dictionary
-        self._failure: BaseException | None = None
+        self.failure: BaseException | None = None
+        """The first exception of a formula since `take_failure`."""
         self.version = 0
         """Changes when a memo has moved."""
         arguments = max((len(formula.parameters) for formula in formulas), default=0)
@@ -55,13 +56,9 @@ class Answers:
                 self.version += 1
                 tick()
 
-    @property
-    def has_failed(self) -> bool:
-        return self._failure is not None
-
     def take_failure(self) -> BaseException | None:
         """What went wrong first since this was asked last."""
-        failure, self._failure = self._failure, None
+        failure, self.failure = self.failure, None
         return failure
 
     def _empty(self, number: int, places: int) -> Any:
@@ -101,5 +98,5 @@ class Answers:
 
     def _fail(self, error: BaseException) -> None:
         """Remembers the first failure, or the first that is not the fault of the data."""
-        if self._failure is None or (isinstance(self._failure, DataError) and not isinstance(error, DataError)):
-            self._failure = error
+        if self.failure is None or (isinstance(self.failure, DataError) and not isinstance(error, DataError)):
+            self.failure = error

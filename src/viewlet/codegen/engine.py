@@ -172,14 +172,14 @@ class CompiledEngine:
 
     def run(self, change: TableChange) -> None:
         """Runs the triggers for the rows of a change that are not done yet."""
+        control, end = self._control, len(change.multiplicity)
         if change.done == UNDER_WAY:
             self._refresh_all(change.refreshes)
         else:
-            self._control[ROWS_DONE] = change.done
+            control[ROWS_DONE] = change.done
             change.done = UNDER_WAY
-        end = len(change.multiplicity)
         if change.each_row and not all(self._is_plain(refresh) for refresh in change.refreshes):
-            for row in range(self._control[ROWS_DONE], end):
+            for row in range(control[ROWS_DONE], end):
                 self._run(change, row + 1, each_row=False)
         else:
             self._run(change, end, change.each_row)

@@ -20,7 +20,7 @@ from viewlet.codegen.module_cache import is_cached, load_source
 from viewlet.runtime.control import CONTROL_WORDS
 from viewlet.runtime.flat import POOL, FlatStore, Image, Part
 from viewlet.runtime.jit import ENABLED
-from viewlet.runtime.moves import time
+from viewlet.runtime.moves import TIME
 from viewlet.runtime.state import bundle, put
 
 
@@ -55,7 +55,8 @@ class ModuleInstance:
 
     def call(self, name: str, *given: Any) -> Any:
         """Calls a generated function with the state as it is now."""
-        return self.run(getattr(self._code, name), *given)
+        function = getattr(self._code, name)
+        return function(*given, self.state(), self.control) if ENABLED else self.run(function, *given)
 
     def run(self, function: Any, *given: Any) -> Any:
         """Calls a compiled function with the state as it is now; numbers of plain Python wrap around silently, too."""
@@ -83,7 +84,7 @@ class ModuleInstance:
 
     def state(self) -> Any:
         """The state as compiled functions take it, valid until an array moves."""
-        if self._known_at != (now := time()):
+        if self._known_at != (now := TIME[0]):
             versions = (self._version(), *[store.version for store in self.stores.values()])
             if versions != self._versions:
                 self._update(versions)

@@ -136,7 +136,7 @@ class Process(ModuleInstance):
     def check_overflow(self) -> None:
         """Raises what generated code could only note."""
         noted = self.notes[FAILURE]
-        if not noted and not self._answers.has_failed:
+        if not noted and self._answers.failure is None:
             return
         self.notes[FAILURE] = 0
         if (failure := self._answers.take_failure()) is not None:
