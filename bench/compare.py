@@ -57,7 +57,8 @@ class Side:
 
     def run_pass(self) -> float:
         """Tuples a second of one pass over the stream."""
-        assert self.process.stdin is not None and self.process.stdout is not None
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
         self.process.stdin.write("\n")
         self.process.stdin.flush()
         line = self.process.stdout.readline()
