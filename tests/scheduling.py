@@ -1,23 +1,40 @@
 """How the workers of pytest-xdist share the tests: file by file, with all tests on the Spark session at one worker.
 
-The tests of a file share what the file computes once. Tests on the session have `on_spark` in their node ids, because
-the process that hands out tests knows nothing else of them; only their worker starts a JVM. They come first, then the
-files with slow tests, so that no worker is left with a long file at the end.
+The tests of a file share what the file computes once. The conformance suite is larger than what a worker does in its
+share of the time, and is shared program by program. Tests on the session have `on_spark` in their node ids, because the
+process that hands out tests knows nothing else of them; only their worker starts a JVM. They come first, then the units
+with slow tests, so that no worker is left with a long one at the end.
 """
 
 from __future__ import annotations
+
+import os
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 ON_SPARK = "on_spark"
+BY_PROGRAM = "tests/conformance/test_conformance.py::test_in_one_process["
+"""Its parameters are the program, which has no hyphen in its name, and the engine."""
 
 
 class Schedule(LoadScopeScheduling):
-    """Files in the order in which they were collected; the tests on Spark are one of them."""
+    """Units of tests in the order in which they were collected."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return ON_SPARK if is_on_spark(nodeid) else nodeid.partition("::")[0]
+        return unit(nodeid)
+
+
+def unit(nodeid: str) -> str:
+    """What a test shares a worker with: the tests on Spark, those of its program, or those of its file."""
+    if is_on_spark(nodeid):
+        return ON_SPARK
+    return nodeid.partition("-" if nodeid.startswith(BY_PROGRAM) else "::")[0]
+
+
+def workers() -> int:
+    """One more than cores, because many tests wait for processes that they have started."""
+    return 1 + (os.cpu_count() or 1)
 
 
 def is_on_spark(nodeid: str) -> bool:
@@ -25,9 +42,9 @@ def is_on_spark(nodeid: str) -> bool:
 
 
 def order(items: list[pytest.Item]) -> None:
-    """Sorts collected tests: those on Spark, files with slow tests, other files."""
-    slow = {item.path for item in items if item.get_closest_marker("slow") is not None}
-    items.sort(key=lambda item: (not is_on_spark(item.nodeid), item.path not in slow))
+    """Sorts collected tests: those on Spark, units with slow tests, other units."""
+    slow = {unit(item.nodeid) for item in items if item.get_closest_marker("slow") is not None}
+    items.sort(key=lambda item: (not is_on_spark(item.nodeid), unit(item.nodeid) not in slow))
 
 
 def check(items: list[pytest.Item]) -> None:
