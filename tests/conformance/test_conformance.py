@@ -25,8 +25,8 @@ from viewlet.engine import chooser
 from viewlet.runtime import ordered_index as ordered
 
 FULL = os.environ.get("VIEWLET_CONFORMANCE") == "full"
-TYPED = [name for name in PROGRAMS if name.startswith("type ")]
-"""The same queries over other values: each on both kernels of Spark, on one number of partitions."""
+EVERYWHERE = "small"
+"""Every kind of statement: played on all numbers of partitions."""
 ON_SPARK = ("small", "type decimal", "type double", "type varchar")
 """Programs of every kind of statement and value, for the engine that takes seconds per batch."""
 AS_MACHINE_CODE = {"small": "grouped,extremes,streamed", "aggregates over a stream": "joined"}
@@ -47,18 +47,19 @@ def objections(engine: Engine, program: str, folder: Path) -> Objections:
 
 
 def is_played(program: Program, engine: Engine) -> bool:
-    """Every program on every engine, but some of them on some numbers of partitions only.
+    """Every program on every engine, but of the numbers of partitions on one for each kernel.
 
-    Planning a large one takes half a minute; `tests/spark_plan` plays its queries on 1, 2 and 7 simulated workers.
+    A large program is played from streams on one half of the engines and from tables on the other. Planning it for
+    partitions takes half a minute; `tests/spark_plan` plays its queries on 1, 2 and 7 simulated workers.
     """
-    if FULL or not isinstance(engine, Partitions):
+    if FULL:
         return True
-    if program.is_large:
-        return False
-    if program.name not in TYPED:
-        return True
-    number = TYPED.index(program.name) + KERNELS.index(engine.engine)
-    return engine.count == PARTITIONS[number % len(PARTITIONS)]
+    number = list(PROGRAMS).index(program.name)
+    if not isinstance(engine, Partitions):
+        return not program.is_large or (number + ENGINES.index(engine)) % 2 == 0
+    if program.is_large or program.name == EVERYWHERE:
+        return not program.is_large
+    return engine.count == PARTITIONS[(number + KERNELS.index(engine.engine)) % len(PARTITIONS)]
 
 
 def cases() -> list[Any]:
@@ -75,10 +76,15 @@ def cases() -> list[Any]:
     ]
 
 
-def test_every_type_is_played_on_both_kernels_and_every_kernel_on_all_numbers_of_partitions() -> None:
-    played = [case.values for case in cases() if case.values[0] in TYPED and isinstance(case.values[1], Partitions)]
-    assert {(name, engine.engine) for name, engine in played} == set(product(TYPED, KERNELS))
-    assert {(engine.engine, engine.count) for _, engine in played} == set(product(KERNELS, PARTITIONS))
+def test_every_program_is_played_on_both_kernels_and_every_engine_plays_all_kinds_of_programs() -> None:
+    played = {(name, engine) for name, engine in (case.values for case in cases())}
+    small = [program.name for program in PROGRAMS.values() if not program.is_large]
+    alone = [engine for engine in ENGINES if not isinstance(engine, Partitions)]
+    assert played >= set(product(small, alone))
+    partitions = {(name, engine) for name, engine in played if isinstance(engine, Partitions)}
+    assert {(name, engine.engine) for name, engine in partitions} == set(product(small, KERNELS))
+    assert {(engine.engine, engine.count) for _, engine in partitions} == set(product(KERNELS, PARTITIONS))
+    assert {engine for name, engine in played if PROGRAMS[name].is_large} >= set(alone)
 
 
 @pytest.mark.parametrize(("program", "engine"), cases())
