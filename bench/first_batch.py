@@ -15,8 +15,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -27,7 +25,8 @@ from typing import Annotated, Any
 
 import typer
 
-ROOT = Path(__file__).parents[1]
+from bench.isolation import ROOT, isolated
+
 TABLES = {
     "customer": "custkey BIGINT NOT NULL, nation INTEGER NOT NULL",
     "orders": "orderkey BIGINT NOT NULL, custkey BIGINT NOT NULL",
@@ -133,19 +132,10 @@ def measure(run: Run) -> Measured:
     return Measured(seconds[0], max(seconds[1:]), sum(seconds), engine)
 
 
-def isolated(run: Run, source: Path, cache: str, timeout: float) -> Measured | None:
+def measured(run: Run, source: Path, cache: str, timeout: float) -> Measured | None:
     """One run in a process of its own, with the package from `source`; None if it took too long."""
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join((str(source), str(ROOT))), "VIEWLET_CACHE": cache}
-    command = [sys.executable, "-m", "bench.first_batch", "--worker", json.dumps(asdict(run))]
-    try:
-        done = subprocess.run(
-            command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=timeout, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return None
-    if done.returncode:
-        raise RuntimeError(f"{run}: {done.stderr[-2000:]}")
-    return Measured(**json.loads(done.stdout.splitlines()[-1]))
+    found = isolated("bench.first_batch", asdict(run), source, timeout, VIEWLET_CACHE=cache)
+    return None if found is None else Measured(**found)
 
 
 def runs(queries: list[str], kinds: list[str], sizes: list[int], clock: str) -> Iterator[Run]:
@@ -167,8 +157,8 @@ def line_of(run: Run, sources: dict[str, Path], timeout: float) -> str:
     cells = []
     for source in sources.values():
         with tempfile.TemporaryDirectory() as warm, tempfile.TemporaryDirectory() as cold:
-            compiled = isolated(replace(run, engine="compiled"), source, warm, timeout)
-            cells += [isolated(run, source, cold, timeout), isolated(run, source, warm, timeout), compiled]
+            compiled = measured(replace(run, engine="compiled"), source, warm, timeout)
+            cells += [measured(run, source, cold, timeout), measured(run, source, warm, timeout), compiled]
     what = f"{run.rows:,}" + (f", {DECLARED_AFTER}" if run.declared_after else "")
     return " | ".join((f"| {run.query}", run.kind, what, *(shown(cell, timeout) for cell in cells))) + " |"
 

@@ -14,8 +14,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -26,7 +24,8 @@ from typing import Annotated, Any
 
 import typer
 
-ROOT = Path(__file__).parents[1]
+from bench.isolation import ROOT, isolated
+
 COLUMNS = "k BIGINT NOT NULL, g INTEGER NOT NULL, price DECIMAL(12,2), ratio DOUBLE, name VARCHAR"
 VIEW = "CREATE MATERIALIZED VIEW v AS SELECT g, SUM(price) AS price, COUNT(*) AS n FROM t GROUP BY g"
 KINDS = {
@@ -180,21 +179,6 @@ MEASURES: dict[str, Callable[[Run], float]] = {
 }
 
 
-def isolated(run: Run, source: Path, timeout: float) -> float | None:
-    """One figure from a process with the package from `source`; None if it took too long."""
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join((str(source), str(ROOT)))}
-    command = [sys.executable, "-m", "bench.tables", "--worker", json.dumps(asdict(run))]
-    try:
-        done = subprocess.run(
-            command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=timeout, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return None
-    if done.returncode:
-        raise RuntimeError(f"{run}: {done.stderr[-2000:]}")
-    return float(done.stdout.splitlines()[-1])
-
-
 Figures = dict[tuple[Run, str], float | None]
 
 
@@ -294,7 +278,7 @@ def main(
         for _ in range(rounds):
             for name, source in sources.items():
                 skipped = name == "before" and run.what != "batches" and run.rows > most_before
-                found = None if skipped else isolated(run, source, timeout)
+                found = None if skipped else isolated("bench.tables", asdict(run), source, timeout)
                 best = figures.get((run, name))
                 figures[run, name] = found if best is None else best if found is None else min(best, found)
         print(run, {name: figures[run, name] for name in sources}, flush=True)

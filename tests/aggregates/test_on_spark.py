@@ -10,22 +10,10 @@ import pytest
 
 import viewlet
 from tests.aggregates.examples import ALL
-from tests.aggregates.test_views import check, play, signed
+from tests.aggregates.test_views import SCHEMA, check, play, signed
 
 pytest.importorskip("pyspark")
 
-SCHEMA = """
-    CREATE TABLE r (a BIGINT, b BIGINT, x BIGINT);
-    CREATE TABLE s (b BIGINT, c VARCHAR);
-    CREATE MATERIALIZED VIEW by_key AS
-        SELECT a, bit_mix(x) AS mix, squares(x) AS sq, COUNT(*) AS n, SUM(x) AS total FROM r GROUP BY a;
-    CREATE MATERIALIZED VIEW joined AS
-        SELECT c, bit_mix(x + 1) AS mix, weighted(x, a) AS w FROM r JOIN s USING (b) GROUP BY c;
-    CREATE MATERIALIZED VIEW filtered AS
-        SELECT a % 2 AS parity, squares(x) FILTER (WHERE x > 2) AS sq FROM r GROUP BY a % 2
-        HAVING bit_mix(x) >= 0 ORDER BY sq DESC NULLS LAST LIMIT 3;
-    CREATE MATERIALIZED VIEW everything AS SELECT bit_mix(x) AS mix, squares(x) AS sq, COUNT(*) AS n FROM r
-"""
 OWN = ("by_key", "joined", "filtered", "everything")
 
 
@@ -37,7 +25,7 @@ def opened(path: Path, partitions: int) -> viewlet.Connection:
 
 def test_random_changes_are_followed(tmp_path: Path) -> None:
     db, r, s = opened(tmp_path / "db", 3), list[Any](), list[Any]()
-    db.execute(SCHEMA)
+    db.execute(SCHEMA.format(kind="TABLE"))
     heard: list[Any] = []
     db.view("by_key").subscribe(lambda epoch, changes: heard.extend(changes.to_pylist()))
     play(db, Random(2), 5, r, s, OWN)

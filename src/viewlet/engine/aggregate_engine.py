@@ -19,8 +19,8 @@ from viewlet.changes import Change
 from viewlet.engine.aggregate_plan import AggregatePlan
 from viewlet.engine.contract import LocalEngine, ReadsColumns
 from viewlet.engine.group_result import GroupResult
+from viewlet.engine.trigger_programs import migrate
 from viewlet.errors import InternalError
-from viewlet.triggers.interpreter import Interpreter
 from viewlet.triggers.program import text_digest
 from viewlet.triggers.saved_state import Item, StateReader, StateWriter
 from viewlet.triggers.sources import Sources
@@ -127,9 +127,10 @@ class AggregateEngine:
 
     def take_over(self, other: AggregateEngine) -> None:
         """Continues, on generated code, from what the same engine on the interpreter holds."""
-        for mine, its in ((self.values, other.values), (self.groups, other.groups)):
-            if isinstance(its, Interpreter):
-                _migrate(mine, its)
+        pairs: tuple[tuple[Any, Any], ...] = ((self.values, other.values), (self.groups, other.groups))
+        for mine, its in pairs:
+            if its is not None:
+                migrate(its, mine)
         self.rest.take_over(other.rest)
 
     def save(self, writer: StateWriter) -> dict[str, object]:
@@ -155,16 +156,6 @@ class AggregateEngine:
 
     def stages(self, format: str) -> Mapping[str, Callable[[], str]]:
         return {}
-
-
-def _migrate(mine: Any, its: Interpreter) -> None:
-    """Gives a part what the same part holds on the interpreter, whatever runs it from now on."""
-    if mine.plan.views != its.program.views:
-        raise InternalError("the engines do not keep the same views")
-    if isinstance(mine, Interpreter):
-        mine.restore({name: dict(store.items()) for name, store in its.stores.items()})
-    else:
-        mine.take_over(its.stores)
 
 
 @dataclass(frozen=True, slots=True)

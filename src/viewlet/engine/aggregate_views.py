@@ -15,7 +15,7 @@ from viewlet.engine.aggregates_on_spark import ON_SPARK
 from viewlet.engine.contract import LocalEngine, Stages
 from viewlet.engine.declaration import Declaration
 from viewlet.engine.kind import CompiledForm, Step, Subject, Tables, ViewKind
-from viewlet.engine.trigger_programs import ProgramDraft, as_streams, draft_of, plan_program
+from viewlet.engine.trigger_programs import ProgramDraft, as_streams, draft_of, plan_program, show_code
 from viewlet.triggers.interpreter import Interpreter
 from viewlet.triggers.program import Program
 from viewlet.triggers.result_view import result_store
@@ -121,7 +121,7 @@ def stages(subject: Subject) -> Stages:
         "triggers": lambda: _each(plan, show_triggers),
         "rows": lambda: _each(plan, show_rows),
         "states": lambda: _show_states(plan.query),
-        "code": lambda: _code(subject),
+        "code": lambda: show_code(subject, lambda *given: _over_tables(plan_aggregates(*given))),
         "engine": lambda: subject.engine,
     }
     return found
@@ -143,19 +143,6 @@ def _show_states(query: AggregateQuery) -> str:
         deletes = "deletes are taken out of it" if call.aggregate.removes else "deletes are refused"
         lines.append(f"[{keys}]: {call.aggregate}, of {values}; {deletes}")
     return "\n".join(lines)
-
-
-def _code(subject: Subject) -> str:
-    """The triggers as the compiled engine would run them."""
-    from viewlet.codegen.module import write_module
-    from viewlet.codegen.not_compilable import NotCompilable
-
-    tables = as_streams(subject.tables)
-    plan = plan_aggregates(subject.over_tables, tables, subject.measure(tables))
-    try:
-        return "\n\n".join(write_module(program, tables).generated.source for program in _over_tables(plan))
-    except NotCompilable as error:
-        return f"no compiled form: {error}"
 
 
 AGGREGATE_VIEWS = ViewKind(

@@ -108,4 +108,4 @@ class GroupResult:
         """Continues with what another engine of the same view holds."""
         self.states.take_over(other.states)
         self._built_in = dict(other._built_in)
-        self.engine.restore({name: dict(store.items()) for name, store in other.engine.stores.items()})
+        self.engine.take_over(other.engine.stores)

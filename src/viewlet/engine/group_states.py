@@ -54,8 +54,8 @@ class GroupStates:
     def keys(self) -> Iterable[Row]:
         return self._groups.keys()
 
-    def apply(self, change: Mapping[Row, int]) -> set[Row]:
-        """The rows that the aggregates read have changed; returns the keys of the groups that did."""
+    def apply(self, change: Mapping[Row, int]) -> None:
+        """Applies a change of the rows that the aggregates read."""
         by_key: dict[Row, list[tuple[Row, int]]] = {}
         for row, count in change.items():
             by_key.setdefault(row[: self._keys], []).append((row, count))
@@ -63,7 +63,6 @@ class GroupStates:
         before = {key: self._groups.get(key) for key in after}
         self._log.record(lambda: self._put(before))
         self._put(after)
-        return set(after)
 
     def _changed(self, key: Row, rows: list[tuple[Row, int]]) -> GroupState | None:
         """What a change makes of a group: user code runs here, nothing is changed."""

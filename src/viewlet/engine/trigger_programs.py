@@ -5,7 +5,7 @@ Nothing here reads or changes a database, so that a thread, or a second process,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -115,10 +115,11 @@ def _stays(program: Program, watched: bool) -> str | None:
     return ONLY_THE_INTERPRETER if watched and result_store(program) is None else None
 
 
-def _migrate(reference: Interpreter, compiled: CompiledView) -> None:
-    if compiled.plan.views != reference.program.views:
+def migrate(reference: Interpreter, successor: Interpreter | CompiledView) -> None:
+    """Gives an engine what the interpreter holds of the same program."""
+    if successor.plan.views != reference.plan.views:
         raise InternalError("the engines do not keep the same views")
-    compiled.take_over(reference.stores)
+    successor.take_over(reference.stores)
 
 
 def bulk_load(engine: Interpreter, sources: Sources, dictionary: Codes | None) -> ProgramLoad | None:
@@ -143,21 +144,22 @@ def stages(subject: Subject) -> Stages:
         "triggers": lambda: show_triggers(program),
         "rows": lambda: show_rows(program),
         "cost": lambda: show_cost(program, declared.strategy),
-        "code": lambda: _code(subject),
+        "code": lambda: show_code(subject, lambda *given: [plan_program(*given)]),
         "engine": lambda: subject.engine,
         "view-tree": lambda: show_program_tree(program, subject.format),
     }
     return found
 
 
-def _code(subject: Subject) -> str:
-    """The triggers as the compiled engine would run them."""
+def show_code(subject: Subject, plan: Callable[[Declaration, Tables, Statistics], Iterable[Program]]) -> str:
+    """The triggers of the planned programs as the compiled engine would run them."""
     from viewlet.codegen.module import write_module
     from viewlet.codegen.not_compilable import NotCompilable
 
     tables = as_streams(subject.tables)
+    programs = plan(subject.over_tables, tables, subject.measure(tables))
     try:
-        return write_module(plan_program(subject.over_tables, tables, subject.measure(tables)), tables).generated.source
+        return "\n\n".join(write_module(program, tables).generated.source for program in programs)
     except NotCompilable as error:
         return f"no compiled form: {error}"
 
@@ -205,7 +207,7 @@ TRIGGER_PROGRAMS = ViewKind(
     accepts=lambda definition: isinstance(definition, Query),
     plan=plan_program,
     reference=interpreted,
-    compiled=CompiledForm(draft_program, lambda tables: wide_values(tables.values()), _stays, _migrate),
+    compiled=CompiledForm(draft_program, lambda tables: wide_values(tables.values()), _stays, migrate),
     distributed=DistributedForm(plan_on_spark, unit_on_spark, engine_on_spark, reason_on_spark, inline_views),
     bulk_load=bulk_load,
     stages=stages,

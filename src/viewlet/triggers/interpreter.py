@@ -78,6 +78,10 @@ class Interpreter:
             self._executor.put(name, rows)
         self._result.refresh_all()
 
+    def take_over(self, views: Mapping[str, MapStore]) -> None:
+        """Continues from the views as another engine of the same program holds them."""
+        self.restore({name: dict(store.items()) for name, store in views.items()})
+
     def replace(self, contents: Mapping[str, dict[Row, Payload]]) -> None:
         """Instead of triggers: makes `contents` the state of the views, as a part of the current batch."""
         for name, rows in contents.items():

@@ -8,7 +8,7 @@ that has not seen a partition before catches up from the snapshot and the log.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -17,29 +17,24 @@ from viewlet.errors import MissingExtraError, UnsupportedError
 from viewlet.spark.plan.locations import ViewLocation
 from viewlet.spark.plan.tree_split import TreeSplit
 from viewlet.spark.run.units.node import Node
-from viewlet.spark.run.units.plan_code import Departure, DriverBlock, Place, PlanCode, WorkerBlock
+from viewlet.spark.run.units.one_stage import OneStageCode, change_name, one_stage_plans
+from viewlet.spark.run.units.plan_code import Departure, Place, PlanCode
 from viewlet.spark.run.units.result_location import ResultLocation
 from viewlet.spark.run.units.table_unit import Check
-from viewlet.spark.run.units.tree_node import TreeNode, change_name
-from viewlet.spark.run.units.unit import AT_DRIVER, SPREAD, UnitCode, can_run_generated, digest_of
+from viewlet.spark.run.units.tree_node import TreeNode
+from viewlet.spark.run.units.unit import can_run_generated, digest_of
 from viewlet.triggers.program import ViewDefinition
 from viewlet.types import SqlType, Table
 from viewlet.viewtree.ring_plan import RingPlan
 
 
 @dataclass(frozen=True, kw_only=True)
-class TreeCode(UnitCode):
+class TreeCode(OneStageCode):
     """The code of a view tree, as sent to workers; `stores` has the tree's own names of the views in `views`."""
 
     tree: RingPlan
     stores: Mapping[str, str]
     is_generated: bool
-
-    def plan(self, key: str, tables: Collection[str]) -> PlanCode:
-        """All there is to do, for some tables: relations of others have no changes, and send nothing."""
-        plan = self.plans[key]
-        mappers = {table: block for table, block in plan.mappers.items() if table in tables}
-        return replace(plan, tables=tuple(table for table in plan.tables if table in tables), mappers=mappers)
 
     def evaluated(self, views: Mapping[str, ViewDefinition]) -> Node:
         return TreeNode(self.tree, self.stores, self.is_generated)
@@ -82,18 +77,8 @@ class TreeUnit:
 
     @cached_property
     def plans(self) -> dict[str, PlanCode]:
-        leaving = {table: [self._departure(relation) for relation in self._relations(table)] for table in self._tables}
-        everything = tuple(step for steps in leaving.values() for step in steps)
-        work = WorkerBlock((), ())
-        mappers = {table: WorkerBlock((), tuple(steps)) for table, steps in leaving.items()}
-        return {
-            AT_DRIVER: PlanCode(AT_DRIVER, self._tables, {}, {}, (DriverBlock(everything), work)),
-            SPREAD: PlanCode(SPREAD, self._tables, {}, mappers, (work,)),
-        }
-
-    @property
-    def _tables(self) -> tuple[str, ...]:
-        return tuple(sorted(self.tables))
+        tables = sorted(self.tables)
+        return one_stage_plans({table: [self._departure(name) for name in self._relations(table)] for table in tables})
 
     def _relations(self, table: str) -> list[str]:
         return [relation.name for relation in self.plan.query.relations if relation.table == table]

@@ -1,0 +1,168 @@
+"""A local engine over the rows of one partition, as a kernel (see `node.ResultNode`)."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+from viewlet.changes import Change, Changes, RowChange
+from viewlet.errors import StateError
+from viewlet.runtime.durable.rows import from_arrow, to_arrow
+from viewlet.spark.run.exchange.wire import bytes_table, table_bytes
+from viewlet.spark.run.units.one_stage import Blob, OneStageNode, change_name
+from viewlet.spark.run.units.plan_code import PlanCode
+from viewlet.triggers.program import Statement
+from viewlet.triggers.saved_state import Item
+from viewlet.triggers.sources import Sources
+from viewlet.triggers.store import MapStore, UndoLog
+from viewlet.types import Row, Table, TableKind
+
+MakeEngine = Callable[[Any, Sources, UndoLog], Any]
+"""A local engine (`engine/contract.py`) of a plan, over its sources; a function that workers can import."""
+LAYOUT = "layout"
+
+
+class PartitionedNode(OneStageNode):
+    """A local engine in one place, as a kernel (see `node.ResultNode`); a node that only splits rows makes none."""
+
+    def __init__(self, name: str, tables: Mapping[str, Table], plan: Any, make: MakeEngine, state: str) -> None:
+        super().__init__({change_name(table): len(tables[table].columns) for table in tables})
+        self._name = name
+        self._tables = tables
+        self._plan = plan
+        self._make = make
+        self._state = state
+        self._log = UndoLog()
+        self._is_watched = False
+        self._tells = False
+        self._before: Mapping[Row, int] = {}
+        self._change: Mapping[Row, int] | None = {}
+
+    @cached_property
+    def _engine(self) -> Any:
+        streams = {name: replace(table, kind=TableKind.STREAM) for name, table in self._tables.items()}
+        sources = Sources(streams, {name: MapStore() for name in streams})
+        engine = self._make(self._plan, sources, self._log)
+        engine.load()
+        return engine
+
+    # -- a batch ----------------------------------------------------------------------------------------------------
+
+    def begin(self, code: PlanCode) -> None:
+        if "_engine" in self.__dict__:
+            self._engine.commit()
+        self._log.commit()
+        self._log.begin()
+        self._changes, self._received, self._change = {}, {}, {}
+        if self._is_watched and not self._tells:
+            self._before = dict(self._engine.result())
+
+    def rollback(self) -> bool:
+        self._log.rollback()
+        if "_engine" in self.__dict__:
+            self._engine.rollback()
+        return True
+
+    def change(self, table: str, change: Change) -> None:
+        self._changes[change_name(table)] = change.rows()
+
+    def run(self, statements: Iterable[Statement]) -> None:
+        """Applies what was put to the engine, one table after the other."""
+        touched = False
+        for table in self._tables:
+            if rows := self._sent(change_name(table)):
+                touched = True
+                self._engine.apply(table, RowChange(rows))
+        if touched:
+            self._change = self._engine.finish()
+
+    # -- contents ---------------------------------------------------------------------------------------------------
+
+    def contents(self, name: str) -> bytes:
+        if name != self._state:
+            return self._encoded(name, self._changes.get(name, {}).items())
+        if "_engine" not in self.__dict__:
+            return b""
+        parts = _PartWriter()
+        parts.add(LAYOUT, json.dumps(self._engine.save(parts)).encode())
+        return parts.to_bytes()
+
+    def restore(self, name: str, blob: Blob) -> None:
+        self.__dict__.pop("_engine", None)  # it starts again from nothing
+        if not len(blob):
+            return
+        parts = _PartReader(blob)
+        if not self._engine.resume(json.loads(parts.data(LAYOUT)), parts):
+            raise StateError(f"the state of {self._name} is not one that this version keeps")
+
+    def size(self) -> int:
+        stored: Mapping[str, int] = self._engine.stats()["stored"]
+        return sum(stored.values())
+
+    def bytes(self) -> int:
+        return 0
+
+    # -- result -----------------------------------------------------------------------------------------------------
+
+    def result(self) -> Changes:
+        return dict(self._engine.result())
+
+    def watch(self) -> None:
+        if not self._is_watched:
+            self._tells, self._is_watched = self._engine.watch(), True
+
+    def result_change(self) -> Changes:
+        if self._change is not None:
+            return dict(self._change)
+        after = self._engine.result()
+        rows = self._before.keys() | after.keys()
+        return {row: n for row in rows if (n := after.get(row, 0) - self._before.get(row, 0))}
+
+
+class _PartWriter:
+    """The parts of an engine's state as one Arrow table (see `triggers/saved_state.py`)."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, bytes] = {}
+
+    def add(self, part: str, data: bytes) -> None:
+        self._parts[part] = data
+
+    def rows(self, part: str, items: Iterable[Item], arity: int, width: int) -> None:
+        self.add(f"part {part}", table_bytes(to_arrow(items, arity, width)))
+
+    def words(self, part: str, words: Any) -> None:
+        import numpy as np
+
+        buffer = io.BytesIO()
+        np.save(buffer, words, allow_pickle=False)
+        self.add(f"part {part}", buffer.getvalue())
+
+    def to_bytes(self) -> bytes:
+        import pyarrow as pa
+
+        names, data = pa.array(self._parts.keys(), pa.string()), pa.array(self._parts.values(), pa.large_binary())
+        return table_bytes(pa.table({"part": names, "data": data}))
+
+
+class _PartReader:
+    """What a `_PartWriter` wrote."""
+
+    def __init__(self, blob: Blob) -> None:
+        table = bytes_table(blob)
+        self._parts: dict[str, bytes] = dict(zip(table["part"].to_pylist(), table["data"].to_pylist(), strict=True))
+
+    def data(self, part: str) -> bytes:
+        return self._parts[part]
+
+    def rows(self, part: str, arity: int) -> Iterable[Item]:
+        return from_arrow(bytes_table(self.data(f"part {part}")), arity)
+
+    def words(self, part: str) -> Any:
+        import numpy as np
+
+        return np.load(io.BytesIO(self.data(f"part {part}")), allow_pickle=False)
