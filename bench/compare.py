@@ -2,6 +2,7 @@
 
     git worktree add ../before main~20
     python -m bench.compare --before ../before --scale 0.1
+    python -m bench.compare --before ../before --spark --queries q03,q06
 
 Each tree runs in a process of its own with its own `bench.measure`. The two take turns pass by pass, and change who
 begins, so that a noisy moment spoils neighbours of both. What counts is the median of the ratios of two passes that
@@ -77,16 +78,18 @@ def main(
     passes: Annotated[int, typer.Option(help="passes of each tree, at most")] = 41,
     seconds: Annotated[float, typer.Option(help="seconds per query, after which it is enough")] = 15.0,
     finance_file: Annotated[str, typer.Option(help="csv.gz of order-book messages; generated when empty")] = "",
+    spark: Annotated[bool, typer.Option(help="batches of TPC-H on Spark instead of streams in-process")] = False,
     data: Annotated[Path, typer.Option(help="where generated tables are kept")] = ROOT / "bench" / "results" / "data",
     out: Annotated[Path | None, typer.Option(help="a file for the table")] = None,
 ) -> None:
     """Measure both trees, and print the ratios."""
     pairs: list[Pair] = []
     with tempfile.TemporaryDirectory() as caches:
-        for name in list(WORKLOADS) if workload == "all" else [workload]:
+        for name in ["tpch"] if spark else list(WORKLOADS) if workload == "all" else [workload]:
             base = Spec(
                 name, "", scale=scale if name == "tpch" else 0.0, stream="insert" if name == "tpch" else "book",
                 finance_file=str(Path(finance_file).resolve()) if finance_file else "", data=str(data.resolve()),
+                engine="spark" if spark else "viewlet",
             )  # fmt: skip
             for query in WORKLOADS[name]:
                 if not queries or query in names(queries):
