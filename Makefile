@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 WORKERS ?= auto
 SCALE ?= 0.005
 
-.PHONY: help demo test test-fast bench docs lint format clean
+.PHONY: help demo test test-fast bytecode bench docs lint format clean
 .DEFAULT_GOAL := help
 
 help:
@@ -22,11 +22,15 @@ help:
 demo: $(STAMP)
 	@$(BIN)/viewlet demo --scale $(SCALE)
 
-test: lint
+test: lint bytecode
 	$(BIN)/python -m pytest -q -n $(WORKERS)
 
-test-fast: $(STAMP)
+test-fast: bytecode
 	$(BIN)/python -m pytest -q -n $(WORKERS) -m "not slow"
+
+# Once for all processes that the tests start, also where PYTHONDONTWRITEBYTECODE keeps Python from it.
+bytecode: $(STAMP)
+	@$(BIN)/python -m compileall -q src
 
 # A small run of everything; BENCH="--scale 0.1 ..." asks for another one, see bench/README.md.
 BENCH ?= --scale 0.01 --workload all --modes batch,check --timeout 15 --repeats 2

@@ -1,9 +1,10 @@
 """How the workers of pytest-xdist share the tests: file by file, with all tests on the Spark session at one worker.
 
 The tests of a file share what the file computes once. The conformance suite is larger than what a worker does in its
-share of the time, and is shared program by program. Tests on the session have `on_spark` in their node ids, because the
-process that hands out tests knows nothing else of them; only their worker starts a JVM. They come first, then the units
-with slow tests, so that no worker is left with a long one at the end.
+share of the time, and is shared program by program; a folder whose files share plans is one unit. Tests on the session
+have `on_spark` in their node ids, because the process that hands out tests knows nothing else of them; only their
+worker starts a JVM. They come first, then the units with slow tests, so that no worker is left with a long one at the
+end.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from xdist.scheduler import LoadScopeScheduling
 ON_SPARK = "on_spark"
 BY_PROGRAM = "tests/conformance/test_conformance.py::test_in_one_process["
 """Its parameters are the program, which has no hyphen in its name, and the engine."""
+TOGETHER = "tests/spark_plan/"
+"""Its files plan the same queries, which takes longer than running them."""
 
 
 class Schedule(LoadScopeScheduling):
@@ -26,9 +29,11 @@ class Schedule(LoadScopeScheduling):
 
 
 def unit(nodeid: str) -> str:
-    """What a test shares a worker with: the tests on Spark, those of its program, or those of its file."""
+    """What a test shares a worker with: the tests on Spark, those of its program, folder or file."""
     if is_on_spark(nodeid):
         return ON_SPARK
+    if nodeid.startswith(TOGETHER):
+        return TOGETHER
     return nodeid.partition("-" if nodeid.startswith(BY_PROGRAM) else "::")[0]
 
 

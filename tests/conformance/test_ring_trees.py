@@ -42,6 +42,7 @@ from workloads import housing, retailer
 from workloads.streams import Database, mixed_batches
 
 SOME = settings(max_examples=settings.default.max_examples // 8)
+FEW = settings(max_examples=settings.default.max_examples // 15)
 RINGS: dict[str, Any] = {
     "count": INTEGER_RING,
     "integers": IntegerRing(frozenset("BC")),
@@ -128,7 +129,7 @@ def products(draw: st.DrawFn, schema: str) -> list[tuple[tuple[str, ...], dict[R
 
 
 @pytest.mark.parametrize("ring", RINGS)
-@SOME
+@FEW
 @given(data=st.data())
 def test_products_mean_their_rows(ring: str, data: st.DataObject) -> None:
     """Products of all shapes, mixed with rows, on trees with free variables, repeated and static relations."""

@@ -12,9 +12,16 @@ from workloads.query import NamedQuery
 from workloads.streams import Batch
 
 FULL = os.environ.get("VIEWLET_ORACLE_SCALE") == "full"
-"""Play long streams; the default run shows every query to every strategy for a few seconds each."""
+"""Play long streams in all combinations; the default run shows every query to every strategy."""
 STRATEGIES = ("auto", "recompute", "first-order", "higher-order", "view-tree")
 BATCH_SIZES = (1, 10, 100)
+PLAYED = [
+    (strategy, size)
+    for number, strategy in enumerate(STRATEGIES)
+    for size in BATCH_SIZES
+    if FULL or strategy == "auto" or size == BATCH_SIZES[number % len(BATCH_SIZES)]
+]
+"""Strategies and sizes of batches: what is chosen when nobody asks with every size, the others with one."""
 
 
 def declare(db: Any, query: NamedQuery, strategy: str) -> None:

@@ -51,6 +51,6 @@ def test_executors_and_workers_are_killed_at_random(tmp_path: Path) -> None:
     """`python -m bench.spark_soak` does it for longer."""
     if importlib.util.find_spec("pyspark") is None:
         pytest.skip("PySpark is not installed")
-    figures = Soak(tmp_path, "local-cluster[2,1,1024]", "compiled", seed=5).run(2)
+    figures = Soak(tmp_path, "local-cluster[2,1,1024]", "compiled", seed=10).run(2)
     assert figures.killed.total() == 2
     assert figures.batches > 0
