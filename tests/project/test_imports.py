@@ -25,11 +25,13 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "tables": BASE | {"runtime", "triggers"},
     "sqlgen": BASE | {"algebra", "triggers"},
     "viewtree": BASE | {"algebra", "rings", "triggers"},
+    "adaptive": BASE | {"algebra", "rings", "runtime", "triggers"},
     "ml": BASE | {"rings", "viewtree"},
     "codegen": BASE | {"algebra", "rings", "runtime", "triggers", "viewtree"},
     "spark": BASE | {"algebra", "codegen", "rings", "runtime", "sqlgen", "triggers", "viewtree"},
     "engine": BASE
     | {
+        "adaptive",
         "aggregates",
         "algebra",
         "codegen",

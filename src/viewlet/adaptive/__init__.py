@@ -1,0 +1,21 @@
+"""Adaptive maintenance of cyclic joins: triangles under updates in worst-case optimal time (IVM-epsilon).
+
+After A. Kara, H. Q. Ngo, M. Nikolic, D. Olteanu, H. Zhang, "Counting Triangles under Updates in Worst-Case Optimal
+Time" (ICDT 2019). For relations R(a, b), S(b, c), T(c, a) with payloads in a commutative ring it maintains
+
+    Q = Sum over a, b, c of  R(a, b) * S(b, c) * T(c, a)
+
+Values of many tuples are heavy, those of few are light, and every combination of heavy and light parts is maintained in
+the way that is cheap for it.
+
+| module         | what it has                                                                        |
+|----------------|------------------------------------------------------------------------------------|
+| `part`         | a relation over two variables, indexed on both                                     |
+| `partition`    | a relation as a heavy and a light part (Definition 6)                              |
+| `pair_view`    | an auxiliary view: paths of two tuples, by their ends                              |
+| `groups`       | the result: a payload for every group                                              |
+| `triangles`    | the state (Definition 7)                                                           |
+| `update`       | a change of one tuple (Figure 3)                                                   |
+| `rebalance`    | major and minor rebalancing, changes of one tuple and of many (Figure 4)           |
+| `invariants`   | what holds between two updates, checked                                            |
+"""

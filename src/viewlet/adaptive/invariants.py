@@ -1,0 +1,70 @@
+"""What holds between two updates, checked from the definitions: for tests, and for those who debug."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from viewlet.adaptive.rebalance import join
+from viewlet.adaptive.triangles import RELATIONS, Triangles
+from viewlet.errors import InternalError
+from viewlet.types import Datum
+
+T = TypeVar("T")
+Same = Callable[[Any, Any], bool]
+
+
+def check(state: Triangles[T], same: Same = lambda left, right: bool(left == right)) -> None:
+    """Raises an `InternalError` that names the invariant that does not hold; `same` compares payloads."""
+    _check_size(state)
+    for i in RELATIONS:
+        _check_partition(state, i)
+        _check_view(state, i, same)
+    work = state.work.steps
+    _check_equal("the result", dict(join(state)), dict(state.groups.items()), same)
+    state.work.steps = work
+
+
+def _check_size(state: Triangles[T]) -> None:
+    base, size = state.parts.base, state.parts.size
+    _require(base // 4 <= size < base, f"floor(N / 4) <= |D| < N, where N = {base} and |D| = {size}")
+    _require(state.parts.thresholds == state.shape.thresholds(base), "theta = N ** epsilon")
+
+
+def _check_partition(state: Triangles[T], i: int) -> None:
+    partition, threshold = state.parts.partitions[i], state.parts.thresholds[i]
+    heavy = {value: len(partition.heavy.row(value)) for value in partition.heavy.firsts()}
+    light = {value: len(partition.light.row(value)) for value in partition.light.firsts()}
+    _require(not heavy.keys() & light.keys(), f"relation {i}: no value is both heavy and light")
+    _require(all(degree >= threshold / 2 for degree in heavy.values()), f"relation {i}: heavy degrees >= theta / 2")
+    _require(all(degree < 1.5 * threshold for degree in light.values()), f"relation {i}: light degrees < 1.5 * theta")
+    for part in (partition.heavy, partition.light):
+        pairs = list(part.items())
+        _require(len(part) == len(pairs), f"relation {i}: the size of a part counts its tuples")
+        mirrored = sum(part.column(second).get(first) == payload for first, second, payload in pairs)
+        _require(mirrored == len(pairs), f"relation {i}: both indexes have every tuple")
+
+
+def _check_view(state: Triangles[T], i: int, same: Same) -> None:
+    """V_i = Sum over the middle of heavy * light, from its definition."""
+    ring, view = state.ring, state.parts.views[i]
+    light = state.parts.partitions[(i + 1) % 3].light
+    paths: dict[tuple[Datum, Datum, Datum], T] = {}
+    for first, middle, payload in state.parts.partitions[i].heavy.items():
+        for last, other in light.row(middle).items():
+            key = (first, last, middle if view.witnesses else None)
+            product = ring.mul(payload, other)
+            paths[key] = ring.add(paths[key], product) if key in paths else product
+    held = {(first, last, middle): payload for (first, last), middle, payload in view.items()}
+    _check_equal(f"view {i}", {key: m for key, m in paths.items() if not ring.is_zero(m)}, held, same)
+    _require(len(view) == len(held), f"view {i}: its size counts its payloads")
+
+
+def _check_equal(what: str, expected: dict[Any, T], held: dict[Any, T], same: Same) -> None:
+    _require(expected.keys() == held.keys(), f"{what} has the keys of its definition")
+    _require(all(same(payload, held[key]) for key, payload in expected.items()), f"{what} has the right payloads")
+
+
+def _require(holds: bool, what: str) -> None:
+    if not holds:
+        raise InternalError(f"adaptive maintenance: it does not hold that {what}")

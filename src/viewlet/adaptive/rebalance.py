@@ -1,0 +1,140 @@
+"""Rebalancing (Figure 4): ONUPDATE for a change of one tuple, the same for a batch, MAJORREBALANCING and
+MINORREBALANCING.
+
+A batch may take |D| past its bounds by any number of tuples. It is applied in runs of theta tuples, so that no degree
+exceeds its bound by more than a factor, and each run ends with one check: of |D|, after which N is 2 * |D| + 1 and the
+database is partitioned once, or of every value that the run touched. A batch of more tuples than there are replaces
+the state by that of the new database, in the time of a worst-case optimal join.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import TypeVar
+
+from viewlet.adaptive.partition import strict_partition
+from viewlet.adaptive.triangles import Parts, Triangles, Update
+from viewlet.adaptive.update import apply_update, change_part, meet
+from viewlet.triggers.store import UndoLog
+from viewlet.types import Datum, Row
+
+T = TypeVar("T")
+
+
+def on_update(state: Triangles[T], relation: int, first: Datum, second: Datum, payload: T) -> None:
+    """A change of one tuple, and the rebalancing that it calls for."""
+    apply_update(state, relation, _is_heavy(state, relation, first), first, second, payload)
+    base, size = state.parts.base, state.parts.size
+    if size == base:
+        major_rebalancing(state, 2 * base)
+    elif size < base // 4:
+        major_rebalancing(state, base // 2 - 1)
+    else:
+        check_value(state, relation, first)
+
+
+def on_batch(state: Triangles[T], updates: Sequence[Update]) -> None:
+    """Many changes, with one rebalancing for every theta of them."""
+    if len(updates) > state.parts.size:
+        load_with(state, updates)
+        return
+    rest = iter(updates)
+    while run := list(islice(rest, run_length(state))):
+        for relation, first, second, payload in run:
+            apply_update(state, relation, _is_heavy(state, relation, first), first, second, payload)
+        base, size = state.parts.base, state.parts.size
+        if size >= base or size < base // 4:
+            major_rebalancing(state, 2 * size + 1)
+        else:
+            for relation, first in dict.fromkeys((relation, first) for relation, first, _, _ in run):
+                check_value(state, relation, first)
+
+
+def run_length(state: Triangles[T]) -> int:
+    """How many tuples may change between two checks."""
+    return max(1, int(min(state.parts.thresholds)))
+
+
+def _is_heavy(state: Triangles[T], relation: int, first: Datum) -> bool:
+    """The part that the tuples of a value are in, or come to; all are heavy if epsilon is 0."""
+    heavy = state.parts.partitions[relation].heavy
+    return bool(heavy.row(first)) or state.shape.epsilons[relation] == 0
+
+
+def check_value(state: Triangles[T], relation: int, first: Datum) -> None:
+    """Moves the tuples of a value whose degree no longer suits its part."""
+    partition, threshold = state.parts.partitions[relation], state.parts.thresholds[relation]
+    if len(partition.light.row(first)) >= 1.5 * threshold:
+        minor_rebalancing(state, relation, first, heavy=True)
+    elif 0 < len(partition.heavy.row(first)) < 0.5 * threshold:
+        minor_rebalancing(state, relation, first, heavy=False)
+
+
+def minor_rebalancing(state: Triangles[T], relation: int, first: Datum, heavy: bool) -> None:
+    """Moves the tuples of a value to the other part. That changes the views over the parts, and never the result."""
+    source = state.parts.partitions[relation].part(not heavy)
+    tuples = list(source.row(first).items())
+    for second, payload in tuples:
+        change_part(state, relation, not heavy, first, second, state.ring.neg(payload))
+        change_part(state, relation, heavy, first, second, payload)
+    state.work.minor += 1
+    state.work.moved += len(tuples)
+
+
+def major_rebalancing(state: Triangles[T], base: int) -> None:
+    """Partitions the database strictly for a new N, and computes the views; the result stays."""
+    state.install(partitioned(state, base, [partition.items() for partition in state.parts.partitions]))
+    state.work.major += 1
+
+
+def partitioned(state: Triangles[T], base: int, relations: Sequence[Iterable[tuple[Datum, Datum, T]]]) -> Parts[T]:
+    """Strict partitions of three relations, and the views over them, in O(N^(1 + min(epsilon, 1-epsilon)))."""
+    shape, ring = state.shape, state.ring
+    thresholds = shape.thresholds(base)
+    partitions = [
+        strict_partition(tuples, threshold, ring) for tuples, threshold in zip(relations, thresholds, strict=True)
+    ]
+    views = shape.empty_views(UndoLog())
+    for i, view in enumerate(views):
+        light = partitions[(i + 1) % 3].light
+        for first, middle, payload in partitions[i].heavy.items():
+            paths = light.row(middle)
+            state.work.steps += 1 + len(paths)
+            for last, other in paths.items():
+                view.add(first, middle, last, ring.mul(payload, other))
+    return Parts(base, thresholds, partitions, views)
+
+
+def load(state: Triangles[T], relations: Sequence[Iterable[tuple[Datum, Datum, T]]]) -> None:
+    """Starts from three relations: N = 2 * |D| + 1, strict partitions, and the result by a join."""
+    held = [list(tuples) for tuples in relations]
+    state.install(partitioned(state, 2 * sum(map(len, held)) + 1, held))
+    state.groups.replace(dict(join(state)))
+
+
+def load_with(state: Triangles[T], updates: Iterable[Update]) -> None:
+    """Starts again from the database after some changes."""
+    ring = state.ring
+    relations = [{(first, second): m for first, second, m in p.items()} for p in state.parts.partitions]
+    for relation, first, second, payload in updates:
+        held = relations[relation]
+        old = held.get((first, second))
+        held[first, second] = payload if old is None else ring.add(old, payload)
+        state.work.updates += 1
+    load(state, [[(*pair, m) for pair, m in held.items() if not ring.is_zero(m)] for held in relations])
+    state.work.major += 1
+
+
+def join(state: Triangles[T]) -> Iterable[tuple[Row, T]]:
+    """The result from the parts alone, in O(sqrt(|R| * |S| * |T|)): each tuple of R takes its shorter side."""
+    ring, shape = state.ring, state.shape
+    r, s, t = state.parts.partitions
+    found: dict[Row, T] = {}
+    for a, b, payload in r.items():
+        row = s.of(b).row(b)
+        for part in (t.heavy, t.light):
+            for c, closing in meet(state, row, part.column(a)):
+                key, product = shape.key((a, b, c)), ring.mul(payload, closing)
+                found[key] = ring.add(found[key], product) if key in found else product
+    return [(key, payload) for key, payload in found.items() if not ring.is_zero(payload)]

@@ -1,0 +1,129 @@
+"""The state of a triangle query under updates (Definition 7).
+
+Variables are numbered 0, 1, 2 (A, B, C of the paper) and so are relations: relation i has the variables i and i + 1,
+modulo 3, and is partitioned on variable i. View i is the join of the heavy part of relation i with the light part of
+the next one: V_RS, V_ST, V_TR. With that numbering one procedure serves updates of all three relations.
+
+    floor(N / 4) <= |D| < N        theta_i = N ** epsilon_i        at first N = 2 * |D| + 1, partitions are strict
+
+The thresholds are a part of the state. At the ends of the range the state is that of other approaches: epsilon 0 makes
+all tuples heavy and epsilon 1 all light, which is classical maintenance; (., 0, 1) keeps one view of two relations,
+which is factorised maintenance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from viewlet.adaptive.groups import Groups
+from viewlet.adaptive.pair_view import PairView
+from viewlet.adaptive.partition import Partition
+from viewlet.rings.ring import Ring
+from viewlet.triggers.store import UndoLog
+from viewlet.types import Datum, Row
+
+T = TypeVar("T")
+RELATIONS = range(3)
+
+
+@dataclass(slots=True)
+class Work:
+    """What maintenance has cost so far: `steps` counts tuples, entries and groups that were looked at or changed."""
+
+    updates: int = 0
+    steps: int = 0
+    minor: int = 0
+    major: int = 0
+    moved: int = 0
+    """Tuples that went from one part to the other in minor rebalancing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts(Generic[T]):
+    """What a major rebalancing replaces: N, the thresholds, the partitions and the auxiliary views."""
+
+    base: int
+    thresholds: tuple[float, ...]
+    partitions: Sequence[Partition[T]]
+    views: Sequence[PairView[T]]
+
+    @property
+    def size(self) -> int:
+        """|D|."""
+        return sum(map(len, self.partitions))
+
+
+@dataclass(slots=True)
+class Shape(Generic[T]):
+    """What does not change: the ring, the thresholds' exponents and the variables that the result is grouped by."""
+
+    ring: Ring[T]
+    epsilons: tuple[float, float, float] = (0.5, 0.5, 0.5)
+    keys: tuple[int, ...] = ()
+    log: UndoLog = field(default_factory=UndoLog)
+
+    def key(self, values: Sequence[Datum]) -> Row:
+        """The group of a triangle, given by its values of the three variables."""
+        return tuple(values[variable] for variable in self.keys)
+
+    def thresholds(self, base: int) -> tuple[float, ...]:
+        """theta of each relation."""
+        return tuple(float(base) ** epsilon for epsilon in self.epsilons)
+
+    def empty_views(self, log: UndoLog) -> list[PairView[T]]:
+        """View i needs witnesses if the result tells its middle variable, i + 1, apart."""
+        return [PairView(self.ring, log, (i + 1) % 3 in self.keys) for i in RELATIONS]
+
+    def empty_parts(self) -> Parts[T]:
+        """The parts of an empty database."""
+        partitions = [Partition.empty(self.ring, self.log) for _ in RELATIONS]
+        return Parts(1, self.thresholds(1), partitions, self.empty_views(self.log))
+
+
+class Triangles(Generic[T]):
+    """The state of one triangle query; `update` and `rebalance` change it."""
+
+    def __init__(
+        self,
+        ring: Ring[T],
+        epsilon: float | tuple[float, float, float] = 0.5,
+        keys: Sequence[int] = (),
+        log: UndoLog | None = None,
+    ) -> None:
+        each = epsilon if isinstance(epsilon, tuple) else (epsilon, epsilon, epsilon)
+        self.shape = Shape(ring, each, tuple(keys), log if log is not None else UndoLog())
+        self.parts: Parts[T] = self.shape.empty_parts()
+        self.groups: Groups[T] = Groups(ring, self.shape.log)
+        self.work = Work()
+
+    @property
+    def ring(self) -> Ring[T]:
+        return self.shape.ring
+
+    def install(self, parts: Parts[T]) -> None:
+        """Other parts, whose changes nobody has noted so far, take the place of those there are."""
+        before, log = self.parts, self.shape.log
+        for partition in parts.partitions:
+            partition.heavy.log = partition.light.log = log
+        for view in parts.views:
+            view.log = log
+        log.record(lambda: self._set_parts(before))
+        self._set_parts(parts)
+
+    def _set_parts(self, parts: Parts[T]) -> None:
+        self.parts = parts
+
+    def sizes(self) -> dict[str, int]:
+        """Tuples of the parts, payloads of the views, and groups."""
+        found: dict[str, int] = {}
+        for i, partition in enumerate(self.parts.partitions):
+            found |= {f"relation {i + 1} heavy": len(partition.heavy), f"relation {i + 1} light": len(partition.light)}
+        found |= {f"view {i + 1}": len(view) for i, view in enumerate(self.parts.views)}
+        return found | {"groups": len(self.groups)}
+
+
+Update = tuple[int, Datum, Datum, Any]
+"""A change of one tuple: the relation, the two values, and the payload that is added."""
+Updates = Iterable[Update]
