@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from itertools import islice
+from typing import Protocol
 
 from tests.oracle.play import changes_of
 from viewlet.changes import Changes, RowChange, to_changes
@@ -18,18 +17,12 @@ from viewlet.triggers.program import Program
 from viewlet.triggers.statistics import Size, Statistics
 from viewlet.triggers.store import MapStore
 from viewlet.types import Row, Table, TableKind
-from workloads import finance, tpch
 from workloads.query import NamedQuery
-from workloads.streams import Batch, batches_of, mixed_batches
+from workloads.streams import Batch
 
 STRATEGIES = ("recompute", "first-order", "higher-order", "view-tree")
 THRIFTY = "higher-order without views that cost more than they save"
 FEW_ROWS = 10.0
-MEASURED = {
-    "region": 5, "nation": 25, "supplier": 10_000, "part": 200_000, "partsupp": 800_000, "customer": 150_000,
-    "orders": 1_500_000, "lineitem": 6_000_000,
-}  # fmt: skip
-"""Rows of the tables of TPC-H at scale 1."""
 
 
 def schemas(tables: Mapping[str, str]) -> dict[str, Table]:
@@ -53,22 +46,6 @@ def changes_in_order(tables: Mapping[str, Table], batches: Sequence[Batch]) -> l
         }
         for batch in batches
     ]
-
-
-@cache
-def warehouse() -> tuple[dict[str, Table], list[dict[str, Changes]]]:
-    """The tables of TPC-H, and a stream: most of a small database, then mixed changes of all tables."""
-    tables = schemas(tpch.TABLES)
-    first, rest = mixed_batches(tpch.small_database(4), tpch.KEY_POSITIONS, 20, 3, 4)
-    return tables, changes_in_order(tables, [first, *rest])
-
-
-@cache
-def order_book() -> tuple[dict[str, Table], list[dict[str, Changes]]]:
-    """The tables of an order book, and a stream of orders that come and go."""
-    tables = schemas(finance.TABLES)
-    events = finance.OrderBook().events(finance.generated_messages(5, 1_000))
-    return tables, changes_in_order(tables, list(batches_of(islice(events, 60), 15)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,23 +95,33 @@ class Engine:
         return self._interpreter.result()
 
 
-def disagreement(
-    query: NamedQuery,
-    tables: Mapping[str, Table],
-    batches: Sequence[Mapping[str, Changes]],
-    modes: Sequence[Mode] = MODES,
-) -> str | None:
-    """The first batch after which two modes differ, in what they hold or in what they say has changed."""
+def in_modes(query: NamedQuery, tables: Mapping[str, Table], modes: Sequence[Mode] = MODES) -> dict[str, Engine]:
+    """A query in several modes."""
     text = f"CREATE MATERIALIZED VIEW {query.name} AS {query.sql}"
     view = bind_statement(next(split_statements(text)), tables)
     assert isinstance(view, CreateView)
     sources = {name: tables[name] for name in sorted(view.sources)}
     compiled = {strategy: program_of(strategy, view, sources) for strategy in {mode.strategy for mode in modes}}
-    engines = {mode: Engine(compiled[mode.strategy], sources, mode) for mode in modes}
+    return {str(mode): Engine(compiled[mode.strategy], sources, mode) for mode in modes}
+
+
+class Player(Protocol):
+    """Anything that takes batches and has a result."""
+
+    def apply(self, batch: Mapping[str, Changes]) -> object:
+        """What it tells of the batch; None if it tells nothing."""
+
+    def result(self) -> object: ...
+
+
+def disagreement(players: Mapping[str, Player], batches: Iterable[Mapping[str, Changes]]) -> str | None:
+    """The first batch after which a player differs from the first one, in its result or in what it tells."""
+    (first, *others) = players
     for number, batch in enumerate(batches):
-        changes = {mode: engine.apply(batch) for mode, engine in engines.items()}
-        results = {mode: engine.result() for mode, engine in engines.items()}
-        for mode in modes[1:]:
-            if results[mode] != results[modes[0]] or changes[mode] != changes[modes[0]]:
-                return f"batch {number}, {mode}: {results[mode]} instead of {results[modes[0]]}"
+        told = {name: player.apply(batch) for name, player in players.items()}
+        expected = players[first].result()
+        for name in others:
+            found = players[name].result()
+            if found != expected or (told[name] is not None and told[name] != told[first]):
+                return f"batch {number}, {name}: {found} instead of {expected}; it tells {told[name]}"
     return None

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import islice
 from random import Random
 
 import pytest
 
-from tests.conformance.engines import changes_in_order, schemas
+from tests.conformance.engines import changes_in_order
+from tests.conformance.workload import order_book, warehouse
 from viewlet.changes import RowChange
 from viewlet.codegen.engine import CompiledEngine
 from viewlet.runtime import ordered_index as ordered
@@ -17,7 +19,7 @@ from viewlet.triggers.plan import plan_query
 from viewlet.types import Row, Table, TableKind
 from workloads import finance, tpch
 from workloads.query import NamedQuery
-from workloads.streams import batches_of, mixed_batches
+from workloads.streams import Batch, batches_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
 BATCHES = 50
@@ -28,18 +30,13 @@ def short_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ordered, "SHORT", 2)
 
 
-def warehouse() -> tuple[dict[str, Table], dict[str, list[Row]]]:
-    tables = schemas(tpch.TABLES)
-    first, _ = mixed_batches(tpch.small_database(11), tpch.KEY_POSITIONS, 1, 0, 11)
-    (batch,) = changes_in_order(tables, [first])
-    return tables, {name: list(changes) for name, changes in batch.items()}
-
-
-def order_book() -> tuple[dict[str, Table], dict[str, list[Row]]]:
-    tables = schemas(finance.TABLES)
-    events = [e for e in finance.OrderBook().events(finance.generated_messages(5, 1_000)) if e[2] > 0]
-    (batch,) = changes_in_order(tables, list(batches_of(islice(events, 150), 150)))
-    return tables, {name: [row for row, count in changes.items() if count > 0] for name, changes in batch.items()}
+def rows_of(tables: dict[str, Table], batches: Iterable[Batch]) -> dict[str, list[Row]]:
+    """The rows that some batches insert."""
+    found: dict[str, list[Row]] = {name: [] for name in tables}
+    for batch in changes_in_order(tables, list(batches)):
+        for name, changes in batch.items():
+            found[name] += [row for row, count in changes.items() if count > 0]
+    return found
 
 
 def check(query: NamedQuery, tables: dict[str, Table], rows: dict[str, list[Row]], strategy: str) -> None:
@@ -69,9 +66,12 @@ def check(query: NamedQuery, tables: dict[str, Table], rows: dict[str, list[Row]
 @pytest.mark.parametrize("strategy", ["higher-order", "view-tree"])
 @pytest.mark.parametrize("query", tpch.QUERIES, ids=lambda query: query.name)
 def test_warehouse(query: NamedQuery, strategy: str) -> None:
-    check(query, *warehouse(), strategy)
+    tables = warehouse().tables
+    check(query, tables, rows_of(tables, warehouse().rows), strategy)
 
 
 @pytest.mark.parametrize("query", finance.QUERIES, ids=lambda query: query.name)
 def test_order_book(query: NamedQuery) -> None:
-    check(query, *order_book(), "higher-order")
+    tables = order_book().tables
+    events = [e for e in finance.OrderBook().events(finance.generated_messages(5, 1_000)) if e[2] > 0]
+    check(query, tables, rows_of(tables, batches_of(islice(events, 150), 150)), "higher-order")

@@ -6,8 +6,9 @@ from functools import cache
 
 import pytest
 
-from tests.conformance.engines import FEWER_MODES, changes_in_order, disagreement, order_book, schemas, warehouse
+from tests.conformance.engines import FEWER_MODES, changes_in_order, disagreement, in_modes, schemas
 from tests.conformance.programs import small as programs
+from tests.conformance.workload import order_book, warehouse
 from viewlet.changes import Changes
 from viewlet.types import Table
 from workloads import finance, tpch
@@ -22,14 +23,17 @@ def small() -> tuple[dict[str, Table], list[dict[str, Changes]]]:
 
 @pytest.mark.parametrize("query", programs.QUERIES, ids=lambda query: query.name)
 def test_small_queries(query: NamedQuery) -> None:
-    assert disagreement(query, *small()) is None
+    tables, batches = small()
+    assert disagreement(in_modes(query, tables), batches) is None
 
 
 @pytest.mark.parametrize("query", tpch.QUERIES, ids=lambda query: query.name)
 def test_warehouse(query: NamedQuery) -> None:
-    assert disagreement(query, *warehouse(), FEWER_MODES) is None
+    tables, batches = warehouse().stream
+    assert disagreement(in_modes(query, tables, FEWER_MODES), batches) is None
 
 
 @pytest.mark.parametrize("query", finance.QUERIES, ids=lambda query: query.name)
 def test_order_book(query: NamedQuery) -> None:
-    assert disagreement(query, *order_book()) is None
+    tables, batches = order_book().stream
+    assert disagreement(in_modes(query, tables), batches) is None

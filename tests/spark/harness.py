@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tests.conformance.engines import MEASURED, order_book, warehouse
+from tests.conformance.engines import Player
+from tests.conformance.workload import MEASURED, order_book, warehouse
 from tests.spark_plan.distributing import Reference
 from viewlet.changes import Change, Changes, RowChange, rows_to_arrow
 from viewlet.spark.plan.compile import compile_distributed
@@ -31,7 +32,7 @@ Batches = list[dict[str, Changes]]
 @cache
 def unit_of(query: NamedQuery) -> tuple[ProgramUnit, dict[str, Table]]:
     """A query over one of the workloads, planned once for all tests, and the tables it is fed from."""
-    tables = (order_book() if query in finance.QUERIES else warehouse())[0]
+    tables = (order_book() if query in finance.QUERIES else warehouse()).tables
     view = bind_statement(next(split_statements(f"CREATE MATERIALIZED VIEW {query.name} AS {query.sql}")), tables)
     assert isinstance(view, CreateView)
     sources = {name: replace(tables[name], kind=TableKind.STREAM) for name in sorted(view.sources)}
@@ -104,12 +105,34 @@ class Run:
         return {name: self.engine.result(name) for name in self.references}
 
 
-def disagreement(run: Run, batches: Sequence[Mapping[str, Changes]], spread: bool = False) -> str | None:
-    """The first batch after which some query differs."""
-    for number, batch in enumerate(batches):
-        run.apply(batch, spread)
-        expected = run.expect(batch)
-        for name, found in run.results().items():
-            if found != expected[name]:
-                return f"batch {number}, {name}: {found} instead of {expected[name]}"
-    return None
+class _Expected:
+    """The interpreter's results of all queries of a run."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._results: dict[str, Changes] = {}
+
+    def apply(self, batch: Mapping[str, Changes]) -> None:
+        self._results = self._run.expect(batch)
+
+    def result(self) -> dict[str, Changes]:
+        return self._results
+
+
+class _Found:
+    """The same of the engine over partitions."""
+
+    def __init__(self, run: Run, spread: bool) -> None:
+        self._run = run
+        self._spread = spread
+
+    def apply(self, batch: Mapping[str, Changes]) -> None:
+        self._run.apply(batch, self._spread)
+
+    def result(self) -> dict[str, Changes]:
+        return self._run.results()
+
+
+def players(run: Run, spread: bool = False) -> dict[str, Player]:
+    """The queries of a run on the interpreter and over partitions."""
+    return {"interpreter": _Expected(run), "partitions": _Found(run, spread)}

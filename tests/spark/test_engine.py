@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.engines import order_book, warehouse
-from tests.spark.harness import Run, disagreement
+from tests.conformance.engines import disagreement
+from tests.conformance.workload import order_book, warehouse
+from tests.spark.harness import Run, players
 from viewlet.engine.ranking import ranking
 from viewlet.errors import DataError, StateError
 from viewlet.spark.run.engine import Engine
@@ -38,10 +39,10 @@ def _nothing_kept() -> Iterator[None]:
 @pytest.mark.parametrize("query", MORE, ids=lambda query: query.name)
 def test_changes_that_are_spread(query: NamedQuery, generated: bool, tmp_path: Path) -> None:
     """The conformance suite plays changes at the driver."""
-    tables, batches = warehouse()
+    tables, batches = warehouse().stream
     run = Run(tmp_path, [query], tables, 2, generated=generated)
     assert run.units[0][0].module is not None
-    assert disagreement(run, batches, spread=True) is None
+    assert disagreement(players(run, spread=True), batches) is None
 
 
 READ = ("q03", "q04", "q07", "q09", "q10", "q12", "q13", "q16", "q18")
@@ -51,7 +52,7 @@ READ = ("q03", "q04", "q07", "q09", "q10", "q12", "q13", "q16", "q18")
 def test_results_read_by_generated_code(query: NamedQuery, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a result with a LIMIT, all rows that can be among the first, and nothing that is no row."""
     monkeypatch.setattr("viewlet.codegen.node.READ_BY_CODE_FROM", 0)
-    tables, batches = warehouse()
+    tables, batches = warehouse().stream
     run = Run(tmp_path, [query], tables, 2, generated=True)
     ((unit, _),) = run.units
     if result_store(unit.program) is not None:
@@ -73,20 +74,20 @@ def test_results_read_by_generated_code(query: NamedQuery, tmp_path: Path, monke
 @pytest.mark.parametrize("query", MORE, ids=lambda query: query.name)
 def test_one_table_at_a_time(query: NamedQuery, generated: bool, tmp_path: Path) -> None:
     """Most of a plan for all tables has nothing to do then."""
-    tables, batches = warehouse()
+    tables, batches = warehouse().stream
     apart = [{name: changes} for batch in batches for name, changes in batch.items()]
     run = Run(tmp_path, [query], tables, 2, generated=generated)
-    assert disagreement(run, apart, spread=generated) is None
+    assert disagreement(players(run, spread=generated), apart) is None
 
 
 @pytest.mark.parametrize("spread", [False, True])
 def test_order_book_all_queries_in_one_plan(spread: bool, tmp_path: Path) -> None:
-    tables, batches = order_book()
-    assert disagreement(Run(tmp_path, finance.QUERIES, tables, 3), batches, spread) is None
+    tables, batches = order_book().stream
+    assert disagreement(players(Run(tmp_path, finance.QUERIES, tables, 3), spread), batches) is None
 
 
 def test_all_ways_of_reading_are_met(tmp_path: Path) -> None:
-    run = Run(tmp_path, SOME, warehouse()[0], 2)
+    run = Run(tmp_path, SOME, warehouse().tables, 2)
     assert {unit.reading for unit in run.engine.units.values()} == set(ResultLocation)
 
 
@@ -94,7 +95,7 @@ def test_all_ways_of_reading_are_met(tmp_path: Path) -> None:
 @pytest.mark.parametrize("with_snapshot", [False, True])
 def test_another_process_goes_on_where_the_last_one_was(with_snapshot: bool, generated: bool, tmp_path: Path) -> None:
     """Nothing but the directory is left after every batch: neither the driver's state nor that of the workers."""
-    tables, batches = warehouse()
+    tables, batches = warehouse().stream
     run = Run(tmp_path, SOME, tables, 3, generated=generated)
     for number, batch in enumerate(batches):
         run.apply(batch, spread=number % 2 == 1)
@@ -109,7 +110,7 @@ def test_another_process_goes_on_where_the_last_one_was(with_snapshot: bool, gen
 
 @pytest.mark.parametrize("generated", [False, True])
 def test_announced_changes_add_up_to_the_result(generated: bool, tmp_path: Path) -> None:
-    tables, batches = warehouse()
+    tables, batches = warehouse().stream
     run = Run(tmp_path, SOME, tables, 3, generated=generated)
     told = {name: result for name, result in run.results().items() if run.engine.watch(name)}
     assert told.keys() == {
@@ -153,7 +154,7 @@ class FailingCluster(InlineCluster):
 def test_a_batch_that_fails_leaves_no_trace(stage: int, forgetful: bool, generated: bool, tmp_path: Path) -> None:
     """Some partitions have done their part of a stage when the batch fails; it is then applied again."""
     gc.collect()  # the tracebacks of failed batches hold mapped files
-    tables, batches = warehouse()
+    tables, batches = warehouse().stream
     cluster = FailingCluster()
     run = Run(tmp_path, SOME, tables, 4, cluster, generated)
     for batch in batches:
@@ -176,14 +177,14 @@ def test_a_batch_that_fails_leaves_no_trace(stage: int, forgetful: bool, generat
 @pytest.mark.parametrize("generated", [False, True])
 def test_a_stage_may_be_run_twice(generated: bool, tmp_path: Path) -> None:
     """As after the loss of an executor whose answers never arrived."""
-    tables, batches = warehouse()
+    tables, batches = warehouse().stream
 
     class Repeating(InlineCluster):
         def run(self, task, payloads, what):  # type: ignore[no-untyped-def]
             super().run(task, payloads, what)
             return super().run(task, payloads, what)
 
-    assert disagreement(Run(tmp_path, SOME, tables, 3, Repeating(), generated), batches) is None
+    assert disagreement(players(Run(tmp_path, SOME, tables, 3, Repeating(), generated)), batches) is None
 
 
 def _damage(directory: Path, change: str) -> None:
@@ -198,7 +199,7 @@ def _damage(directory: Path, change: str) -> None:
 
 @pytest.mark.parametrize("change", ["missing", "changed"])
 def test_a_damaged_log_is_named_and_nothing_is_lost(change: str, tmp_path: Path) -> None:
-    tables, batches = warehouse()
+    tables, batches = warehouse().stream
     run = Run(tmp_path, SOME[:1], tables, 2)
     for batch in batches:
         run.apply(batch)
@@ -212,13 +213,13 @@ def test_a_damaged_log_is_named_and_nothing_is_lost(change: str, tmp_path: Path)
 
 
 def test_two_drivers(tmp_path: Path) -> None:
-    run = Run(tmp_path, SOME[:1], warehouse()[0], 2)
+    run = Run(tmp_path, SOME[:1], warehouse().tables, 2)
     with pytest.raises(StateError, match="open already"):
         run._open()
 
 
 def test_errors_of_tasks_reach_the_user(tmp_path: Path) -> None:
-    tables, batches = warehouse()
+    tables, batches = warehouse().stream
     run = Run(tmp_path, SOME[:1], tables, 2)
     frame = run.frame("lineitem", batches[0]["lineitem"])
     frame.frame[0] = frame.frame[0].drop_columns(["l_orderkey"])
@@ -227,7 +228,7 @@ def test_errors_of_tasks_reach_the_user(tmp_path: Path) -> None:
 
 
 def test_a_batch_that_never_began_takes_nothing_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tables, batches = warehouse()
+    tables, batches = warehouse().stream
     run = Run(tmp_path, SOME, tables, 2)
     run.apply(batches[0])
     before = run.results()
@@ -245,7 +246,7 @@ def test_a_batch_that_never_began_takes_nothing_back(tmp_path: Path, monkeypatch
 
 def test_log_bytes_are_those_of_the_change(tmp_path: Path) -> None:
     """What a small batch writes does not depend on how much state there is."""
-    tables, batches = warehouse()
+    tables, batches = warehouse().stream
     run = Run(tmp_path, SOME, tables, 2)
     whole, _ = run.apply(batches[0])
     part, _ = run.apply({"orders": dict(list(batches[1]["orders"].items())[:1])})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from tests.conformance.engines import Player
 from viewlet.changes import Changes, RowChange
 from viewlet.spark.plan.compile import DistributedProgram, compile_distributed
 from viewlet.spark.plan.locations import RANDOM, Arrival
@@ -13,7 +14,7 @@ from viewlet.triggers.compiler import compile_query
 from viewlet.triggers.interpreter import Interpreter
 from viewlet.triggers.program import Program
 from viewlet.triggers.store import MapStore
-from viewlet.types import Table
+from viewlet.types import Row, Table
 from workloads.query import NamedQuery
 
 
@@ -46,37 +47,42 @@ class Reference:
         self._interpreter = Interpreter(program, self.stores)
         self._interpreter.load()
 
-    def apply(self, batch: Mapping[str, Changes]) -> dict[tuple[object, ...], int]:
+    def apply(self, batch: Mapping[str, Changes]) -> dict[Row, int]:
         for name, store in self.stores.items():
             self._interpreter.apply(name, RowChange(batch.get(name, {})))
             for row, count in batch.get(name, {}).items():
                 store.add(row, (count,))
         self._interpreter.finish()
-        return self._interpreter.result()  # type: ignore[return-value]
+        return self.result()
+
+    def result(self) -> dict[Row, int]:
+        return self._interpreter.result()
 
 
-def disagreement(
+class Simulation:
+    """A plan on simulated workers; `whole` runs the plan for all tables, whichever the batch changes."""
+
+    def __init__(self, plan: DistributedProgram, workers: int, arrival: Arrival, whole: bool) -> None:
+        self._cluster = Cluster(plan, workers, seed=workers)
+        self._tables = [trigger.table for trigger in plan.program.triggers]
+        self._arrival = arrival
+        self._whole = whole
+
+    def apply(self, batch: Mapping[str, Changes]) -> None:
+        self._cluster.apply(batch, {table: self._arrival for table in self._tables if self._whole or table in batch})
+
+    def result(self) -> dict[Row, int]:
+        return self._cluster.result()
+
+
+def on_workers(
     program: Program,
-    tables: Mapping[str, Table],
     plan: DistributedProgram,
-    batches: Sequence[Mapping[str, Changes]],
+    tables: Mapping[str, Table],
     workers: Sequence[int] = (1, 2, 7),
     arrival: Arrival = RANDOM,
     whole: bool = False,
-) -> str | None:
-    """The first batch after which a cluster of some size differs from the interpreter.
-
-    `whole` runs the plan for all tables, whichever the batch changes.
-    """
-    reference = Reference(program, tables)
-    clusters = {count: Cluster(plan, count, seed=count) for count in workers}
-    triggered = [trigger.table for trigger in plan.program.triggers]
-    for number, batch in enumerate(batches):
-        expected = reference.apply(batch)
-        arrivals = {table: arrival for table in triggered if whole or table in batch}
-        for count, cluster in clusters.items():
-            cluster.apply(batch, arrivals)
-            found = cluster.result()
-            if found != expected:
-                return f"batch {number}, {count} workers: {found} instead of {expected}"
-    return None
+) -> dict[str, Player]:
+    """A program on the interpreter, and its plan on clusters of several sizes."""
+    clusters = {f"{count} workers": Simulation(plan, count, arrival, whole) for count in workers}
+    return {"interpreter": Reference(program, tables), **clusters}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conformance.engines import MEASURED, order_book, warehouse
+from tests.conformance.workload import MEASURED, order_book, warehouse
 from tests.spark_plan.distributing import Reference, program_of
 from tests.spark_plan.pipeline import Pipeline
 from viewlet.changes import Changes
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarn
 
 def test_a_batch_is_taken_back() -> None:
     for query in (tpch.QUERIES[2], tpch.QUERIES[14], tpch.QUERIES[17]):
-        tables, batches = warehouse()
+        tables, batches = warehouse().stream
         program, sources = program_of(query, tables)
         fast = Pipeline(compile_distributed(program, sources, MEASURED), sources, True)
         mine = [{t: changes for t, changes in batch.items() if t in sources} for batch in batches]
@@ -49,7 +49,7 @@ def check(query: NamedQuery, tables: dict[str, Table], batches: list[dict[str, C
 
 @pytest.mark.parametrize("query", tpch.QUERIES, ids=lambda query: query.name)
 def test_warehouse(query: NamedQuery) -> None:
-    check(query, *warehouse())
+    check(query, *warehouse().stream)
 
 
 @pytest.mark.parametrize("query", [q for q in tpch.QUERIES if q.name in ("q11", "q15", "q22")], ids=lambda q: q.name)
@@ -58,9 +58,9 @@ def test_ordered_indexes_are_kept(query: NamedQuery, monkeypatch: pytest.MonkeyP
     if ENABLED:
         pytest.skip("compiled code does not see what a test changes")
     monkeypatch.setattr(ordered, "SHORT", 0)
-    check(query, *warehouse())
+    check(query, *warehouse().stream)
 
 
 @pytest.mark.parametrize("query", finance.QUERIES, ids=lambda query: query.name)
 def test_order_book(query: NamedQuery) -> None:
-    check(query, *order_book())
+    check(query, *order_book().stream)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.spark_plan.distributing import disagreement, distributed, program_of
+from tests.conformance.engines import disagreement
+from tests.spark_plan.distributing import distributed, on_workers, program_of
 from tests.triggers.compiling import tables_of
 from viewlet.changes import Changes
 from viewlet.errors import SchemaError
@@ -97,7 +98,7 @@ def test_any_partitioning_gives_the_same_rows(partition_by: dict[str, list[str]]
     ]
     program, sources = program_of(BY_SEGMENT, shop())
     plan = compile_distributed(program, sources, partition_by=partition_by)
-    assert disagreement(program, sources, plan, batches) is None
+    assert disagreement(on_workers(program, plan, sources), batches) is None
 
 
 def test_the_hash_is_stable_and_spreads() -> None:

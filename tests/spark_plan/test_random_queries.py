@@ -9,11 +9,11 @@ from typing import Any
 from hypothesis import assume, event, given, note, settings
 from hypothesis import strategies as st
 
-from tests.conformance.engines import changes_in_order, schemas
+from tests.conformance.engines import changes_in_order, disagreement, schemas
 from tests.oracle.grammar.choices import DrawnChoices
 from tests.oracle.grammar.values import TABLES
 from tests.oracle.scenario import Scenario, random_scenario
-from tests.spark_plan.distributing import disagreement, program_of
+from tests.spark_plan.distributing import on_workers, program_of
 from viewlet.errors import InternalError, ViewletError
 from viewlet.spark.plan import compile_distributed
 from viewlet.spark.plan.locations import Dist
@@ -49,7 +49,7 @@ def test_a_random_view_equals_the_interpreter_after_every_batch(
         batches = changes_in_order(declared(), scenario.batches)
         wanted = {table: columns for table, columns in partition_by.items() if table in sources}
         plan = compile_distributed(program, sources, partition_by=wanted)
-        found = disagreement(program, sources, plan, batches, workers=(3,))
+        found = disagreement(on_workers(program, plan, sources, workers=(3,)), batches)
     except InternalError:
         raise
     except ViewletError:

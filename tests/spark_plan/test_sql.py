@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from itertools import islice
 
 import duckdb
 import pytest
 
+from tests.conformance.workload import Workload, order_book, warehouse
 from tests.oracle.oracle import Oracle
 from tests.spark_plan import sql_functions
 from tests.spark_plan.asking_sql import Ask, Database
@@ -18,10 +18,10 @@ from viewlet.sqlgen import scalars
 from viewlet.sqlgen.definition import definition_sql
 from workloads import finance, tpch
 from workloads.query import NamedQuery
-from workloads.streams import Batch, batches_of, insertion
+from workloads.streams import Batch
 
 
-def loaded(declarations: dict[str, str], batches: Sequence[Batch]) -> tuple[Database, Ask]:
+def loaded(declarations: Mapping[str, str], batches: Sequence[Batch]) -> tuple[Database, Ask]:
     """The rows in the evaluator and in DuckDB."""
     oracle = Oracle()
     for name, statement in declarations.items():
@@ -31,23 +31,9 @@ def loaded(declarations: dict[str, str], batches: Sequence[Batch]) -> tuple[Data
     return Database.of(declarations, batches), oracle.rows
 
 
-def warehouse_batches() -> list[Batch]:
-    return [insertion(tpch.small_database(4))]
-
-
-def order_book_batches() -> list[Batch]:
-    events = finance.OrderBook().events(finance.generated_messages(5, 1_000))
-    return list(batches_of(islice(events, 120), 40))
-
-
 @cache
-def warehouse() -> tuple[Database, Ask]:
-    return loaded(tpch.TABLES, warehouse_batches())
-
-
-@cache
-def order_book() -> tuple[Database, Ask]:
-    return loaded(finance.TABLES, order_book_batches())
+def benchmark(workload: Callable[[], Workload]) -> tuple[Database, Ask]:
+    return loaded(workload().declarations, workload().rows)
 
 
 @cache
@@ -64,14 +50,14 @@ def grouped_by(*expressions: str) -> NamedQuery:
 
 @pytest.mark.parametrize("query", tpch.QUERIES, ids=lambda query: query.name)
 def test_warehouse(query: NamedQuery) -> None:
-    database, ask = warehouse()
+    database, ask = benchmark(warehouse)
     for view in database.views(query):
         assert database.disagreement(view, ask, "duckdb") is None
 
 
 @pytest.mark.parametrize("query", finance.QUERIES, ids=lambda query: query.name)
 def test_order_book(query: NamedQuery) -> None:
-    database, ask = order_book()
+    database, ask = benchmark(order_book)
     for view in database.views(query):
         assert database.disagreement(view, ask, "duckdb") is None
 
@@ -108,7 +94,7 @@ def test_rows_may_come_with_their_multiplicity() -> None:
 
 
 def test_fields_over_the_same_rows_read_their_tables_once() -> None:
-    database, _ = warehouse()
+    database, _ = benchmark(warehouse)
     (view,) = (view for view in database.views(next(q for q in tpch.QUERIES if q.name == "q01"), ["higher-order"]))
     sql = definition_sql(view, database.tables, source=lambda name: f"lake.{name}")
     assert sql.count("lake.lineitem") == 1
@@ -117,7 +103,7 @@ def test_fields_over_the_same_rows_read_their_tables_once() -> None:
 
 def test_relations_wait_for_what_they_can_be_joined_on() -> None:
     """A nested sum that reads suppliers and orders starts from pairs that have a line item, not from all pairs."""
-    database, _ = warehouse()
+    database, _ = benchmark(warehouse)
     for view in database.views(next(q for q in tpch.QUERIES if q.name == "q21")):
         assert "CROSS JOIN" not in definition_sql(view, database.tables)
 

@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
+from tests.conformance.workload import order_book, warehouse
 from tests.oracle.grammar import values
 from tests.oracle.grammar.choices import RandomChoices
 from tests.oracle.scenario import random_scenario
 from tests.spark_plan import sql_functions
 from tests.spark_plan.asking_sql import Ask, Database
-from tests.spark_plan.test_sql import grouped_by, order_book_batches, warehouse_batches
+from tests.spark_plan.test_sql import grouped_by
 from viewlet.errors import InternalError, UnsupportedError, ViewletError
 from viewlet.types import Kind, SqlType
 from workloads import finance, tpch
@@ -60,13 +61,13 @@ def _type_name(type: SqlType) -> str:
 
 
 @pytest.fixture(scope="module")
-def warehouse(session: Any) -> tuple[Database, Ask]:
-    return loaded(session, tpch.TABLES, warehouse_batches())
+def tpch_database(session: Any) -> tuple[Database, Ask]:
+    return loaded(session, tpch.TABLES, warehouse().rows)
 
 
 @pytest.fixture(scope="module")
-def order_book(session: Any) -> tuple[Database, Ask]:
-    return loaded(session, finance.TABLES, order_book_batches())
+def finance_database(session: Any) -> tuple[Database, Ask]:
+    return loaded(session, finance.TABLES, order_book().rows)
 
 
 @pytest.fixture(scope="module")
@@ -75,15 +76,15 @@ def typed(session: Any) -> tuple[Database, Ask]:
 
 
 @pytest.mark.parametrize("query", SAMPLE, ids=lambda query: query.name)
-def test_warehouse(warehouse: tuple[Database, Ask], query: NamedQuery) -> None:
-    database, ask = warehouse
+def test_warehouse(tpch_database: tuple[Database, Ask], query: NamedQuery) -> None:
+    database, ask = tpch_database
     for view in database.views(query)[:MOST_VIEWS]:
         assert database.disagreement(view, ask, "spark") is None
 
 
 @pytest.mark.parametrize("query", finance.QUERIES if FULL else finance.QUERIES[-1:], ids=lambda query: query.name)
-def test_order_book(order_book: tuple[Database, Ask], query: NamedQuery) -> None:
-    database, ask = order_book
+def test_order_book(finance_database: tuple[Database, Ask], query: NamedQuery) -> None:
+    database, ask = finance_database
     for view in database.views(query)[:MOST_VIEWS]:
         assert database.disagreement(view, ask, "spark") is None
 

@@ -6,7 +6,8 @@ from functools import cache
 
 import pytest
 
-from tests.conformance.engines import MEASURED, schemas
+from tests.conformance.engines import schemas
+from tests.conformance.workload import MEASURED
 from tests.spark_plan.distributing import distributed
 from viewlet.spark.plan import DistributedProgram, complexity, stages
 from viewlet.spark.plan.blocks import stage_count
@@ -30,7 +31,7 @@ LONGEST_JOBS = 1
 
 
 @cache
-def warehouse(static: bool) -> dict[str, Table]:
+def tables_of(static: bool) -> dict[str, Table]:
     fixed = {"region", "nation"} if static else set()
     return schemas(
         {name: text.replace("TABLE", "STATIC TABLE", 1) if name in fixed else text for name, text in TABLES.items()}
@@ -39,7 +40,7 @@ def warehouse(static: bool) -> dict[str, Table]:
 
 @cache
 def planned(query: NamedQuery, static: bool = True) -> DistributedProgram:
-    return distributed(query, warehouse(static), rows=MEASURED)
+    return distributed(query, tables_of(static), rows=MEASURED)
 
 
 @pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.name)

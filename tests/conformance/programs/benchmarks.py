@@ -3,24 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
 
-from tests.conformance.engines import MEASURED
 from tests.conformance.program import Program, View
+from tests.conformance.workload import MEASURED, order_book, warehouse
 from workloads import finance, tpch
 from workloads.query import NamedQuery
-from workloads.streams import Batch, batches_of, mixed_batches
-
-
-def warehouse() -> list[Batch]:
-    """Most of a small TPC-H database, then mixed changes of all tables."""
-    first, rest = mixed_batches(tpch.small_database(6), tpch.KEY_POSITIONS, 20, 3, 6)
-    return [first, *rest]
-
-
-def order_book() -> list[Batch]:
-    events = finance.OrderBook().events(finance.generated_messages(8, 1_000))
-    return list(batches_of(islice(events, 60), 20))
 
 
 def as_streams(tables: Mapping[str, str]) -> dict[str, str]:
@@ -29,8 +16,8 @@ def as_streams(tables: Mapping[str, str]) -> dict[str, str]:
 
 def programs() -> Iterator[Program]:
     for name, tables, queries, batches in (
-        ("tpch", tpch.TABLES, tpch.QUERIES, warehouse()),
-        ("order book", finance.TABLES, finance.QUERIES, order_book()),
+        ("tpch", tpch.TABLES, tpch.QUERIES, warehouse().batches),
+        ("order book", finance.TABLES, finance.QUERIES, order_book().batches),
     ):
         sizes = MEASURED if tables is tpch.TABLES else {}
         streams = as_streams(tables)

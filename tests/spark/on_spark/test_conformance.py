@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.engines import order_book, warehouse
-from tests.spark.harness import Run, disagreement
+from tests.conformance.engines import disagreement
+from tests.conformance.workload import order_book, warehouse
+from tests.spark.harness import Run, players
 from tests.spark_plan.test_stages import TABLE_5_1
 from viewlet.changes import Changes
 from viewlet.spark.run.execution.cluster import SparkCluster
@@ -36,16 +37,16 @@ class SparkRun(Run):
 
 def test_warehouse(spark: Any, tmp_path: Path) -> None:
     """All queries at once; `test_stages` plays each of them alone on two partitions."""
-    tables, batches = warehouse()
+    tables, batches = warehouse().stream
     run = SparkRun(tmp_path, tpch.QUERIES, tables, 7, SparkCluster(spark))
-    assert disagreement(run, batches[:3]) is None
+    assert disagreement(players(run), batches[:3]) is None
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 7])
 def test_order_book(spark: Any, partitions: int, tmp_path: Path) -> None:
-    tables, batches = order_book()
+    tables, batches = order_book().stream
     run = SparkRun(tmp_path, finance.QUERIES, tables, partitions, SparkCluster(spark))
-    assert disagreement(run, batches, spread=partitions == 2) is None
+    assert disagreement(players(run, spread=partitions == 2), batches) is None
 
 
 def stages_run(spark: Any, group: str) -> Iterator[int]:
@@ -58,7 +59,7 @@ def stages_run(spark: Any, group: str) -> Iterator[int]:
 @pytest.mark.parametrize("query", tpch.QUERIES, ids=lambda query: query.name)
 def test_stages(spark: Any, query: NamedQuery, tmp_path: Path) -> None:
     """A batch of data frames with changes of every table of the query, but those that the thesis loads beforehand."""
-    tables, batches = warehouse()
+    tables, batches = warehouse().stream
     run = SparkRun(tmp_path, [query], tables, 2, SparkCluster(spark))
     before = {name: batches[0][name] for name in run.references[query.name].stores if name in LOADED_BEFORE}
     run.apply(before)

@@ -18,10 +18,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.conformance.engines import MEASURED, schemas
+from tests.conformance.engines import schemas
+from tests.conformance.workload import MEASURED, order_book, warehouse
 from tests.spark_plan import sql_functions
 from tests.spark_plan.asking_sql import Database
-from tests.spark_plan.test_sql import order_book_batches, warehouse_batches
 from viewlet.algebra.evaluate import evaluate
 from viewlet.changes import to_changes
 from viewlet.errors import DataError, StateError
@@ -128,13 +128,13 @@ def same(found: Contents, expected: Contents) -> bool:
 
 
 @pytest.fixture
-def warehouse(spark: Any, tmp_path: Path) -> Loader:
-    return Loader(spark, Database.of(tpch.TABLES, warehouse_batches()), tmp_path)
+def tpch_loader(spark: Any, tmp_path: Path) -> Loader:
+    return Loader(spark, Database.of(tpch.TABLES, warehouse().rows), tmp_path)
 
 
 @pytest.fixture
-def order_book(spark: Any, tmp_path: Path) -> Loader:
-    return Loader(spark, Database.of(finance.TABLES, order_book_batches()), tmp_path)
+def finance_loader(spark: Any, tmp_path: Path) -> Loader:
+    return Loader(spark, Database.of(finance.TABLES, order_book().rows), tmp_path)
 
 
 @pytest.fixture
@@ -142,7 +142,9 @@ def typed(spark: Any, tmp_path: Path) -> Loader:
     return Loader(spark, Database.of(sql_functions.TABLES, [sql_functions.BATCH]), tmp_path)
 
 
-def homes_of(program: Program, tables: Mapping[str, Table], sizes: Mapping[str, float]) -> Mapping[str, ViewLocation]:
+def locations_of(
+    program: Program, tables: Mapping[str, Table], sizes: Mapping[str, float]
+) -> Mapping[str, ViewLocation]:
     return compile_distributed(program, tables, sizes).locations
 
 
@@ -153,10 +155,10 @@ def kept(table: Table) -> tuple[Program, Mapping[str, ViewLocation]]:
 
 
 @pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.name)
-def test_benchmark_queries(warehouse: Loader, order_book: Loader, query: NamedQuery) -> None:
-    loader, sizes = (order_book, {}) if query in finance.QUERIES else (warehouse, MEASURED)
+def test_benchmark_queries(tpch_loader: Loader, finance_loader: Loader, query: NamedQuery) -> None:
+    loader, sizes = (finance_loader, {}) if query in finance.QUERIES else (tpch_loader, MEASURED)
     program = loader.database.program(query, "higher-order")
-    locations = homes_of(program, loader.database.tables, sizes)
+    locations = locations_of(program, loader.database.tables, sizes)
     expected = {view.name: loader.expected(view) for view in program.views}
     assert any(expected.values())
     for partitions in (1, 2, 7) if query.name == FEW[0] else (7,):
@@ -225,25 +227,25 @@ def test_segments_of_several_batches_of_a_task(tmp_path: Path, monkeypatch: pyte
     assert view.rows == len(rows)
 
 
-def test_empty_tables(warehouse: Loader, spark: Any) -> None:
+def test_empty_tables(tpch_loader: Loader, spark: Any) -> None:
     query = next(query for query in tpch.QUERIES if query.name == "q03")
-    program = warehouse.database.program(query, "higher-order")
-    locations = homes_of(program, warehouse.database.tables, MEASURED)
-    customers = {"customer": warehouse.frame("customer")}
-    loaded = warehouse.load(program.views, locations, 2, customers)
+    program = tpch_loader.database.program(query, "higher-order")
+    locations = locations_of(program, tpch_loader.database.tables, MEASURED)
+    customers = {"customer": tpch_loader.frame("customer")}
+    loaded = tpch_loader.load(program.views, locations, 2, customers)
     alone = [
-        view.name for view in program.views if columns_read([view], warehouse.database.tables).keys() == {"customer"}
+        view.name for view in program.views if columns_read([view], tpch_loader.database.tables).keys() == {"customer"}
     ]
     assert {name for name, view in loaded.views.items() if view.rows} == set(alone) != set()
-    nothing = warehouse.load(program.views, locations, 1, {"customer": customers["customer"].where("false")})
+    nothing = tpch_loader.load(program.views, locations, 1, {"customer": customers["customer"].where("false")})
     assert nothing.rows == nothing.bytes == 0
     assert nothing.read(program.views[0].name, 0) == b""
 
 
-def test_a_table_of_which_nothing_but_the_number_of_rows_is_read(warehouse: Loader) -> None:
-    (view,) = warehouse.database.program(NamedQuery("n", "SELECT COUNT(*) FROM nation"), "higher-order").views
-    loaded = warehouse.load([view], {view.name: LOCAL})
-    assert warehouse.disagreement(loaded, view, LOCAL, 1) is None
+def test_a_table_of_which_nothing_but_the_number_of_rows_is_read(tpch_loader: Loader) -> None:
+    (view,) = tpch_loader.database.program(NamedQuery("n", "SELECT COUNT(*) FROM nation"), "higher-order").views
+    loaded = tpch_loader.load([view], {view.name: LOCAL})
+    assert tpch_loader.disagreement(loaded, view, LOCAL, 1) is None
 
 
 DECLARED = {
@@ -300,27 +302,27 @@ def test_rows_that_do_not_fit(spark: Any, tmp_path: Path, bad: str) -> None:
     assert [name.name for name in spark.catalog.listTables("global_temp") if name.name.startswith("viewlet_")] == []
 
 
-def test_what_was_loaded_is_found_again(warehouse: Loader) -> None:
-    table = warehouse.database.tables["orders"]
+def test_what_was_loaded_is_found_again(tpch_loader: Loader) -> None:
+    table = tpch_loader.database.tables["orders"]
     program, locations = kept(table)
     told: list[tuple[str, int, int]] = []
-    loaded = warehouse.load(
+    loaded = tpch_loader.load(
         program.views, locations, 2, checks=checks_of(table), progress=lambda *each: told.append(each)
     )
     assert told == [(rows_view("orders"), 1, 2), (keys_view("orders"), 2, 2)]
     written = json.loads(json.dumps(loaded.to_json()))
-    assert LoadedViews.of_json(str(warehouse.folder), written) == pickle.loads(pickle.dumps(loaded)) == loaded
-    on_disk = {f"load2/{path.name}" for path in (warehouse.folder / "load2").iterdir()}
+    assert LoadedViews.of_json(str(tpch_loader.folder), written) == pickle.loads(pickle.dumps(loaded)) == loaded
+    on_disk = {f"load2/{path.name}" for path in (tpch_loader.folder / "load2").iterdir()}
     assert on_disk == loaded.files
-    assert loaded.bytes == sum((warehouse.folder / file).stat().st_size for file in on_disk)
+    assert loaded.bytes == sum((tpch_loader.folder / file).stat().st_size for file in on_disk)
 
 
-def test_damaged_files(warehouse: Loader) -> None:
-    program, locations = kept(warehouse.database.tables["nation"])
+def test_damaged_files(tpch_loader: Loader) -> None:
+    program, locations = kept(tpch_loader.database.tables["nation"])
     (rows, _) = (view.name for view in program.views)
-    loaded = warehouse.load(program.views, locations, 1)
+    loaded = tpch_loader.load(program.views, locations, 1)
     (segment, *_) = loaded.views[rows].segments(0)
-    path = warehouse.folder / segment.file
+    path = tpch_loader.folder / segment.file
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
@@ -334,14 +336,14 @@ def test_damaged_files(warehouse: Loader) -> None:
         loaded.read(rows, 0)
 
 
-def test_checks_refuse_keys_that_come_twice(warehouse: Loader, spark: Any) -> None:
-    table = warehouse.database.tables["region"]
+def test_checks_refuse_keys_that_come_twice(tpch_loader: Loader, spark: Any) -> None:
+    table = tpch_loader.database.tables["region"]
     program, locations = kept(table)
-    frame = warehouse.frame("region")
+    frame = tpch_loader.frame("region")
     twice = frame.union(frame.where("r_regionkey = 3"))
     with pytest.raises(DataError, match=r"duplicate key \(r_regionkey\) in region: \(3\)"):
-        warehouse.load(program.views, locations, 2, {"region": twice}, checks=checks_of(table))
-    assert list(warehouse.folder.iterdir()) == []
+        tpch_loader.load(program.views, locations, 2, {"region": twice}, checks=checks_of(table))
+    assert list(tpch_loader.folder.iterdir()) == []
 
 
 def test_what_has_no_sql_is_not_loadable(typed: Loader) -> None:
