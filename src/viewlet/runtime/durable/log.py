@@ -20,7 +20,8 @@ from viewlet.runtime.durable.files import Data, Files
 HEADER = b"viewlet log 1\n\0\0"
 _FIELDS = struct.Struct("<QBQ")
 _CHECKSUM = struct.Struct("<I")
-_OVERHEAD = _FIELDS.size + _CHECKSUM.size
+OVERHEAD = _FIELDS.size + _CHECKSUM.size
+"""Bytes of a record before its payload."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,11 @@ class Record:
     epoch: int
     payload: Data
     at: int = -1
+
+    @property
+    def size(self) -> int:
+        """How many bytes of a log it takes."""
+        return OVERHEAD + memoryview(self.payload).nbytes
 
 
 class LogWriter:
@@ -49,7 +55,7 @@ class LogWriter:
         for record in records:
             begins.append(at)
             self._pending += _pieces(record)
-            at += _OVERHEAD + memoryview(record.payload).nbytes
+            at += record.size
         data = b"".join(self._pending)
         self._output.write(data)
         self._output.sync()
@@ -61,11 +67,11 @@ class LogWriter:
         self._output.close()
 
 
-def read_record(data: bytes, where: str, at: int) -> Record:
-    """The record that begins at a position of a log."""
-    record, _ = _read(data, at, len(data))
+def read_record(files: Files, name: str, at: int, size: int) -> Record:
+    """The record of so many bytes that begins at a position of a log."""
+    record, _ = _read(files.read_part(name, at, size), 0, size)
     if record is None:
-        raise StateError(f"{where} is damaged at byte {at}")
+        raise StateError(f"{files.path(name)} is damaged at byte {at}")
     return record
 
 
@@ -91,7 +97,8 @@ def read_log(data: bytes, where: str, committed: int | None = None) -> Iterator[
 
 def _read(data: bytes, at: int, end: int) -> tuple[Record | None, int]:
     """The record at a position, or None if it is not one; and where the next one would begin."""
-    body = at + _OVERHEAD
+    end = min(end, len(data))
+    body = at + OVERHEAD
     if body > end:
         return None, body
     length, kind, epoch = _FIELDS.unpack_from(data, at)

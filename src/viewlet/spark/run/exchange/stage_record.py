@@ -1,9 +1,13 @@
 """The inputs of one stage as a log record, with which the stage can be replayed on the state before it.
 
-    record ::= length of the head (4 bytes), head (JSON), length of the body (8 bytes), body (compressed)
-    head   ::= token, what each unit runs, what it loads
-    body   ::= length of the list (4 bytes), list (JSON) of unit, target, partition (-1 for all of them) and length of
-               every piece, contents of the pieces
+    record ::= length of the head (4 bytes), head (JSON), checksum of the head (4 bytes), shares
+    head   ::= token, what each unit runs, what it loads, and of every share: unit, partition, length and checksum
+    share  ::= length of the list (4 bytes), list (JSON) of unit, target, partition (-1 for all of them) and length of
+               every piece, contents of the pieces; all of it compressed
+
+A share is what one unit gets in one partition, so that replaying a partition reads no more than that and the head.
+Shares of a small record would be mostly overhead: it has one share without unit and partition. Earlier versions wrote
+no list of shares and no checksum, but one share after the length of what it compresses.
 
 The token names the version of the state after the stage. Every attempt at a batch uses a new token, so that state left
 by a failed attempt is never mistaken for the committed one.
@@ -12,7 +16,8 @@ by a failed attempt is never mistaken for the committed one.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +25,8 @@ from viewlet.runtime.durable.compression import packed, unpacked
 
 EVERYWHERE = -1
 DRIVER = -2
+SMALL_RECORD = 16 << 10
+"""Bytes of contents up to which a record has one share for everybody."""
 _LENGTH = 4
 
 Blob = bytes | memoryview
@@ -87,12 +94,35 @@ class StepHead:
         return unit in self.loads or self.stage(unit) is not None
 
 
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A part of a record: `size` bytes from `at` on, counted from the beginning of the record."""
+
+    unit: str | None
+    partition: int | None
+    at: int
+    size: int
+    checksum: int
+
+    def concerns(self, unit: str, partition: int) -> bool:
+        return self.unit in (None, unit) and self.partition in (None, partition, EVERYWHERE)
+
+    def is_whole(self, data: Blob) -> bool:
+        return len(data) == self.size and zlib.crc32(data) == self.checksum
+
+
 def write_step(head: StepHead, pieces: Mapping[tuple[str, str, int], Sequence[Blob]]) -> bytes:
     flat = [(*place, blob) for place, blobs in pieces.items() for blob in blobs]
+    groups: dict[tuple[str | None, int | None], list[tuple[str, str, int, Blob]]] = {}
+    is_small = sum(len(blob) for *_, blob in flat) <= SMALL_RECORD
+    for piece in flat:
+        unit, _, partition, _ = piece
+        groups.setdefault((None, None) if is_small else (unit, partition), []).append(piece)
+    shares = [packed(_write_share(group)) for group in groups.values()]
+    listed = [[*place, len(share), zlib.crc32(share)] for place, share in zip(groups, shares, strict=True)]
     known = {"token": head.token, "stages": [stage.to_json() for stage in head.stages], "loads": head.loads}
-    listed = [[*place, len(blob)] for *place, blob in flat]
-    body = b"".join((_with_length(listed), *(blob for *_, blob in flat)))
-    return _with_length(known) + packed(body)
+    first = _with_length({**known, "shares": listed})
+    return b"".join((first, zlib.crc32(first).to_bytes(_LENGTH, "little"), *shares))
 
 
 def read_head(payload: Blob) -> StepHead:
@@ -100,17 +130,59 @@ def read_head(payload: Blob) -> StepHead:
     return StepHead(known["token"], tuple(map(UnitStage.of_json, known["stages"])), known["loads"])
 
 
+def head_size(payload: Blob) -> int | None:
+    """How many bytes of a record tell where its shares are; None if that is no less than reading all of it."""
+    shares = read_shares(payload)
+    return None if shares is None or any(share.unit is None for share in shares) else _end_of_head(payload)
+
+
+def read_shares(start: Blob) -> list[Share] | None:
+    """The shares of the record that begins with these bytes.
+
+    None if this is no head that lists any: it is damaged, or an earlier version wrote it.
+    """
+    at = _end_of_head(start)
+    if len(start) < at or zlib.crc32(start[: at - _LENGTH]) != int.from_bytes(start[at - _LENGTH : at], "little"):
+        return None
+    known, _ = _read_json(memoryview(start))
+    found = []
+    for unit, partition, size, checksum in known["shares"]:
+        found.append(Share(unit, partition, at, size, checksum))
+        at += size
+    return found
+
+
 def read_step(payload: Blob, unit: str, partition: int) -> Delivery:
     """What a unit was given in one partition."""
-    _, rest = _read_json(memoryview(payload))
-    listed, contents = _read_json(memoryview(unpacked(rest)))
+    shares = read_shares(payload)
+    if shares is None:
+        _, rest = _read_json(memoryview(payload))
+        return read_contents([rest], unit, partition)
+    view = memoryview(payload)
+    wanted = [view[share.at : share.at + share.size] for share in shares if share.concerns(unit, partition)]
+    return read_contents(wanted, unit, partition)
+
+
+def read_contents(shares: Iterable[Blob], unit: str, partition: int) -> Delivery:
+    """What a unit was given in one partition, from the bytes of some shares."""
     found: Delivery = {}
-    at = 0
-    for owner, target, part, length in listed:
-        if owner == unit and part in (partition, EVERYWHERE):
-            found.setdefault(target, []).append(contents[at : at + length])
-        at += length
+    for share in shares:
+        listed, contents = _read_json(memoryview(unpacked(share)))
+        at = 0
+        for owner, target, part, length in listed:
+            if owner == unit and part in (partition, EVERYWHERE):
+                found.setdefault(target, []).append(contents[at : at + length])
+            at += length
     return found
+
+
+def _write_share(pieces: Sequence[tuple[str, str, int, Blob]]) -> bytes:
+    listed = [[unit, target, partition, len(blob)] for unit, target, partition, blob in pieces]
+    return b"".join((_with_length(listed), *(blob for *_, blob in pieces)))
+
+
+def _end_of_head(start: Blob) -> int:
+    return 2 * _LENGTH + int.from_bytes(start[:_LENGTH], "little")
 
 
 def _with_length(known: object) -> bytes:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from viewlet.runtime.durable.batch_ids import Ranges
@@ -18,7 +19,7 @@ from viewlet.runtime.durable.files import files_at, is_url, local_path
 from viewlet.runtime.durable.log import Record
 from viewlet.runtime.durable.snapshot import SnapshotWriter
 from viewlet.runtime.durable.store import StateStore, open_location
-from viewlet.spark.run.exchange.stage_record import StepHead, read_head
+from viewlet.spark.run.exchange.stage_record import StepHead, head_size, read_head
 from viewlet.spark.run.state.partition import History, LoggedStep
 
 STEP, DRIVER = 101, 102
@@ -80,7 +81,7 @@ class Checkpoint:
         """What was committed since; steps become part of the history by the way."""
         for log, record in self._store.located_records():
             if record.kind == STEP:
-                step = LoggedStep(read_head(record.payload), log, record.at)
+                step = _logged(read_head(record.payload), log, record)
                 self.history = self._committed = self.history.followed_by(step)
             else:
                 yield record
@@ -89,9 +90,10 @@ class Checkpoint:
 
     def append(self, epoch: int, head: StepHead, payload: bytes) -> LoggedStep:
         """Notes what a stage is given."""
-        log, (at,) = self._store.append([Record(STEP, epoch, payload)])
+        record = Record(STEP, epoch, payload)
+        log, (at,) = self._store.append([record])
         self._appended += len(payload)
-        return LoggedStep(head, log, at)
+        return _logged(head, log, replace(record, at=at))
 
     def add(self, step: LoggedStep) -> None:
         """A stage has been run."""
@@ -167,3 +169,7 @@ class Checkpoint:
 
     def stats(self) -> dict[str, object]:
         return self._store.stats() | {"stages_since_snapshot": len(self.history.steps)}
+
+
+def _logged(head: StepHead, log: str, record: Record) -> LoggedStep:
+    return LoggedStep(head, log, record.at, record.size, head_size(record.payload))

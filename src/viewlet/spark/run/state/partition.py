@@ -21,10 +21,10 @@ from weakref import WeakValueDictionary
 
 from viewlet.errors import StateError
 from viewlet.runtime.durable.files import Files, files_at
-from viewlet.runtime.durable.log import read_record
+from viewlet.runtime.durable.log import OVERHEAD, read_record
 from viewlet.runtime.durable.snapshot import SnapshotReader, index_of
 from viewlet.runtime.private_folders import private_folder
-from viewlet.spark.run.exchange.stage_record import Delivery, StepHead, read_step
+from viewlet.spark.run.exchange.stage_record import Delivery, StepHead, read_contents, read_shares, read_step
 from viewlet.spark.run.exchange.wire import table_bytes
 from viewlet.spark.run.state.unit_state import NOTHING, WAIT_SECONDS, FileState, ResidentState, UnitState
 from viewlet.spark.run.units.unit import ProgramCode, UnitCode, can_run_generated
@@ -68,11 +68,16 @@ class SharedCode:
 
 @dataclass(frozen=True, slots=True)
 class LoggedStep:
-    """A stage whose inputs are in a log."""
+    """A stage whose inputs are in a log, as a record of `size` bytes.
+
+    Its first bytes, `index` of the payload, tell where the shares of units and partitions are, if it has such.
+    """
 
     head: StepHead
     log: str
     at: int
+    size: int
+    index: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,15 +242,26 @@ def _restore(context: Context, code: UnitCode, partition: int, state: UnitState)
 
 
 def read_delivery(checkpoint: str, step: LoggedStep, unit: str, partition: int) -> Delivery:
+    """What a unit was given in a partition; other shares of a large record are not read."""
     files = files_of(checkpoint)
     where = files.path(step.log)
     try:
-        record = read_record(files.read(step.log), where, step.at)
+        if step.index is None:
+            return read_step(read_record(files, step.log, step.at, step.size).payload, unit, partition)
+        start = step.at + OVERHEAD
+        shares = read_shares(files.read_part(step.log, start, step.index))
+        if shares is None:
+            raise StateError(f"{where} is damaged at byte {step.at}")
+        mine = [share for share in shares if share.concerns(unit, partition)]
+        found = [files.read_part(step.log, start + share.at, share.size) for share in mine]
     except FileNotFoundError as error:
         raise StateError(f"{where} is missing; restore it from a copy") from error
     except OSError as error:
         raise StateError(f"cannot read {where}: {error.strerror}") from error
-    return read_step(record.payload, unit, partition)
+    for share, data in zip(mine, found, strict=True):
+        if not share.is_whole(data):
+            raise StateError(f"{where} is damaged at byte {start + share.at}")
+    return read_contents(found, unit, partition)
 
 
 def files_of(checkpoint: str) -> Files:
