@@ -45,6 +45,15 @@ BATCHES: list[dict[str, Any]] = [
 ]
 SNAPSHOT_AFTER, WRITTEN = 1, 4
 """Batches before the snapshot, and batches in all, that the earlier version applied."""
+COME_AND_GONE = """
+CREATE TABLE gone (x BIGINT);
+CREATE MATERIALIZED VIEW lost AS SELECT SUM(x) AS s FROM gone;
+DROP VIEW lost;
+DROP TABLE gone
+"""
+"""Declarations in the log, after the snapshot."""
+FOLLOWED = "rated"
+"""The view whose changes a checkpoint keeps as files."""
 
 
 def opened(place: Path, on_spark: bool, engine: str) -> viewlet.Connection:
@@ -58,6 +67,7 @@ def play(db: viewlet.Connection, batches: list[dict[str, Any]]) -> None:
         db.apply(batch)
         if number == SNAPSHOT_AFTER:
             db.checkpoint()
+            db.execute(COME_AND_GONE)
 
 
 def state_of(db: viewlet.Connection) -> tuple[object, ...]:
@@ -65,6 +75,13 @@ def state_of(db: viewlet.Connection) -> tuple[object, ...]:
     rows = {name: sorted(map(repr, (db.view if name in db.views else db.table)(name).rows())) for name in names}
     pairs: Any = db.view("pairs")
     return db.epoch, rows, repr(db.view("model").cofactor()), pairs.aggregate("sum", "rate")
+
+
+def epochs_of_changes(db: viewlet.Connection) -> list[int]:
+    """The batches that changed the followed view, of which a checkpoint has files if the earlier version wrote them."""
+    if not isinstance(db, SparkConnection) or FOLLOWED not in db._on_spark.feeds:
+        return []
+    return sorted(set(db.changes(FOLLOWED)["_epoch"].to_pylist()))
 
 
 @pytest.mark.parametrize(
@@ -84,11 +101,14 @@ def test_what_an_earlier_version_wrote_opens_and_continues(written: Path, tmp_pa
 
     with reopened() as db:
         assert state_of(db) == state_of(expected)
+        before = epochs_of_changes(db)
         play(db, BATCHES[WRITTEN:])
         play(expected, BATCHES[WRITTEN:])
         assert state_of(db) == state_of(expected)
+        assert epochs_of_changes(db) == (before and [*before, 5, 6])
     with reopened() as db:
         assert state_of(db) == state_of(expected)
+        assert epochs_of_changes(db) == (before and [*before, 5, 6])
         for view in () if on_spark else ("spend", "rated", "mixed", "model", "pairs"):
             assert db.view(view).stats()["engine"] == engine
 
@@ -100,6 +120,8 @@ def write(folder: Path, version: str) -> None:
             place = folder / host / engine
             db = opened(place / "db", host == "checkpoint", engine)
             db.execute(SCHEMA)
+            if isinstance(db, SparkConnection):
+                db.changes(FOLLOWED)
             play(db, BATCHES[:WRITTEN])
             if isinstance(db, SparkConnection):
                 db._on_spark.cluster.checkpoint.close()
