@@ -147,7 +147,7 @@ def check(path: str, acknowledged: int, account: Account, rng: random.Random) ->
         if rng.random() < 0.5:
             db.close()  # writes a snapshot
         else:
-            db._session.durability._store.close()  # type: ignore[union-attr]
+            db._session.database().journal.storage.close()  # type: ignore[attr-defined]
 
 
 def _same(name: str, found: pa.Table, expected: list[tuple[Any, ...]]) -> None:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from viewlet.changes.product_change import as_products, product
     from viewlet.connection import Connection, connect
-    from viewlet.connection.spark_feeds import changes_of
     from viewlet.errors import (
         DataError,
         InternalError,
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
         UnsupportedError,
         ViewletError,
     )
+    from viewlet.hosts.feeds import changes_of
     from viewlet.spark.run.java import spark_session
     from viewlet.view import View
 
@@ -58,7 +58,7 @@ _HOMES = {
     "View": "viewlet.view",
     "as_products": "viewlet.changes.product_change",
     "product": "viewlet.changes.product_change",
-    "changes_of": "viewlet.connection.spark_feeds",
+    "changes_of": "viewlet.hosts.feeds",
     "spark_session": "viewlet.spark.run.java",
 }
 

@@ -139,7 +139,7 @@ def test_products_are_logged(tmp_path: Path) -> None:
         db = opened(kind, path=tmp_path / kind)
         db.insert("sales", viewlet.product({"shop": [1, 2]}, {"item": [1, 2], "units": [3, 4]}))
         before = state(db)
-        db._session.durability._store.close()  # type: ignore[union-attr] # as a crash would: no snapshot
+        db._session.database().journal.storage.close()  # type: ignore[attr-defined] # as a crash would: no snapshot
         with viewlet.connect(tmp_path / kind) as again:
             assert state(again) == before
 

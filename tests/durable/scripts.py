@@ -63,6 +63,5 @@ def states(engine: str) -> list[State]:
 
 def abandon(db: viewlet.Connection) -> None:
     """What the end of the process does to a connection: it lets go of the lock, and nothing else."""
-    durability = db._session.durability
-    assert durability is not None
-    durability._store.close()
+    journal: Any = db._session.database().journal
+    journal.storage.close()

@@ -79,7 +79,7 @@ def state_of(db: viewlet.Connection) -> tuple[object, ...]:
 
 def epochs_of_changes(db: viewlet.Connection) -> list[int]:
     """The batches that changed the followed view, of which a checkpoint has files if the earlier version wrote them."""
-    if not isinstance(db, SparkConnection) or FOLLOWED not in db._on_spark.feeds:
+    if not isinstance(db, SparkConnection) or FOLLOWED not in db._host.feeds.since:
         return []
     return sorted(set(db.changes(FOLLOWED)["_epoch"].to_pylist()))
 
@@ -123,11 +123,8 @@ def write(folder: Path, version: str) -> None:
             if isinstance(db, SparkConnection):
                 db.changes(FOLLOWED)
             play(db, BATCHES[:WRITTEN])
-            if isinstance(db, SparkConnection):
-                db._on_spark.cluster.checkpoint.close()
-            else:
-                assert db._session.durability is not None
-                db._session.durability._store.close()  # as the end of the process does
+            journal: Any = db._session.database().journal
+            journal.storage.close()  # as the end of the process does
             with tarfile.open(folder / f"{version}-{host}-{engine}.tar.gz", "w:gz") as archive:
                 archive.add(place / "db", "db")
 

@@ -15,7 +15,7 @@ import viewlet
 from tests.conformance.programs.small import QUERIES, TABLES, batches
 from tests.durable.scripts import HISTORY, abandon, rates, state_of
 from tests.oracle.play import changes_of
-from viewlet.connection.database import Database
+from viewlet.hosts.local import LocalHost
 from viewlet.runtime.durable import store
 from viewlet.triggers.program import Program
 
@@ -52,7 +52,7 @@ def test_a_snapshot_is_not_computed_again(engine: str, tmp_path: Path, monkeypat
     def refuse(*args: object) -> Any:
         raise AssertionError("a view was filled from its tables")
 
-    monkeypatch.setattr(Database, "start", refuse)
+    monkeypatch.setattr(LocalHost, "start", refuse)
     assert state_of(viewlet.connect(tmp_path)) == before
 
 

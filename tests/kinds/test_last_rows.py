@@ -52,7 +52,7 @@ def test_it_is_kept_and_survives_reopening(seed: int, kind: str, tmp_path: Path)
         db.apply(batch)
         reference.apply(batch)
         check(db, reference)
-        (db.close if number % 2 else db._session.durability._store.close)()  # type: ignore[union-attr]
+        (db.close if number % 2 else db._session.database().journal.storage.close)()  # type: ignore[attr-defined]
     assert told
 
 
@@ -71,7 +71,7 @@ def test_it_runs_in_the_partitions_of_spark(kind: str, partitions: int, tmp_path
         check(db, reference)
         if number == 5:
             db.checkpoint()
-        (db.close if number % 2 else db._on_spark.cluster.checkpoint.close)()
+        (db.close if number % 2 else db._host.cluster.checkpoint.close)()
     assert told
 
 

@@ -35,7 +35,7 @@ def test_the_second_engine_agrees(engine: str, kind: str, tmp_path: Path, monkey
         reference.apply(batch)
         db.settle()
         check(db, reference)
-        (db.close if number % 2 else db._session.durability._store.close)()  # type: ignore[union-attr]
+        (db.close if number % 2 else db._session.database().journal.storage.close)()  # type: ignore[attr-defined]
     with viewlet.connect(tmp_path) as db:
         assert db.view("recent").stats()["engine"] == "compiled"
 

@@ -45,6 +45,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
         "view",
         "viewtree",
     },
+    "hosts": BASE | {"__init__", "aggregates", "engine", "runtime", "spark", "tables", "triggers", "view"},
     "view": BASE,
 }
 """Unit (module or package directly under viewlet) -> units it may import besides itself."""

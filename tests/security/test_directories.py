@@ -67,7 +67,7 @@ def test_opening_a_checkpoint_runs_nothing(tmp_path: Path, names: list[str], mon
 
 
 def test_the_changes_of_every_view_have_a_folder_of_their_own() -> None:
-    from viewlet.connection.spark_feeds import _folder
+    from viewlet.hosts.feeds import _folder
 
     folders = [_folder(name) for name in NAMES]
     assert len(set(folders)) == len(NAMES)

@@ -100,7 +100,7 @@ class Faults:
     """Sees to it that stages of a connection go wrong."""
 
     def __init__(self, db: Any, scratch: Path) -> None:
-        self._cluster = db._on_spark.cluster.cluster
+        self._cluster = db._host.cluster.cluster
         self._run = self._cluster.run
         self._scratch = scratch
         self._next: tuple[str, str] | None = None

@@ -14,7 +14,7 @@ from tests.spark_plan.distributing import Reference
 from viewlet.changes import Change, Changes, RowChange, rows_to_arrow
 from viewlet.spark.plan.compile import compile_distributed
 from viewlet.spark.run.engine import Engine
-from viewlet.spark.run.execution.batch import BatchStats
+from viewlet.spark.run.execution.batch import Batch, BatchStats
 from viewlet.spark.run.execution.cluster import InlineCluster
 from viewlet.spark.run.execution.frame_change import FrameChange
 from viewlet.spark.run.state.checkpoint import Checkpoint
@@ -64,11 +64,13 @@ class Run:
 
     def _open(self) -> Engine:
         engine = Engine(self.cluster, Checkpoint(self.directory, sync=False), self.partitions, self.generated)
+        saved = engine.checkpoint.snapshot()
+        if saved is not None:
+            engine.checkpoint.take_up(saved.facts)
         for unit, _ in self.units:
             engine.add(unit)
-        found = engine.checkpoint.facts()
-        if found is not None:
-            engine.restore(found[1])
+            if saved is not None:
+                engine.restore(unit.name, saved)
         for record in engine.checkpoint.records():
             engine.replay(record)
         return engine
@@ -83,8 +85,17 @@ class Run:
             name: self.frame(name, changes) if spread else RowChange(changes) for name, changes in batch.items()
         }
         run, stats = self.engine.apply(self.engine.checkpoint.epoch + 1, given)
-        self.engine.commit(run, stats, {})
+        self.commit(run, stats)
         return stats, run.changes if run is not None else {}
+
+    def commit(self, run: Batch | None, stats: BatchStats) -> None:
+        engine = self.engine
+        engine.checkpoint.commit([engine.record(run, stats.epoch)], stats.epoch, {})
+        engine.finish(run, stats)
+
+    def snapshot(self) -> None:
+        self.engine.checkpoint.checkpoint(lambda writer: self.engine.save(writer, {}))
+        self.engine.settle()
 
     def frame(self, name: str, changes: Changes) -> FrameChange:
         columns = self.tables[name].columns

@@ -101,7 +101,7 @@ def test_another_process_goes_on_where_the_last_one_was(with_snapshot: bool, gen
         run.apply(batch, spread=number % 2 == 1)
         expected = run.expect(batch)
         if with_snapshot and number == 1:
-            run.engine.snapshot({"partitions": 3})
+            run.snapshot()
             assert not run.engine.checkpoint.history.steps
         forget()
         run.reopen()

@@ -249,7 +249,7 @@ class Twice(InlineCluster):
 @pytest.mark.parametrize("second_counts", [False, True])
 def test_tasks_that_run_twice(second_counts: bool, story: Story) -> None:
     cluster = Twice(second_counts)
-    story.db._on_spark.cluster.cluster = cluster
+    story.db._host.cluster.cluster = cluster
     for number in range(3):
         story.go_on()
         story.check()

@@ -40,7 +40,7 @@ def fill(db: Connection) -> list[tuple[object, ...]]:
 def test_columns_of_a_table(db: SparkConnection, tmp_path: Path) -> None:
     db.execute(f"{ORDERS} PARTITION BY (customer, city); {ITEMS}; CREATE MATERIALIZED VIEW revenue AS {REVENUE}")
     assert "[customer]" not in locations(db, "revenue").values()
-    kept = db._on_spark.cluster.units["table orders"].distributed.locations
+    kept = db._host.cluster.units["table orders"].distributed.locations
     assert {name: str(location) for name, location in kept.items()} == {
         "kept_orders": "[customer, city]",
         "keys_of_orders": "[id]",

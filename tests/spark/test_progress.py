@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pytest
 
 from viewlet.connection import spark_progress
-from viewlet.connection.spark_progress import progress_on
+from viewlet.hosts.progress import progress_on
 
 
 class Terminal(io.StringIO):

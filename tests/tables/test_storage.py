@@ -11,7 +11,7 @@ import pytest
 
 import viewlet
 from tests.tables.model import Model, arrow
-from viewlet.connection.durability import Durability
+from viewlet.connection.journal import LogJournal
 from viewlet.runtime.durable.rows import from_arrow
 from viewlet.tables import store
 
@@ -54,7 +54,7 @@ def test_a_log_of_columns_is_replayed_without_flat_arrays(tmp_path: Path, monkey
     db.execute("CREATE TABLE t (k BIGINT PRIMARY KEY, s VARCHAR)")
     db.insert("t", pa.table({"k": [1, 2], "s": ["a", None]}))
     db.apply({"t": pa.table({"k": [1, 1], "s": ["a", "b"], "_multiplicity": [-1, 1]})})
-    monkeypatch.setattr(Durability, "checkpoint", lambda self: None)
+    monkeypatch.setattr(LogJournal, "checkpoint", lambda self: None)
     db.close()
     monkeypatch.undo()
     again = viewlet.connect(tmp_path, fsync=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from viewlet.changes import did_you_mean
 from viewlet.connection.database import Database
@@ -23,12 +24,23 @@ def explain_view(database: Database, view: MaintainedView, stage: str | None, fo
     own = engine.stages(format)
     if stage is not None and stage.lower() in own:
         return str(own[stage.lower()]())
-    return _explain(database.subject(view.declared, engine.plan, f"{engine.name}: {view.choice.reason}", format), stage)
+    subject = _subject(database, view.declared, f"{engine.name}: {view.choice.reason}", format, engine.plan)
+    return _explain(subject, stage)
 
 
 def explain_query(database: Database, declared: Declaration, stage: str | None) -> str:
     """The same for a query that is planned but not maintained."""
-    return _explain(database.subject(declared, database.plan(declared), NOT_RUNNING), stage)
+    return _explain(_subject(database, declared, NOT_RUNNING), stage)
+
+
+def _subject(database: Database, declared: Declaration, engine: str, format: str = "text", plan: Any = None) -> Subject:
+    """What is asked about: a view with its plan, or a query that has none yet."""
+    host = database.host
+    flat = host.over_tables(declared)
+    tables = database.catalogue.sources_of(flat)
+    if plan is None:
+        plan = host.plan(flat, tables)
+    return Subject(declared, plan, flat, tables, host.measure, engine, format)
 
 
 def _explain(subject: Subject, stage: str | None) -> str:

@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from viewlet.changes import Change
 from viewlet.connection.database import Database
+from viewlet.connection.journal import open_journal
 from viewlet.connection.session import Session
 from viewlet.connection.statements import StatementRunner
 from viewlet.engine.chooser import check_engine
 from viewlet.engine.ingest import rows_in
 from viewlet.errors import DataError, MissingExtraError, SqlError, StateError
+from viewlet.hosts.catalogue import Catalogue
+from viewlet.hosts.local import LocalHost
 from viewlet.runtime.durable.batch_ids import BatchMark
 from viewlet.runtime.garbage import collecting_later
 from viewlet.view import StoredTable, View
@@ -59,13 +62,15 @@ def connect(
         place = checkpoint if checkpoint is not None else path
         return connect_on_spark(spark, place, partitions, fsync, engine, external_access, known)
     check_engine(engine)
+    database = Database(LocalHost(Catalogue(known), engine))
     if path is None:
-        return Connection(Session(Database(engine=engine, aggregates=known)), external_access)
+        return Connection(Session(database), external_access)
     if not isinstance(path, str | os.PathLike) or not os.fspath(path):
         raise StateError(f"connect() takes the path of a directory, not {path!r}")
-    from viewlet.connection.durability import open_database
+    from viewlet.runtime.durable.store import open_location
 
-    return Connection(Session(*open_database(os.fspath(path), engine, fsync, known)), external_access)
+    open_journal(database, open_location(os.fspath(path), fsync))
+    return Connection(Session(database), external_access)
 
 
 class Connection:
@@ -74,13 +79,15 @@ class Connection:
     A connection may be shared by threads. Used in a `with` statement, it is closed at the end of the block.
     """
 
+    _closes_with_snapshot = True
+
     def __init__(self, session: Session, external_access: bool = False) -> None:
         self._session = session
         self._statements = StatementRunner(self._session, external_access)
 
     def close(self) -> None:
         """Ends the connection; what is not in a directory is forgotten. Closing twice is harmless."""
-        self._session.close()
+        self._session.close(self._closes_with_snapshot)
         self._statements.close()
 
     def __enter__(self) -> Connection:
@@ -127,30 +134,32 @@ class Connection:
         with self._session.open() as database:
             if mark is not None and mark in database.batches:
                 return database.epoch
-            sizes = {database.find_table(name).schema.name: rows_in(data) for name, data in batch.items()}
+            find = database.catalogue.find_table
+            sizes = {find(name).schema.name: rows_in(data) for name, data in batch.items()}
             with collecting_later(sum(sizes.values())):
-                database.expect(sizes)
+                database.host.expect(sizes)
                 changes: dict[str, Change] = {}
                 for name, data in batch.items():
-                    schema = database.find_table(name).schema
-                    if schema.name in changes:
-                        raise DataError(f"table {schema.name!r} is given twice in one batch")
-                    changes[schema.name] = database.change_of(schema, data, 1, encoded=True)
+                    table = find(name)
+                    if table.schema.name in changes:
+                        raise DataError(f"table {table.schema.name!r} is given twice in one batch")
+                    changes[table.schema.name] = database.change_of(table, data, 1, encoded=True)
                 return self._session.commit(changes, mark)
 
-    def _change(self, table: str, signed: list[tuple[object, int]]) -> int:
+    def _change(self, name: str, signed: list[tuple[object, int]]) -> int:
         with self._session.lock:
             database = self._session.database()
-            schema = database.find_table(table).schema
+            table = database.catalogue.find_table(name)
+            name = table.schema.name
             size = sum(rows_in(rows) for rows, _ in signed)
             with collecting_later(size):
-                database.expect({schema.name: size})
+                database.host.expect({name: size})
                 if len(signed) == 1:
                     ((rows, sign),) = signed
-                    change = database.change_of(schema, rows, sign, encoded=False)
+                    change = database.change_of(table, rows, sign, encoded=False)
                 else:
-                    change = database.net_change(schema, signed)
-                return self._session.commit({schema.name: change})
+                    change = database.net_change(table, signed)
+                return self._session.commit({name: change})
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
@@ -175,12 +184,12 @@ class Connection:
     def table(self, name: str) -> StoredTable:
         """A handle to read the rows of a table."""
         with self._session.open() as database:
-            return StoredTable(self._session, database.find_table(name).schema.name)
+            return StoredTable(self._session, database.catalogue.find_table(name).schema.name)
 
     def view(self, name: str) -> View:
         """A handle to read a view and to subscribe to its changes; what else it can do depends on the kind of view."""
         with self._session.open() as database:
-            view = database.find_view(name)
+            view = database.catalogue.find_view(name)
             return view.kind.handle(self._session, view.name)
 
     def stats(self) -> dict[str, object]:
@@ -191,8 +200,8 @@ class Connection:
                 "tables": {name: database.stats(name) for name in database.tables},
                 "views": {name: database.stats(name) for name in database.views},
             }
-            if self._session.durability is not None:
-                known["durability"] = self._session.durability.stats()
+            if (stats := database.journal.stats()) is not None:
+                known["durability"] = stats
             return known
 
     def checkpoint(self) -> None:
@@ -200,9 +209,8 @@ class Connection:
 
         This happens by itself when the log has grown long, and when the connection is closed.
         """
-        with self._session.open():
-            if self._session.durability is not None:
-                self._session.durability.checkpoint()
+        with self._session.open() as database:
+            database.checkpoint()
 
     def settle(self, timeout: float | None = None) -> bool:
         """Waits until views that are being compiled in the background run on their compiled code.
@@ -229,7 +237,7 @@ class Connection:
         """
         made = defined_aggregate(name, aggregate)
         with self._session.open() as database:
-            database.register_aggregate(made)
+            database.catalogue.register_aggregate(made)
 
     # -- SQL --------------------------------------------------------------------------------------------------------
 

@@ -1,33 +1,50 @@
-"""What a database tells whoever makes it durable, before anything becomes visible.
+"""The journal of a database: what makes its declarations and batches outlive the process.
 
-A call that raises stops what was about to happen: a batch is rolled back, a declaration is not made.
+    record ::= TABLE schema | VIEW statement, facts | DROP name     a declaration, as JSON
+             | a batch, or what else its host repeats               (`Host.record`, `Host.replay`)
+
+A call that raises stops what was about to happen: a batch is rolled back, a declaration is not made. A directory is
+opened as its last snapshot and the log since. When the log has become longer than the snapshot, a new snapshot takes
+the place of both. The same records are written in the directory of a process and in the checkpoint of a cluster.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol
 
-from viewlet.changes import Change
-from viewlet.runtime.durable.batch_ids import BatchMark
-from viewlet.types import Table
+from viewlet import __version__
+from viewlet.engine.catalogue_json import Json, table_of_json, table_to_json
+from viewlet.engine.declaration import Declaration, declared_by
+from viewlet.engine.progress import ProgressLine
+from viewlet.errors import DataError, MissingExtraError, SqlError, StateError
+from viewlet.hosts.catalogue import Catalogue
+from viewlet.hosts.contract import Batch, Storage
+from viewlet.hosts.earlier import catalogue_of
+from viewlet.runtime.durable.batch_ids import BatchIds, BatchMark
+from viewlet.runtime.durable.log import Record
 
 if TYPE_CHECKING:
-    from viewlet.engine.declaration import Declaration
+    from viewlet.connection.database import Database
+    from viewlet.runtime.durable.snapshot import SnapshotReader, SnapshotWriter
 
-Batch = Mapping[str, Change]
-"""The changes of a batch, by table."""
+TABLE, VIEW, DROP = 2, 3, 4
+
+logger = logging.getLogger("viewlet")
 
 
 class Journal(Protocol):
+    """What a database tells whoever makes it durable, before anything becomes visible."""
+
+    def declare(self, kind: int, known: Json, more: tuple[Record, ...] = ()) -> None:
+        """A declaration is about to be in force, and with it what other records say."""
+
     def batch(self, epoch: int, changes: Batch, mark: BatchMark | None) -> None:
-        """A batch has been applied and leads to `epoch`."""
-
-    def table_created(self, table: Table) -> None: ...
-
-    def view_created(self, declared: Declaration) -> None: ...
-
-    def dropped(self, name: str) -> None: ...
+        """A batch has been run and leads to `epoch`."""
 
     def position(self) -> int:
         """Grows with everything told that outlives the process; right after an exception in the middle of it too."""
@@ -35,20 +52,196 @@ class Journal(Protocol):
     def settled(self) -> None:
         """What was told last is in force, and the database at rest."""
 
+    def checkpoint(self) -> None:
+        """Replaces the log by a snapshot, if there is any."""
+
+    def stats(self) -> dict[str, object] | None:
+        """What a directory holds."""
+
+    def close(self, with_snapshot: bool) -> None:
+        """Lets others open the directory."""
+
 
 class InMemory:
-    """The journal of a database that does not outlive its process."""
+    """The journal of a database that does not outlive its process: there is nothing to do."""
 
-    def batch(self, epoch: int, changes: Batch, mark: BatchMark | None) -> None:
-        """Nothing to do, here and below."""
+    def declare(self, kind: int, known: Json, more: tuple[Record, ...] = ()) -> None: ...
 
-    def table_created(self, table: Table) -> None: ...
-
-    def view_created(self, declared: Declaration) -> None: ...
-
-    def dropped(self, name: str) -> None: ...
+    def batch(self, epoch: int, changes: Batch, mark: BatchMark | None) -> None: ...
 
     def position(self) -> int:
         return 0
 
     def settled(self) -> None: ...
+
+    def checkpoint(self) -> None: ...
+
+    def stats(self) -> None: ...
+
+    def close(self, with_snapshot: bool) -> None: ...
+
+
+class LogJournal:
+    """The journal of a database in a directory: a log and snapshots."""
+
+    def __init__(self, database: Database, storage: Storage) -> None:
+        self._database = database
+        self.storage = storage
+
+    # -- writing ----------------------------------------------------------------------------------------------------
+
+    def declare(self, kind: int, known: Json, more: tuple[Record, ...] = ()) -> None:
+        epoch = self._database.epoch
+        self.storage.commit([Record(kind, epoch, json.dumps(known).encode()), *more], epoch)
+
+    def batch(self, epoch: int, changes: Batch, mark: BatchMark | None) -> None:
+        batches = self._database.batches if mark is None else self._database.batches.adding(mark)
+        self.storage.commit([self._database.host.record(epoch, changes, mark)], epoch, batches.ranges)
+
+    def position(self) -> int:
+        return self.storage.position()
+
+    def settled(self) -> None:
+        """Writes a snapshot if one is due."""
+        if self.storage.checkpoint_is_due:
+            self._checkpoint_quietly()
+
+    def checkpoint(self) -> None:
+        if self.storage.manifest.logs:
+            self.storage.checkpoint(self._write)
+
+    def _checkpoint_quietly(self) -> None:
+        """If there is no room for a snapshot, nothing is lost: the log has everything."""
+        try:
+            self.checkpoint()
+        except StateError as error:
+            logger.warning("no snapshot was written, the log goes on: %s", error)
+
+    def _write(self, writer: SnapshotWriter) -> Json:
+        database, catalogue = self._database, self._database.catalogue
+        known = {
+            "version": __version__,
+            "epoch": database.epoch,
+            "tables": [
+                {**table_to_json(table.schema), "started": table.started} for table in catalogue.tables.values()
+            ],
+            "views": [view_to_json(view.declared, catalogue) for view in catalogue.views.values()],
+        }
+        return database.host.save(writer, known)
+
+    def stats(self) -> dict[str, object]:
+        return self.storage.stats()
+
+    def close(self, with_snapshot: bool) -> None:
+        if with_snapshot:
+            self._checkpoint_quietly()
+        self.storage.close()
+
+    # -- opening ----------------------------------------------------------------------------------------------------
+
+    def restore(self) -> None:
+        """Brings the database, which is empty and has no journal yet, to the last committed state."""
+        database, manifest = self._database, self.storage.manifest
+        saved = self.storage.snapshot()
+        if saved is not None:
+            self._read(saved)
+        line = ProgressLine(f"opening {self.storage.stats()['path']}")
+        try:
+            for number, record in enumerate(self.storage.records(), 1):
+                self._replay(record)
+                line.step(f"{number} records replayed")
+        finally:
+            line.close()
+        if database.epoch != manifest.epoch:
+            raise StateError(f"replaying the log led to epoch {database.epoch}, not to {manifest.epoch}")
+        database.committed = replace(database.committed, batches=BatchIds(manifest.batches))
+
+    def _read(self, saved: SnapshotReader) -> None:
+        database, host = self._database, self._database.host
+        facts = catalogue_of(host.take_up(saved))
+        for known in facts["tables"]:
+            table = host.make_table(table_of_json(known), saved)
+            table.started = known["started"]
+            database.tables[table.schema.name] = table
+        for known in facts["views"]:
+            self._resume(known, saved)
+        database.committed = replace(database.committed, epoch=facts["epoch"])
+
+    def _resume(self, known: Json, saved: SnapshotReader | None) -> None:
+        """A view of the snapshot, or of a record."""
+        with _explaining(known):
+            declared = declared_again(known, self._database.catalogue)
+            self._database.put_view(self._database.host.resume(declared, known, saved))
+
+    def _replay(self, record: Record) -> None:
+        """Repeats what a record says. Declarations are those of both hosts, other records the host's own."""
+        database = self._database
+        if record.kind in (TABLE, VIEW, DROP):
+            known = json.loads(bytes(record.payload))
+            if record.kind == TABLE:
+                database.create_table(table_of_json(known))
+            elif record.kind == VIEW:
+                self._resume(known, None)
+            elif known["name"] in database.views:
+                database.drop_view(known["name"])
+            else:
+                database.drop_table(known["name"])
+            return
+        found = database.host.replay(record)
+        if found is None:
+            database.committed = replace(database.committed, epoch=record.epoch)
+            return
+        changes, mark = found
+        database.host.expect({name: len(change) for name, change in changes.items()})
+        try:
+            database.apply(changes, mark)
+        except DataError as error:
+            raise StateError(f"the batch of epoch {record.epoch} cannot be applied again: {error}") from error
+
+
+def open_journal(database: Database, storage: Storage) -> None:
+    """Restores a database, which is empty, from what is in a directory, and keeps it there from now on."""
+    journal = LogJournal(database, storage)
+    try:
+        journal.restore()
+    except BaseException:
+        storage.close()
+        raise
+    database.journal = journal
+
+
+# -- views as JSON ----------------------------------------------------------------------------------------------------
+
+
+def view_to_json(declared: Declaration, catalogue: Catalogue) -> Json:
+    """What a record and a snapshot say of a view; its host adds more."""
+    known: Json = {"name": declared.name, "statement": declared.statement, "version": __version__}
+    used = {name: catalogue.aggregates[name].digest for name in declared.aggregates}
+    return {**known, "aggregates": used} if used else known
+
+
+def declared_again(known: Json, catalogue: Catalogue) -> Declaration:
+    """What a record of a view asks for; the aggregates that it uses have to be registered."""
+    for name, digest in known.get("aggregates", {}).items():
+        found = catalogue.aggregates.get(name)
+        if found is None:
+            raise StateError(
+                f"it uses the aggregate {name!r}, whose code is not kept in the directory: open it with "
+                f"connect(..., aggregates={{{name!r}: TheClass}})"
+            )
+        if found.digest != digest:
+            raise StateError(
+                f"it uses an aggregate {name!r} with another state, other types or other parameters than the one "
+                f"that was given: {found}"
+            )
+    return declared_by(known["statement"], catalogue.schemas(), catalogue.aggregates)
+
+
+@contextmanager
+def _explaining(known: dict[str, Any]) -> Iterator[None]:
+    """Errors of a view that worked before say which view it is, and which version it worked with."""
+    try:
+        yield
+    except (SqlError, StateError, MissingExtraError) as error:
+        hint = f"it worked with version {known['version']}, and nothing in the directory has been changed"
+        raise StateError(f"view {known['name']!r} cannot be restored: {error}; {hint}") from error

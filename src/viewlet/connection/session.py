@@ -14,20 +14,16 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
 from itertools import islice
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from viewlet.connection.database import Database
 from viewlet.connection.explain import explain_view
-from viewlet.connection.journal import Batch
 from viewlet.engine.maintained_view import MaintainedView
 from viewlet.errors import SchemaError, StateError, ViewletError
+from viewlet.hosts.contract import Batch
 from viewlet.runtime.durable.batch_ids import BatchMark
 from viewlet.types import Column
 from viewlet.view import Callback, Snapshot, View
-
-if TYPE_CHECKING:
-    from viewlet.connection.durability import Durability
-
 
 _delivering: ContextVar[object] = ContextVar("delivering", default=None)
 """The session whose subscriber is being called."""
@@ -40,10 +36,9 @@ T = TypeVar("T")
 class Session:
     """What connections and handles share (see `viewlet.view.ViewProvider`)."""
 
-    def __init__(self, database: Database, durability: Durability | None = None) -> None:
+    def __init__(self, database: Database) -> None:
         self.lock = threading.RLock()
         self._database: Database | None = database
-        self.durability = durability
 
     @property
     def closed(self) -> bool:
@@ -62,15 +57,14 @@ class Session:
         self._database.recover()
         return self._database
 
-    def close(self) -> None:
+    def close(self, with_snapshot: bool) -> None:
+        """Ends the session; in a directory a snapshot may take the place of the log."""
         with self.lock:
             if self._database is not None:
                 with suppress(StateError):  # the directory is in doubt, and is not written to any more
                     self._database.recover()
                 self._database.outbox.clear()
-                self._database.close()
-                if self.durability is not None:
-                    self.durability.close()
+                self._database.close(with_snapshot)
             self._database = None
 
     def commit(self, changes: Batch, mark: BatchMark | None = None) -> int:
@@ -88,7 +82,7 @@ class Session:
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             with self.open() as database:
-                database.take_compiled()
+                database.host.expect(dict.fromkeys(database.tables, 0))
                 tasks = [task for task in database.compilations() if not task.is_done]
             for task in tasks:
                 if not task.wait(None if deadline is None else max(0.0, deadline - time.monotonic())):
@@ -139,7 +133,7 @@ class Session:
 
     def explain(self, name: str, stage: str | None = None, format: str = "text") -> str:
         with self.open() as database:
-            return explain_view(database, database.find_view(name), stage, format)
+            return explain_view(database, database.catalogue.find_view(name), stage, format)
 
     def read(self, name: str, handle: type[View], question: Callable[[Any], T]) -> T:
         """What the engine of a view answers to a question of its handle."""
@@ -167,7 +161,7 @@ class Session:
     @staticmethod
     def _view(database: Database, name: str, handle: type[View]) -> MaintainedView:
         """The view of a handle; a view of another kind may have got its name."""
-        known = database.find_view(name)
+        known = database.catalogue.find_view(name)
         if not issubclass(known.kind.handle, handle):
             raise SchemaError(f"{name!r} is {known.kind.noun} now: take a new handle with view({name!r})")
         return known
@@ -175,7 +169,7 @@ class Session:
     def subscribe(self, name: str, callback: Callback) -> Callable[[], None]:
         """Adds a subscriber and returns how to remove it."""
         with self.open() as database:
-            view = database.find_view(name)
+            view = database.catalogue.find_view(name)
             token = object()
             view.subscribe(token, callback)
 

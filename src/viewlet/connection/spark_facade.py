@@ -9,13 +9,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from viewlet.changes import did_you_mean
+from viewlet.connection.database import Database
 from viewlet.connection.facade import Connection, defined_aggregates
-from viewlet.connection.on_spark import SETUP, SparkDatabase
+from viewlet.connection.journal import open_journal
 from viewlet.connection.session import Session
-from viewlet.connection.spark_feeds import read_changes, remove_changes
-from viewlet.connection.spark_progress import progress_on
 from viewlet.engine.kind import Hints
 from viewlet.errors import DataError, SchemaError, StateError
+from viewlet.hosts.catalogue import Catalogue
+from viewlet.hosts.feeds import FEED, begin_changes, read_changes, remove_changes
+from viewlet.hosts.progress import progress_on
+from viewlet.hosts.spark import SETUP, SparkHost
 from viewlet.runtime.durable.log import Record
 from viewlet.spark.run.engine import Engine
 from viewlet.spark.run.execution.cluster import Cluster, InlineCluster, SparkCluster
@@ -50,9 +53,11 @@ def connect_on_spark(
     if location.startswith(ONE_PROCESS):
         raise StateError(f"{location} is memory of this process, which Spark's workers do not see")
     usual = PARTITIONS_PER_CORE * session.sparkContext.defaultParallelism
-    database = _open(SparkCluster(session), Checkpoint(location, sync), partitions, usual, engine, aggregates)
-    database.progress = progress_on(session.sparkContext)
-    return SparkConnection(Session(database), database, session, scratch, external_access)
+    host = _open(SparkCluster(session), Checkpoint(location, sync), partitions, usual, engine, aggregates or {})
+    host.progress = progress_on(session.sparkContext)
+    if scratch is not None:
+        host.on_close = scratch.cleanup
+    return _connection(host, session, external_access)
 
 
 def connect_inline(
@@ -64,8 +69,8 @@ def connect_inline(
 ) -> SparkConnection:
     """The same without Spark: tasks run in this process, one after another. For tests and debuggers."""
     known = defined_aggregates(aggregates)
-    database = _open(InlineCluster(), Checkpoint(checkpoint, sync), partitions, partitions, engine, known)
-    return SparkConnection(Session(database), database, None)
+    host = _open(InlineCluster(), Checkpoint(checkpoint, sync), partitions, partitions, engine, known)
+    return _connection(host, None)
 
 
 def _open(
@@ -74,20 +79,25 @@ def _open(
     asked: int | None,
     usual: int,
     engine: str,
-    aggregates: Mapping[str, Aggregate] | None,
-) -> SparkDatabase:
+    aggregates: Mapping[str, Aggregate],
+) -> SparkHost:
+    """A host over the partitions of a checkpoint, which is set up if it is new."""
     try:
         known = store.setup(SETUP)
         count = _partitions(asked, known, usual)
         if known is None:
-            store.commit(Record(SETUP, 0, count.to_bytes(8, "little")))
-        made = Engine(cluster, store, count, _GENERATED[engine])
-        database = SparkDatabase(cluster=made, aggregates=dict(aggregates or {}))
-        database.restore()
+            store.commit([Record(SETUP, 0, count.to_bytes(8, "little"))], 0)
     except BaseException:
         store.close()
         raise
-    return database
+    return SparkHost(Engine(cluster, store, count, _GENERATED[engine]), Catalogue(dict(aggregates)))
+
+
+def _connection(host: SparkHost, spark: Any, external_access: bool = False) -> SparkConnection:
+    database = Database(host)
+    open_journal(database, host.cluster.checkpoint)
+    host.opened()
+    return SparkConnection(Session(database), host, spark, external_access)
 
 
 def _partitions(asked: int | None, known: int | None, usual: int) -> int:
@@ -101,36 +111,22 @@ def _partitions(asked: int | None, known: int | None, usual: int) -> int:
 class SparkConnection(Connection):
     """Tables, views over them, and batches, on a Spark cluster (see `Connection`)."""
 
-    def __init__(
-        self,
-        session: Session,
-        database: SparkDatabase,
-        spark: Any,
-        scratch: Any = None,
-        external_access: bool = False,
-    ) -> None:
+    _closes_with_snapshot = False  # it would take a job of the cluster
+
+    def __init__(self, session: Session, host: SparkHost, spark: Any, external_access: bool = False) -> None:
         super().__init__(session, external_access)
-        self._on_spark = database
+        self._host = host
         self._spark = spark
-        self._scratch = scratch
 
     @property
     def spark(self) -> Any:
         """The Spark session."""
         return self._spark
 
-    def close(self) -> None:
-        """Ends the connection; the state stays in the checkpoint directory, and the Spark session goes on."""
-        if not self._session.closed:
-            super().close()
-            self._on_spark.cluster.checkpoint.close()
-            if self._scratch is not None:
-                self._scratch.cleanup()
-
     def view(self, name: str) -> SparkView:
         """A handle to read a view and to subscribe to its changes; what else it can do depends on the kind of view."""
         with self._session.open() as database:
-            view = database.find_view(name)
+            view = database.catalogue.find_view(name)
             return handle_on_spark(view.kind.handle)(self._session, view.name, self._spark)
 
     def expect_rows(self, rows: Mapping[str, float]) -> None:
@@ -140,9 +136,9 @@ class SparkConnection(Connection):
         fewer stages.
         """
         with self._session.open() as database:
-            known = {database.find_table(name).schema.name: float(count) for name, count in rows.items()}
-            hints = self._on_spark.hints
-            self._on_spark.hints = Hints({**hints.rows, **known}, hints.partition_by)
+            find, hints = database.catalogue.find_table, self._host.hints
+            known = {find(name).schema.name: float(count) for name, count in rows.items()}
+            self._host.hints = Hints({**hints.rows, **known}, hints.partition_by)
 
     def partition_by(self, name: str, *columns: str) -> None:
         """Says by which columns of a table, or keys of an inner view, views declared from now on are partitioned.
@@ -150,15 +146,15 @@ class SparkConnection(Connection):
         It takes precedence over the PARTITION BY of a table.
         """
         with self._session.open() as database:
-            found = database.find(name)
+            found = database.catalogue.find(name)
             if found in database.tables:
                 name = found
                 known = database.tables[found].schema.column_names
                 for column in columns:
                     if column not in known:
                         raise SchemaError(f"table {found!r} has no column {column!r}" + did_you_mean(column, known))
-            hints = self._on_spark.hints
-            self._on_spark.hints = Hints(hints.rows, {**hints.partition_by, name: columns})
+            hints = self._host.hints
+            self._host.hints = Hints(hints.rows, {**hints.partition_by, name: columns})
 
     def changes(self, view: str, since: int | None = None) -> Any:
         """The changes of a view as a data frame: its columns, `_multiplicity` and `_epoch`.
@@ -167,20 +163,23 @@ class SparkConnection(Connection):
         may read with `viewlet.changes_of`. `since` leaves out epochs up to that one.
         """
         with self._session.open() as database:
-            name = database.find_view(view).name
-            self._on_spark.feed(name)
-            begin = self._on_spark.feeds[name] if since is None else since
-            return read_changes(self._spark, self._on_spark.cluster.checkpoint.files, name, begin, database.epoch)
+            found, feeds, epoch = database.catalogue.find_view(view), self._host.feeds, database.epoch
+            if found.name not in feeds.since:
+                begin_changes(feeds.files, found.name, found.columns)
+                known = {"name": found.name, "since": epoch}
+                database.declare(FEED, known, lambda: self._host.feed(found, epoch))
+            begin = feeds.since[found.name] if since is None else since
+            return read_changes(self._spark, feeds.files, found.name, begin, epoch)
 
     def forget_changes(self, view: str, until: int) -> None:
         """Removes the files of a view's changes up to an epoch."""
         with self._session.open() as database:
-            remove_changes(self._on_spark.cluster.checkpoint.files, database.find_view(view).name, until=until)
+            remove_changes(self._host.feeds.files, database.catalogue.find_view(view).name, until=until)
 
     def debezium(self, table: str, events: Any) -> Any:
         """Events of Debezium about a table as changes for `apply` or `stream`; see `debezium_changes`."""
         with self._session.open() as database:
-            return debezium_changes(database.find_table(table).schema, events)
+            return debezium_changes(database.catalogue.find_table(table).schema, events)
 
     def stream(self, sources: Mapping[str, Any], name: str = "stream", progress: str | None = None) -> SparkStream:
         """Streams to be applied to tables batch by batch, each exactly once; `start` starts them.
@@ -189,26 +188,21 @@ class SparkConnection(Connection):
         checkpoint directory, if nothing is said.
         """
         with self._session.open() as database:
-            frames = {database.find_table(table).schema.name: frame for table, frame in sources.items()}
+            find = database.catalogue.find_table
+            frames = {find(table).schema.name: frame for table, frame in sources.items()}
         for table, frame in frames.items():
             if not getattr(frame, "isStreaming", False):
                 raise DataError(f"{table}: this is not a stream; hand it to insert() or apply()")
-        place = progress or f"{self._on_spark.cluster.checkpoint.directory}/streams/{name}"
+        place = progress or f"{self._host.cluster.checkpoint.directory}/streams/{name}"
         return SparkStream(self, frames, name, place)
-
-    def checkpoint(self) -> None:
-        """Writes a snapshot to the checkpoint directory, so that opening it needs no log."""
-        with self._session.open():
-            self._on_spark.checkpoint()
 
     def stats(self) -> dict[str, object]:
         """The epoch, tables and views, the checkpoint directory, and what the last batches cost."""
         known = super().stats()
+        known["checkpoint"] = known.pop("durability")
         with self._session.open():
-            engine = self._on_spark.cluster
-            known["partitions"] = engine.partitions
-            known["checkpoint"] = engine.checkpoint.stats()
-            known["batches"] = [batch.as_dict() for batch in engine.batches]
+            known["partitions"] = self._host.cluster.partitions
+            known["batches"] = [batch.as_dict() for batch in self._host.cluster.batches]
         return known
 
 

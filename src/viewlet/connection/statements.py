@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from viewlet.adhoc import AdHoc
 from viewlet.changes import did_you_mean, rows_to_arrow
-from viewlet.connection.database import Database, unreadable_stream
+from viewlet.connection.database import Database
 from viewlet.connection.explain import explain_query, explain_view
 from viewlet.connection.session import Session
 from viewlet.engine.declaration import declaration
 from viewlet.errors import SchemaError, Span, SqlError, ViewletError
+from viewlet.hosts.catalogue import unreadable_stream
 from viewlet.types import TableKind
 
 if TYPE_CHECKING:
@@ -35,7 +36,8 @@ class StatementRunner:
         with self._session.open() as database:
             for raw in split_statements(sql):
                 try:
-                    answer = self._run(bind_statement(raw, database.schemas(), database.aggregates), raw.text, database)
+                    known = database.catalogue
+                    answer = self._run(bind_statement(raw, known.schemas(), known.aggregates), raw.text, database)
                 except RecursionError:
                     raise raw.source.error("nested too deeply for the stack of the calling thread") from None
         return answer
@@ -85,13 +87,14 @@ class StatementRunner:
 
         Where the condition names primary keys, the queries read the rows with these keys instead of the whole table.
         """
-        schema = database.find_table(statement.table).schema
+        table = database.catalogue.find_table(statement.table)
+        schema = table.schema
         rows = database.rows_with_keys(schema.name, statement.keys) if statement.keys is not None else None
         given = {} if rows is None else {schema.name: rows_to_arrow(schema.columns, rows.items())}
         queries = ((statement.deleted_sql, -1), (statement.inserted_sql, 1))
         answers = [(self._query(sql, database, statement.sql, given), sign) for sql, sign in queries if sql is not None]
-        database.expect({schema.name: sum(int(rows.num_rows) for rows, _ in answers)})
-        self._session.commit({schema.name: database.net_change(schema, answers)})
+        database.host.expect({schema.name: sum(int(rows.num_rows) for rows, _ in answers)})
+        self._session.commit({schema.name: database.net_change(table, answers)})
         return max((int(rows.num_rows) for rows, _ in answers), default=0)
 
 
@@ -103,19 +106,19 @@ def _readable_names(sql: str, database: Database) -> list[str]:
     words = {unquoted(word).casefold() for raw in split_statements(sql) for word in raw.words}
     return [
         name
-        for name, schema in database.schemas().items()
+        for name, schema in database.catalogue.schemas().items()
         if name.casefold() in words and schema.kind is not TableKind.STREAM
     ]
 
 
 def _missing(name: str, sql: str, database: Database) -> ViewletError:
     """The error for a table that DuckDB was not given: a stream, or nothing at all."""
-    found = database.find(name)
-    if found is not None and database.schemas()[found].kind is TableKind.STREAM:
+    found = database.catalogue.find(name)
+    if found is not None and database.catalogue.schemas()[found].kind is TableKind.STREAM:
         return unreadable_stream(found)
     start = sql.lower().find(name.lower())
     span = Span(start, start + len(name)) if start >= 0 else None
-    return SqlError(f"there is no table or view {name!r}" + did_you_mean(name, database.schemas()), sql, span)
+    return SqlError(f"there is no table or view {name!r}" + did_you_mean(name, database.catalogue.schemas()), sql, span)
 
 
 def _create_table(statement: CreateTable, database: Database) -> None:
@@ -130,14 +133,14 @@ def _create_view(statement: CreateView, text: str, database: Database) -> None:
 
 def _drop(statement: Drop, database: Database) -> None:
     name, is_view = statement.name, statement.kind == TableKind.VIEW.value
-    if statement.if_exists and database.find(name) is None:
+    if statement.if_exists and database.catalogue.find(name) is None:
         return
     if is_view:
-        database.drop_view(database.find_view(name).name)
+        database.drop_view(database.catalogue.find_view(name).name)
         return
     if name in database.views:
         raise SchemaError(f"{name!r} is a view; use DROP VIEW")
-    table = database.find_table(name).schema
+    table = database.catalogue.find_table(name).schema
     if statement.kind not in (TableKind.TABLE.value, table.kind.value):
         raise SchemaError(f"{name!r} is a {table.kind.value}, not a {statement.kind}")
     database.drop_table(table.name)
@@ -147,7 +150,7 @@ def _explain(statement: Explain, database: Database) -> Any:
     import pyarrow as pa
 
     if isinstance(statement.target, str):
-        text = explain_view(database, database.find_view(statement.target), statement.stage)
+        text = explain_view(database, database.catalogue.find_view(statement.target), statement.stage)
     else:
         text = explain_query(database, declaration(statement.target), statement.stage)
     return pa.table({"explain": pa.array(text.splitlines(), pa.string())})

@@ -10,23 +10,13 @@ from typing import TYPE_CHECKING
 
 from viewlet.engine.choice import Choice
 from viewlet.engine.declaration import Declaration
-from viewlet.engine.kind import CompiledForm, Draft, Step
-from viewlet.engine.kinds import kind_of
-from viewlet.errors import UnsupportedError
+from viewlet.engine.kind import Draft, Step
+from viewlet.engine.kinds import compiled_form
 from viewlet.triggers.sources import Sources
 from viewlet.triggers.statistics import Statistics
 
 if TYPE_CHECKING:
     from viewlet.runtime.dictionary import StringDictionary
-
-
-def compiled_form(declared: Declaration) -> CompiledForm:
-    """How the kind of a view is compiled, if it can be."""
-    kind = kind_of(declared)
-    if kind.compiled is None:
-        hint = f"view {declared.name!r} runs with connect(engine='interpreter') or 'auto'"
-        raise UnsupportedError(f"{kind.noun} in the compiled engine", hint, "engine")
-    return kind.compiled
 
 
 def build_compiled(

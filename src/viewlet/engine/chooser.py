@@ -33,13 +33,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from viewlet.engine.background import BackgroundCompiler, Task
-from viewlet.engine.build import build_compiled, compiled_form
+from viewlet.engine.build import build_compiled
 from viewlet.engine.choice import Choice
 from viewlet.engine.compile_ahead import request
 from viewlet.engine.contract import BulkLoad
 from viewlet.engine.declaration import Declaration
 from viewlet.engine.kind import Draft
-from viewlet.engine.kinds import kind_of
+from viewlet.engine.kinds import compiled_form, kind_of
 from viewlet.engine.maintained_view import MaintainedView
 from viewlet.engine.progress import ProgressLine
 from viewlet.errors import DataError, MissingExtraError, UnsupportedError

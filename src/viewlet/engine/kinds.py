@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from viewlet.engine.aggregate_views import AGGREGATE_VIEWS
 from viewlet.engine.declaration import Declaration
-from viewlet.engine.kind import ViewKind
+from viewlet.engine.kind import CompiledForm, DistributedForm, ViewKind
 from viewlet.engine.ring_trees import COFACTOR_VIEWS, FACTORISED_VIEWS
 from viewlet.engine.trigger_programs import TRIGGER_PROGRAMS
-from viewlet.errors import InternalError, SchemaError
+from viewlet.errors import InternalError, SchemaError, UnsupportedError
 
 KINDS: list[ViewKind] = [TRIGGER_PROGRAMS, AGGREGATE_VIEWS, COFACTOR_VIEWS, FACTORISED_VIEWS]
 """The first that accepts a definition is its kind."""
@@ -37,3 +37,21 @@ def kind_of(declared: Declaration) -> ViewKind:
         if kind.accepts(declared.definition):
             return kind
     raise InternalError(f"view {declared.name!r}: no kind of view is defined by a {type(declared.definition).__name__}")
+
+
+def compiled_form(declared: Declaration) -> CompiledForm:
+    """How the kind of a view is compiled, if it can be."""
+    kind = kind_of(declared)
+    if kind.compiled is None:
+        hint = f"view {declared.name!r} runs with connect(engine='interpreter') or 'auto'"
+        raise UnsupportedError(f"{kind.noun} in the compiled engine", hint, "engine")
+    return kind.compiled
+
+
+def distributed_form(declared: Declaration) -> DistributedForm:
+    """How the kind of a view is spread over a cluster, if it can be."""
+    kind = kind_of(declared)
+    if kind.distributed is None:
+        hint = f"keep view {declared.name!r} in a connection without spark="
+        raise UnsupportedError(f"{kind.noun} on Spark", hint, "engine")
+    return kind.distributed

@@ -4,8 +4,7 @@ A change is checked before anything happens: it deletes only rows that are there
 inserts into a static table only before views read it.
 """
 
-from viewlet.tables.base_table import BaseTable
-from viewlet.tables.static import check_static
+from viewlet.tables.base_table import BaseTable, KeptRows
 from viewlet.tables.store import TableStore
 
-__all__ = ["BaseTable", "TableStore", "check_static"]
+__all__ = ["BaseTable", "KeptRows", "TableStore"]

@@ -4,12 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from viewlet.changes import Change, Changes
 from viewlet.changes.row_reader import RowReader
-from viewlet.tables.static import check_static
-from viewlet.tables.store import TableStore
-from viewlet.types import Table, TableKind
+from viewlet.tables.static import check_unread
+from viewlet.types import Row, Table, TableKind
+
+
+class KeptRows(Protocol):
+    """The rows of a table, wherever they are kept: in this process (`TableStore`), or in the partitions of a cluster."""
+
+    @property
+    def total(self) -> int:
+        """How many rows there are, repeats included."""
+
+    def check(self, change: Change) -> None:
+        """Refuses a change that the rows rule out, unless whoever runs the batch does."""
+
+    def change(self) -> Change:
+        """All rows, as the change that inserts them."""
+
+    def arrow(self) -> Any:
+        """All rows as Arrow, sorted by all columns."""
+
+    def with_keys(self, keys: Sequence[Row]) -> Changes | None:
+        """The rows with these primary keys, if they can be found without reading all rows."""
 
 
 @dataclass(slots=True)
@@ -17,7 +37,8 @@ class BaseTable:
     """A table or stream of a database."""
 
     schema: Table
-    store: TableStore
+    store: KeptRows
+    """The rows; a stream keeps none."""
     started: bool = False  # a stream that has received rows
     kept: bool = field(init=False)
     _reader: RowReader = field(init=False)
@@ -32,13 +53,6 @@ class BaseTable:
 
     def check(self, change: Change, readers: Callable[[], Sequence[str]]) -> None:
         """Refuses a change that the rows here rule out; `readers` names the views that read the table."""
-        if not self.kept:
-            return
-        if self.schema.kind is TableKind.STATIC:
-            check_static(self.schema, change.rows().values(), readers)
-        self.store.check(change)
-
-    def add(self, change: Change) -> None:
-        """Applies a change that has been checked; a stream keeps nothing of it."""
         if self.kept:
-            self.store.add_change(change)
+            check_unread(self.schema, readers)
+            self.store.check(change)

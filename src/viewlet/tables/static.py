@@ -8,14 +8,16 @@ from viewlet.errors import SchemaError
 from viewlet.types import Table, TableKind
 
 
-def check_static(schema: Table, multiplicities: Iterable[int], readers: Callable[[], Sequence[str]]) -> None:
-    """Refuses a change of a static table that deletes rows, or that comes after views which read the table."""
-    if schema.kind is not TableKind.STATIC:
-        return
-    if users := readers():
+def check_unread(schema: Table, readers: Callable[[], Sequence[str]]) -> None:
+    """Refuses a change of a static table that comes after views which read the table."""
+    if schema.kind is TableKind.STATIC and (users := readers()):
         raise SchemaError(
             f"{schema.name!r} is a STATIC TABLE and already used by view {', '.join(map(repr, users))}: "
             "load it before declaring views, or make it a TABLE"
         )
-    if any(weight < 0 for weight in multiplicities):
+
+
+def check_inserts(schema: Table, multiplicities: Iterable[int]) -> None:
+    """Refuses a change of a static table that deletes rows."""
+    if schema.kind is TableKind.STATIC and any(weight < 0 for weight in multiplicities):
         raise SchemaError(f"{schema.name!r} is a STATIC TABLE: rows can only be inserted")

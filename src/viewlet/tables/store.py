@@ -20,9 +20,10 @@ from viewlet.changes import Change, Changes, rows_to_arrow, sorted_rows
 from viewlet.errors import DataError, MissingExtraError
 from viewlet.tables.checks import check_rows, refuse_absent, refuse_duplicate
 from viewlet.tables.sorted_arrow import MOST_CHANGES, SortedArrow
+from viewlet.tables.static import check_inserts
 from viewlet.triggers.statistics import SAMPLE, Size, sampled_size
 from viewlet.triggers.store import MapStore, Payload, UndoLog
-from viewlet.types import Row, Table
+from viewlet.types import Row, Table, TableKind
 
 if TYPE_CHECKING:
     from viewlet.runtime.dictionary import StringDictionary
@@ -58,6 +59,7 @@ class TableStore:
         names = schema.column_names
         self._key = tuple(names.index(name) for name in schema.primary_key)
         self._every = range(len(names))
+        self._is_static = schema.kind is TableKind.STATIC
         self._fits = not any(column.type.is_wide for column in schema.columns)
 
     # -- form -------------------------------------------------------------------------------------------------------
@@ -144,6 +146,8 @@ class TableStore:
     def check(self, change: Change) -> None:
         """Refuses a change that deletes rows which are not there, or leaves a primary key twice."""
         self._checked = None
+        if self._is_static:
+            check_inserts(self.schema, change.rows().values())
         taken = self._flat_batch(change)
         if taken is None:
             check_rows(self.schema, self._key, self._as_map(), change.rows())

@@ -70,7 +70,7 @@ def test_stages(spark: Any, query: NamedQuery, tmp_path: Path) -> None:
     spark.sparkContext.setJobGroup(group, group)
     done, stats = run.engine.apply(2, frames)
     spark.sparkContext.setJobGroup("", "")
-    run.engine.commit(done, stats, {})
+    run.commit(done, stats)
     found = len(set(stages_run(spark, group)))
     assert found == stats.stages <= TABLE_5_1[query.name]
     assert run.results() == run.expect(batch)

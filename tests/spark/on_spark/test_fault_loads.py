@@ -72,7 +72,7 @@ def test_a_driver_dies_during_a_load(spark: Any, tmp_path: Path, monkeypatch: py
                 fill(db, spark)
             except PowerFailure:
                 assert plan is not total
-        db._on_spark.cluster.checkpoint._store._lock.release()
+        db._host.cluster.checkpoint._store._lock.release()
         with viewlet.connect(spark=spark, checkpoint=state) as again:
             assert again.view("revenue").rows() in ([], EXPECTED)
             fill(again, spark)

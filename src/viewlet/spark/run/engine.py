@@ -12,9 +12,8 @@ from typing import Any
 from viewlet.changes import Change, Changes, RowChange
 from viewlet.errors import InternalError, ViewletError
 from viewlet.runtime.dictionary import StringDictionary
-from viewlet.runtime.durable.batch_ids import Ranges
 from viewlet.runtime.durable.log import Record
-from viewlet.runtime.durable.snapshot import SnapshotWriter
+from viewlet.runtime.durable.snapshot import SnapshotReader, SnapshotWriter
 from viewlet.spark.plan.compile import compile_distributed
 from viewlet.spark.plan.locations import LOCAL, REPLICATED
 from viewlet.spark.plan.tree_split import TreeSplit
@@ -27,7 +26,7 @@ from viewlet.spark.run.execution.frame_change import FrameChange, by_place, is_s
 from viewlet.spark.run.execution.tasks import MapChanges, MapTableRows, ReadResult, ReadViews, WriteSnapshot
 from viewlet.spark.run.execution.tree_task import AskTree, Question
 from viewlet.spark.run.state.checkpoint import DRIVER, Checkpoint
-from viewlet.spark.run.state.partition import Context, SharedCode, state_root
+from viewlet.spark.run.state.partition import Context, History, SharedCode, state_root
 from viewlet.spark.run.state.segment_files import LoadedViews
 from viewlet.spark.run.state.unit_state import NOTHING
 from viewlet.spark.run.units.node import Node, ReferenceNode, with_result
@@ -59,6 +58,15 @@ class _UnitEntry:
     """Plans whose code is in the cache of this machine."""
 
 
+@dataclass(frozen=True, slots=True)
+class Units:
+    """The units of an engine at one moment, those whose changes are wanted, and the history of their state."""
+
+    entries: Mapping[str, _UnitEntry]
+    watched: frozenset[str]
+    history: History
+
+
 class Engine:
     """The engine. `generated` says when units run generated code: always, never, or once they are large."""
 
@@ -77,6 +85,8 @@ class Engine:
         self._units: dict[str, _UnitEntry] = {}
         self._watched: set[str] = set()
         self._loader = loader.Loader(cluster, checkpoint, partitions)
+        self._settled: str | None = ""
+        """The snapshot after which old files were removed."""
 
     # -- views ------------------------------------------------------------------------------------------------------
 
@@ -92,7 +102,8 @@ class Engine:
         partition_by: Mapping[str, Sequence[str]] | None = None,
     ) -> ProgramUnit:
         """Plans a program that is not here yet."""
-        taken = {view.name for entry in self._units.values() for view in entry.unit.stored}
+        others = (entry.unit for name, entry in self._units.items() if name != program.name)
+        taken = {view.name for unit in others for view in unit.stored}
         clashes = [view.name for view in program.views if view.name in taken]
         program = rename_views(program, {name: f"{program.name}/{name}" for name in clashes})
         distributed = compile_distributed(program, tables, rows, partition_by)
@@ -122,7 +133,9 @@ class Engine:
             self.remove(unit_name(table))
 
     def add(self, unit: Unit) -> None:
-        """Takes up a program; its views are as before the first batch."""
+        """Takes up a program, instead of another one of its name; its views are as before the first batch."""
+        if unit.name in self._units:
+            self.remove(unit.name)
         known = unit.name in self.checkpoint.generated
         code = unit.code(known if self._generated is None else self._generated)
         self._units[unit.name] = _UnitEntry(unit, code, self._node(code))
@@ -131,6 +144,15 @@ class Engine:
         del self._units[name]
         self._watched.discard(name)
         self.checkpoint.forget(name)
+
+    def units_now(self) -> Units:
+        """The units that there are, to be brought back by `reset`."""
+        return Units(dict(self._units), frozenset(self._watched), self.checkpoint.history)
+
+    def reset(self, units: Units) -> None:
+        """Takes back what was added and removed; may be called again if it was interrupted."""
+        self._units, self._watched = dict(units.entries), set(units.watched)
+        self.checkpoint.go_back_to(units.history)
 
     def _node(self, code: UnitCode) -> Node:
         """What a unit has at the driver before the first batch."""
@@ -199,6 +221,7 @@ class Engine:
 
     def apply(self, epoch: int, changes: Mapping[str, Change]) -> tuple[Batch | None, BatchStats]:
         """Runs a batch up to, but without, its commit."""
+        self.settle()
         changed = set(changes)
         local, frames = by_place(changes)
         stats = BatchStats(epoch, tuple(sorted(changed)))
@@ -277,6 +300,7 @@ class Engine:
 
     def fill(self, name: str, epoch: int) -> tuple[Batch | None, BatchStats]:
         """Gives a new view the rows that tables keep, up to the commit."""
+        self.settle()
         entry = self._units[name]
         tables = [self.kept[table] for table in sorted(entry.unit.tables) if table in self.kept]
         names = tuple(table.name for table in tables)
@@ -301,10 +325,6 @@ class Engine:
             batch.run({table: RowChange(self.result(unit_name(table))) for table in names}, {})
         return batch, stats
 
-    def remove_old_loads(self) -> None:
-        """Files of loads that no log refers to any more."""
-        self._loader.remove_old()
-
     def _ask(self, task: Callable[[int, None], Any], what: str) -> list[Any]:
         """What every partition answers."""
         return [_good(answer) for answer in self.cluster.run(task, [None] * self.partitions, what)]
@@ -315,23 +335,14 @@ class Engine:
         payloads = [None] * self.partitions if partition is None else [partition]
         return [_good(answer) for answer in self.cluster.run(task, payloads, f"read {name}")]
 
-    def commit(
-        self,
-        batch: Batch | None,
-        stats: BatchStats,
-        batches: Mapping[str, Ranges] | None,
-        declared: Sequence[Record] = (),
-    ) -> None:
-        """Makes a batch part of the state, and with it what was declared."""
-        started = time.perf_counter()
-        payload = write_step(StepHead(""), {}) if batch is None else batch.record()
-        stats.log_bytes = self.checkpoint.commit(*declared, Record(DRIVER, stats.epoch, payload), batches=batches)
-        stats.spent("commit", started)
-        self.finish(batch, stats)
+    def record(self, batch: Batch | None, epoch: int) -> Record:
+        """What repeats the driver's part of a batch; it is the last record of the batch."""
+        return Record(DRIVER, epoch, write_step(StepHead(""), {}) if batch is None else batch.record())
 
     def finish(self, batch: Batch | None, stats: BatchStats) -> None:
         """What is left to do when a batch is committed; may be done again."""
         self.checkpoint.keep()
+        stats.log_bytes, stats.seconds["commit"] = self.checkpoint.last_commit
         self._under_way = None
         for name, (rows, size) in (batch.sizes if batch is not None else {}).items():
             self._units[name].rows, self._units[name].bytes = rows, size
@@ -339,6 +350,7 @@ class Engine:
         stats.state_bytes = sum(entry.bytes for entry in self._units.values())
         if stats not in self.batches:
             self.batches.append(stats)
+        self.checkpoint.is_wanted = self.needs_snapshot
 
     def abandon(self) -> None:
         """Rolls back a batch that will not be committed; to be called again if it is interrupted."""
@@ -371,36 +383,48 @@ class Engine:
 
     # -- snapshots --------------------------------------------------------------------------------------------------
 
-    def snapshot(self, facts: object) -> None:
-        """Writes everything to the checkpoint directory, so that no log is needed."""
+    def save(self, writer: SnapshotWriter, facts: object) -> dict[str, Any]:
+        """Writes everything to a snapshot, so that no log is needed; returns the facts to go with it.
 
-        def write(writer: SnapshotWriter) -> tuple[Any, list[str]]:
-            held = {
-                _snapshot_name(unit, name): each.node.contents(name)
-                for unit, each in self._units.items()
-                for name in each.code.local
-            }
-            for name, contents in held.items():
-                if contents:
-                    writer.table(name, bytes_table(contents))
-            return facts, [name for name, contents in held.items() if contents]
+        The driver's views are parts of it, and every partition writes its own to the folder.
+        """
+        held = {
+            _snapshot_name(unit, name): contents
+            for unit, each in self._units.items()
+            for name in each.code.local
+            if (contents := each.node.contents(name))
+        }
+        for name, contents in held.items():
+            writer.table(name, bytes_table(contents))
+        written: list[tuple[int, int]] = self._ask(WriteSnapshot(self.context(), writer.folder), "snapshot")
+        return {
+            "facts": facts,
+            "driver": list(held),
+            "bases": {unit: self.checkpoint.history.token(unit) for unit in self._units},
+            "generated": [
+                unit for unit, each in self._units.items() if each.code.module is not None or self._is_due(each)
+            ],
+            "partitions": [checksum for checksum, _ in written],
+            "bytes": sum(size for _, size in written),
+        }
 
-        def partitions(folder: str) -> list[tuple[int, int]]:
-            return self._ask(WriteSnapshot(self.context(), folder), "snapshot")
+    def restore(self, unit: str, saved: SnapshotReader) -> None:
+        """The driver's views of a unit as a snapshot has them; older versions name them without their unit."""
+        entry = self._units[unit]
+        for name in entry.code.local:
+            kept = next((part for part in (_snapshot_name(unit, name), name) if part in saved), None)
+            entry.node.restore(name, b"" if kept is None else table_bytes(saved.table(kept)))
 
-        generated = {name: each.code.module is not None or self._is_due(each) for name, each in self._units.items()}
-        self.checkpoint.snapshot(write, partitions, generated)
-        for entry in self._units.values():
-            if self._is_due(entry):
+    def settle(self) -> None:
+        """After a snapshot: moves units that have become large to generated code, and removes files of old loads."""
+        base = self.checkpoint.history.snapshot
+        if base == self._settled:
+            return
+        for name, entry in self._units.items():
+            if self._is_due(entry) and name in self.checkpoint.generated:
                 self._generate(entry)
         self._loader.remove_old()
-
-    def restore(self, driver: Mapping[str, Any]) -> None:
-        """The driver's views as a snapshot has them; snapshots of older versions name them without their unit."""
-        for unit, entry in self._units.items():
-            for name in entry.code.local:
-                kept = driver.get(_snapshot_name(unit, name), driver.get(name))
-                entry.node.restore(name, table_bytes(kept) if kept is not None else b"")
+        self._settled = base
 
     # -- results ----------------------------------------------------------------------------------------------------
 

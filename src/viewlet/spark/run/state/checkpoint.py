@@ -10,14 +10,16 @@ A snapshot has a folder per partition, written by tasks, and the driver's own vi
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from viewlet.runtime.durable.batch_ids import Ranges
 from viewlet.runtime.durable.files import files_at, is_url, local_path
 from viewlet.runtime.durable.log import Record
-from viewlet.runtime.durable.snapshot import SnapshotWriter
+from viewlet.runtime.durable.manifest import Manifest
+from viewlet.runtime.durable.snapshot import SnapshotReader, SnapshotWriter
 from viewlet.runtime.durable.store import StateStore, open_location
 from viewlet.spark.run.exchange.stage_record import StepHead, head_size, read_head
 from viewlet.spark.run.state.partition import History, LoggedStep
@@ -43,14 +45,18 @@ class Checkpoint:
         """Units that ran generated code at the last snapshot."""
         self.started = frozenset(self._store.manifest.offsets.get(STARTED, ()))
         """Tables that have received rows, to be noted by the next commit."""
+        self.is_wanted = False
+        """The engine waits for a snapshot."""
+        self.last_commit = 0, 0.0
+        """Bytes that the last commit wrote, and seconds that it took."""
+
+    @property
+    def manifest(self) -> Manifest:
+        return self._store.manifest
 
     @property
     def epoch(self) -> int:
-        return self._store.manifest.epoch
-
-    @property
-    def batches(self) -> Mapping[str, Ranges]:
-        return self._store.manifest.batches
+        return self.manifest.epoch
 
     def close(self) -> None:
         self._store.close()
@@ -65,17 +71,17 @@ class Checkpoint:
         found = (record for record in self._store.records() if record.kind == kind)
         return next((int.from_bytes(record.payload, "little") for record in found), None)
 
-    def facts(self) -> tuple[Any, dict[str, Any]] | None:
-        """What went with the last snapshot, and the driver's views in it as Arrow tables."""
-        reader = self._store.snapshot()
-        if reader is None:
-            return None
-        known = reader.facts
-        folder = self._store.manifest.snapshot
+    def snapshot(self) -> SnapshotReader | None:
+        """The last snapshot: the driver's views, and what `take_up` needs to know of the partitions."""
+        return self._store.snapshot()
+
+    def take_up(self, known: Mapping[str, Any]) -> None:
+        """The history begins with the snapshot that these facts go with."""
+        folder = self.manifest.snapshot
         self.history = self._committed = History(known["bases"], folder, tuple(known["partitions"]))
         self.generated = frozenset(known["generated"])
         self._store.snapshot_bytes += known["bytes"]
-        return known["facts"], {name: reader.table(name) for name in known["driver"]}
+        self.is_wanted = False
 
     def records(self) -> Iterator[Record]:
         """What was committed since; steps become part of the history by the way."""
@@ -103,17 +109,21 @@ class Checkpoint:
         """Notes that a unit was dropped: a later unit of the same name must not use its part of the snapshot."""
         self.history, self._committed = self.history.without_base(unit), self._committed.without_base(unit)
 
+    def go_back_to(self, history: History) -> None:
+        """Units that were forgotten are known again."""
+        self.history = self._committed = history
+
     def abandon(self) -> None:
         """The batch under way will not be committed."""
         self._store.abandon()
         self._appended = 0
         self.history = self._committed
 
-    def commit(self, *records: Record, batches: Mapping[str, Ranges] | None = None) -> int:
-        """Commits what was appended together with some last records; returns how many bytes that took."""
-        appended, before = self._appended, self._store.manifest.number
+    def commit(self, records: Sequence[Record], epoch: int, batches: Mapping[str, Ranges] | None = None) -> None:
+        """Commits what was appended together with some last records."""
+        begun, appended, before = time.perf_counter(), self._appended, self.manifest.number
         try:
-            self._store.commit(records, records[-1].epoch, batches, {STARTED: sorted(self.started)})
+            self._store.commit(records, epoch, batches, {STARTED: sorted(self.started)})
         except BaseException:
             if self.position() == before:
                 self.abandon()
@@ -121,7 +131,8 @@ class Checkpoint:
                 self.keep()
             raise
         self.keep()
-        return appended + sum(memoryview(record.payload).nbytes for record in records)
+        written = appended + sum(memoryview(record.payload).nbytes for record in records)
+        self.last_commit = written, time.perf_counter() - begun
 
     def keep(self) -> None:
         """What was appended is committed."""
@@ -133,39 +144,19 @@ class Checkpoint:
         return self._store.position()
 
     @property
-    def snapshot_is_due(self) -> bool:
-        return self._store.checkpoint_is_due or len(self.history.steps) > MANY_STEPS
+    def checkpoint_is_due(self) -> bool:
+        return self.is_wanted or self._store.checkpoint_is_due or len(self.history.steps) > MANY_STEPS
 
-    @property
-    def has_log(self) -> bool:
-        return bool(self._store.manifest.logs)
+    def checkpoint(self, write: Callable[[SnapshotWriter], Any]) -> None:
+        """Replaces the log by a snapshot; `write` fills it and returns the facts that `take_up` reads."""
+        written: list[Mapping[str, Any]] = []
 
-    def snapshot(
-        self,
-        write: Callable[[SnapshotWriter], tuple[Any, list[str]]],
-        partitions: Callable[[str], list[tuple[int, int]]],
-        units: Mapping[str, bool],
-    ) -> None:
-        """Replaces the log by a snapshot.
-
-        `write` puts the driver's views into it and returns the facts to go with them and the views' names;
-        `partitions` has every partition written to the folder of the snapshot and returns checksums and bytes.
-        """
-        bases = {unit: self.history.token(unit) for unit in units}
-        written: list[tuple[int, int]] = []
-
-        def fill(writer: SnapshotWriter) -> dict[str, Any]:
-            facts, driver = write(writer)
-            written.extend(partitions(writer.folder))
-            checksums, sizes = zip(*written, strict=True)
-            generated = [unit for unit, is_generated in units.items() if is_generated]
-            known = {"bases": bases, "generated": generated, "partitions": checksums, "bytes": sum(sizes)}
-            return {"facts": facts, "driver": driver, **known}
+        def fill(writer: SnapshotWriter) -> Mapping[str, Any]:
+            written.append(write(writer))
+            return written[0]
 
         self._store.checkpoint(fill)
-        self._store.snapshot_bytes += sum(size for _, size in written)
-        checksums = tuple(checksum for checksum, _ in written)
-        self.history = self._committed = History(bases, self._store.manifest.snapshot, checksums)
+        self.take_up(written[0])
 
     def stats(self) -> dict[str, object]:
         return self._store.stats() | {"stages_since_snapshot": len(self.history.steps)}

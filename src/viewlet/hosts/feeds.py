@@ -11,6 +11,8 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
@@ -20,11 +22,42 @@ from viewlet.runtime.durable.files import Files, LocalFiles, files_at
 from viewlet.runtime.durable.manifest import numbers, read_manifest
 from viewlet.types import Column
 
+FEED = 103
+"""The kind of a record that says from which epoch on the changes of a view are written."""
 EPOCH = "_epoch"
 FOLDER = "changes"
 _COLUMNS = "columns.parquet"
 _LONGEST_NAME = 200
 """Bytes; file systems take 255."""
+
+
+@dataclass(slots=True)
+class Feeds:
+    """The views whose changes are written to the files of a directory, and the epoch after which that began."""
+
+    files: Files
+    since: dict[str, int] = field(default_factory=dict)
+    _written: int = -1
+    """The epoch of the last batch that wrote files."""
+
+    def write(self, visible: Iterable[tuple[str, tuple[Column, ...], Changes]], epoch: int) -> None:
+        """Writes what a batch does to views, before it is committed."""
+        if self._written == epoch:  # the batch that had this number has failed
+            self.remove_after(epoch - 1)
+        self._written = epoch
+        for name, columns, changes in visible:
+            if changes and name in self.since:
+                write_changes(self.files, name, columns, epoch, changes)
+
+    def remove_after(self, epoch: int) -> None:
+        """Removes files of batches that were not committed."""
+        for name in self.since:
+            remove_changes(self.files, name, since=epoch)
+
+    def forget(self, name: str, with_files: bool) -> None:
+        """A view is gone."""
+        if self.since.pop(name, None) is not None and with_files:
+            forget_changes(self.files, name)
 
 
 def begin_changes(files: Files, view: str, columns: tuple[Column, ...]) -> None:

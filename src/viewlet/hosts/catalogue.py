@@ -1,0 +1,165 @@
+"""The tables and views of a database by name, in the order of their declaration, and who reads whom."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from viewlet.changes import did_you_mean
+from viewlet.engine.declaration import Declaration
+from viewlet.engine.maintained_view import MaintainedView
+from viewlet.errors import SchemaError, UnsupportedError
+from viewlet.tables import BaseTable
+from viewlet.types import Table
+
+if TYPE_CHECKING:
+    from viewlet.aggregates import Aggregate
+
+
+@dataclass(slots=True)
+class Catalogue:
+    """Tables, views and registered aggregates. A name belongs to a table or to a view."""
+
+    aggregates: dict[str, Aggregate] = field(default_factory=dict)
+    """Those that users have registered, by name."""
+    tables: dict[str, BaseTable] = field(default_factory=dict)
+    views: dict[str, MaintainedView] = field(default_factory=dict)
+    _readers: dict[str, tuple[MaintainedView, ...]] = field(default_factory=dict)
+    """The views that read a table or view directly, found when first asked for."""
+    _reached: dict[tuple[str, ...], tuple[MaintainedView, ...]] = field(default_factory=dict)
+    """The views that changes of some tables may touch, found when first asked for."""
+
+    # -- names ------------------------------------------------------------------------------------------------------
+
+    def schemas(self) -> dict[str, Table]:
+        """Everything a query may name."""
+        tables = {name: table.schema for name, table in self.tables.items()}
+        return tables | {name: view.table for name, view in self.views.items()}
+
+    def sources_of(self, declared: Declaration) -> dict[str, Table]:
+        """The schemas of what a view reads."""
+        schemas = self.schemas()
+        return {source: schemas[source] for source in sorted(declared.sources)}
+
+    def find(self, name: str) -> str | None:
+        """The catalogue's spelling of a name: the exact one, or the one in lower case."""
+        if not isinstance(name, str):
+            raise SchemaError(f"a table or view is named by a string, not by {name!r}")
+        for spelling in (name, name.lower()):
+            if spelling in self.tables or spelling in self.views:
+                return spelling
+        return None
+
+    def find_table(self, name: str) -> BaseTable:
+        found = self.find(name)
+        if found in self.views:
+            raise SchemaError(f"{name!r} is a view; changes and table() are for tables")
+        if found is None:
+            raise SchemaError(f"there is no table {name!r}" + did_you_mean(name, self.tables))
+        return self.tables[found]
+
+    def find_kept(self, name: str) -> BaseTable:
+        """A table that keeps its rows."""
+        table = self.find_table(name)
+        if not table.kept:
+            raise unreadable_stream(name)
+        return table
+
+    def find_view(self, name: str) -> MaintainedView:
+        found = self.find(name)
+        if found in self.tables:
+            raise SchemaError(f"{name!r} is a table, not a view")
+        if found is None:
+            raise SchemaError(f"there is no view {name!r}" + did_you_mean(name, self.views))
+        return self.views[found]
+
+    # -- who reads whom ---------------------------------------------------------------------------------------------
+
+    def dependents(self, name: str) -> tuple[MaintainedView, ...]:
+        """The views that read a table or view directly, in the order of their declaration."""
+        found = self._readers.get(name)
+        if found is None:
+            found = tuple(view for view in self.views.values() if name in view.sources)
+            self._readers[name] = found
+        return found
+
+    def readers(self, name: str) -> list[str]:
+        """The names of the views that read a table or view directly."""
+        return [view.name for view in self.dependents(name)]
+
+    def reach(self, names: tuple[str, ...]) -> tuple[MaintainedView, ...]:
+        """The views that changes of some tables may touch, through other views too, in the order of declaration."""
+        found = self._reached.get(names)
+        if found is None:
+            touched, views = set(names), list[MaintainedView]()
+            for view in self.views.values():
+                if not touched.isdisjoint(view.sources):
+                    views.append(view)
+                    touched.add(view.name)
+            found = self._reached[names] = tuple(views)
+        return found
+
+    # -- declarations -----------------------------------------------------------------------------------------------
+
+    def put_view(self, view: MaintainedView) -> MaintainedView | None:
+        """Adds a view as the last one; returns the one that it replaces."""
+        replaced = self.views.pop(view.name, None)
+        self.views[view.name] = view
+        self._readers, self._reached = {}, {}
+        return replaced if replaced is not view else None
+
+    def drop_view(self, name: str) -> None:
+        self.views.pop(name, None)
+        self._readers, self._reached = {}, {}
+
+    def register_aggregate(self, aggregate: Aggregate) -> None:
+        """Makes an aggregate known to the statements that follow; one that a view uses stays as it is.
+
+        Registering the same class again does nothing.
+        """
+        name, known = aggregate.name, self.aggregates.get(aggregate.name)
+        if known is not None and aggregate.is_same(known):
+            return
+        users = [view.name for view in self.views.values() if name in view.declared.aggregates]
+        if users:
+            raise SchemaError(
+                f"aggregate {name!r} is used by view {', '.join(map(repr, users))}: drop that first, or choose "
+                "another name"
+            )
+        self.aggregates[name] = aggregate
+
+    # -- checks -----------------------------------------------------------------------------------------------------
+
+    def check_name(self, declared: Declaration) -> None:
+        """A view may have its name, and does not read itself."""
+        if declared.replaces and declared.name in self.views:
+            self.check_unused(declared.name, "replace view")
+        else:
+            self.check_free(declared.name)
+        if declared.name in declared.sources:
+            raise SchemaError(f"view {declared.name!r} cannot read itself")
+
+    def check_free(self, name: str) -> None:
+        if name in self.tables or name in self.views:
+            raise SchemaError(f"there is already a {'table' if name in self.tables else 'view'} {name!r}")
+
+    def check_unused(self, name: str, action: str) -> None:
+        users = self.readers(name)
+        if users:
+            raise SchemaError(f"cannot {action} {name!r}: view {', '.join(map(repr, users))} reads it; drop that first")
+
+    def check_source(self, source: str, view: str) -> None:
+        """A view may read something: a stream only before its first batch."""
+        table = self.tables.get(source)
+        if table is not None and table.started:
+            raise SchemaError(
+                f"stream {source!r} has already received rows, and streams do not keep them: "
+                f"declare view {view!r} before the first batch, or make {source!r} a TABLE"
+            )
+        if source in self.views and not self.views[source].kind.feeds_views:
+            hint = f"read {source!r} with SELECT or its handle; let view {view!r} read the tables under it"
+            raise UnsupportedError(f"a view over {source!r}, {self.views[source].kind.noun}", hint, "engine")
+
+
+def unreadable_stream(name: str) -> SchemaError:
+    return SchemaError(f"{name!r} is a stream, and streams do not keep their rows; read a view over it instead")

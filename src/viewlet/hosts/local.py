@@ -1,0 +1,220 @@
+"""Views in this process, each with an engine of its own.
+
+A batch goes table by table, in the order of their declaration: the triggers of every view over the table run, then the
+table itself changes. Then view by view, in the order of theirs: the change of the view's rows is fed to the views over
+it, and becomes visible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from viewlet.changes import Change, Changes, RowChange
+from viewlet.engine.catalogue_json import Json
+from viewlet.engine.chooser import EngineChooser
+from viewlet.engine.declaration import Declaration
+from viewlet.engine.ingest import change_of, net_change
+from viewlet.engine.kinds import kind_of
+from viewlet.engine.maintained_view import MaintainedView
+from viewlet.hosts.catalogue import Catalogue
+from viewlet.hosts.contract import Batch, Signed, Start
+from viewlet.runtime.garbage import collecting_later
+from viewlet.tables import BaseTable, TableStore
+from viewlet.triggers.sources import Sources
+from viewlet.triggers.store import RowStore, UndoLog
+from viewlet.types import Table
+
+if TYPE_CHECKING:
+    from viewlet.runtime.dictionary import StringDictionary
+    from viewlet.runtime.durable.batch_ids import BatchMark
+    from viewlet.runtime.durable.log import Record
+    from viewlet.runtime.durable.snapshot import SnapshotReader, SnapshotWriter
+    from viewlet.triggers.statistics import Statistics
+
+BATCH = 1
+"""The kind of a record with the changes of a batch."""
+FEW_ROWS = 1_000
+"""Tables with fewer rows in all are taken to be still filling up."""
+
+
+@dataclass(slots=True)
+class LocalHost:
+    """The host in this process; `engine` is the one that users asked for."""
+
+    catalogue: Catalogue = field(default_factory=Catalogue)
+    engine: str = "auto"
+    stores: dict[str, TableStore] = field(default_factory=dict)
+    """The rows of the tables; those of a stream are none."""
+    log: UndoLog = field(default_factory=UndoLog)
+    engines: EngineChooser = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.engines = EngineChooser(self.engine, self.measure, self.sources, self.log)
+
+    @property
+    def dictionary(self) -> StringDictionary:
+        return self.engines.dictionary
+
+    # -- declarations -----------------------------------------------------------------------------------------------
+
+    def make_table(self, schema: Table, saved: SnapshotReader | None = None) -> BaseTable:
+        store = self.stores[schema.name] = TableStore(schema, self.log, lambda: self.dictionary)
+        table = BaseTable(schema, store)
+        if saved is not None and table.kept:
+            from viewlet.hosts.snapshot import read_table
+
+            store.fill(read_table(schema, saved))
+        return table
+
+    def forget_table(self, table: BaseTable) -> None:
+        self.stores.pop(table.schema.name, None)
+
+    def over_tables(self, declared: Declaration) -> Declaration:
+        return declared
+
+    def plan(self, declared: Declaration, tables: Mapping[str, Table]) -> Any:
+        return kind_of(declared).plan(declared, tables, self.measure(tables))
+
+    def measure(self, tables: Mapping[str, Table]) -> Statistics:
+        """Sizes of what a view reads, unless there are so few rows that they tell nothing of those to come."""
+        from viewlet.triggers.statistics import UNKNOWN, Statistics
+
+        kept = {name: store for name in tables if (store := self._kept_rows(name)) is not None}
+        if sum(map(len, kept.values())) < FEW_ROWS:
+            return UNKNOWN
+        return Statistics({name: store.size(len(tables[name].columns)) for name, store in kept.items()})
+
+    def sources(self, declared: Declaration) -> Sources:
+        tables, views = self.catalogue.tables, self.catalogue.views
+        stores: dict[str, RowStore] = {
+            source: self.stores[source] if source in tables else views[source].watch() for source in declared.sources
+        }
+        has_past = any(tables[source].started for source in declared.sources & tables.keys())
+        return Sources(self.catalogue.sources_of(declared), stores, has_past)
+
+    def _kept_rows(self, name: str) -> RowStore | None:
+        """The rows of a table or view, if someone keeps them."""
+        if name in self.catalogue.views:
+            return self.catalogue.views[name].store
+        return self.stores[name] if self.catalogue.tables[name].kept else None
+
+    def start(self, declared: Declaration, engine: str | None) -> Start:
+        """Compiles a view and fills it."""
+        kept = map(self._kept_rows, declared.sources)
+        with collecting_later(sum(len(rows) for rows in kept if rows is not None)):
+            choice = self.engines.start(declared, self.sources(declared), engine)
+            return Start(MaintainedView(declared, choice, self.log))
+
+    def facts(self, view: MaintainedView) -> Json:
+        return {"engine": self.engine}
+
+    def forget_view(self, view: MaintainedView) -> None:
+        self.engines.forget(view)
+
+    def stats(self, view: MaintainedView) -> dict[str, object]:
+        return view.stats()
+
+    # -- batches ----------------------------------------------------------------------------------------------------
+
+    def change_of(self, table: Table, data: object, sign: int, encoded: bool) -> Change:
+        return change_of(self, table, data, sign, encoded)
+
+    def net_change(self, table: Table, signed: Signed) -> Change:
+        return net_change(self, table, signed)
+
+    def columns_wanted(self, name: str, rows: int) -> frozenset[int] | None:
+        """Which columns of a change with so many rows are read, if it may come as columns: all views run compiled.
+
+        A table that keeps its rows wants all columns.
+        """
+        table, used = self.catalogue.tables[name], set[int]()
+        dependents = self.catalogue.dependents(name)
+        for view in dependents:
+            columns = view.columns_used(name)
+            if columns is None:
+                return None
+            used.update(columns)
+        if table.kept:
+            return frozenset(range(len(table.schema.columns))) if self.stores[name].takes_columns(rows) else None
+        return frozenset(used) if dependents else None
+
+    def expect(self, sizes: Mapping[str, int]) -> None:
+        for view in self.catalogue.reach(tuple(sizes)):
+            self.engines.expect(view, sum(sizes.get(source, 0) for source in view.sources))
+
+    def begin(self) -> None:
+        self.log.begin()
+
+    def run(
+        self, epoch: int, batch: Batch, reached: Sequence[MaintainedView]
+    ) -> Sequence[tuple[MaintainedView, Changes]]:
+        for name, change in batch.items():
+            for view in self.catalogue.dependents(name):
+                view.apply(name, change)
+            if self.catalogue.tables[name].kept:
+                self.stores[name].add_change(change)
+        return [(view, self._change_view(view)) for view in reached if view.is_touched]
+
+    def _change_view(self, view: MaintainedView) -> Changes:
+        changes = view.finish()
+        if changes:
+            change = RowChange(changes)
+            for dependent in self.catalogue.dependents(view.name):
+                self.engines.expect_change(dependent, len(changes))
+                dependent.apply(view.name, change)
+            view.publish(changes)
+        return changes
+
+    def commit(self) -> None:
+        self.log.commit()
+
+    def rollback(self) -> None:
+        """Undoes the changes of tables first, for views are filled from them."""
+        self.log.rollback()
+
+    def settle(self, reached: Sequence[MaintainedView]) -> None:
+        for view in reached:
+            self.engines.compile_if_busy(view)
+
+    # -- the journal ------------------------------------------------------------------------------------------------
+
+    def record(self, epoch: int, batch: Batch, mark: BatchMark | None) -> Record:
+        """The changes of the batch."""
+        from viewlet.runtime.durable.batch_records import encode_batch
+        from viewlet.runtime.durable.log import Record
+
+        return Record(BATCH, epoch, encode_batch(batch, self.catalogue.schemas(), mark))
+
+    def replay(self, record: Record) -> tuple[Batch, BatchMark | None]:
+        from viewlet.runtime.durable.batch_records import decode_batch
+
+        return decode_batch(record.payload, self.catalogue.schemas(), lambda: self.dictionary)
+
+    def is_in_log(self, name: str) -> bool:
+        return False  # records are replayed in order, and say all there is
+
+    def save(self, writer: SnapshotWriter, known: Json) -> Json:
+        from viewlet.hosts.snapshot import write_state
+
+        return write_state(self, writer, known)
+
+    def take_up(self, saved: SnapshotReader) -> Json:
+        from viewlet.hosts.snapshot import read_strings
+
+        read_strings(self.engines, saved)
+        known: Json = saved.facts
+        return known
+
+    def resume(self, declared: Declaration, known: Json, saved: SnapshotReader | None) -> MaintainedView:
+        """With the engine of the record, or the state of the snapshot."""
+        if saved is None:
+            return self.start(declared, known["engine"]).view
+        from viewlet.hosts.snapshot import read_view
+
+        return read_view(self, declared, known, saved)
+
+    def close(self) -> None:
+        """Ends compilations in the background."""
+        self.engines.close()

@@ -1,0 +1,142 @@
+"""The state of a local host in a snapshot: rows of tables, state of every view's engine, strings behind the codes.
+
+A view goes on with its state if it still has the same definition inside: its program is compiled again with the sizes
+known at the time, and compared. Where a newer version of the package has changed it, a view over tables is filled from
+them; one over a stream cannot be, and that is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from viewlet import __version__
+from viewlet.engine.catalogue_json import Json, statistics_of_json, statistics_to_json
+from viewlet.engine.choice import Choice
+from viewlet.engine.chooser import EngineChooser
+from viewlet.engine.contract import LocalEngine
+from viewlet.engine.declaration import Declaration
+from viewlet.engine.maintained_view import MaintainedView, Work
+from viewlet.errors import MissingExtraError, SqlError, StateError
+from viewlet.runtime.durable.rows import from_arrow, to_arrow
+from viewlet.triggers.saved_state import Item
+from viewlet.triggers.sources import Sources
+from viewlet.triggers.store import Payload
+from viewlet.types import Row, Table
+
+if TYPE_CHECKING:
+    from viewlet.hosts.local import LocalHost
+    from viewlet.runtime.durable.snapshot import SnapshotReader, SnapshotWriter
+
+STRINGS = "strings"
+
+
+def write_state(host: LocalHost, writer: SnapshotWriter, known: Json) -> Json:
+    """Fills a snapshot; returns the facts to go with it."""
+    for name, table in host.catalogue.tables.items():
+        if table.kept:
+            writer.table(_rows_of(name), host.stores[name].held_arrow())
+    views = host.catalogue.views
+    parts = {name: _Parts(name, writer) for name in views}
+    saved = [{**each, **_write_view(views[each["name"]], parts[each["name"]])} for each in known["views"]]
+    if any(each.has_words for each in parts.values()):
+        texts = (((text,), ()) for text in host.dictionary.texts)
+        writer.table(STRINGS, to_arrow(texts, 1, 0))
+    return {**known, "views": saved}
+
+
+def _write_view(view: MaintainedView, parts: _Parts) -> Json:
+    engine: LocalEngine = view.engine
+    return {
+        "engine": engine.name,
+        "reason": view.choice.reason,
+        "may_change": view.choice.may_change,
+        "statistics": statistics_to_json(view.choice.statistics),
+        "digest": engine.digest,
+        "stores": engine.save(parts),
+        "work": [view.work.tuples, view.work.batches, view.work.seconds],
+    }
+
+
+class _Parts:
+    """The parts of one view in a snapshot (see `StateWriter`); `has_words` tells whether any part needs the strings."""
+
+    def __init__(self, view: str, writer: SnapshotWriter) -> None:
+        self._view = view
+        self._writer = writer
+        self.has_words = False
+
+    def rows(self, part: str, items: Iterable[Item], arity: int, width: int) -> None:
+        self._writer.table(f"view {self._view} {part}", to_arrow(items, arity, width))
+
+    def words(self, part: str, words: Any) -> None:
+        self.has_words = True
+        self._writer.array(f"view {self._view} {part}", words)
+
+
+class _SavedParts:
+    """The same, to be read (see `StateReader`)."""
+
+    def __init__(self, view: str, reader: SnapshotReader) -> None:
+        self._view = view
+        self._reader = reader
+
+    def rows(self, part: str, arity: int) -> Iterable[Item]:
+        return from_arrow(self._reader.table(f"view {self._view} {part}"), arity)
+
+    def words(self, part: str) -> Any:
+        return self._reader.array(f"view {self._view} {part}")
+
+
+def _rows_of(table: str) -> str:
+    return f"table {table}"
+
+
+def read_strings(engines: EngineChooser, saved: SnapshotReader) -> None:
+    """Gives the strings of a snapshot their codes again."""
+    if STRINGS in saved:
+        engines.dictionary.encode([str(text) for (text,), _ in from_arrow(saved.table(STRINGS), 1)])
+
+
+def read_table(schema: Table, saved: SnapshotReader) -> dict[Row, Payload]:
+    """The rows of a table that keeps them."""
+    return dict(from_arrow(saved.table(_rows_of(schema.name)), len(schema.columns)))
+
+
+def read_view(host: LocalHost, declared: Declaration, known: Json, saved: SnapshotReader) -> MaintainedView:
+    """A view with the state it had, or filled from its sources."""
+    sources = host.sources(declared)
+    choice = _resumed(host.engines, declared, sources, known, saved)
+    if choice is None:
+        if sources.streams:
+            raise StateError(
+                f"this version of Viewlet ({__version__}) would keep it in another way, and stream "
+                f"{sources.streams[0]!r} keeps no rows to fill it from"
+            )
+        view = host.start(declared, None).view
+    else:
+        view = MaintainedView(declared, choice, host.log)
+    tuples, batches, seconds = known["work"]
+    view.work = Work(tuples, batches, dict(seconds))
+    return view
+
+
+def _resumed(
+    engines: EngineChooser, declared: Declaration, sources: Sources, known: Json, saved: SnapshotReader
+) -> Choice | None:
+    """The view with the state it had, or None if this version does not keep such a state."""
+    statistics = statistics_of_json(known["statistics"])
+    try:
+        choice = engines.prepare(declared, sources, known["engine"], known["reason"], statistics)
+        if choice.engine.digest != known["digest"] and sources.is_mixed:
+            choice = engines.prepare(declared, sources, known["engine"], known["reason"], statistics, movable=True)
+    except (MissingExtraError, SqlError):
+        if sources.streams:
+            raise
+        return None
+    if choice.engine.digest != known["digest"]:
+        return None
+    if not choice.engine.resume(known["stores"], _SavedParts(declared.name, saved)):
+        return None
+    return replace(choice, may_change=known["may_change"])

@@ -1,0 +1,334 @@
+"""Views partitioned over a Spark cluster, which runs the batches of all of them together.
+
+The driver keeps the catalogue, the log and what is small; rows of data frames pass through it only if a view needs them
+there. Views read tables: the views that they read are replaced by their definitions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from viewlet import __version__
+from viewlet.changes import Change, Changes, RowChange, rows_to_arrow, sorted_rows
+from viewlet.engine.catalogue_json import Json
+from viewlet.engine.choice import Choice
+from viewlet.engine.declaration import Declaration
+from viewlet.engine.ingest import change_of, net_change
+from viewlet.engine.kind import Hints
+from viewlet.engine.kinds import distributed_form, kind_of
+from viewlet.engine.maintained_view import MaintainedView
+from viewlet.engine.rows import is_limited
+from viewlet.errors import SchemaError, StateError, UnsupportedError
+from viewlet.hosts.catalogue import Catalogue
+from viewlet.hosts.contract import Batch, Signed, Start
+from viewlet.hosts.feeds import FEED, FOLDER, Feeds
+from viewlet.hosts.progress import Progress, no_progress
+from viewlet.runtime.dictionary import StringDictionary
+from viewlet.runtime.durable.batch_ids import BatchMark
+from viewlet.runtime.durable.log import Record
+from viewlet.runtime.durable.snapshot import SnapshotReader, SnapshotWriter
+from viewlet.spark.run.engine import Engine, Units
+from viewlet.spark.run.execution.batch import Batch as ClusterBatch
+from viewlet.spark.run.execution.batch import BatchStats
+from viewlet.spark.run.execution.frame_change import collected, frame_change, is_spark_frame
+from viewlet.spark.run.state.checkpoint import DRIVER
+from viewlet.spark.run.units.table_unit import unit_name
+from viewlet.spark.run.units.unit import Unit
+from viewlet.tables import BaseTable
+from viewlet.triggers.statistics import UNKNOWN, Statistics
+from viewlet.triggers.store import UndoLog
+from viewlet.types import Row, Table, TableKind
+
+SETUP = 100
+"""The kind of the first record: the number of partitions."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterTable:
+    """The rows of a table in the partitions of a cluster (see `KeptRows`)."""
+
+    schema: Table
+    cluster: Engine
+
+    @property
+    def total(self) -> int:
+        return sum(self._rows().values())
+
+    def check(self, change: Change) -> None:
+        """The last stage of the batch checks the keys that it has changed."""
+
+    def change(self) -> Change:
+        return RowChange(self._rows())
+
+    def arrow(self) -> Any:
+        return rows_to_arrow(self.schema.columns, sorted_rows(self._rows()))
+
+    def with_keys(self, keys: Sequence[Row]) -> None:
+        """All partitions would have to be read."""
+
+    def _rows(self) -> Changes:
+        return self.cluster.result(unit_name(self.schema.name))
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadView:
+    """A view with its unit, and what the user had said when it was planned."""
+
+    view: MaintainedView
+    unit: Unit
+    hints: Hints
+
+
+@dataclass(slots=True)
+class UnderWay:
+    """A batch or a declaration under way: the tables that had rows before it, the units there were, what has run."""
+
+    started: frozenset[str]
+    units: Units | None = None
+    views: Mapping[str, SpreadView] = field(default_factory=dict)
+    ran: tuple[ClusterBatch | None, BatchStats] | None = None
+
+
+@dataclass(slots=True)
+class SparkHost:
+    """The host on a cluster."""
+
+    cluster: Engine
+    catalogue: Catalogue = field(default_factory=Catalogue)
+    progress: Progress = no_progress
+    hints: Hints = field(default_factory=Hints)
+    on_close: Callable[[], None] = lambda: None
+    log: UndoLog = field(default_factory=UndoLog)
+    """Undoes what the driver knows of the rows of views."""
+    feeds: Feeds = field(init=False)
+    _views: dict[str, SpreadView] = field(default_factory=dict)
+    _under_way: UnderWay | None = None
+    _is_open: bool = False
+    """Everything that the log says has been repeated."""
+
+    def __post_init__(self) -> None:
+        self.feeds = Feeds(self.cluster.checkpoint.files)
+
+    @property
+    def dictionary(self) -> StringDictionary:
+        return self.cluster.dictionary
+
+    # -- declarations -----------------------------------------------------------------------------------------------
+
+    def make_table(self, schema: Table, saved: SnapshotReader | None = None) -> BaseTable:
+        if schema.kind is not TableKind.STREAM:
+            self.cluster.keep(schema)
+            if saved is not None:
+                self.cluster.restore(unit_name(schema.name), saved)
+        return BaseTable(schema, ClusterTable(schema, self.cluster))
+
+    def forget_table(self, table: BaseTable) -> None:
+        self.cluster.drop(table.schema.name)
+        self.cluster.checkpoint.started -= {table.schema.name}
+
+    def over_tables(self, declared: Declaration) -> Declaration:
+        views = self.catalogue.views
+        inner = sorted(declared.sources & views.keys())
+        if not inner:
+            return declared
+        inline = distributed_form(declared).inline
+        if inline is None:
+            hint = f"let it read the tables under {inner[0]!r}"
+            raise UnsupportedError(f"{kind_of(declared).noun} over view {inner[0]!r} on Spark", hint, "engine")
+        for name in inner:
+            self.catalogue.check_source(name, declared.name)
+            if distributed_form(views[name].declared).inline is None:
+                hint = f"read {name!r} with its handle; let view {declared.name!r} read the tables under it"
+                raise UnsupportedError(f"a view over {name!r}, {views[name].kind.noun}, on Spark", hint, "engine")
+        flat = {name: self.over_tables(views[name].declared) for name in inner}
+        for name, view in flat.items():
+            if is_limited(view.query):
+                raise SchemaError(
+                    f"view {declared.name!r} reads view {name!r}, which shows its first rows only: "
+                    "on Spark views read tables, and views without LIMIT and OFFSET"
+                )
+        tables = (declared.sources - flat.keys()).union(*(view.sources for view in flat.values()))
+        return inline(declared, {name: view.query for name, view in flat.items()}, tables)
+
+    def plan(self, declared: Declaration, tables: Mapping[str, Table]) -> Any:
+        return distributed_form(declared).plan(declared, tables)
+
+    def measure(self, tables: Mapping[str, Table]) -> Statistics:
+        """Only the user knows: see `hints`."""
+        return UNKNOWN
+
+    def start(self, declared: Declaration, engine: str | None) -> Start:
+        """Plans a view, and fills it if one of its tables has received rows."""
+        unit = self._unit(declared, self.hints, {})
+        checkpoint = self.cluster.checkpoint
+        self._under_way = under_way = UnderWay(checkpoint.started, self.cluster.units_now(), dict(self._views))
+        self.cluster.add(unit)
+        records: tuple[Record, ...] = ()
+        if not checkpoint.started.isdisjoint(unit.sources):
+            with self.progress(f"view {declared.name} is being filled"):
+                under_way.ran = self.cluster.fill(unit.name, checkpoint.epoch)
+            records = (self.cluster.record(under_way.ran[0], checkpoint.epoch),)
+        return Start(self._spread(declared, unit, self.hints), records)
+
+    def _unit(self, declared: Declaration, hints: Hints, facts: Mapping[str, Any]) -> Unit:
+        """How a view is kept; one that continues has `facts`."""
+        flat = self.over_tables(declared)
+        sources = self.catalogue.sources_of(flat)
+        own = {name: table.partition_by for name, table in sources.items() if table.partition_by}
+        said = Hints(hints.rows, {**own, **hints.partition_by})
+        unit: Unit = distributed_form(declared).unit(self.cluster, flat, sources, said, facts)
+        return unit
+
+    def _spread(self, declared: Declaration, unit: Unit, hints: Hints) -> MaintainedView:
+        """A view whose unit the cluster has."""
+        form = distributed_form(declared)
+        choice = Choice(form.engine(self.cluster, unit, declared), form.reason(self.cluster, unit))
+        view = MaintainedView(declared, choice, self.log)
+        self._views[view.name] = SpreadView(view, unit, hints)
+        return view
+
+    def facts(self, view: MaintainedView) -> Json:
+        known = self._views[view.name]
+        by = {name: list(keys) for name, keys in known.hints.partition_by.items()}
+        said = {"rows": dict(known.hints.rows), "partition_by": by}
+        return {"digest": known.unit.digest, **known.unit.facts, **said}
+
+    def forget_view(self, view: MaintainedView) -> None:
+        """The unit is gone already if another view has replaced this one."""
+        known = self._views.get(view.name)
+        if known is not None and known.view is view:
+            if known.unit.name in self.cluster.units:
+                self.cluster.remove(known.unit.name)
+            del self._views[view.name]
+        self.feeds.forget(view.name, with_files=self._is_open)
+
+    def stats(self, view: MaintainedView) -> dict[str, object]:
+        """Without the number of rows, which would have to be read."""
+        return {
+            "sources": sorted(view.sources),
+            "strategy": view.engine.plan.strategy,
+            "engine": view.engine.name,
+            **view.engine.stats(),
+            "subscribers": len(view.subscribers),
+        }
+
+    def feed(self, view: MaintainedView, since: int) -> None:
+        """After an epoch, the changes of a view are written to files."""
+        self.feeds.since[view.name] = since
+        view.subscribe(FOLDER, lambda epoch, changes: None)
+
+    # -- batches ----------------------------------------------------------------------------------------------------
+
+    def change_of(self, table: Table, data: object, sign: int, encoded: bool) -> Change:
+        """A data frame stays one; there are no products, because units take none."""
+        if is_spark_frame(data):
+            return frame_change(table, data, sign, encoded)
+        return change_of(self, table, data, sign, encoded, takes_products=False)
+
+    def net_change(self, table: Table, signed: Signed) -> Change:
+        return net_change(self, table, [(collected(data), sign) for data, sign in signed])
+
+    def columns_wanted(self, name: str, rows: int) -> frozenset[int] | None:
+        return self.cluster.takes_columns(name)
+
+    def expect(self, sizes: Mapping[str, int]) -> None:
+        """Units are loaded or run by what the batch turns out to hold."""
+
+    def begin(self) -> None:
+        self._under_way = UnderWay(self.cluster.checkpoint.started)
+        self.log.begin()
+
+    def run(
+        self, epoch: int, batch: Batch, reached: Sequence[MaintainedView]
+    ) -> Sequence[tuple[MaintainedView, Changes]]:
+        """Runs the stages of the batch. A data frame counts as a change even if it turns out empty."""
+        assert self._under_way is not None
+        with self.progress(f"batch {epoch}"):
+            self._under_way.ran = self.cluster.apply(epoch, batch)
+        for view in reached:
+            for table in self._views[view.name].unit.tables & batch.keys():
+                view.note(table, len(batch[table]))
+        visible = [(view, view.finish()) for view in reached if view.is_touched]
+        self.feeds.write(((view.name, view.columns, changes) for view, changes in visible), epoch)
+        self.cluster.checkpoint.started = self.cluster.checkpoint.started.union(batch)
+        return visible
+
+    def commit(self) -> None:
+        under_way = self._under_way
+        if under_way is not None and under_way.ran is not None:
+            self.cluster.finish(*under_way.ran)
+        self.log.commit()
+        self._under_way = None
+
+    def rollback(self) -> None:
+        under_way = self._under_way
+        if under_way is not None:
+            self.cluster.checkpoint.started = under_way.started
+            self.cluster.abandon()
+            if under_way.units is not None:
+                self.cluster.reset(under_way.units)
+                self._views = dict(under_way.views)
+        self.log.rollback()
+        self._under_way = None
+
+    def settle(self, reached: Sequence[MaintainedView]) -> None:
+        self.cluster.settle()
+
+    # -- the journal ------------------------------------------------------------------------------------------------
+
+    def record(self, epoch: int, batch: Batch, mark: BatchMark | None) -> Record:
+        """What the driver was given; the inputs of the stages are in the log already."""
+        ran = self._under_way.ran if self._under_way is not None else None
+        return self.cluster.record(None if ran is None else ran[0], epoch)
+
+    def replay(self, record: Record) -> None:
+        if record.kind == DRIVER:
+            self.cluster.replay(record)
+        elif record.kind == FEED:
+            known = json.loads(bytes(record.payload))
+            self.feed(self.catalogue.views[known["name"]], known["since"])
+
+    def is_in_log(self, name: str) -> bool:
+        """The log has stages of a unit of that name."""
+        return self._is_open and any(self.cluster.checkpoint.history.steps_of(unit) for unit in (name, unit_name(name)))
+
+    def save(self, writer: SnapshotWriter, known: Json) -> Json:
+        views = self.catalogue.views
+        saved = [{**each, **self.facts(views[each["name"]])} for each in known["views"]]
+        facts = {**known, "views": saved, "partitions": self.cluster.partitions, "feeds": self.feeds.since}
+        with self.progress("a snapshot is being written"):
+            return self.cluster.save(writer, facts)
+
+    def take_up(self, saved: SnapshotReader) -> Json:
+        self.cluster.checkpoint.take_up(saved.facts)
+        known: Json = saved.facts["facts"]
+        self.feeds.since.update(known["feeds"])
+        return known
+
+    def resume(self, declared: Declaration, known: Json, saved: SnapshotReader | None) -> MaintainedView:
+        """With the unit that it had; a unit of the log is filled by the records that follow."""
+        hints = Hints(known["rows"], known["partition_by"])
+        unit = self._unit(declared, hints, known)
+        if unit.digest != known["digest"]:
+            raise StateError(f"this version of Viewlet ({__version__}) would keep it in another way")
+        self.cluster.add(unit)
+        if saved is not None:
+            self.cluster.restore(unit.name, saved)
+        view = self._spread(declared, unit, hints)
+        if saved is not None and view.name in self.feeds.since:
+            self.feed(view, self.feeds.since[view.name])
+        return view
+
+    def opened(self) -> None:
+        """The log has been replayed: what batches left behind that were not committed is removed."""
+        for name, table in self.catalogue.tables.items():
+            table.started = name in self.cluster.checkpoint.started and not table.kept
+        self.feeds.remove_after(self.cluster.checkpoint.epoch)
+        self.cluster.settle()
+        self._is_open = True
+
+    def close(self) -> None:
+        self.on_close()
