@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from viewlet.connection import spark_progress
+from viewlet.hosts import progress as spark_progress
 from viewlet.hosts.progress import progress_on
 
 

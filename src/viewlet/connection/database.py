@@ -76,7 +76,7 @@ class Pending:
 
 @dataclass(slots=True)
 class Database:
-    """Tables and views on a host. What is in force is `committed`; `outbox` has what subscribers are still to be told."""
+    """Tables and views on a host. `committed` is what is in force, `outbox` what subscribers are still to be told."""
 
     host: Host
     committed: Committed = field(default_factory=Committed)

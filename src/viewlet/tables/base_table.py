@@ -13,7 +13,7 @@ from viewlet.types import Row, Table, TableKind
 
 
 class KeptRows(Protocol):
-    """The rows of a table, wherever they are kept: in this process (`TableStore`), or in the partitions of a cluster."""
+    """The rows of a table, wherever they are: in this process (`TableStore`), or in the partitions of a cluster."""
 
     @property
     def total(self) -> int:
