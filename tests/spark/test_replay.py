@@ -67,9 +67,9 @@ def test_rebuilding_all_partitions_reads_about_the_log(
         logged = db.stats()["checkpoint"]["log_bytes"]  # type: ignore[index]
         rows = db.view("v").rows()
         forget()
-        counted = CountedFiles(files_at(db._on_spark.cluster.checkpoint.directory))
+        counted = CountedFiles(files_at(db._host.cluster.checkpoint.directory))
         monkeypatch.setattr(partition, "files_of", lambda checkpoint: counted)
-        engine = db._on_spark.cluster
+        engine = db._host.cluster
         task = ReadViews(engine.context(), "v", ())
         assert task(3, None) == []
         one = counted.read_bytes
