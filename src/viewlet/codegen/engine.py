@@ -237,7 +237,9 @@ class CompiledEngine:
 
     def _refresh_all(self, refreshes: Sequence[Function]) -> None:
         for refresh in refreshes:
-            self._refresh(refresh)
+            target = refresh.stores[0]
+            self.stores[target].clear()  # even if it looks empty: an exception may have cut a `clear` short
+            self._process.compute(refresh.name, target, refresh.stores)
 
     def _is_plain(self, refresh: Function) -> bool:
         """The view that is assigned can be emptied by generated code."""
@@ -249,17 +251,6 @@ class CompiledEngine:
         store = self.stores[function.stores[self._control[NEEDED_STORE]]]
         store.reserve(self._control[NEEDED_ROWS])
 
-    def _refresh(self, function: Function) -> None:
-        target = self.stores[function.stores[0]]
-        while True:
-            target.clear()
-            self._control[FULL] = 0
-            self._process.call(function.name)
-            if not self._control[FULL]:
-                return
-            self._process.grow_scratch(function.stores)
-            target.reserve(2 * target.pool.shape[0])
-
     # Reading
 
     def result(self, whole: bool = False) -> dict[Row, int]:
@@ -269,9 +260,8 @@ class CompiledEngine:
         """
         if whole and self.program.query.limit is not None:
             return self._evaluate_result()
-        types = [var.type for var in self.program.query.output]
-        found = self._process.read_result(types, READ_BY_CODE_FROM)
-        return self._evaluate_result() if found is None else self._process.rows(*found, types)
+        found = self._process.result(self.program.query, READ_BY_CODE_FROM)
+        return self._evaluate_result() if found is None else found
 
     def watch(self) -> bool:
         """From now on `changes` tells how the result has changed, if it can."""

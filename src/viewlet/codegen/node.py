@@ -14,11 +14,9 @@ from viewlet.algebra.query import Query
 from viewlet.codegen.blocks import BlockModule, Computation
 from viewlet.codegen.process import Column, Process
 from viewlet.runtime.add_rows import slots_at
-from viewlet.runtime.arithmetic import NULL
-from viewlet.runtime.control import FULL
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FlatStore, Layout
-from viewlet.types import Kind, Row, SqlType
+from viewlet.types import Row, SqlType
 
 READ_BY_CODE_FROM = 10_000
 """Rows of a view from which compiling the reader of a result pays; fewer are read in Python."""
@@ -130,24 +128,15 @@ class CompiledNode:
         self._process.check_overflow()
 
     def _carry_out(self, computation: Computation) -> None:
-        into = self.stores[computation.into]
         if computation.replaces and computation.lasts:
             self.undo.append((computation.target, self.contents(computation.target), True))
-        while True:
-            if not into.is_empty:
-                into.clear()
-            self._process.control[FULL] = 0
-            self._process.call(computation.function)
-            if not self._process.control[FULL]:
-                break
-            if into.is_full:
-                into.reserve(2 * into.pool.shape[0])
-            else:  # one of those that are emptied on the way
-                self._process.grow_scratch(computation.scratches)
+        if not self.stores[computation.into].is_empty:
+            self.stores[computation.into].clear()
+        self._process.compute(computation.function, computation.into, computation.scratches)
         if not computation.replaces:
             if computation.lasts:
                 self.undo.append((computation.target, self.contents(computation.into), False))
-            self._process.add_rows(computation.target, into.packed())
+            self._process.add_rows(computation.target, self.stores[computation.into].packed())
 
     def take_back(self) -> None:
         """Undoes what was done to views since `end_batch`; sums of doubles may keep an error below their last digit."""
@@ -163,15 +152,7 @@ class CompiledNode:
 
         Of a query with ORDER BY and LIMIT these are all rows that can be among the first.
         """
-        types = [var.type for var in query.output]
-        found = self._process.read_result(types, READ_BY_CODE_FROM)
-        if found is None:
-            return None
-        columns, weights = found
-        chosen = _can_be_first(query, columns)
-        if chosen is not None:
-            columns, weights = [column[chosen] for column in columns], weights[chosen]
-        return self._process.rows(columns, weights, types)
+        return self._process.result(query, READ_BY_CODE_FROM)
 
     def touched(self, store: str) -> list[tuple[Column, ...]]:
         """The keys of a view that this batch has added something to."""
@@ -204,20 +185,6 @@ class CompiledNode:
         for name in (*self.module.temporaries.values(), *self.module.changes.values()):
             if not self.stores[name].is_empty:
                 self.stores[name].clear()
-
-
-def _can_be_first(query: Query, columns: Sequence[Column]) -> Column | None:
-    """Which rows the first column of the order leaves among those within LIMIT, and one more; None for all."""
-    if query.limit is None or not query.order or query.order[0].var.type.kind is Kind.VARCHAR:
-        return None
-    key, wanted = query.order[0], query.limit + query.offset + 1
-    column = columns[query.output.index(key.var)]
-    missing = np.isnan(column) if key.var.type.is_float else column == NULL
-    if len(column) <= wanted or missing.any():
-        return None
-    if key.descending:
-        return np.asarray(column >= np.partition(column, len(column) - wanted)[len(column) - wanted])
-    return np.asarray(column <= np.partition(column, wanted - 1)[wanted - 1])
 
 
 def _negative(number: tuple[Column, ...]) -> tuple[Column, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from viewlet.algebra.functions import compile_scalar
+from viewlet.algebra.query import Query
 from viewlet.changes.word_codec import encode_words
 from viewlet.codegen.answers import Answers
 from viewlet.codegen.encoding import decode, word_of
@@ -99,13 +100,27 @@ class Process(ModuleInstance):
             if failure:
                 return None
             if full:
-                self.grow_scratch(stores)
+                self._grow_scratch(stores)
             elif found <= capacity:
                 return [column[:found] for column in columns], weights[:found]
             capacity = max(capacity, found)
 
-    def rows(self, columns: Sequence[Column], weights: Column, types: Sequence[SqlType]) -> dict[Row, int]:
-        """Columns of a result as rows with their multiplicities."""
+    def result(self, query: Query, at_least: int) -> dict[Row, int] | None:
+        """The rows of a result with their multiplicities, by generated code; None where `read_result` has none.
+
+        Of a query with ORDER BY and LIMIT these are all rows that can be among the first.
+        """
+        types = [var.type for var in query.output]
+        found = self.read_result(types, at_least)
+        if found is None:
+            return None
+        columns, weights = found
+        chosen = can_be_first(query, columns)
+        if chosen is not None:
+            columns, weights = [column[chosen] for column in columns], weights[chosen]
+        return self._rows(columns, weights, types)
+
+    def _rows(self, columns: Sequence[Column], weights: Column, types: Sequence[SqlType]) -> dict[Row, int]:
         decoded = [self.decode_column(column, type) for column, type in zip(columns, types, strict=True)]
         listed = zip(*decoded, strict=True) if decoded else [()] * len(weights)
         rows: dict[Row, int] = {}
@@ -127,7 +142,21 @@ class Process(ModuleInstance):
         if helper is not None:
             helper.wait()
 
-    def grow_scratch(self, names: Sequence[str]) -> None:
+    def compute(self, function: str, into: str, scratches: Sequence[str]) -> None:
+        """Lets a function fill an empty store; again, with more room, whenever it runs out of it."""
+        target = self.stores[into]
+        while True:
+            self.notes[FULL] = 0
+            self.call(function)
+            if not self.notes[FULL]:
+                return
+            if target.is_full:
+                target.reserve(2 * target.pool.shape[0])
+            else:  # one of those that are emptied on the way
+                self._grow_scratch(scratches)
+            target.clear()
+
+    def _grow_scratch(self, names: Sequence[str]) -> None:
         """Doubles the room of stores that hold intermediate results."""
         for name in names:
             if self.stores[name].layout.scratch:
@@ -230,3 +259,17 @@ def number_words(kind: str, numbers: Sequence[Any]) -> tuple[Column, ...]:
     firsts = [float(number) for number in numbers]
     rests = [float(Dyadic.of(number) + -Dyadic.of(first)) for number, first in zip(numbers, firsts, strict=True)]
     return np.array(firsts, np.float64), np.array(rests, np.float64)
+
+
+def can_be_first(query: Query, columns: Sequence[Column]) -> Column | None:
+    """Which rows the first column of the order leaves among those within LIMIT, and one more; None for all."""
+    if query.limit is None or not query.order or query.order[0].var.type.kind is Kind.VARCHAR:
+        return None
+    key, wanted = query.order[0], query.limit + query.offset + 1
+    column = columns[query.output.index(key.var)]
+    missing = np.isnan(column) if key.var.type.is_float else column == NULL
+    if len(column) <= wanted or missing.any():
+        return None
+    if key.descending:
+        return np.asarray(column >= np.partition(column, len(column) - wanted)[len(column) - wanted])
+    return np.asarray(column <= np.partition(column, wanted - 1)[wanted - 1])
