@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib.util
 import os
 from collections.abc import Iterator
@@ -46,6 +47,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     scheduling.check(items)
     if "PYTEST_XDIST_WORKER" in os.environ:
         scheduling.order(items)
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected is no garbage: full collections need not look through it."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)
