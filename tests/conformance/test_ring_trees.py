@@ -41,8 +41,8 @@ from viewlet.viewtree.ring_tree import ViewTree, build_tree
 from workloads import housing, retailer
 from workloads.streams import Database, mixed_batches
 
-SOME = settings(max_examples=settings.default.max_examples // 8)
-FEW = settings(max_examples=settings.default.max_examples // 15)
+SOME = settings(max_examples=settings.default.max_examples // 6)
+FEW = settings(max_examples=settings.default.max_examples // 10)
 RINGS: dict[str, Any] = {
     "count": INTEGER_RING,
     "integers": IntegerRing(frozenset("BC")),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tests.conformance.engines import Player
+from tests.planning import remembered
 from viewlet.changes import Changes, RowChange
 from viewlet.spark.plan.compile import DistributedProgram, compile_distributed
 from viewlet.spark.plan.locations import RANDOM, Arrival
@@ -17,6 +18,9 @@ from viewlet.triggers.store import MapStore
 from viewlet.types import Row, Table
 from workloads.query import NamedQuery
 
+compiled = remembered(compile_query)
+"""All files here compile the same queries."""
+
 
 def program_of(
     query: NamedQuery, tables: Mapping[str, Table], strategy: str = "higher-order"
@@ -25,7 +29,7 @@ def program_of(
     view = bind_statement(next(split_statements(f"CREATE MATERIALIZED VIEW {query.name} AS {query.sql}")), tables)
     assert isinstance(view, CreateView)
     sources = {name: tables[name] for name in sorted(view.sources)}
-    return compile_query(query.name, view.query, sources, strategy), sources
+    return compiled(query.name, view.query, sources, strategy), sources
 
 
 def distributed(

@@ -47,6 +47,7 @@ def check(query: NamedQuery, tables: dict[str, Table], batches: list[dict[str, C
         assert fast.contents() == slow.contents()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", tpch.QUERIES, ids=lambda query: query.name)
 def test_warehouse(query: NamedQuery) -> None:
     check(query, *warehouse().stream)
