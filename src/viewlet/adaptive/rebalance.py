@@ -13,7 +13,8 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import TypeVar
 
-from viewlet.adaptive.partition import strict_partition
+from viewlet.adaptive.pair_view import PairView
+from viewlet.adaptive.partition import Partition, strict_partition
 from viewlet.adaptive.triangles import Parts, Triangles, Update
 from viewlet.adaptive.update import apply_update, change_part, meet
 from viewlet.triggers.store import UndoLog
@@ -95,7 +96,12 @@ def partitioned(state: Triangles[T], base: int, relations: Sequence[Iterable[tup
     partitions = [
         strict_partition(tuples, threshold, ring) for tuples, threshold in zip(relations, thresholds, strict=True)
     ]
-    views = shape.empty_views(UndoLog())
+    return Parts(base, thresholds, partitions, views_over(state, partitions))
+
+
+def views_over(state: Triangles[T], partitions: Sequence[Partition[T]]) -> list[PairView[T]]:
+    """The views over some parts, by their definition."""
+    ring, views = state.ring, state.shape.empty_views(UndoLog())
     for i, view in enumerate(views):
         light = partitions[(i + 1) % 3].light
         for first, middle, payload in partitions[i].heavy.items():
@@ -103,7 +109,7 @@ def partitioned(state: Triangles[T], base: int, relations: Sequence[Iterable[tup
             state.work.steps += 1 + len(paths)
             for last, other in paths.items():
                 view.add(first, middle, last, ring.mul(payload, other))
-    return Parts(base, thresholds, partitions, views)
+    return views
 
 
 def load(state: Triangles[T], relations: Sequence[Iterable[tuple[Datum, Datum, T]]]) -> None:

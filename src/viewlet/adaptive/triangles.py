@@ -118,10 +118,10 @@ class Triangles(Generic[T]):
     def sizes(self) -> dict[str, int]:
         """Tuples of the parts, payloads of the views, and groups."""
         found: dict[str, int] = {}
-        for i, partition in enumerate(self.parts.partitions):
-            found |= {f"relation {i + 1} heavy": len(partition.heavy), f"relation {i + 1} light": len(partition.light)}
-        found |= {f"view {i + 1}": len(view) for i, view in enumerate(self.parts.views)}
-        return found | {"groups": len(self.groups)}
+        for name, partition in zip("RST", self.parts.partitions, strict=True):
+            found |= {f"{name}_heavy": len(partition.heavy), f"{name}_light": len(partition.light)}
+        found |= {name: len(view) for name, view in zip(("V_RS", "V_ST", "V_TR"), self.parts.views, strict=True)}
+        return found | {"Q": len(self.groups)}
 
 
 Update = tuple[int, Datum, Datum, Any]

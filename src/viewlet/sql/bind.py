@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from viewlet.algebra.aggregate_query import AggregateQuery
 from viewlet.algebra.query import Query
+from viewlet.sql.adaptive_views import ADAPTIVE, bind_adaptive
 from viewlet.sql.depth import shallow
 from viewlet.sql.modify import bind_modify
 from viewlet.sql.parser import quiet
@@ -153,6 +154,7 @@ class _Options:
 
     strategy: str = "auto"
     variable_order: exp.Expr | None = None
+    epsilon: exp.Expr | None = None
 
 
 def _view_query(
@@ -168,6 +170,8 @@ def _view_query(
             hint = "it is an option of COFACTOR and FACTORIZED views; others take strategy = 'view-tree'"
             raise source.unsupported("variable_order for this view", order, hint)
         found = translate_to_query(node, source, known.catalog, names, known.aggregates)
+        if options.strategy == ADAPTIVE:
+            return found.query, bind_adaptive(found.definition, options.epsilon, source), found.sources
         return found.query, found.definition, found.sources
     if options.strategy not in RING_STRATEGIES:
         hint = "COFACTOR and FACTORIZED views are view trees"
@@ -189,14 +193,21 @@ def _options(written: Sequence[exp.Expr], source: Source) -> _Options:
         if name == "variable_order":
             options = replace(options, variable_order=option)
             continue
+        if name == "epsilon":
+            options = replace(options, epsilon=option)
+            continue
         if name != "strategy":
-            raise source.error(f"unknown option '{name}': a view has the options strategy and variable_order", option)
+            known = "strategy, variable_order and epsilon"
+            raise source.error(f"unknown option '{name}': a view has the options {known}", option)
         strategy = str(option.args["value"].name).lower()
         if strategy not in STRATEGIES:
             raise source.error(
                 f"unknown strategy '{strategy}': use one of {', '.join(STRATEGIES)}", option.args["value"]
             )
         options = replace(options, strategy=strategy)
+    if options.epsilon is not None and options.strategy != ADAPTIVE:
+        hint = "it is an option of views with strategy = 'adaptive'"
+        raise source.unsupported("epsilon for this view", options.epsilon, hint)
     return options
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from viewlet.algebra.query import Query
 from viewlet.types import Column, Row, Table, TableKind
 
-STRATEGIES = ("auto", "recompute", "first-order", "higher-order", "view-tree")
+STRATEGIES = ("auto", "recompute", "first-order", "higher-order", "view-tree", "adaptive")
 
 
 @dataclass(frozen=True, slots=True)

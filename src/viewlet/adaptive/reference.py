@@ -1,0 +1,127 @@
+"""The reference form behind an engine: batches, rollback, and a state that can be saved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from viewlet.adaptive.partition import Partition
+from viewlet.adaptive.plan import RELATIONS, AdaptivePlan, Numbers
+from viewlet.adaptive.rebalance import load, on_batch, views_over
+from viewlet.adaptive.triangles import Parts, Triangles, Update, Work
+from viewlet.triggers.saved_state import StateReader, StateWriter
+from viewlet.triggers.store import UndoLog
+from viewlet.types import Row
+
+GROUPS = "groups"
+PARTS = ("heavy", "light")
+
+
+class TriangleState(Protocol):
+    """The state of a triangle query in this process, whatever it is made of."""
+
+    engine_name: str
+
+    def load(self, relations: Sequence[Iterable[tuple[Any, Any, Any]]]) -> None:
+        """Starts from three relations, outside a batch."""
+
+    def apply(self, updates: Sequence[Update]) -> None: ...
+
+    def groups(self) -> Iterable[tuple[Row, Numbers]]: ...
+
+    def changes(self) -> Mapping[Row, tuple[Numbers, Numbers]]:
+        """What the groups that the batch has changed were and are; zeros stand for no group."""
+
+    def commit(self) -> None: ...
+
+    def rollback(self) -> None: ...
+
+    def save(self, writer: StateWriter) -> dict[str, object]: ...
+
+    def resume(self, layout: Mapping[str, Any], reader: StateReader) -> None: ...
+
+    def facts(self) -> StateFacts:
+        """What `explain` and `stats` tell of it."""
+
+
+class StateFacts(Protocol):
+    """N, the thresholds, sizes and work of a state."""
+
+    base: int
+    thresholds: Sequence[float]
+    sizes: Mapping[str, int]
+    work: Work
+
+
+class ReferenceState:
+    """A triangle query on dictionaries; a batch is undone by the log that it was made with."""
+
+    engine_name = "interpreter"
+
+    def __init__(self, plan: AdaptivePlan, log: UndoLog) -> None:
+        self._plan = plan
+        self.triangles: Triangles[Any] = Triangles(plan.ring, plan.query.epsilons, plan.query.keys, log)
+        self._before = replace(self.triangles.work)
+
+    def load(self, relations: Sequence[Iterable[tuple[Any, Any, Any]]]) -> None:
+        load(self.triangles, relations)
+        self.commit()
+
+    def apply(self, updates: Sequence[Update]) -> None:
+        on_batch(self.triangles, updates)
+
+    def groups(self) -> Iterable[tuple[Row, Numbers]]:
+        numbers = self._plan.numbers
+        return ((key, numbers(payload)) for key, payload in self.triangles.groups.items())
+
+    def changes(self) -> Mapping[Row, tuple[Numbers, Numbers]]:
+        numbers = self._plan.numbers
+        return {key: (numbers(old), numbers(new)) for key, (old, new) in self.triangles.groups.changes().items()}
+
+    def commit(self) -> None:
+        self.triangles.groups.forget_changes()
+        self._before = replace(self.triangles.work)
+
+    def rollback(self) -> None:
+        """The log has been rolled back by its owner; this forgets what is not in it."""
+        self.triangles.groups.forget_changes()
+        self.triangles.work = replace(self._before)
+
+    def save(self, writer: StateWriter) -> dict[str, object]:
+        """Parts and groups as rows, N and the thresholds as numbers; views are computed from the parts."""
+        parts, numbers = self.triangles.parts, self._plan.numbers
+        for relation, partition in zip(RELATIONS, parts.partitions, strict=True):
+            for name, part in zip(PARTS, (partition.heavy, partition.light), strict=True):
+                items = (((first, second), numbers(payload)) for first, second, payload in part.items())
+                writer.rows(f"{relation} {name}", items, 2, self._plan.query.width)
+        writer.rows(GROUPS, self.groups(), len(self._plan.query.keys), self._plan.query.width)
+        return {"base": parts.base, "thresholds": list(parts.thresholds)}
+
+    def resume(self, layout: Mapping[str, Any], reader: StateReader) -> None:
+        plan, state = self._plan, self.triangles
+        partitions = []
+        for relation in RELATIONS:
+            partition = Partition.empty(plan.ring, UndoLog())
+            for name, part in zip(PARTS, (partition.heavy, partition.light), strict=True):
+                for (first, second), numbers in reader.rows(f"{relation} {name}", 2):
+                    part.add(first, second, plan.payload(tuple(numbers)))
+            partitions.append(partition)
+        views = views_over(state, partitions)
+        state.install(Parts(layout["base"], tuple(layout["thresholds"]), partitions, views))
+        saved = reader.rows(GROUPS, len(plan.query.keys))
+        state.groups.replace({tuple(key): plan.payload(tuple(numbers)) for key, numbers in saved})
+        self.commit()
+
+    def facts(self) -> StateFacts:
+        return ReferenceFacts(self.triangles)
+
+
+class ReferenceFacts:
+    """What there is to tell of a state on dictionaries."""
+
+    def __init__(self, state: Triangles[Any]) -> None:
+        self.base = state.parts.base
+        self.thresholds: Sequence[float] = state.parts.thresholds
+        self.sizes: Mapping[str, int] = state.sizes()
+        self.work = state.work

@@ -1,0 +1,57 @@
+"""Queries over the triangles of three relations: the queries of adaptive views.
+
+    SELECT r.a, COUNT(*), SUM(s.w) FROM r, s, t WHERE r.b = s.b AND s.c = t.c AND t.a = r.a GROUP BY r.a
+
+    r(a, b)   s(b, c) with the number w   t(c, a)       groups by a, numbers 1 and w       result over (a, count, sum)
+
+    query    ::= relation, relation, relation ; key, ... ; result over table
+    relation ::= table(column, ...) as (scalar, scalar) where scalar and ... , with numbers
+
+Relation i has the variables i and i + 1, modulo 3. A number of the query is the sum, over all triangles of a group, of
+the product of one number of each relation; number 0 counts triangles. `table` has a row for every group, its keys and
+its numbers, and the result is the rest of the query over these rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from viewlet.algebra.nodes import Scalar, Var
+from viewlet.algebra.query import Query
+from viewlet.types import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One occurrence of a table in a triangle: its two variables, as scalars over the columns of a row.
+
+    A row where a variable is NULL, or a condition is not true, joins with nothing. Each of `numbers` is a product of
+    scalars, in which NULL counts as 0.
+    """
+
+    table: str
+    columns: tuple[Var, ...]
+    variables: tuple[Scalar, Scalar]
+    conditions: tuple[Scalar, ...] = ()
+    numbers: tuple[tuple[Scalar, ...], ...] = ((),)
+
+
+@dataclass(frozen=True, slots=True)
+class TriangleQuery:
+    """What an adaptive view keeps. `keys` are the variables that it is grouped by, in the order of the columns.
+
+    Without GROUP BY (`grouped` is false) there is always one group. `shown` are the numbers behind the other columns.
+    """
+
+    sides: tuple[Side, Side, Side]
+    keys: tuple[int, ...]
+    grouped: bool
+    shown: tuple[int, ...]
+    table: Table
+    result: Query
+    epsilons: tuple[float, float, float] = (0.5, 0.5, 0.5)
+
+    @property
+    def width(self) -> int:
+        """How many numbers there are."""
+        return len(self.sides[0].numbers)
