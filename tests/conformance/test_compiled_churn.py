@@ -13,7 +13,7 @@ from tests.conformance.engines import changes_in_order
 from tests.conformance.workload import order_book, warehouse
 from viewlet.changes import RowChange
 from viewlet.codegen.engine import CompiledEngine
-from viewlet.runtime import ordered_index as ordered
+from viewlet.runtime import ordered_index
 from viewlet.sql import bind_query
 from viewlet.triggers.plan import plan_query
 from viewlet.types import Row, Table, TableKind
@@ -27,7 +27,7 @@ BATCHES = 50
 
 @pytest.fixture(autouse=True)
 def short_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ordered, "SHORT", 2)
+    monkeypatch.setattr(ordered_index, "SHORT", 2)
 
 
 def rows_of(tables: dict[str, Table], batches: Iterable[Batch]) -> dict[str, list[Row]]:

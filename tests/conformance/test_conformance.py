@@ -22,7 +22,7 @@ from tests.conformance.programs import PROGRAMS
 from tests.conformance.refused import REFUSED
 from viewlet.codegen import engine as compiled
 from viewlet.engine import chooser
-from viewlet.runtime import ordered_index as ordered
+from viewlet.runtime import ordered_index
 
 FULL = os.environ.get("VIEWLET_CONFORMANCE") == "full"
 EVERYWHERE = "small"
@@ -39,7 +39,7 @@ def whatever_the_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """Views are compiled, results read by code and ranges kept in order however few rows there are."""
     monkeypatch.setattr(chooser, "COMPILE_AFTER_ROWS", 2)
     monkeypatch.setattr(compiled, "READ_BY_CODE_FROM", 0)
-    monkeypatch.setattr(ordered, "SHORT", 2)
+    monkeypatch.setattr(ordered_index, "SHORT", 2)
 
 
 def objections(engine: Engine, program: str, folder: Path) -> Objections:

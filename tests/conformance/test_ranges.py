@@ -15,7 +15,7 @@ from viewlet.changes import RowChange
 from viewlet.codegen import engine
 from viewlet.codegen.engine import CompiledEngine
 from viewlet.errors import DataError
-from viewlet.runtime import ordered_index as ordered
+from viewlet.runtime import ordered_index
 from viewlet.sql import bind_query, parse_statements
 from viewlet.triggers.interpreter import Interpreter
 from viewlet.triggers.plan import plan_query
@@ -62,7 +62,7 @@ QUERIES = {
 @pytest.fixture(autouse=True)
 def whatever_the_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "READ_BY_CODE_FROM", 0)
-    monkeypatch.setattr(ordered, "SHORT", 2)
+    monkeypatch.setattr(ordered_index, "SHORT", 2)
 
 
 def tables() -> dict[str, Table]:
@@ -124,7 +124,7 @@ def test_an_index_is_used(name: str) -> None:
     for table, change in changes(Random(1), 0, 40):
         fast.apply(table, RowChange(change))
     fast.result()
-    kept = [bool(spec[ordered.KEPT]) for store in fast.stores.values() for spec in store.spec]
+    kept = [bool(spec[ordered_index.KEPT]) for store in fast.stores.values() for spec in store.spec]
     assert kept
     assert all(kept)
 

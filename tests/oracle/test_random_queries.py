@@ -18,7 +18,7 @@ from tests.oracle.grammar.choices import DrawnChoices
 from tests.oracle.hunt import Tally, TooSlow, at_most, hunt
 from tests.oracle.scenario import OracleError, Scenario, expectations, objection, random_scenario
 from viewlet.codegen import engine
-from viewlet.runtime import ordered_index as ordered
+from viewlet.runtime import ordered_index
 
 QUERIES = int(os.environ.get("VIEWLET_ORACLE_QUERIES", "40"))
 FIRST_SEED = 100_000
@@ -53,7 +53,7 @@ def test_a_random_view_equals_the_oracle_after_every_batch(scenario: Scenario) -
 def test_seeded_queries_equal_the_oracle_on_both_engines(monkeypatch: pytest.MonkeyPatch) -> None:
     """Generated code reads results and keeps ranges in order however few rows there are."""
     monkeypatch.setattr(engine, "READ_BY_CODE_FROM", 0)
-    monkeypatch.setattr(ordered, "SHORT", 2)
+    monkeypatch.setattr(ordered_index, "SHORT", 2)
     tally = Tally()
     reports = list(hunt(range(FIRST_SEED, FIRST_SEED + QUERIES), ("interpreter", "compiled"), PATIENCE, tally))
     assert not [report for report in reports if report.startswith("DIFFERENCE")]

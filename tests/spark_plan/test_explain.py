@@ -5,7 +5,7 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 from tests.spark_plan.distributing import distributed
-from tests.triggers.compiling import tables_of
+from tests.triggers.trigger_program import tables_of
 from viewlet.spark.plan import draw_plan, show_plan
 from workloads.query import NamedQuery
 

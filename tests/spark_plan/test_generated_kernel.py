@@ -8,7 +8,7 @@ from tests.conformance.workload import MEASURED, order_book, warehouse
 from tests.spark_plan.distributing import Reference, program_of
 from tests.spark_plan.pipeline import Pipeline
 from viewlet.changes import Changes
-from viewlet.runtime import ordered_index as ordered
+from viewlet.runtime import ordered_index
 from viewlet.runtime.jit import ENABLED
 from viewlet.spark.plan.compile import compile_distributed
 from viewlet.types import Table
@@ -58,7 +58,7 @@ def test_ordered_indexes_are_kept(query: NamedQuery, monkeypatch: pytest.MonkeyP
     """However few rows there are: what is added to a view goes to its ordered indexes too."""
     if ENABLED:
         pytest.skip("compiled code does not see what a test changes")
-    monkeypatch.setattr(ordered, "SHORT", 0)
+    monkeypatch.setattr(ordered_index, "SHORT", 0)
     check(query, *warehouse().stream)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.conformance.engines import disagreement
 from tests.spark_plan.distributing import distributed, on_workers, program_of
-from tests.triggers.compiling import tables_of
+from tests.triggers.trigger_program import tables_of
 from viewlet.changes import Changes
 from viewlet.errors import SchemaError
 from viewlet.spark.plan import compile_distributed

@@ -11,7 +11,7 @@ import pytest
 from tests.conformance.workload import Workload, order_book, warehouse
 from tests.oracle.oracle import Oracle
 from tests.spark_plan import sql_functions
-from tests.spark_plan.asking_sql import Ask, Database
+from tests.spark_plan.sql_database import Ask, Database
 from viewlet.algebra.functions import FUNCTIONS
 from viewlet.errors import UnsupportedError
 from viewlet.sqlgen import scalars

@@ -16,7 +16,7 @@ from tests.oracle.grammar import values
 from tests.oracle.grammar.choices import RandomChoices
 from tests.oracle.scenario import random_scenario
 from tests.spark_plan import sql_functions
-from tests.spark_plan.asking_sql import Ask, Database
+from tests.spark_plan.sql_database import Ask, Database
 from tests.spark_plan.test_sql import grouped_by
 from viewlet.errors import InternalError, UnsupportedError, ViewletError
 from viewlet.types import Kind, SqlType

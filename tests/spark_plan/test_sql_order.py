@@ -7,7 +7,7 @@ import re
 import duckdb
 import pytest
 
-from tests.spark_plan.asking_sql import Database
+from tests.spark_plan.sql_database import Database
 from viewlet.sqlgen.columns import columns_read
 from viewlet.sqlgen.definition import definition_sql
 from viewlet.triggers.program import ViewDefinition

@@ -13,7 +13,7 @@ from tests.oracle.grammar.choices import DrawnChoices
 from tests.oracle.grammar.values import TABLES
 from tests.oracle.oracle import Oracle
 from tests.oracle.scenario import Scenario, random_scenario
-from tests.spark_plan.asking_sql import STRATEGIES, Database
+from tests.spark_plan.sql_database import STRATEGIES, Database
 from viewlet.errors import InternalError, UnsupportedError, ViewletError
 from workloads.query import NamedQuery
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.triggers.compiling import compiled, tables_of
+from tests.triggers.trigger_program import compiled, tables_of
 from viewlet.sql import bind_query
 from viewlet.triggers.compiler import compile_query
 from viewlet.triggers.cost import ProgramCost, StatementCost

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.triggers.compiling import compiled, tables_of
+from tests.triggers.trigger_program import compiled, tables_of
 from viewlet.algebra.nodes import Cond, Const, Delta, Expr, Lift, Rel, Sum, Value, Var, View, compare, mul
 from viewlet.triggers.cost import VISIT_WEIGHT, Sizes, estimate, execution_cost, program_cost, selectivity, view_size
 from viewlet.triggers.program import Field, ViewDefinition

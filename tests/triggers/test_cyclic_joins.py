@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.triggers.compiling import compiled, joined_in, tables_of
+from tests.triggers.trigger_program import compiled, joined_in, tables_of
 
 TABLES = tables_of(
     """

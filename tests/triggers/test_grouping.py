@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.triggers.compiling import compiled, tables_of
+from tests.triggers.trigger_program import compiled, tables_of
 from viewlet.triggers.program import Program
 from viewlet.triggers.statistics import Size, Statistics
 

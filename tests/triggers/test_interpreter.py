@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.triggers.compiling import compiled, tables_of
+from tests.triggers.trigger_program import compiled, tables_of
 from viewlet.changes import RowChange
 from viewlet.triggers.interpreter import Interpreter
 from viewlet.triggers.store import MapStore, UndoLog, part_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.triggers.compiling import tables_of
+from tests.triggers.trigger_program import tables_of
 from viewlet.sql import bind_query
 from viewlet.triggers.sizes import LARGEST, complete
 from viewlet.triggers.statistics import DEFAULT_FANOUT, UNKNOWN, Size, Statistics

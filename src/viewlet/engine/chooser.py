@@ -73,7 +73,7 @@ T = TypeVar("T")
 class EngineChooser:
     """Starts views, and compiles those that turn out to be busy."""
 
-    asked: str
+    setting: str
     measure: Measure
     sources: GetSources
     log: UndoLog
@@ -91,12 +91,12 @@ class EngineChooser:
 
     # -- declarations -----------------------------------------------------------------------------------------------
 
-    def start(self, declared: Declaration, sources: Sources, asked: str | None = None) -> Choice:
-        """A new view, filled from the rows already there; `asked` is what to do instead of what the connection says."""
-        asked = asked or self.asked
-        if asked == "compiled":
+    def start(self, declared: Declaration, sources: Sources, setting: str | None = None) -> Choice:
+        """A new view, filled from the rows already there; `setting` replaces that of the connection."""
+        setting = setting or self.setting
+        if setting == "compiled":
             return self._compiled(declared, sources, "asked for by connect(engine='compiled')")
-        if asked == "interpreter":
+        if setting == "interpreter":
             return self._interpreted(declared, sources, "asked for by connect(engine='interpreter')")
         obstacle = _obstacle(declared, sources)
         if obstacle is not None:
@@ -148,7 +148,7 @@ class EngineChooser:
     def _interpreted(self, declared: Declaration, sources: Sources, reason: str, movable: bool = False) -> Choice:
         choice = self.prepare(declared, sources, "interpreter", reason, movable=movable)
         bulk_load = kind_of(declared).bulk_load
-        if bulk_load is not None and sources.size >= LARGE_BATCH and self.asked == "auto":
+        if bulk_load is not None and sources.size >= LARGE_BATCH and self.setting == "auto":
             load = bulk_load(choice.engine, sources, None)
             if load is not None:
                 load.load()
@@ -181,7 +181,7 @@ class EngineChooser:
         """Before a batch with so many rows for a view: decides how they reach it."""
         view.load = None
         self.move_if_ready(view)
-        if rows < LARGE_BATCH or self.asked != "auto" or view.choice.is_compiled:
+        if rows < LARGE_BATCH or self.setting != "auto" or view.choice.is_compiled:
             return
         found = self.sources(view.declared)
         load = self._load(view, rows, found)
@@ -192,7 +192,7 @@ class EngineChooser:
 
     def expect_change(self, view: MaintainedView, rows: int) -> None:
         """In a batch: the same for a view over a view that has just changed in so many rows."""
-        if rows >= LARGE_BATCH and self.asked == "auto" and view.load is None and not view.is_touched:
+        if rows >= LARGE_BATCH and self.setting == "auto" and view.load is None and not view.is_touched:
             view.load = self._load(view, rows, self.sources(view.declared))
 
     def _load(self, view: MaintainedView, rows: int, sources: Sources) -> BulkLoad | None:

@@ -33,7 +33,7 @@ class _Column:
     required: bool
     name: str = ""
     shown: bool = False
-    asked: Scalar | None = None
+    request: Scalar | None = None
 
 
 @dataclass(slots=True)
@@ -131,7 +131,7 @@ class JoinGraph:
 
     def ask(self, variable: int, scalar: Scalar) -> None:
         """The variable is to be called by the column that a user has written for it, the first time."""
-        self._columns[variable].asked = self._columns[variable].asked or scalar
+        self._columns[variable].request = self._columns[variable].request or scalar
 
     # -- the result -------------------------------------------------------------------------------------------------
 
@@ -146,7 +146,7 @@ class JoinGraph:
         return [name if full.count(name) == 1 else f"{name}#{full[:i].count(name) + 1}" for i, name in enumerate(full)]
 
     def _column_name(self, column: _Column) -> tuple[str, str]:
-        for scalar in (column.asked, *column.scalars.values()):
+        for scalar in (column.request, *column.scalars.values()):
             for known in self.fields:
                 if known.scalar == scalar:
                     return known.table or "", known.name

@@ -21,7 +21,7 @@ import pytest
 from tests.conformance.engines import schemas
 from tests.conformance.workload import MEASURED, order_book, warehouse
 from tests.spark_plan import sql_functions
-from tests.spark_plan.asking_sql import Database
+from tests.spark_plan.sql_database import Database
 from viewlet.algebra.evaluate import evaluate
 from viewlet.changes import to_changes
 from viewlet.errors import DataError, StateError
