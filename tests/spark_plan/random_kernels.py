@@ -15,6 +15,7 @@ from random import Random
 from tests.conformance.engines import changes_in_order, schemas
 from tests.oracle.grammar.choices import RandomChoices
 from tests.oracle.grammar.values import TABLES
+from tests.oracle.hunt import TooSlow, at_most
 from tests.oracle.scenario import Scenario, random_scenario
 from tests.spark_plan.distributing import Reference, program_of
 from tests.spark_plan.pipeline import Pipeline
@@ -27,8 +28,8 @@ from workloads.query import NamedQuery
 COUNT = int(os.environ.get("VIEWLET_RANDOM_SPARK", "20"))
 """Random queries for each kernel; a thousand take a while."""
 STRATEGIES = ("auto", "higher-order", "first-order", "view-tree")
-SLOW_SECONDS = 10
-SAME, ONLY_REFERENCE, REFUSED = "same", "no generated code", "refused"
+SLOW_SECONDS, PATIENCE_SECONDS = 10, 30
+SAME, ONLY_REFERENCE, REFUSED, GIVEN_UP = "same", "no generated code", "refused", "given up"
 
 
 @cache
@@ -83,12 +84,15 @@ def main(first: int, count: int) -> None:
     for seed in range(first, first + count):
         before = time.process_time()
         try:
-            found = outcome(seed)
+            with at_most(PATIENCE_SECONDS):
+                found = outcome(seed)
+        except TooSlow:
+            found = GIVEN_UP
         except Exception as error:
             found = f"seed {seed}: {type(error).__name__}: {error}\n{random_scenario(RandomChoices(seed)).script()}"
         if (spent := time.process_time() - before) > SLOW_SECONDS:
             print(f"seed {seed} took {spent:.0f} s\n{random_scenario(RandomChoices(seed)).sql}\n", flush=True)
-        if found not in (SAME, ONLY_REFERENCE, REFUSED):
+        if found not in (SAME, ONLY_REFERENCE, REFUSED, GIVEN_UP):
             print(found, "\n", flush=True)
             found = "DIFFERENT"
         told[found] += 1
