@@ -162,8 +162,8 @@ class Planner:
                 yield _over(self.spread(body, frozenset(keys)), lambda b: Sum(keys, b), lambda t: sum_tag(t, hidden))
             case Neg(body):
                 yield _over(self.spread(body, needed), neg, lambda t: t)
-            case Add(terms):
-                parts = [self.spread(term, needed) for term in terms]
+            case Add():
+                parts = [self.spread(term, wanted) for term, wanted in _alike(expr, needed)]
                 yield _together(add, parts, union_tags)
                 for site in self.sites(expr):
                     yield self.in_place(expr, site, needed)
@@ -207,8 +207,9 @@ class Planner:
                 return Plan(expr, tag, NOTHING) if readable else None
             case Neg(body):
                 return _over(self.at(body, site, needed), neg, lambda t: t)
-            case Add(terms):
-                return _together(add, [self.at(term, site, needed) for term in terms], union_tags)
+            case Add():
+                parts = [self.at(term, site, wanted) for term, wanted in _alike(expr, needed)]
+                return _together(add, parts, union_tags)
             case Mul(factors):
                 return self._product(factors, site, needed)
             case Sum(keys, body):
@@ -364,6 +365,17 @@ def _together(join: Callable[..., Expr], plans: Sequence[Plan | None], tags: Cal
     except IllFormedError:
         return None
     return Plan(join(*(as_expr(plan.expr) for plan in ready)), tag, _total(ready))
+
+
+def _alike(union: Add, needed: Vars) -> list[tuple[Expr, Vars]]:
+    """The terms of a union with the same columns each, and the columns that are used of them.
+
+    A variable that one term binds and another one reads comes from outside: the first has to keep it. A column that
+    nobody uses is left out of all terms or of none, because a variable that only some terms bind counts as one from
+    outside.
+    """
+    wanted = needed | inputs(union)
+    return [(term if outputs(term) <= wanted else project(term, wanted), wanted) for term in union.terms]
 
 
 def _over(inner: Plan | None, build: Callable[[Expr], Expr], tag: Callable[[Tag], Tag]) -> Plan | None:
