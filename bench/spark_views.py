@@ -179,7 +179,7 @@ class MeasuredView:
         """
         files = list(self.state.glob("*/*/*/done"))
         places = [batch_file.from_bytes(unpacked(path.read_bytes()))[1] for path in files]
-        own = self.db._host.cluster._running[VIEW].node
+        own = self.db._host.cluster._units[VIEW].node
         places += [own.done[0]] if hasattr(own, "done") else []
         rows = packed = 0
         for done in places:

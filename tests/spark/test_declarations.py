@@ -99,3 +99,16 @@ def test_a_batch_is_committed_even_if_no_snapshot_can_be_written_after_it(
     assert db.insert("t", [(1, 1)]) == 2
     assert "no snapshot was written, the log goes on: no room" in caplog.text
     assert db.view("totals").rows() == [(1, 6), (2, 4)]
+
+
+def test_changes_of_a_view_are_not_those_of_an_earlier_one_of_its_name(
+    db: SparkConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if the process had died between dropping the view and removing its files."""
+    db.changes("totals")
+    db.insert("t", [(1, 1)])
+    assert db.changes("totals").num_rows == 2
+    monkeypatch.setattr("viewlet.hosts.feeds.Feeds.forget", lambda self, name, with_files: self.since.pop(name, None))
+    db.execute(f"DROP VIEW totals; CREATE {TOTALS.replace('SUM', 'MAX')}")
+    db.changes("totals")
+    assert db.changes("totals", since=-1).num_rows == 0

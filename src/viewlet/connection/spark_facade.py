@@ -96,7 +96,11 @@ def _open(
 def _connection(host: SparkHost, spark: Any, external_access: bool = False) -> SparkConnection:
     database = Database(host)
     open_journal(database, host.cluster.checkpoint)
-    host.opened()
+    try:
+        host.opened()
+    except BaseException:
+        database.close()
+        raise
     return SparkConnection(Session(database), host, spark, external_access)
 
 

@@ -61,7 +61,8 @@ class Feeds:
 
 
 def begin_changes(files: Files, view: str, columns: tuple[Column, ...]) -> None:
-    """Notes what the changes of a view look like."""
+    """Notes what the changes of a view look like; files of an earlier view of its name are removed."""
+    forget_changes(files, view)
     files.put(f"{_folder(view)}/{_COLUMNS}", _parquet(columns, {}, 0))
 
 
