@@ -135,6 +135,16 @@ class Partitions(Engine):
 
 
 @dataclass(frozen=True)
+class MovedInFiles(Partitions):
+    """The same, where everything that moves between stages is in files, as only large contents are otherwise."""
+
+    def open(self, folder: Path) -> AbstractContextManager[Any]:
+        db: Any = super().open(folder)
+        db._host.cluster.inline_bytes = 0
+        return db  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
 class OnSpark(Engine):
     """Spark itself, fed with data frames."""
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.adapters import ENGINES, KERNELS, PARTITIONS, Engine, OnSpark, Partitions
+from tests.conformance.adapters import ENGINES, KERNELS, PARTITIONS, Engine, MovedInFiles, OnSpark, Partitions
 from tests.conformance.play import Objections, play
 from tests.conformance.program import Program
 from tests.conformance.programs import PROGRAMS
@@ -89,6 +89,17 @@ def test_every_program_is_played_on_both_kernels_and_every_engine_plays_all_kind
 
 @pytest.mark.parametrize(("program", "engine"), cases())
 def test_in_one_process(program: str, engine: Engine, tmp_path: Path) -> None:
+    assert objections(engine, program, tmp_path) == {}
+
+
+def moved_in_files() -> list[Any]:
+    small = [program.name for program in PROGRAMS.values() if not program.is_large]
+    return [pytest.param(name, marks=() if name == EVERYWHERE else pytest.mark.slow) for name in small]
+
+
+@pytest.mark.parametrize("program", moved_in_files())
+def test_what_moves_between_stages_is_in_files(program: str, tmp_path: Path) -> None:
+    engine = MovedInFiles(KERNELS[list(PROGRAMS).index(program) % len(KERNELS)], 2)
     assert objections(engine, program, tmp_path) == {}
 
 

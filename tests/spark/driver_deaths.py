@@ -150,12 +150,16 @@ class Life:
     home: Path
     engine: str
     expected: list[State]
+    in_files: bool = False
+    """What moves between stages is in files, however small."""
 
     def live(self, last: int | None) -> int:
         """From wherever the last one ended to the end of the history; returns the number of steps."""
         os.environ["VIEWLET_STATE"] = str(self.home / "mapped")
         FATE.steps, FATE.last = 0, last
         with connect_inline(self.home / "state", 2, sync=False, engine=self.engine) as db:
+            if self.in_files:
+                db._host.cluster.inline_bytes = 0
             found, acknowledged = state_of(db), self.acknowledged
             at = next((k for k in (acknowledged, acknowledged + 1) if self._fits(found, k)), None)
             if at is None:
@@ -201,16 +205,16 @@ class Life:
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def deaths(engine: str, every: int, first: int = 1) -> Iterator[tuple[int, int]]:
+def deaths(engine: str, every: int, first: int = 1, in_files: bool = False) -> Iterator[tuple[int, int]]:
     """Every so manieth step is fatal; yields the step, and how many there are."""
     install()
     expected = expected_states()
     with tempfile.TemporaryDirectory() as scratch:
         home = Path(scratch, "whole")
         home.mkdir()
-        total = Life(home, engine, expected).live(None)
+        total = Life(home, engine, expected, in_files).live(None)
         for last in range(first, total + 1, every):
-            life = Life(Path(scratch, str(last)), engine, expected)
+            life = Life(Path(scratch, str(last)), engine, expected, in_files)
             life.home.mkdir()
             ends = [life.forked(last)]
             assert ends[0] == -signal.SIGKILL or last > total - 20, f"the step {last} was not reached: {ends}"
@@ -228,9 +232,10 @@ def main() -> None:
     parser.add_argument("--engine", choices=("interpreter", "compiled"), default="interpreter")
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--first", type=int, default=1)
+    parser.add_argument("--in-files", action="store_true", help="what moves between stages is in files")
     asked = parser.parse_args()
     count = last = total = 0
-    for last, total in deaths(asked.engine, asked.every, asked.first):
+    for last, total in deaths(asked.engine, asked.every, asked.first, asked.in_files):
         count += 1
         if count % 50 == 0:
             print(f"step {last} of {total}", flush=True)

@@ -17,10 +17,12 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("engine", "every"), [("interpreter", 101), ("compiled", 131)])
-def test_drivers_die_at_steps_of_a_commit(engine: str, every: int) -> None:
+@pytest.mark.parametrize(
+    ("engine", "every", "more"), [("interpreter", 101, []), ("compiled", 131, []), ("interpreter", 113, ["--in-files"])]
+)
+def test_drivers_die_at_steps_of_a_commit(engine: str, every: int, more: list[str]) -> None:
     """`python -m tests.spark.driver_deaths` takes all steps, these are some of them."""
-    command = [sys.executable, "-m", "tests.spark.driver_deaths", "--engine", engine, "--every", str(every)]
+    command = [sys.executable, "-m", "tests.spark.driver_deaths", "--engine", engine, "--every", str(every), *more]
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "VIEWLET_JIT": "0"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr

@@ -6,11 +6,11 @@ _CODEC = "zstd"
 _LENGTH = 8
 
 
-def packed(data: bytes) -> bytes:
+def packed(data: bytes | memoryview) -> bytes:
     """Compressed, with its length in front."""
     import pyarrow as pa
 
-    found: bytes = pa.Codec(_CODEC, compression_level=1).compress(data, asbytes=True)
+    found: bytes = pa.Codec(_CODEC, compression_level=1).compress(pa.py_buffer(data), asbytes=True)
     return len(data).to_bytes(_LENGTH, "little") + found
 
 

@@ -76,6 +76,8 @@ class StateStore:
         self.manifest = self._newest()
         self._last_log = max((_number(log.name) for log in self.manifest.logs), default=0)
         self.snapshot_bytes = 0
+        self.bytes_beside = 0
+        """Bytes in other files that committed records refer to."""
         self._remove_what_does_not_count()
 
     # -- opening ----------------------------------------------------------------------------------------------------
@@ -137,7 +139,12 @@ class StateStore:
     @property
     def log_bytes(self) -> int:
         """Bytes to replay when the directory is opened next."""
-        return sum(log.length for log in self.manifest.logs)
+        return sum(log.length for log in self.manifest.logs) + self.bytes_beside
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """It is not known whether the last commit survives."""
+        return self._in_doubt is not None
 
     @property
     def checkpoint_is_due(self) -> bool:

@@ -17,6 +17,7 @@ from viewlet.runtime.durable.snapshot import SnapshotReader, SnapshotWriter
 from viewlet.spark.plan.compile import compile_distributed
 from viewlet.spark.plan.locations import LOCAL, REPLICATED
 from viewlet.spark.plan.tree_split import TreeSplit
+from viewlet.spark.run.exchange.moves import INLINE_BYTES, fetch_all
 from viewlet.spark.run.exchange.stage_record import EVERYWHERE, StepHead, read_head, read_step, write_step
 from viewlet.spark.run.exchange.wire import bytes_table, decode, encode, table_bytes
 from viewlet.spark.run.execution import loader
@@ -78,6 +79,8 @@ class Engine:
         self.cluster = cluster
         self.checkpoint = checkpoint
         self.partitions = partitions
+        self.inline_bytes = INLINE_BYTES
+        """What a stage may move through the driver; more moves through files."""
         self.kept: dict[str, Table] = {}
         self.batches: deque[BatchStats] = deque(maxlen=REMEMBERED_BATCHES)
         self.dictionary = StringDictionary()
@@ -210,6 +213,8 @@ class Engine:
             {name: self._share(entry) for name, entry in self._units.items()},
             self.checkpoint.history,
             frozenset(name for name in self._watched if self.units[name].reading is ResultLocation.PARTITIONS),
+            self.inline_bytes,
+            self.checkpoint.sync,
         )
 
     def _share(self, entry: _UnitEntry) -> SharedCode:
@@ -240,8 +245,7 @@ class Engine:
         for each in rest:
             plan = SPREAD if each.unit.tables & spread.keys() else AT_DRIVER  # nothing else is spread then
             batch.runs[each.unit.name] = self._run(each, plan, changed)
-        units = tuple(batch.runs)
-        batch.run(local, {name: (self._mapper(each, units, changed), each.frame) for name, each in spread.items()})
+        batch.run(local, {name: (self._mapper(batch, each, changed), each.frame) for name, each in spread.items()})
         self._tell(batch, loaded)
         return batch, stats
 
@@ -268,11 +272,11 @@ class Engine:
             entry.node.compile_all(plan)
         return UnitRun(entry.unit.name, plan, entry.node, bool(entry.code.local))
 
-    def _mapper(self, change: FrameChange, units: Iterable[str], changed: Iterable[str]) -> MapChanges:
-        mine = tuple(name for name in units if change.table.name in self.units[name].tables)
+    def _mapper(self, batch: Batch, change: FrameChange, changed: Iterable[str]) -> MapChanges:
+        mine = tuple(name for name in batch.runs if change.table.name in self.units[name].tables)
         wanted = change.columns_among(self.takes_columns(change.table.name))
         tables = tuple(sorted(changed))
-        return MapChanges(self.context(), mine, tables, change.table, change.sign, change.encoded, wanted)
+        return MapChanges(self.context(), mine, tables, change.table, change.sign, change.encoded, batch.token, wanted)
 
     # -- loads ------------------------------------------------------------------------------------------------------
 
@@ -316,9 +320,9 @@ class Engine:
         if SPREAD in entry.code.plans and set(names) <= set(entry.code.plans[SPREAD].tables):
             batch.runs[name] = self._run(entry, SPREAD, names)
             context = self.context()
-            task = MapTableRows(
-                context, tuple(MapChanges(context, (name,), names, table, 1, False) for table in tables)
-            )
+            token = batch.token
+            mappers = tuple(MapChanges(context, (name,), names, table, 1, False, token) for table in tables)
+            task = MapTableRows(context, token, mappers)
             batch.run({}, {}, lambda: (piece for part in self._ask(task, f"fill {name}") for piece in part))
         else:
             batch.runs[name] = self._run(entry, AT_DRIVER, names)
@@ -361,6 +365,8 @@ class Engine:
             for name in batch.loads:
                 self._empty(self._units[name])
         self.checkpoint.abandon()
+        if batch is not None:
+            self.checkpoint.remove_moves_of(batch.token)
         self._under_way = None
 
     def _empty(self, entry: _UnitEntry) -> None:
@@ -378,7 +384,7 @@ class Engine:
         for stage in head.stages:
             entry = self._units.get(stage.unit)
             if entry is not None:
-                received = read_step(record.payload, stage.unit, EVERYWHERE)
+                received = fetch_all(self.checkpoint.files, read_step(record.payload, stage.unit, EVERYWHERE))
                 entry.node.redo(entry.code.plan(stage.plan, stage.tables), received)
 
     # -- snapshots --------------------------------------------------------------------------------------------------

@@ -1,9 +1,10 @@
 """The inputs of one stage as a log record, with which the stage can be replayed on the state before it.
 
     record ::= length of the head (4 bytes), head (JSON), checksum of the head (4 bytes), shares
-    head   ::= token, what each unit runs, what it loads, and of every share: unit, partition, length and checksum
+    head   ::= token, what each unit runs, what it loads, bytes in files beside the log, and of every share: unit,
+               partition, length and checksum
     share  ::= length of the list (4 bytes), list (JSON) of unit, target, partition (-1 for all of them) and length of
-               every piece, contents of the pieces; all of it compressed
+               every piece (or its range of a file, see `moves`), contents of the pieces; all of it compressed
 
 A share is what one unit gets in one partition, so that replaying a partition reads no more than that and the head.
 Shares of a small record would be mostly overhead: it has one share without unit and partition. Earlier versions wrote
@@ -22,19 +23,26 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from viewlet.runtime.durable.compression import packed, unpacked
+from viewlet.spark.run.exchange.file_range import FileRange
 
 EVERYWHERE = -1
 DRIVER = -2
 SMALL_RECORD = 16 << 10
 """Bytes of contents up to which a record has one share for everybody."""
 _LENGTH = 4
+_RANGE_BYTES = 100
+"""About what the list says of a piece that is in a file."""
 
 Blob = bytes | memoryview
-Piece = tuple[str, str, int, bytes]
+Sent = Blob | FileRange
+"""Contents, or where they are."""
+Piece = tuple[str, str, int, Sent]
 """A unit, a temporary of it, a partition (or `EVERYWHERE`, or `DRIVER`), and contents for it."""
 Delivery = dict[str, list[Blob]]
 """What a unit gets in one place: by temporary, contents to be added up."""
-Deliveries = dict[str, Delivery]
+SentDelivery = dict[str, list[Sent]]
+"""The same before it is fetched from files."""
+SentDeliveries = dict[str, SentDelivery]
 """The same for several units."""
 
 
@@ -42,14 +50,21 @@ Deliveries = dict[str, Delivery]
 class Shipment:
     """The data sent to the workers, by unit, temporary and partition."""
 
-    parts: dict[tuple[str, str, int], list[Blob]] = field(default_factory=dict)
+    parts: dict[tuple[str, str, int], list[Sent]] = field(default_factory=dict)
 
-    def add(self, unit: str, target: str, partition: int, blob: Blob) -> None:
-        if len(blob):
-            self.parts.setdefault((unit, target, partition), []).append(blob)
+    def add(self, unit: str, target: str, partition: int, contents: Sent) -> None:
+        if len(contents):
+            self.parts.setdefault((unit, target, partition), []).append(contents)
 
-    def deliveries(self, partitions: int) -> list[Deliveries]:
-        found: list[Deliveries] = [{} for _ in range(partitions)]
+    def inline_bytes(self, partitions: int) -> int:
+        """The contents that `deliveries` would hold."""
+        return sum(
+            (partitions if partition == EVERYWHERE else 1) * sum(map(_inline_size, contents))
+            for (_, _, partition), contents in self.parts.items()
+        )
+
+    def deliveries(self, partitions: int) -> list[SentDeliveries]:
+        found: list[SentDeliveries] = [{} for _ in range(partitions)]
         for (unit, target, partition), blobs in self.parts.items():
             for number in range(partitions) if partition == EVERYWHERE else (partition,):
                 found[number].setdefault(unit, {}).setdefault(target, []).extend(blobs)
@@ -111,17 +126,18 @@ class Share:
         return len(data) == self.size and zlib.crc32(data) == self.checksum
 
 
-def write_step(head: StepHead, pieces: Mapping[tuple[str, str, int], Sequence[Blob]]) -> bytes:
-    flat = [(*place, blob) for place, blobs in pieces.items() for blob in blobs]
-    groups: dict[tuple[str | None, int | None], list[tuple[str, str, int, Blob]]] = {}
-    is_small = sum(len(blob) for *_, blob in flat) <= SMALL_RECORD
+def write_step(head: StepHead, pieces: Mapping[tuple[str, str, int], Sequence[Sent]]) -> bytes:
+    flat = [(*place, contents) for place, several in pieces.items() for contents in several]
+    groups: dict[tuple[str | None, int | None], list[Piece]] = {}
+    is_small = sum(_inline_size(contents) for *_, contents in flat) <= SMALL_RECORD
     for piece in flat:
         unit, _, partition, _ = piece
         groups.setdefault((None, None) if is_small else (unit, partition), []).append(piece)
     shares = [packed(_write_share(group)) for group in groups.values()]
     listed = [[*place, len(share), zlib.crc32(share)] for place, share in zip(groups, shares, strict=True)]
     known = {"token": head.token, "stages": [stage.to_json() for stage in head.stages], "loads": head.loads}
-    first = _with_length({**known, "shares": listed})
+    beside = sum(len(contents) for *_, contents in flat if isinstance(contents, FileRange))
+    first = _with_length({**known, "bytes_beside": beside, "shares": listed})
     return b"".join((first, zlib.crc32(first).to_bytes(_LENGTH, "little"), *shares))
 
 
@@ -134,6 +150,12 @@ def head_size(payload: Blob) -> int | None:
     """How many bytes of a record tell where its shares are; None if that is no less than reading all of it."""
     shares = read_shares(payload)
     return None if shares is None or any(share.unit is None for share in shares) else _end_of_head(payload)
+
+
+def bytes_beside(payload: Blob) -> int:
+    """How many bytes a record refers to that are in files beside the log."""
+    known, _ = _read_json(memoryview(payload))
+    return int(known.get("bytes_beside", 0))
 
 
 def read_shares(start: Blob) -> list[Share] | None:
@@ -152,7 +174,7 @@ def read_shares(start: Blob) -> list[Share] | None:
     return found
 
 
-def read_step(payload: Blob, unit: str, partition: int) -> Delivery:
+def read_step(payload: Blob, unit: str, partition: int) -> SentDelivery:
     """What a unit was given in one partition."""
     shares = read_shares(payload)
     if shares is None:
@@ -163,22 +185,35 @@ def read_step(payload: Blob, unit: str, partition: int) -> Delivery:
     return read_contents(wanted, unit, partition)
 
 
-def read_contents(shares: Iterable[Blob], unit: str, partition: int) -> Delivery:
+def read_contents(shares: Iterable[Blob], unit: str, partition: int) -> SentDelivery:
     """What a unit was given in one partition, from the bytes of some shares."""
-    found: Delivery = {}
+    found: SentDelivery = {}
     for share in shares:
         listed, contents = _read_json(memoryview(unpacked(share)))
         at = 0
-        for owner, target, part, length in listed:
+        for owner, target, part, what in listed:
+            sent = contents[at : at + what] if isinstance(what, int) else FileRange(*what)
             if owner == unit and part in (partition, EVERYWHERE):
-                found.setdefault(target, []).append(contents[at : at + length])
-            at += length
+                found.setdefault(target, []).append(sent)
+            at += 0 if isinstance(sent, FileRange) else len(sent)
     return found
 
 
-def _write_share(pieces: Sequence[tuple[str, str, int, Blob]]) -> bytes:
-    listed = [[unit, target, partition, len(blob)] for unit, target, partition, blob in pieces]
-    return b"".join((_with_length(listed), *(blob for *_, blob in pieces)))
+def _write_share(pieces: Sequence[Piece]) -> bytes:
+    listed = [[unit, target, partition, _told(contents)] for unit, target, partition, contents in pieces]
+    blobs = [contents for *_, contents in pieces if not isinstance(contents, FileRange)]
+    return b"".join((_with_length(listed), *blobs))
+
+
+def _told(contents: Sent) -> int | list[Any]:
+    """What the list of a share says of a piece: its length, or its range of a file."""
+    if isinstance(contents, FileRange):
+        return [contents.file, contents.at, contents.size, contents.checksum]
+    return len(contents)
+
+
+def _inline_size(contents: Sent) -> int:
+    return _RANGE_BYTES if isinstance(contents, FileRange) else len(contents)
 
 
 def _end_of_head(start: Blob) -> int:

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from viewlet.changes import Change, Changes
+from viewlet.spark.run.exchange.moves import fetch
 from viewlet.spark.run.exchange.stage_record import (
     DRIVER,
     EVERYWHERE,
     Blob,
     Delivery,
     Piece,
+    Sent,
     Shipment,
     StepHead,
     UnitStage,
     write_step,
 )
 from viewlet.spark.run.execution.cluster import Cluster
-from viewlet.spark.run.execution.tasks import MapChanges, Reply, RunStage, leaving
+from viewlet.spark.run.execution.tasks import MapChanges, Reply, RunLoggedStage, RunStage, leaving
 from viewlet.spark.run.state.checkpoint import Checkpoint
 from viewlet.spark.run.state.partition import Context
 from viewlet.spark.run.units.node import Node
@@ -72,8 +74,8 @@ class UnitRun:
             if table in local:
                 self.node.change(table, local[table])
 
-    def wait_for(self, target: str, blob: Blob) -> None:
-        self._waiting.setdefault(target, []).append(blob)
+    def wait_for(self, target: str, contents: Sequence[Blob]) -> None:
+        self._waiting.setdefault(target, []).extend(contents)
 
     def advance(self, route: Callable[[Iterable[Piece]], None], partitions: int) -> UnitStage | None:
         """Runs what is due at the driver; returns the block that workers run next, if there is one."""
@@ -100,9 +102,9 @@ class UnitRun:
             else:
                 route(leaving(self.unit, self.node, [step], partitions, 0))
 
-    def record(self) -> tuple[UnitStage, dict[tuple[str, str, int], list[Blob]]]:
+    def record(self) -> tuple[UnitStage, dict[tuple[str, str, int], list[Sent]]]:
         """All that it takes to run the driver's part again."""
-        pieces: dict[tuple[str, str, int], list[Blob]] = {
+        pieces: dict[tuple[str, str, int], list[Sent]] = {
             (self.unit, name, EVERYWHERE): list(blobs) for name, blobs in self.node.record().items()
         }
         return UnitStage(self.unit, self.plan.key, self.plan.tables, -1, True, True), pieces
@@ -166,8 +168,12 @@ class Batch:
         step = self.checkpoint.append(self.stats.epoch, head, write_step(head, shipment.parts))
         self.stats.spent("log", started)
         what = f"{', '.join(stage.unit for stage in stages)}: stage {self._stages + 1}"
-        task = RunStage(context, head.token, stages)
-        replies = self.cluster.run(task, shipment.deliveries(context.partitions), what)
+        if shipment.inline_bytes(context.partitions) <= context.inline_bytes:
+            replies = self.cluster.run(
+                RunStage(context, head.token, stages), shipment.deliveries(context.partitions), what
+            )
+        else:
+            replies = self.cluster.run(RunLoggedStage(context, step), [None] * context.partitions, what)
         self.checkpoint.add(step)
         self._stages += 1
         self.count_stage()
@@ -193,12 +199,12 @@ class Batch:
         self.checkpoint.add(self.checkpoint.append(self.stats.epoch, head, write_step(head, {})))
 
     def _route(self, pieces: Iterable[Piece]) -> None:
-        for unit, target, partition, blob in pieces:
-            self.stats.moved_bytes += len(blob)
+        for unit, target, partition, contents in pieces:
+            self.stats.moved_bytes += len(contents)
             if partition == DRIVER:
-                self.runs[unit].wait_for(target, blob)
+                self.runs[unit].wait_for(target, fetch(self.checkpoint.files, [contents]))
             else:
-                self._shipment.add(unit, target, partition, blob)
+                self._shipment.add(unit, target, partition, contents)
 
     def count_stage(self) -> None:
         """A job of one stage has been run."""

@@ -11,7 +11,9 @@ from typing import Any, Protocol, TypeVar
 from viewlet.changes import CHANGE_TYPE, MULTIPLICITY
 from viewlet.errors import ViewletError
 from viewlet.spark.run.exchange import task_errors
-from viewlet.spark.run.exchange.stage_record import Piece
+from viewlet.spark.run.exchange.file_range import FileRange
+from viewlet.spark.run.exchange.moves import FRAME_TASKS
+from viewlet.spark.run.exchange.stage_record import Piece, Sent
 from viewlet.spark.run.execution.tasks import MapChanges
 from viewlet.spark.run.java import use_this_python
 from viewlet.spark.run.load.table_frame import NotLoadable
@@ -30,7 +32,8 @@ ATTEMPTS = 3
 MANY_OBJECTS = 20_000
 """So many that looking through them takes a millisecond or more."""
 ERROR = "error"
-PIECES = "unit string, target string, part int, contents binary"
+PIECES = "unit string, target string, part int, contents binary, file string, at bigint, size bigint, checksum bigint"
+"""What a mapper sends: contents, or a range of a file."""
 
 logger = logging.getLogger("viewlet")
 
@@ -77,7 +80,8 @@ class InlineCluster:
 
     def map_frames(self, mappers: Mapping[str, tuple[MapChanges, Any]], what: str) -> list[Piece]:
         self.stages += 1
-        return [piece for mapper, parts in mappers.values() for part in parts for piece in mapper(part.to_batches())]
+        tasks = [(mapper, part) for mapper, parts in mappers.values() for part in parts]
+        return [piece for mapper, part in tasks for piece in mapper(part.to_batches(), len(tasks))]
 
     def load(self, unit: Unit, frames: Mapping[str, Any], partitions: int, checkpoint: str, folder: str) -> LoadedViews:
         raise NotLoadable("there is no Spark")
@@ -118,7 +122,7 @@ class SparkCluster:
             for row in rows:
                 if row.unit == ERROR:
                     raise task_errors.from_bytes(row.contents)
-            return [(row.unit, row.target, row.part, bytes(row.contents)) for row in rows]
+            return [(row.unit, row.target, row.part, _sent(row)) for row in rows]
 
         return self._tried(job, what)
 
@@ -173,6 +177,20 @@ def _mapped(frame: Any, mapper: MapChanges) -> Any:
     return frame.toDF(*(f"c{i}" for i in range(len(names)))).mapInArrow(_OnFrame(mapper, names), PIECES)
 
 
+def _told(piece: Piece) -> tuple[Any, ...]:
+    """A piece as a row of `PIECES`."""
+    unit, target, partition, sent = piece
+    if isinstance(sent, FileRange):
+        return unit, target, partition, None, sent.file, sent.at, sent.size, sent.checksum
+    return unit, target, partition, bytes(sent), None, None, None, None
+
+
+def _sent(row: Any) -> Sent:
+    if row.file is None:
+        return bytes(row.contents)
+    return FileRange(row.file, row.at, row.size, row.checksum)
+
+
 def _settle() -> None:
     """Lets a worker keep what it has come to own out of sight: Spark has it look for garbage after every task."""
     if len(gc.get_objects(generation=2)) > MANY_OBJECTS:
@@ -198,13 +216,14 @@ class _OnFrame:
         import pyarrow as pa
 
         try:
-            pieces = list(self.mapper(self._named(batch) for batch in batches))
+            pieces = self.mapper((self._named(batch) for batch in batches), FRAME_TASKS)
         except ViewletError as error:
             pieces = [(ERROR, "", 0, task_errors.to_bytes(error))]
         _settle()
-        text = [("unit", pa.string()), ("target", pa.string())]
-        schema = pa.schema([*text, ("part", pa.int32()), ("contents", pa.binary())])
-        columns = [list(column) for column in zip(*pieces, strict=True)] or [[], [], [], []]
+        text, number = pa.string(), pa.int64()
+        place = [("unit", text), ("target", text), ("part", pa.int32()), ("contents", pa.binary())]
+        schema = pa.schema([*place, ("file", text), ("at", number), ("size", number), ("checksum", number)])
+        columns = [list(column) for column in zip(*map(_told, pieces), strict=True)] or [[] for _ in schema]
         yield pa.RecordBatch.from_arrays(
             [pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema
         )

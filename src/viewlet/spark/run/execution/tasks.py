@@ -12,14 +12,26 @@ from typing import Any
 from viewlet.changes import Change, Changes, RowChange, to_changes
 from viewlet.errors import ViewletError
 from viewlet.runtime.durable.snapshot import SnapshotWriter
-from viewlet.spark.run.exchange.stage_record import DRIVER, EVERYWHERE, Deliveries, Piece, UnitStage
+from viewlet.spark.run.exchange.moves import Outbox, fetch_all
+from viewlet.spark.run.exchange.stage_record import DRIVER, EVERYWHERE, Delivery, Piece, SentDeliveries, UnitStage
 from viewlet.spark.run.exchange.wire import bytes_table, decode
-from viewlet.spark.run.state.partition import Context, files_of, held, nearest, partition_folder
+from viewlet.spark.run.state.partition import (
+    Context,
+    LoggedStep,
+    files_of,
+    held,
+    nearest,
+    partition_folder,
+    read_delivery,
+)
 from viewlet.spark.run.units.node import Node, with_result
 from viewlet.spark.run.units.plan_code import Departure, Place, WorkerBlock
 from viewlet.spark.run.units.table_unit import rows_view, unit_name
 from viewlet.spark.run.units.unit import SPREAD, ProgramCode, UnitCode, can_run_generated
 from viewlet.types import Table
+
+CHUNK_ROWS = 1 << 18
+"""Rows of a data frame that a task holds at a time."""
 
 
 @dataclass(slots=True)
@@ -42,29 +54,49 @@ class RunStage:
     token: str
     stages: tuple[UnitStage, ...]
 
-    def __call__(self, partition: int, deliveries: Deliveries) -> Reply:
+    def __call__(self, partition: int, deliveries: SentDeliveries) -> Reply:
+        files = files_of(self.context.checkpoint)
+        return self.run(partition, lambda unit: fetch_all(files, deliveries.get(unit, {})))
+
+    def run(self, partition: int, read: Callable[[str], Delivery]) -> Reply:
+        """`read` tells what a unit is given."""
         started = time.perf_counter()
         reply = Reply()
         try:
-            for stage in self.stages:
-                self._run(stage, partition, deliveries, reply)
+            with self.context.outbox(self.token, self.context.partitions) as outbox:
+                for stage in self.stages:
+                    self._run(stage, partition, read(stage.unit), reply, outbox)
+            reply.pieces = outbox.pieces
         except ViewletError as error:
             return Reply(error=error)
         reply.seconds = time.perf_counter() - started
         return reply
 
-    def _run(self, stage: UnitStage, partition: int, deliveries: Deliveries, reply: Reply) -> None:
+    def _run(self, stage: UnitStage, partition: int, delivery: Delivery, reply: Reply, outbox: Outbox) -> None:
         context, unit = self.context, stage.unit
         code = context.code(unit)
         watched = unit in context.watched
         with held(context, unit, partition) as state:
-            block = state.perform(code, stage, self.token, deliveries.get(unit, {}), watched)
+            block = state.perform(code, stage, self.token, delivery, watched)
             if stage.last:
                 _check(code, state.node)
                 if watched:
                     reply.changes[unit] = with_result(state.node).result_change()
-            reply.pieces += leaving(unit, state.node, block.departures, context.partitions, partition)
+            outbox.put(leaving(unit, state.node, block.departures, context.partitions, partition))
             reply.rows[unit], reply.bytes[unit] = state.node.size(), state.node.bytes()
+
+
+@dataclass(frozen=True, slots=True)
+class RunLoggedStage:
+    """Like `RunStage`, for inputs that are too large to be sent with tasks: each task reads its share of the log."""
+
+    context: Context
+    step: LoggedStep
+
+    def __call__(self, partition: int, _: object) -> Reply:
+        context, step = self.context, self.step
+        task = RunStage(context, step.head.token, step.head.stages)
+        return task.run(partition, lambda unit: read_delivery(context.checkpoint, step, unit, partition))
 
 
 def _check(code: UnitCode, node: Node) -> None:
@@ -87,6 +119,26 @@ def leaving(unit: str, node: Node, departures: Sequence[Departure], partitions: 
                 yield unit, each.target, number, contents
 
 
+def chunks(batches: Iterable[Any]) -> Iterator[Any]:
+    """Arrow record batches as tables of a bounded number of rows; no table if there is no batch.
+
+    A mapper may run on one after the other: the rows of a data frame may be anywhere, so what it sends for some of them
+    is added to what it sends for others.
+    """
+    import pyarrow as pa
+
+    held_back: list[Any] = []
+    rows = 0
+    for batch in batches:
+        if rows and rows + batch.num_rows > CHUNK_ROWS:
+            yield pa.Table.from_batches(held_back)
+            held_back, rows = [], 0
+        held_back.append(batch)
+        rows += batch.num_rows
+    if held_back:
+        yield pa.Table.from_batches(held_back)
+
+
 @dataclass(frozen=True, slots=True)
 class MapChanges:
     """Runs the first block of units on a part of the change of a table, where that part is."""
@@ -98,19 +150,18 @@ class MapChanges:
     table: Table
     sign: int
     encoded: bool
+    token: str
+    """That of the batch."""
     wanted: tuple[str, ...] | None = None
     """The columns in use, if not all."""
 
-    def __call__(self, batches: Iterable[Any]) -> Iterator[Piece]:
-        """`batches` are Arrow record batches of one task."""
-        import pyarrow as pa
-
-        held_back = list(batches)
-        if not held_back:
-            return
-        rows = pa.Table.from_batches(held_back)
-        for unit in self.units:
-            yield from self.pieces(unit, lambda node: self._change(node, rows))
+    def __call__(self, batches: Iterable[Any], tasks: int) -> list[Piece]:
+        """`batches` are Arrow record batches of one task, of which there are about so many."""
+        with self.context.outbox(self.token, tasks) as outbox:
+            for rows in chunks(batches):
+                for unit in self.units:
+                    outbox.put(self.pieces(unit, partial(self._change, rows)))
+        return outbox.pieces
 
     def pieces(self, unit: str, change: Callable[[Node], Change]) -> Iterator[Piece]:
         """What leaves a unit for the change that a node is given."""
@@ -125,7 +176,7 @@ class MapChanges:
         node.run(block.statements)
         yield from leaving(unit, node, block.departures, self.context.partitions, 0)
 
-    def _change(self, node: Node, rows: Any) -> Change:
+    def _change(self, rows: Any, node: Node) -> Change:
         """The change that an Arrow table describes, in the form that a node takes."""
         found = node.to_columns(self.table, rows, self.sign, self.encoded)
         return RowChange(self._by_rows(rows)) if found is None else found
@@ -184,22 +235,25 @@ class MapTableRows:
     """Runs the first block of units on all rows that tables keep in a partition."""
 
     context: Context
+    token: str
     mappers: tuple[MapChanges, ...]
 
     def __call__(self, partition: int, _: object) -> list[Piece] | ViewletError:
         try:
-            found: list[Piece] = []
-            for mapper in self.mappers:
-                name = mapper.table.name
-                with held(self.context, unit_name(name), partition) as state:
-                    view = self.context.code(unit_name(name)).views[rows_view(name)]
-                    rows = decode(view, state.node.contents(view.name))
-                change = RowChange({row: count for row, (count,) in rows})
-                for unit in mapper.units:
-                    found += mapper.pieces(unit, partial(_always, change))
-            return found
+            with self.context.outbox(self.token, self.context.partitions) as outbox:
+                for mapper in self.mappers:
+                    change = self._rows(mapper.table.name, partition)
+                    for unit in mapper.units:
+                        outbox.put(mapper.pieces(unit, partial(_always, change)))
+            return outbox.pieces
         except ViewletError as error:
             return error
+
+    def _rows(self, table: str, partition: int) -> Change:
+        with held(self.context, unit_name(table), partition) as state:
+            view = self.context.code(unit_name(table)).views[rows_view(table)]
+            rows = decode(view, state.node.contents(view.name))
+        return RowChange({row: count for row, (count,) in rows})
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,7 +127,7 @@ def _loaded(spark: Any, view: ViewDefinition, query: str, task: WriteSegments) -
     for part, file, at, size, rows, checksum, refusal in told:
         if refusal is not None:
             raise task_errors.from_bytes(refusal)
-        parts.setdefault(part, []).append(Segment(file, at, size, rows, checksum))
+        parts.setdefault(part, []).append(Segment(file, at, size, checksum, rows))
     return LoadedView(task.by is not None, {part: tuple(parts[part]) for part in sorted(parts)})
 
 

@@ -14,8 +14,9 @@ import pyarrow.compute as pc
 from viewlet.errors import StateError, ViewletError
 from viewlet.runtime.durable.files import files_at
 from viewlet.spark.run.exchange import task_errors
+from viewlet.spark.run.exchange.file_range import RangeWriter
 from viewlet.spark.run.exchange.placement import partitions_of_arrow
-from viewlet.spark.run.state.segment_files import WHOLE, Segment, SegmentWriter, wire_table
+from viewlet.spark.run.state.segment_files import WHOLE, Segment, wire_table, write_segment
 from viewlet.spark.run.units.table_unit import Check
 
 SEGMENTS = "part int, file string, at bigint, size bigint, rows bigint, checksum bigint, error binary"
@@ -60,16 +61,17 @@ class WriteSegments:
         yield pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
 
     def _written(self, batches: Iterable[Any]) -> list[tuple[int, Segment]]:
-        writer: SegmentWriter | None = None
+        writer: RangeWriter | None = None
         found: list[tuple[int, Segment]] = []
         kept = False
         try:
             for gathered in _gathered(batches):
                 if writer is None:
                     file = f"{self.folder}/{uuid.uuid4().hex}.rows"
-                    writer = SegmentWriter(files_at(self.checkpoint), file)
+                    writer = RangeWriter(files_at(self.checkpoint), file)
                 self._check(gathered)
-                found += [(part, writer.write(wire_table(rows, self.arity))) for part, rows in self._split(gathered)]
+                for part, rows in self._split(gathered):
+                    found.append((part, write_segment(writer, wire_table(rows, self.arity))))
             kept = True
         except OSError as error:
             raise StateError(f"cannot write to {self.checkpoint}/{self.folder}: {error.strerror}") from error

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +22,8 @@ from viewlet.runtime.durable.log import Record
 from viewlet.runtime.durable.manifest import Manifest
 from viewlet.runtime.durable.snapshot import SnapshotReader, SnapshotWriter
 from viewlet.runtime.durable.store import StateStore, open_location
-from viewlet.spark.run.exchange.stage_record import StepHead, head_size, read_head
+from viewlet.spark.run.exchange.moves import FOLDERS, folder_of
+from viewlet.spark.run.exchange.stage_record import StepHead, bytes_beside, head_size, read_head
 from viewlet.spark.run.state.partition import History, LoggedStep
 
 STEP, DRIVER = 101, 102
@@ -37,10 +39,12 @@ class Checkpoint:
         where = os.fspath(location)
         self._store: StateStore = open_location(where, sync)
         self.directory = where.rstrip("/") if is_url(where) else str(local_path(where).resolve())
+        self.sync = sync
         self.files = files_at(self.directory, sync)
         self.history = History()
         self._committed = self.history
         self._appended = 0
+        self._measure()
         self.generated: frozenset[str] = frozenset()
         """Units that ran generated code at the last snapshot."""
         self.started = frozenset(self._store.manifest.offsets.get(STARTED, ()))
@@ -91,6 +95,19 @@ class Checkpoint:
                 self.history = self._committed = self.history.followed_by(step)
             else:
                 yield record
+        self._measure()
+        self._remove_moves()
+
+    def _measure(self) -> None:
+        self._store.bytes_beside = sum(step.bytes_beside for step in self._committed.steps)
+
+    def _remove_moves(self) -> None:
+        """Removes files of moves that no log refers to."""
+        needed = {folder_of(step.head.token) for step in self._committed.steps}
+        with suppress(OSError):  # they take room, no more
+            for name in self.files.list():
+                if name.startswith(FOLDERS) and name not in needed:
+                    self.files.remove(name)
 
     # -- writing ----------------------------------------------------------------------------------------------------
 
@@ -119,6 +136,12 @@ class Checkpoint:
         self._appended = 0
         self.history = self._committed
 
+    def remove_moves_of(self, token: str) -> None:
+        """Removes files that the tasks of an abandoned batch have left, if it is certain that it is not committed."""
+        if not self._store.is_in_doubt:
+            with suppress(OSError):
+                self.files.remove(folder_of(token))
+
     def commit(self, records: Sequence[Record], epoch: int, batches: Mapping[str, Ranges] | None = None) -> None:
         """Commits what was appended together with some last records."""
         begun, appended, before = time.perf_counter(), self._appended, self.manifest.number
@@ -138,6 +161,7 @@ class Checkpoint:
         """What was appended is committed."""
         self._committed = self.history
         self._appended = 0
+        self._measure()
 
     def position(self) -> int:
         """The number of the last manifest, found again if an exception came while one was written."""
@@ -157,10 +181,13 @@ class Checkpoint:
 
         self._store.checkpoint(fill)
         self.take_up(written[0])
+        self._measure()
+        self._remove_moves()
 
     def stats(self) -> dict[str, object]:
         return self._store.stats() | {"stages_since_snapshot": len(self.history.steps)}
 
 
 def _logged(head: StepHead, log: str, record: Record) -> LoggedStep:
-    return LoggedStep(head, log, record.at, record.size, head_size(record.payload))
+    payload = record.payload
+    return LoggedStep(head, log, record.at, record.size, head_size(payload), bytes_beside(payload))

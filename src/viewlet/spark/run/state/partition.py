@@ -24,6 +24,7 @@ from viewlet.runtime.durable.files import Files, files_at
 from viewlet.runtime.durable.log import OVERHEAD, read_record
 from viewlet.runtime.durable.snapshot import SnapshotReader, index_of
 from viewlet.runtime.private_folders import private_folder
+from viewlet.spark.run.exchange.moves import INLINE_BYTES, Outbox, fetch_all, folder_of
 from viewlet.spark.run.exchange.stage_record import Delivery, StepHead, read_contents, read_shares, read_step
 from viewlet.spark.run.exchange.wire import table_bytes
 from viewlet.spark.run.state.unit_state import NOTHING, WAIT_SECONDS, FileState, ResidentState, UnitState
@@ -71,6 +72,7 @@ class LoggedStep:
     """A stage whose inputs are in a log, as a record of `size` bytes.
 
     Its first bytes, `index` of the payload, tell where the shares of units and partitions are, if it has such.
+    `bytes_beside` are in files that it refers to.
     """
 
     head: StepHead
@@ -78,6 +80,7 @@ class LoggedStep:
     at: int
     size: int
     index: int | None
+    bytes_beside: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +123,14 @@ class Context:
     units: Mapping[str, SharedCode]
     history: History
     watched: frozenset[str] = frozenset()
+    inline_bytes: int = INLINE_BYTES
+    """What the tasks of a stage may send through the driver, all of them together."""
+    sync: bool = True
+    """Files that tasks write have to survive a power failure."""
+
+    def outbox(self, token: str, tasks: int) -> Outbox:
+        """For what leaves one of the tasks of a stage."""
+        return Outbox(files_at(self.checkpoint, self.sync), folder_of(token), self.inline_bytes // tasks)
 
     def code(self, unit: str) -> UnitCode:
         return self.units[unit].value
@@ -247,7 +258,8 @@ def read_delivery(checkpoint: str, step: LoggedStep, unit: str, partition: int) 
     where = files.path(step.log)
     try:
         if step.index is None:
-            return read_step(read_record(files, step.log, step.at, step.size).payload, unit, partition)
+            whole = read_record(files, step.log, step.at, step.size)
+            return fetch_all(files, read_step(whole.payload, unit, partition))
         start = step.at + OVERHEAD
         shares = read_shares(files.read_part(step.log, start, step.index))
         if shares is None:
@@ -261,7 +273,7 @@ def read_delivery(checkpoint: str, step: LoggedStep, unit: str, partition: int) 
     for share, data in zip(mine, found, strict=True):
         if not share.is_whole(data):
             raise StateError(f"{where} is damaged at byte {start + share.at}")
-    return read_contents(found, unit, partition)
+    return fetch_all(files, read_contents(found, unit, partition))
 
 
 def files_of(checkpoint: str) -> Files:

@@ -1,14 +1,12 @@
 """Views that a load has written to the checkpoint directory: files of segments, and where each segment is.
 
 A task writes one file. Whenever it has collected enough rows it appends a segment per partition, each an Arrow stream
-in the format of `wire`, and reports its position to the driver. Every attempt of a task uses a new file name, so a
-repeated task leaves an unreferenced file and no harm. The contents of a view in a partition are the concatenation of
-its segments.
+in the format of `wire`, and reports its position to the driver. The contents of a view in a partition are the
+concatenation of its segments.
 """
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,9 +14,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from viewlet.errors import StateError
-from viewlet.runtime.durable.files import Files, Output, files_at
+from viewlet.runtime.durable.files import files_at
 from viewlet.runtime.durable.rows import as_text, is_text, values_of
+from viewlet.spark.run.exchange.file_range import FileRange, RangeWriter
 from viewlet.spark.run.exchange.placement import decimal_words
 from viewlet.spark.run.exchange.wire import bytes_table, table_bytes
 
@@ -27,26 +25,10 @@ WHOLE = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(FileRange):
     """Rows of one partition of a view: a range of bytes in a file of the checkpoint directory."""
 
-    file: str
-    at: int
-    size: int
     rows: int
-    checksum: int
-
-    def read(self, files: Files) -> bytes:
-        where = files.path(self.file)
-        try:
-            data = files.read_part(self.file, self.at, self.size)
-        except FileNotFoundError as error:
-            raise StateError(f"{where} is missing; restore it from a copy") from error
-        except OSError as error:
-            raise StateError(f"cannot read {where}: {error.strerror}") from error
-        if len(data) != self.size or zlib.crc32(data) != self.checksum:
-            raise StateError(f"{where} is damaged: its checksum does not fit")
-        return data
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +87,7 @@ class LoadedViews:
     @staticmethod
     def of_json(checkpoint: str, facts: Mapping[str, Any]) -> LoadedViews:
         views = {
-            name: LoadedView(view["partitioned"], {i: tuple(Segment(*each) for each in s) for i, *s in view["parts"]})
+            name: LoadedView(view["partitioned"], {i: tuple(map(_segment, s)) for i, *s in view["parts"]})
             for name, view in facts["views"].items()
         }
         return LoadedViews(checkpoint, facts["folder"], views)
@@ -115,27 +97,15 @@ def _fields(segment: Segment) -> list[str | int]:
     return [segment.file, segment.at, segment.size, segment.rows, segment.checksum]
 
 
-class SegmentWriter:
-    """Appends segments to a new file."""
+def _segment(fields: Sequence[Any]) -> Segment:
+    file, at, size, rows, checksum = fields
+    return Segment(file, at, size, checksum, rows)
 
-    def __init__(self, files: Files, file: str) -> None:
-        self._file = file
-        self._output: Output = files.create(file)
-        self._at = 0
 
-    def write(self, table: Any) -> Segment:
-        data = table_bytes(table)
-        self._output.write(data)
-        segment = Segment(self._file, self._at, len(data), table.num_rows, zlib.crc32(data))
-        self._at += len(data)
-        return segment
-
-    def close(self, keep: bool) -> None:
-        try:
-            if keep:
-                self._output.sync()
-        finally:
-            self._output.close()
+def write_segment(writer: RangeWriter, table: Any) -> Segment:
+    """Appends rows to the file of a task."""
+    written = writer.append(table_bytes(table))
+    return Segment(written.file, written.at, written.size, written.checksum, table.num_rows)
 
 
 def wire_table(columns: Sequence[Any], arity: int) -> Any:
