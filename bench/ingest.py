@@ -19,7 +19,6 @@ from typing import Any
 import pyarrow as pa
 
 import viewlet
-from viewlet.engine.ingest import change_of
 
 ROWS, REPEATS = (1_000, 10_000, 100_000), 15
 MONEY = pa.decimal128(15, 2)
@@ -82,8 +81,8 @@ def main() -> None:
         for rows in ROWS:
             batch = table(rows)
             with db._session.open() as database:
-                schema = database.find_table("fact").schema
-                conversion = best(lambda: change_of(database, schema, batch, 1, False))  # noqa: B023
+                schema, host = database.catalogue.find_table("fact").schema, database.host
+                conversion = best(lambda: host.change_of(schema, batch, 1, False))  # noqa: B023
             whole = best(lambda: db.insert("fact", batch))  # noqa: B023
             print(f"{name:>15}  {rows:>7,} rows  conversion {conversion * 1e6:8.0f} us  batch {whole * 1e6:8.0f} us")
         db.close()

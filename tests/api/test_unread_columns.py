@@ -11,7 +11,6 @@ import pytest
 
 import viewlet
 from viewlet.changes import Change
-from viewlet.engine.ingest import change_of
 from viewlet.runtime import columns as conversion
 
 COLUMNS = {
@@ -52,7 +51,7 @@ def is_columnar(db: viewlet.Connection, data: Any) -> bool:
 
 def converted(db: viewlet.Connection, data: Any) -> Change:
     with db._session.open() as database:
-        return change_of(database, database.find_table("s").schema, data, 1, False)
+        return database.host.change_of(database.catalogue.find_table("s").schema, data, 1, False)
 
 
 def test_they_are_not_converted(db: viewlet.Connection, monkeypatch: pytest.MonkeyPatch) -> None:

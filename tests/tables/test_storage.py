@@ -167,11 +167,11 @@ def test_the_interpreter_reads_a_flat_table(flat: None) -> None:
     db.insert("t", pa.table({"k": [1, 2], "s": ["a", "b"]}))
     with db._session.open() as database:
         rows = database.tables["t"].store
-        database._log.begin()
+        database.host.log.begin()
         assert list(rows.slice((0,), (1,))) == [(1, "a")]
         assert not rows.is_flat
         rows.add((3, "c"), (1,))
-        database._log.rollback()
+        database.host.log.rollback()
         assert rows.is_flat
     assert rows_of(db) == [(1, "a"), (2, "b")]
 
