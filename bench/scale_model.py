@@ -50,7 +50,7 @@ class Machine:
     """Of one executor, in each direction: 10 Gbit/s."""
     driver_bytes: float = 2e8
     """What passes through the driver's Python process: pickled, compressed, logged."""
-    inline_bytes: float = 16e6
+    inline_bytes: float = 8 * 2**20
     """Up to so many bytes per stage pass through the driver; more are written to segment files."""
     put_seconds: float = 0.04
     """Writing one object, whatever its size, until it is durable."""
