@@ -80,6 +80,20 @@ def full_joins(n: int) -> list[str]:
     return [*tables, view(f"SELECT {columns} FROM t0 {joined}")]
 
 
+def full_joins_using(n: int) -> list[str]:
+    tables = [f"CREATE TABLE t{i} (k BIGINT, v{i} BIGINT)" for i in range(n)]
+    joined = " ".join(f"FULL OUTER JOIN t{i} USING (k)" for i in range(1, n))
+    return [*tables, view(f"SELECT k, {', '.join(f't{i}.v{i}' for i in range(n))} FROM t0 {joined}")]
+
+
+def mixed_joins(n: int) -> list[str]:
+    """LEFT, RIGHT and FULL OUTER JOINs in turn."""
+    tables = [f"CREATE TABLE t{i} (k BIGINT, v{i} BIGINT)" for i in range(n)]
+    sides = ("FULL", "LEFT", "RIGHT")
+    joined = " ".join(f"{sides[i % 3]} JOIN t{i} ON t{i - 1}.k = t{i}.k" for i in range(1, n))
+    return [*tables, view(f"SELECT {', '.join(f't{i}.v{i}' for i in range(n))} FROM t0 {joined}")]
+
+
 def conjunction(n: int) -> list[str]:
     return [
         *wide(),
@@ -211,7 +225,9 @@ FAMILIES = {
     "left joins, star": Family(left_star, (3, 5, 8, 11), 11),
     "left joins to aggregates": Family(left_aggregates, (1, 2, 3, 5, 10), 10),
     "left joins to 4 outputs": Family(lambda n: left_aggregates(n, 4), (1, 2, 3, 5, 10), 10),
-    "full outer joins": Family(full_joins, (3, 5, 8, 11), 11),
+    "full outer joins": Family(full_joins, (3, 5, 6, 8, 11), 11),
+    "full outer joins, USING": Family(full_joins_using, (3, 5, 8, 11), 11),
+    "outer joins, mixed": Family(mixed_joins, (3, 5, 8, 11), 11),
     "AND": Family(conjunction, (50, 200, 500, 1000), 1000),
     "OR": Family(disjunction, (50, 200, 500, 1000), 1000),
     "AND of <>": Family(unequal, (50, 200, 500, 1000), 1000),

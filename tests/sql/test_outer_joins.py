@@ -6,12 +6,14 @@ import os
 import random
 from collections import Counter
 
+import duckdb
 import pytest
 
 import viewlet
+from viewlet.algebra.layered_query import LayeredQuery
 from viewlet.algebra.nodes import Rel
-from viewlet.algebra.traverse import walk
-from viewlet.sql import CreateTable, bind_query, parse_statements
+from viewlet.algebra.traverse import size, walk
+from viewlet.sql import CreateTable, CreateView, bind_query, bind_statement, parse_statements, split_statements
 
 QUERIES = int(os.environ.get("VIEWLET_OUTER_JOINS", "24"))
 TABLES = [f"CREATE TABLE t{i} (k BIGINT, v BIGINT, n BIGINT NOT NULL)" for i in range(5)]
@@ -82,6 +84,61 @@ def compare_with_duckdb(query: str, tables: int, rng: random.Random, engine: str
             assert Counter(db.view("q").rows()) == Counter(tuple(row.values()) for row in expected), query
 
 
+@pytest.mark.parametrize("engine", ["interpreter", "compiled"])
+@pytest.mark.parametrize("strategy", ["auto", "higher-order", "view-tree", "first-order", "recompute"])
+def test_long_chains_agree_with_duckdb(strategy: str, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are kept in layers, whatever the strategy and the kinds of the tables."""
+    monkeypatch.setenv("VIEWLET_JIT", "0")
+    joined = (
+        "t0 FULL JOIN t1 ON t0.k = t1.k FULL JOIN t2 ON t1.k = t2.k AND coalesce(t0.v, 0) <= t2.v "
+        "RIGHT JOIN t3 ON t2.k = t3.k FULL JOIN (SELECT k, SUM(v) AS v FROM t4 GROUP BY k) AS s ON s.k = t0.k"
+    )
+    query = f"SELECT t0.k, COUNT(*) AS c, SUM(t2.v) AS x, MAX(s.v) AS y FROM {joined} WHERE t1.v IS NULL GROUP BY t0.k"
+    layers = play_batches(query, 5, random.Random(strategy + engine), engine, strategy)
+    assert layers == ["joined1", "joined2", "joined3"]
+
+
+@pytest.mark.parametrize("seed", range(QUERIES // 4))
+def test_random_long_chains_agree_with_duckdb(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VIEWLET_JIT", "0")
+    rng = random.Random(f"long {seed}")
+    count, engine = rng.choice((4, 5, 5)), rng.choice(("interpreter", "compiled"))
+    columns = ", ".join(f"t{i}.k AS k{i}, t{i}.v AS v{i}, t{i}.n AS n{i}" for i in range(count))
+    play_batches(f"SELECT {columns} FROM {random_from(rng, count)}", count, rng, engine, "auto")
+
+
+def test_columns_merged_by_a_long_chain_agree_with_duckdb() -> None:
+    joined = " ".join(f"FULL JOIN t{i} USING (k)" for i in range(1, 5))
+    layers = play_batches(
+        f"SELECT k, t0.v AS a, t4.n AS b FROM t0 {joined}", 5, random.Random(3), "interpreter", "auto"
+    )
+    assert len(layers) == 3
+
+
+def play_batches(query: str, tables: int, rng: random.Random, engine: str, strategy: str) -> list[str]:
+    """Compares a view over tables and streams after batches that change several of them; returns its layers."""
+    with viewlet.connect(engine=engine) as db, duckdb.connect() as oracle:
+        for statement in TABLES[:tables]:
+            db.execute(statement.replace("TABLE", rng.choice(("TABLE", "STREAM"))))
+            oracle.execute(statement)
+        db.execute(f"CREATE MATERIALIZED VIEW q WITH (strategy = '{strategy}') AS {query}")
+        live: dict[str, list[tuple[int | None, int | None, int]]] = {f"t{i}": [] for i in range(tables)}
+        for _ in range(4):
+            batch: dict[str, list[dict[str, object]]] = {}
+            for name, rows in live.items():
+                gone = [rows.pop(rng.randrange(len(rows))) for _ in range(min(len(rows), rng.randint(0, 2)))]
+                come = [random_row(rng) for _ in range(rng.randint(0, 4))]
+                rows += come
+                signed = [(row, -1) for row in gone] + [(row, 1) for row in come]
+                batch[name] = [dict(zip(("k", "v", "n", "_multiplicity"), (*row, n), strict=True)) for row, n in signed]
+                oracle.execute(f"DELETE FROM {name}")
+                if rows:
+                    oracle.executemany(f"INSERT INTO {name} VALUES (?, ?, ?)", rows)
+            db.apply({name: changes for name, changes in batch.items() if changes})
+            assert Counter(db.view("q").rows()) == Counter(oracle.execute(query).fetchall()), query
+        return [line[:-1] for line in db.explain("q", stage="algebra").splitlines() if line.startswith("joined")]
+
+
 def atoms(count: int) -> int:
     """How many atoms the translation of a chain of FULL OUTER JOINs has."""
     created = parse_statements(";".join(f"CREATE TABLE t{i} (k BIGINT)" for i in range(count)), {})
@@ -94,6 +151,32 @@ def atoms(count: int) -> int:
 def test_the_translation_of_full_outer_joins_at_most_doubles_with_a_table() -> None:
     """Of the rows without a match on the left, one table tells; the left side itself is in two terms."""
     assert atoms(6) <= 2 * atoms(5) + 6
+
+
+@pytest.mark.parametrize("join", ["ON t{}.k = t{}.k", "USING (k)"])
+def test_a_chain_of_eleven_tables_has_small_layers(join: str) -> None:
+    """Each layer mentions the one before it by name, and has the columns that are read later."""
+    names = [f"t{i}" for i in range(11)]
+    created = parse_statements(";".join(f"CREATE TABLE {name} (k BIGINT, v BIGINT)" for name in names), {})
+    schemas = {each.table.name: each.table for each in created if isinstance(each, CreateTable)}
+    joined = " ".join(f"FULL JOIN t{i} {join.format(i - 1, i)}" for i in range(1, 11))
+    sql = f"CREATE MATERIALIZED VIEW q AS SELECT t0.v AS a, t10.v AS b FROM t0 {joined}"
+    bound = bind_statement(next(split_statements(sql)), schemas, layered=True)
+    assert isinstance(bound, CreateView)
+    query = bound.definition
+    assert isinstance(query, LayeredQuery)
+    assert len(query.layers) == 9
+    assert max(size(each.query.expr) for each in query.layers) < 100
+    assert {column.name.split("_")[0] for column in query.layers[-1].table.columns} <= {"v", "k"}
+    assert max(len(each.table.columns) for each in query.layers) <= (2 if "ON" in join else 11)
+
+
+def test_a_part_that_reads_the_row_around_it_is_no_layer() -> None:
+    query = (
+        "SELECT k, (SELECT COUNT(*) FROM t1 FULL JOIN t2 ON t1.k = t2.k AND t1.v = t0.v "
+        "FULL JOIN t3 ON t2.k = t3.k FULL JOIN t4 ON t3.k = t4.k AND t4.v <= t0.n) AS c FROM t0"
+    )
+    play_batches(query, 5, random.Random(8), "interpreter", "auto")
 
 
 @pytest.mark.parametrize(

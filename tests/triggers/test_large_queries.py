@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import sys
 from collections import Counter
+from collections.abc import Callable
 from inspect import unwrap
 from types import FrameType
 
@@ -54,6 +55,10 @@ def test_programs_grow_no_worse_than_quadratically(family: str, small: int, larg
 
 def calls(family: str, size: int) -> int:
     """How many calls of functions declaring a view takes: what seconds would tell, but the same on every machine."""
+    return calls_of(lambda: program_of(family, size))
+
+
+def calls_of(action: Callable[[], object]) -> int:
     count = 0
 
     def note(frame: FrameType, event: str, arg: object) -> None:
@@ -63,7 +68,7 @@ def calls(family: str, size: int) -> int:
     before = sys.getprofile()
     sys.setprofile(note)
     try:
-        program_of(family, size)
+        action()
     finally:
         sys.setprofile(before)
     return count
@@ -115,6 +120,21 @@ def test_the_largest_queries_are_compiled_with_bounded_work(
     program_of(family, size)
     assert sum(nodes) < 160_000
     assert sum(weighed) < 2 * SEARCH_BUDGET
+
+
+@pytest.mark.parametrize("family", ["full outer joins", "full outer joins, USING", "outer joins, mixed"])
+def test_chains_of_outer_joins_are_declared_with_work_that_grows_with_their_length(family: str) -> None:
+    few, many = declaration_calls(family, 6), declaration_calls(family, 11)
+    assert many <= 2 * few * (11 / 6)
+    assert many <= 2_500_000, "a million calls take about a second"
+
+
+def declaration_calls(family: str, size: int) -> int:
+    *tables, view = FAMILIES[family].statements(size)
+    with viewlet.connect(engine="interpreter") as db:
+        for statement in tables:
+            db.execute(statement)
+        return calls_of(lambda: db.execute(view))
 
 
 def test_a_strategy_that_was_left_out_is_told() -> None:

@@ -24,7 +24,7 @@ from viewlet.runtime.control import FAILURE, FULL, NEEDED_ROWS, NEEDED_STORE, RO
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FlatStore, Image, Item, Layout
 from viewlet.triggers.program import Program
-from viewlet.triggers.result_view import result_store
+from viewlet.triggers.result_view import result_stores
 from viewlet.triggers.step import initial_contents
 from viewlet.triggers.store import MapStore
 from viewlet.types import Row, Table
@@ -265,26 +265,25 @@ class CompiledEngine:
 
     def watch(self) -> bool:
         """From now on `changes` tells how the result has changed, if it can."""
-        name = result_store(self.program)
-        if name is None:
-            return False
-        self.stores[name].keep_journal()
+        names = result_stores(self.program)
+        for name in names:
+            self.stores[name].keep_journal()
         self.forget_changes()
-        return True
+        return bool(names)
 
     def forget_changes(self) -> None:
         """The result counts as unchanged from now on."""
-        if (name := result_store(self.program)) is not None:
+        for name in result_stores(self.program):
             self.stores[name].forget_journal()
 
     def changes(self) -> dict[Row, int]:
         """How the result has changed since it was asked or watched last, from the rows that were touched."""
-        name = result_store(self.program)
-        if name is None:
-            raise InternalError("the result is not made of the rows of one view")
-        before, after = self.stores[name].take_journal()
-        change = self._evaluate({name: self._as_map(name, after)})
-        for row, count in self._evaluate({name: self._as_map(name, before)}).items():
+        journals = {name: self.stores[name].take_journal() for name in result_stores(self.program)}
+        if not journals:
+            raise InternalError("the result is not made of the rows of its views")
+        change = self._evaluate({name: self._as_map(name, after) for name, (_, after) in journals.items()})
+        old = self._evaluate({name: self._as_map(name, before) for name, (before, _) in journals.items()})
+        for row, count in old.items():
             change[row] = change.get(row, 0) - count
         return {row: count for row, count in change.items() if count}
 

@@ -22,7 +22,7 @@ from viewlet.codegen.not_compilable import NotCompilable
 from viewlet.codegen.result import write_result
 from viewlet.runtime.flat import Layout
 from viewlet.triggers.program import Program, Statement
-from viewlet.triggers.result_view import result_store
+from viewlet.triggers.result_view import result_stores
 from viewlet.triggers.single import RowTrigger, row_trigger
 from viewlet.types import Table
 
@@ -67,7 +67,7 @@ class _TriggerWriter:
         products = module.products(Lines(depth=1), self.layouts)
         result = write_result(self.program, module, products, selects=True)
         final = module.requests.layouts(self.layouts)
-        if (journaled := result_store(self.program)) is not None:
+        for journaled in result_stores(self.program):
             final[journaled] = replace(final[journaled], journaled=True)
         generated = module.module(f"Triggers of {hint(self.program.name)}", final, result)
         refreshes = {

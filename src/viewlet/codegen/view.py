@@ -19,7 +19,7 @@ from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FlatStore, Image
 from viewlet.runtime.jit import ENABLED
 from viewlet.triggers.program import Program
-from viewlet.triggers.result_view import change_store
+from viewlet.triggers.result_view import change_stores
 from viewlet.triggers.saved_state import StateReader, StateWriter
 from viewlet.triggers.sources import Sources
 from viewlet.triggers.store import MapStore
@@ -87,8 +87,8 @@ class CompiledView:
         return self._engine.result()
 
     def forget_rows(self) -> None:
-        """Empties the view behind the result, if changes of the result are known without it."""
-        if (name := change_store(self.plan)) is not None:
+        """Empties the views behind the result, if changes of the result are known without them."""
+        for name in change_stores(self.plan):
             self._engine.stores[name].drain()
 
     def watch(self) -> bool:

@@ -62,7 +62,7 @@ def connect(
         place = checkpoint if checkpoint is not None else path
         return connect_on_spark(spark, place, partitions, fsync, engine, external_access, known)
     check_engine(engine)
-    database = Database(LocalHost(Catalogue(known), engine))
+    database = Database(LocalHost(Catalogue(known, layered=True), engine))
     if path is None:
         return Connection(Session(database), external_access)
     if not isinstance(path, str | os.PathLike) or not os.fspath(path):

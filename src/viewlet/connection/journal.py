@@ -234,7 +234,7 @@ def declared_again(known: Json, catalogue: Catalogue) -> Declaration:
                 f"it uses an aggregate {name!r} with another state, other types or other parameters than the one "
                 f"that was given: {found}"
             )
-    return declared_by(known["statement"], catalogue.schemas(), catalogue.aggregates)
+    return declared_by(known["statement"], catalogue.schemas(), catalogue.aggregates, catalogue.layered)
 
 
 @contextmanager

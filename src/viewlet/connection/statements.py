@@ -37,7 +37,8 @@ class StatementRunner:
             for raw in split_statements(sql):
                 try:
                     known = database.catalogue
-                    answer = self._run(bind_statement(raw, known.schemas(), known.aggregates), raw.text, database)
+                    bound = bind_statement(raw, known.schemas(), known.aggregates, known.layered)
+                    answer = self._run(bound, raw.text, database)
                 except RecursionError:
                     raise raw.source.error("nested too deeply for the stack of the calling thread") from None
         return answer

@@ -11,30 +11,29 @@ What runs on dictionaries shares an undo log of the engine's own, which begins w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from viewlet.changes import Change
 from viewlet.engine.aggregate_plan import AggregatePlan
-from viewlet.engine.contract import LocalEngine, ReadsColumns
+from viewlet.engine.contract import LocalEngine
 from viewlet.engine.group_result import GroupResult
+from viewlet.engine.parts import (
+    SavedSection,
+    Section,
+    ToldEngine,
+    columns_used,
+    stored_sizes,
+    told_change,
+)
 from viewlet.engine.trigger_programs import migrate
-from viewlet.errors import InternalError
 from viewlet.triggers.program import text_digest
-from viewlet.triggers.saved_state import Item, StateReader, StateWriter
+from viewlet.triggers.saved_state import StateReader, StateWriter
 from viewlet.triggers.sources import Sources
 from viewlet.triggers.store import UndoLog
 from viewlet.types import Row
 
 STATES = "states"
-
-
-class ValuesEngine(LocalEngine, Protocol):
-    """An engine that need not hold the rows of its view."""
-
-    def forget_rows(self) -> None:
-        """Empties the view, if its changes are known without its rows; may be done again after an exception."""
 
 
 class AggregateEngine:
@@ -44,7 +43,7 @@ class AggregateEngine:
         self,
         name: str,
         plan: AggregatePlan,
-        values: ValuesEngine,
+        values: ToldEngine,
         groups: LocalEngine | None,
         sources: Sources,
         log: UndoLog,
@@ -84,13 +83,7 @@ class AggregateEngine:
     # -- batches ----------------------------------------------------------------------------------------------------
 
     def columns_used(self, table: str) -> tuple[int, ...] | None:
-        used: set[int] = set()
-        for part in self._readers[table]:
-            columns = part.columns_used(table) if isinstance(part, ReadsColumns) else None
-            if columns is None:
-                return None
-            used.update(columns)
-        return tuple(sorted(used))
+        return columns_used(self._readers[table], table)
 
     def apply(self, table: str, change: Change) -> None:
         if not self._log.active:
@@ -100,10 +93,7 @@ class AggregateEngine:
 
     def finish(self) -> Mapping[Row, int]:
         """Runs the aggregates on what the batch changed, and the rest of the query on the groups that changed."""
-        change = self.values.finish()
-        if change is None:
-            raise InternalError("the rows that aggregates read do not tell their changes")
-        return self.rest.fold(change)
+        return self.rest.fold(told_change(self.values))
 
     def commit(self) -> None:
         self._log.commit()
@@ -134,15 +124,15 @@ class AggregateEngine:
         self.rest.take_over(other.rest)
 
     def save(self, writer: StateWriter) -> dict[str, object]:
-        layouts = {name: part.save(_Section(name, writer)) for name, part in self._named_parts().items()}
-        self.rest.states.save(_Section(STATES, writer))
+        layouts = {name: part.save(Section(name, writer)) for name, part in self._named_parts().items()}
+        self.rest.states.save(Section(STATES, writer))
         return layouts
 
     def resume(self, layout: Mapping[str, Any], reader: StateReader) -> bool:
         for name, part in self._named_parts().items():
-            if not part.resume(layout[name], _SavedSection(name, reader)):
+            if not part.resume(layout[name], SavedSection(name, reader)):
                 return False
-        self.rest.states.resume(_SavedSection(STATES, reader))
+        self.rest.states.resume(SavedSection(STATES, reader))
         self.rest.read_groups()
         return True
 
@@ -150,37 +140,7 @@ class AggregateEngine:
         return dict(zip(self.plan.programs, self._parts, strict=True))
 
     def stats(self) -> dict[str, object]:
-        stored = [part.stats()["stored"] for part in self._parts]
-        sizes = {name: size for part in stored for name, size in part.items()}
-        return {"stored": {**sizes, STATES: len(self.rest.states)}}
+        return {"stored": {**stored_sizes(self._parts), STATES: len(self.rest.states)}}
 
     def stages(self, format: str) -> Mapping[str, Callable[[], str]]:
         return {}
-
-
-@dataclass(frozen=True, slots=True)
-class _Section:
-    """A writer for one part of the engine (see `StateWriter`)."""
-
-    name: str
-    writer: StateWriter
-
-    def rows(self, part: str, items: Iterable[Item], arity: int, width: int) -> None:
-        self.writer.rows(f"{self.name} {part}", items, arity, width)
-
-    def words(self, part: str, words: Any) -> None:
-        self.writer.words(f"{self.name} {part}", words)
-
-
-@dataclass(frozen=True, slots=True)
-class _SavedSection:
-    """The same, to be read (see `StateReader`)."""
-
-    name: str
-    reader: StateReader
-
-    def rows(self, part: str, arity: int) -> Iterable[Item]:
-        return self.reader.rows(f"{self.name} {part}", arity)
-
-    def words(self, part: str) -> Any:
-        return self.reader.words(f"{self.name} {part}")

@@ -7,18 +7,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from viewlet.algebra.aggregate_query import AggregateQuery
-from viewlet.algebra.query import Query
-from viewlet.algebra.traverse import relations
-from viewlet.engine.aggregate_engine import AggregateEngine, ValuesEngine
+from viewlet.engine.aggregate_engine import AggregateEngine
 from viewlet.engine.aggregate_plan import AggregatePlan
 from viewlet.engine.aggregates_on_spark import ON_SPARK
 from viewlet.engine.contract import LocalEngine, Stages
 from viewlet.engine.declaration import Declaration
 from viewlet.engine.kind import CompiledForm, Step, Subject, Tables, ViewKind
+from viewlet.engine.parts import ToldEngine, plan_part, read_by, show_each
 from viewlet.engine.trigger_programs import ProgramDraft, as_streams, draft_of, plan_program, show_code
 from viewlet.triggers.interpreter import Interpreter
 from viewlet.triggers.program import Program
-from viewlet.triggers.result_view import result_store
+from viewlet.triggers.result_view import result_stores
 from viewlet.triggers.sources import Sources
 from viewlet.triggers.statistics import UNKNOWN, Statistics
 from viewlet.triggers.store import UndoLog
@@ -32,20 +31,11 @@ def plan_aggregates(declared: Declaration, tables: Tables, statistics: Statistic
     """The programs of a view: its strategy is that of the programs over tables; the one over groups needs none."""
     query = declared.definition
     assert isinstance(query, AggregateQuery)
-    values = _plan(declared, "values", query.values, tables, statistics)
-    groups = None if query.groups is None else _plan(declared, "built_in", query.groups, tables, statistics)
+    values = plan_part(declared, "values", query.values, tables, statistics)
+    groups = None if query.groups is None else plan_part(declared, "built_in", query.groups, tables, statistics)
     read = as_streams({**tables, query.table.name: query.table})
     whole = replace(declared, query=query.result, definition=query.result, strategy="auto")
-    return AggregatePlan(query, values, groups, plan_program(whole, _read_by(query.result, read), UNKNOWN))
-
-
-def _plan(declared: Declaration, part: str, query: Query, tables: Tables, statistics: Statistics) -> Program:
-    own = replace(declared, name=f"{declared.name}_{part}", query=query, definition=query)
-    return plan_program(own, _read_by(query, tables), statistics)
-
-
-def _read_by(query: Query, tables: Tables) -> Tables:
-    return {name: table for name, table in tables.items() if name in relations(query.expr)}
+    return AggregatePlan(query, values, groups, plan_program(whole, read_by(query.result, read), UNKNOWN))
 
 
 def reference_engine(
@@ -81,7 +71,7 @@ class AggregateDraft:
 
     def build(self, sources: Sources, dictionary: StringDictionary, step: Step, reads: bool) -> LocalEngine:
         log = UndoLog()
-        values: ValuesEngine
+        values: ToldEngine
         if self.values is None:
             values = Interpreter(self.plan.values, sources.stores, log)
         else:
@@ -94,7 +84,7 @@ def draft_aggregates(declared: Declaration, tables: Tables, statistics: Statisti
     """The code of the programs over tables; the one over groups stays on the interpreter."""
     streams = as_streams(tables)
     plan = plan_aggregates(declared, streams, statistics)
-    values = None if result_store(plan.values) is None else draft_of(declared.name, plan.values, streams)
+    values = draft_of(declared.name, plan.values, streams) if result_stores(plan.values) else None
     groups = None if plan.groups is None else draft_of(declared.name, plan.groups, streams)
     return AggregateDraft(plan, values, groups)
 
@@ -115,22 +105,16 @@ def stages(subject: Subject) -> Stages:
     declared, plan = subject.declared, subject.plan
     found: dict[str, Callable[[], str]] = {
         "sql": lambda: declared.sql,
-        "algebra": lambda: _each(plan, lambda program: show_algebra(program.query)),
-        "passes": lambda: _each(plan, show_passes),
-        "views": lambda: _each(plan, show_views),
-        "triggers": lambda: _each(plan, show_triggers),
-        "rows": lambda: _each(plan, show_rows),
+        "algebra": lambda: show_each(plan.programs, lambda program: show_algebra(program.query)),
+        "passes": lambda: show_each(plan.programs, show_passes),
+        "views": lambda: show_each(plan.programs, show_views),
+        "triggers": lambda: show_each(plan.programs, show_triggers),
+        "rows": lambda: show_each(plan.programs, show_rows),
         "states": lambda: _show_states(plan.query),
         "code": lambda: show_code(subject, lambda *given: _over_tables(plan_aggregates(*given))),
         "engine": lambda: subject.engine,
     }
     return found
-
-
-def _each(plan: AggregatePlan, show: Callable[[Program], str]) -> str:
-    """A stage of every program, each below the name of its part."""
-    shown = ((part, show(program).replace("\n", "\n    ")) for part, program in plan.programs.items())
-    return "\n".join(f"{part}:\n    {text}" if text else f"{part}:" for part, text in shown)
 
 
 def _show_states(query: AggregateQuery) -> str:

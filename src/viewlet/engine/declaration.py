@@ -54,12 +54,15 @@ def declaration(view: CreateView, text: str = "") -> Declaration:
 
 
 def declared_by(
-    statement: str, schemas: Mapping[str, Table], aggregates: Mapping[str, Aggregate] | None = None
+    statement: str,
+    schemas: Mapping[str, Table],
+    aggregates: Mapping[str, Aggregate] | None = None,
+    layered: bool = False,
 ) -> Declaration:
-    """What a CREATE VIEW that was accepted before asks for."""
+    """What a CREATE VIEW that was accepted before asks for; with `layered`, large queries are cut into layers."""
     from viewlet.sql import CreateView, bind_statement, split_statements
 
-    bound = bind_statement(next(split_statements(statement)), schemas, aggregates or {})
+    bound = bind_statement(next(split_statements(statement)), schemas, aggregates or {}, layered)
     if not isinstance(bound, CreateView):
         raise StateError(f"{statement!r:.80} does not declare a view")
     return declaration(bound, statement)

@@ -9,11 +9,19 @@ from viewlet.engine.adaptive_views import ADAPTIVE_VIEWS
 from viewlet.engine.aggregate_views import AGGREGATE_VIEWS
 from viewlet.engine.declaration import Declaration
 from viewlet.engine.kind import CompiledForm, DistributedForm, ViewKind
+from viewlet.engine.layered_views import LAYERED_VIEWS
 from viewlet.engine.ring_trees import COFACTOR_VIEWS, FACTORISED_VIEWS
 from viewlet.engine.trigger_programs import TRIGGER_PROGRAMS
 from viewlet.errors import InternalError, SchemaError, UnsupportedError
 
-KINDS: list[ViewKind] = [TRIGGER_PROGRAMS, AGGREGATE_VIEWS, COFACTOR_VIEWS, FACTORISED_VIEWS, ADAPTIVE_VIEWS]
+KINDS: list[ViewKind] = [
+    TRIGGER_PROGRAMS,
+    LAYERED_VIEWS,
+    AGGREGATE_VIEWS,
+    COFACTOR_VIEWS,
+    FACTORISED_VIEWS,
+    ADAPTIVE_VIEWS,
+]
 """The first that accepts a definition is its kind."""
 
 

@@ -110,9 +110,9 @@ def _stays(program: Program, watched: bool) -> str | None:
     """Numbers that need not fit words, or changes that the compiled engine would find by comparing results."""
     if (wide := wide_numbers(program)) is not None:
         return wide
-    from viewlet.triggers.result_view import result_store
+    from viewlet.triggers.result_view import result_stores
 
-    return ONLY_THE_INTERPRETER if watched and result_store(program) is None else None
+    return ONLY_THE_INTERPRETER if watched and not result_stores(program) else None
 
 
 def migrate(reference: Interpreter, successor: Interpreter | CompiledView) -> None:

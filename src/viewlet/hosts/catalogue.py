@@ -22,6 +22,8 @@ class Catalogue:
 
     aggregates: dict[str, Aggregate] = field(default_factory=dict)
     """Those that users have registered, by name."""
+    layered: bool = False
+    """Large queries may be cut into layers, with an engine for each."""
     tables: dict[str, BaseTable] = field(default_factory=dict)
     views: dict[str, MaintainedView] = field(default_factory=dict)
     _readers: dict[str, tuple[MaintainedView, ...]] = field(default_factory=dict)

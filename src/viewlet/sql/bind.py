@@ -37,15 +37,24 @@ _NONE: Defined = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What the names in a statement may stand for: tables and views, and aggregates that users defined."""
+    """What the names in a statement may stand for: tables and views, and aggregates that users defined.
+
+    `layered` says whether queries may be cut into layers.
+    """
 
     catalog: Mapping[str, Table]
     aggregates: Defined
+    layered: bool = False
 
 
-def bind_statement(raw: RawStatement, catalog: Mapping[str, Table], aggregates: Defined = _NONE) -> Statement:
-    """What the statement asks for; names are looked up in `catalog` and `aggregates`, types are checked."""
-    names = Names(catalog, aggregates)
+def bind_statement(
+    raw: RawStatement, catalog: Mapping[str, Table], aggregates: Defined = _NONE, layered: bool = False
+) -> Statement:
+    """What the statement asks for; names are looked up in `catalog` and `aggregates`, types are checked.
+
+    With `layered`, large queries are cut into layers; otherwise every query is one expression.
+    """
+    names = Names(catalog, aggregates, layered)
     if raw.words[0] == "EXPLAIN":
         return _explain(raw, names)
     node = parse(raw, aggregates=aggregates)
@@ -169,7 +178,8 @@ def _view_query(
         if order is not None:
             hint = "it is an option of COFACTOR and FACTORIZED views; others take strategy = 'view-tree'"
             raise source.unsupported("variable_order for this view", order, hint)
-        found = translate_to_query(node, source, known.catalog, names, known.aggregates)
+        layered = known.layered and options.strategy != ADAPTIVE
+        found = translate_to_query(node, source, known.catalog, names, known.aggregates, layered)
         if options.strategy == ADAPTIVE:
             return found.query, bind_adaptive(found.definition, options.epsilon, source), found.sources
         return found.query, found.definition, found.sources

@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from viewlet.algebra.nodes import Expr, Lift, Scalar, Value, Var, mul, sum_over
 from viewlet.algebra.traverse import Names
+from viewlet.sql.layers import Operands
 from viewlet.sql.scope import Relation, Scope
 from viewlet.sql.source import Source
 from viewlet.types import COUNT, SqlType, Table
@@ -30,9 +31,17 @@ class Context:
     """Those that users defined."""
     names: Names = field(default_factory=Names)
     tables_read: set[str] = field(default_factory=set)
+    operands: Operands = field(default_factory=Operands)
+    """Those of outer joins that are written several times."""
 
     def fresh(self, name: str, type: SqlType) -> Var:
         return Var(self.names.name(name), type)
+
+    def free_name(self, name: str) -> str:
+        """A name that no table has."""
+        while name in self.catalog:
+            name += "_"
+        return name
 
     def query(self, node: exp.Expr, scope: Scope) -> Relation:
         """Translates a query nested in `scope`."""

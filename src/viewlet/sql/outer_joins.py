@@ -9,6 +9,8 @@ Where L is made of outer joins, a part of it often tells as much as L does, and 
     L has a row with c   <=>   A has a row with c        L preserves A, c is about columns of A and not TRUE for NULLs
 
 For L's rows with A in them hold all rows of A and nothing else in its columns, and the others fail c.
+
+An operand that is written more than once is `shared`: in a query with layers a large one becomes a layer.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ Condition = Callable[[Item, Item], tuple[Expr, ...]]
 
 def left_join(left: Item, right: Item, on: Condition, context: Context, flipped: bool = False) -> Item:
     """Every row of `left`, with its matches or with NULLs; `flipped` keeps the columns in written order."""
-    right = padded(right, context)
+    right = _shared(padded(right, context), context)
     condition = on(right, left) if flipped else on(left, right)
     columns = _columns(right)
     matched = _project(columns, right.factors + condition)
@@ -42,7 +44,7 @@ def left_join(left: Item, right: Item, on: Condition, context: Context, flipped:
 
 def full_join(left: Item, right: Item, on: Condition, context: Context) -> Item:
     """Matches, rows of `left` without one, rows of `right` without one."""
-    left, right = padded(left, context), padded(right, context)
+    left, right = (_shared(padded(item, context), context) for item in (left, right))
     condition = on(left, right)
     left_columns, right_columns = _columns(left), _columns(right)
     columns = left_columns + right_columns
@@ -76,6 +78,13 @@ def padded(item: Item, context: Context) -> Item:
     fields = tuple(Field(f.table, f.name, images[f.scalar], f.hidden) for f in item.fields)
     parts = tuple(_retype(part, retyped) for part in item.preserved)
     return Item(factors + binds, fields, parts)
+
+
+def _shared(item: Item, context: Context) -> Item:
+    """An item with all columns variables of its own, to be written several times."""
+    name = context.free_name(f"joined{len(context.operands.found) + 1}")
+    factors = context.operands.shared(item.factors, _columns(item), name)
+    return item if factors is item.factors else Item(factors, item.fields)
 
 
 def semi_join(left: Item, right: Item, on: Condition, context: Context, negated: bool) -> Item:

@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from viewlet.algebra.aggregate_query import AggregateCall, AggregateQuery, CollectedQuery
+from viewlet.algebra.layered_query import LayeredQuery
 from viewlet.algebra.nodes import ONE, Const, Exists, Expr, Rel, Scalar, Var, factors_of, mul, sum_over
 from viewlet.algebra.query import OrderKey, OutputColumn, Query
 from viewlet.algebra.scope import outputs
 from viewlet.algebra.traverse import all_variables, rebuild, relations
 from viewlet.sql.context import Context
+from viewlet.sql.layers import LARGE_OPERAND, SMALL_OPERAND, LargeOperandError, Operands, in_layers
 from viewlet.sql.prune import prune
 from viewlet.sql.scalars import ScalarBinder
 from viewlet.sql.scope import Cte, OutputField, Relation, Scope
-from viewlet.sql.select import Block, Grouping, free_name, group_factors, output_variables, sort_key, translate_select
+from viewlet.sql.select import Block, Grouping, group_factors, output_variables, sort_key, translate_select
 from viewlet.sql.set_operations import translate_set_operation
 from viewlet.sql.source import Source, name_of, whole_number
 from viewlet.types import Column, Table, TableKind
@@ -31,7 +33,7 @@ class Translation:
     """The query of a view, what defines it, and the names of the tables it reads."""
 
     query: Query
-    definition: Query | AggregateQuery
+    definition: Query | AggregateQuery | LayeredQuery
     sources: frozenset[str]
 
 
@@ -41,20 +43,41 @@ def translate_to_query(
     catalog: Mapping[str, Table],
     names: Sequence[str] = (),
     aggregates: Mapping[str, Aggregate] | None = None,
+    layered: bool = False,
 ) -> Translation:
-    """The query of a view; `names` rename its first columns, `aggregates` are those that users defined."""
-    context = Context(source, catalog, translate_nested, aggregates or {})
+    """The query of a view; `names` rename its first columns, `aggregates` are those that users defined.
+
+    If it may be `layered`, it is where it would be too large in one piece.
+    """
+
+    def translated(operands: Operands) -> Translation:
+        return _translated(node, names, Context(source, catalog, translate_nested, aggregates or {}, operands=operands))
+
+    if not layered or node.find(exp.AnonymousAggFunc) is not None:
+        return translated(Operands())
+    try:
+        return translated(Operands(LARGE_OPERAND))
+    except LargeOperandError:
+        return translated(Operands(SMALL_OPERAND, layered=True))
+
+
+def _translated(node: exp.Expr, names: Sequence[str], context: Context) -> Translation:
     node = _unwrap(node)
     scope = with_ctes(node, Scope(), context)
     block = _translate(node, scope, context, node.args.get("order"))
     if len(names) > len(block.relation.columns):
-        raise source.error(f"{len(names)} column names for {len(block.relation.columns)} columns", node)
+        raise context.source.error(f"{len(names)} column names for {len(block.relation.columns)} columns", node)
     block = replace(block, relation=block.relation.named(names))
     check_names(block.relation, node, context)
     limit, offset = _limits(node, context)
     query = _assemble(block, limit, offset, context)
-    definition = query if block.grouping is None else _aggregate_query(query, block.grouping, context)
-    return Translation(query, definition, frozenset(context.tables_read))
+    sources = frozenset(context.tables_read)
+    if block.grouping is not None:
+        return Translation(query, _aggregate_query(query, block.grouping, context), sources)
+    if not context.operands.found:
+        return Translation(query, query, sources)
+    definition = in_layers(query, context.operands.found)
+    return Translation(definition.result, definition, sources)
 
 
 def translate_nested(node: exp.Expr, scope: Scope, context: Context) -> Relation:
@@ -239,7 +262,7 @@ def _collected(
     columns = (*read, *(OutputField(var.name, var) for var in there))
     keys = grouping.keys
     arguments = (*keys, *(context.fresh(each.name, each.scalar.type) for each in read[len(keys) :]), *there)
-    name = free_name("collected", context)
+    name = context.free_name("collected")
     rows = Rel(name, arguments)
     lifts = tuple(_over(lift, body, rows) for lift in grouping.lifts)
     if not body or any(relations(lift) != {name} for lift in lifts):

@@ -308,20 +308,13 @@ def group_factors(grouping: Aggregates | Grouping) -> tuple[Expr, ...]:
     return (*there, *grouping.lifts)
 
 
-def free_name(name: str, context: Context) -> str:
-    """A name that no table has."""
-    while name in context.catalog:
-        name += "_"
-    return name
-
-
 def _grouping(aggregates: Aggregates, context: Context) -> Grouping | None:
     """What takes the place of the groups, if there are user-defined aggregates among the aggregates of a block."""
     if not aggregates.calls:
         return None
     variables = (*aggregates.keys, *(lift.var for lift in aggregates.lifts), *(c.result for c in aggregates.calls))
     return Grouping(
-        Rel(free_name(GROUPS, context), variables),
+        Rel(context.free_name(GROUPS), variables),
         aggregates.body,
         aggregates.keys,
         aggregates.grouped,

@@ -21,7 +21,7 @@ from viewlet.changes import Change
 from viewlet.triggers.executor import Executor
 from viewlet.triggers.program import Program, Statement
 from viewlet.triggers.result import ResultRows
-from viewlet.triggers.result_view import change_store
+from viewlet.triggers.result_view import change_stores
 from viewlet.triggers.rows import row_schema
 from viewlet.triggers.saved_state import StateReader, StateWriter
 from viewlet.triggers.single import row_trigger
@@ -140,9 +140,10 @@ class Interpreter:
         return self._result.rows()
 
     def forget_rows(self) -> None:
-        """Empties the view behind the result, if changes of the result are known without it; outside a batch."""
-        if (name := change_store(self.program)) is not None:
-            self.stores[name].forget()
+        """Empties the views behind the result, if changes of the result are known without them; outside a batch."""
+        if names := change_stores(self.program):
+            for name in names:
+                self.stores[name].forget()
             self._result.forget()
 
     def watch(self) -> bool:

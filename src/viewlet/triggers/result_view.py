@@ -1,34 +1,49 @@
-"""The view that holds the result of a program, where one view does."""
+"""The views that hold the result of a program, where the rows of the result are theirs."""
 
 from __future__ import annotations
 
-from viewlet.algebra.nodes import Exists, Expr, Extremum, Lift, View
+from viewlet.algebra.nodes import Exists, Expr, Extremum, Lift, View, summands
 from viewlet.algebra.traverse import walk
 from viewlet.triggers.program import Program
 
 
 def result_store(program: Program) -> str | None:
-    """The one view whose rows make the result, each on its own: then a change of the result is one of those rows."""
-    atoms = [node for node in walk(program.result) if isinstance(node, View)]
-    if len({(atom.name, atom.args) for atom in atoms}) != 1 or len(set(atoms[0].args)) < len(atoms[0].args):
-        return None
-    name = atoms[0].name
-    assigned = any(s.replaces and s.view == name for trigger in program.triggers for s in trigger.statements)
-    return None if assigned else name
+    """The one view whose rows make the result, each row of the result from one of them."""
+    stores, atoms = result_stores(program), _atoms(program.result)
+    return stores[0] if len({(atom.name, atom.args) for atom in atoms}) == 1 and stores else None
 
 
-def change_store(program: Program) -> str | None:
-    """The view that makes the result, if its rows are not needed to know how the result changes.
+def result_stores(program: Program) -> tuple[str, ...]:
+    """The views whose rows make the result, each on its own, or none: a change of the result is one of those rows.
 
-    The result is linear in it, and no statement reads it: what a batch adds to the empty view is the change.
+    Every term of the result reads one of them, so that what the rows of one make does not depend on the others.
     """
-    name = result_store(program)
+    found: dict[str, None] = {}
+    for term in summands(program.result):
+        atoms = _atoms(term)
+        if len({(atom.name, atom.args) for atom in atoms}) > 1 or any(len({*a.args}) < len(a.args) for a in atoms):
+            return ()
+        found.update(dict.fromkeys(atom.name for atom in atoms))
+    assigned = {s.view for trigger in program.triggers for s in trigger.statements if s.replaces}
+    return () if assigned & found.keys() else tuple(found)
+
+
+def change_stores(program: Program) -> tuple[str, ...]:
+    """The views that make the result, if their rows are not needed to know how the result changes.
+
+    The result is linear in them, and no statement reads them: what a batch adds to the empty views is the change.
+    """
+    names = frozenset(result_stores(program))
     updates = (update for trigger in program.triggers for s in trigger.statements for update in s.updates)
-    if name is None or any(_reads(update.expr, name) for update in updates):
-        return None
+    if any(_reads(update.expr, names) for update in updates):
+        return ()
     nested = (node for node in walk(program.result) if isinstance(node, Exists | Extremum | Lift))
-    return None if any(_reads(node, name) for node in nested) else name
+    return () if any(_reads(node, names) for node in nested) else tuple(sorted(names))
 
 
-def _reads(expr: Expr, view: str) -> bool:
-    return any(isinstance(node, View) and node.name == view for node in walk(expr))
+def _atoms(expr: Expr) -> frozenset[View]:
+    return frozenset(node for node in walk(expr) if isinstance(node, View))
+
+
+def _reads(expr: Expr, views: frozenset[str]) -> bool:
+    return any(isinstance(node, View) and node.name in views for node in walk(expr))

@@ -1,0 +1,151 @@
+"""Views in layers: a trigger program for each layer of a query, one over what the others tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from viewlet.algebra.layered_query import LayeredQuery
+from viewlet.engine.contract import LocalEngine, Stages
+from viewlet.engine.declaration import Declaration
+from viewlet.engine.kind import CompiledForm, Step, Subject, Tables, ViewKind
+from viewlet.engine.layered_engine import RESULT, LayeredEngine, LayeredPlan, with_layers
+from viewlet.engine.parts import ToldEngine, plan_part, show_each
+from viewlet.engine.trigger_programs import ONLY_THE_INTERPRETER, ProgramDraft, as_streams, draft_of, show_code
+from viewlet.triggers.interpreter import Interpreter
+from viewlet.triggers.program import Program
+from viewlet.triggers.result_view import result_stores
+from viewlet.triggers.sources import Sources
+from viewlet.triggers.statistics import Statistics
+from viewlet.triggers.store import UndoLog
+from viewlet.triggers.wide_numbers import wide_numbers, wide_values
+
+if TYPE_CHECKING:
+    from viewlet.runtime.dictionary import StringDictionary
+
+
+def plan_layers(declared: Declaration, tables: Tables, statistics: Statistics) -> LayeredPlan:
+    """A program for every layer, each by the strategy of the view."""
+    query = _query_of(declared)
+    known = {**tables, **{layer.table.name: layer.table for layer in query.layers}}
+    layers = (plan_part(declared, layer.table.name, layer.query, known, statistics) for layer in query.layers)
+    return LayeredPlan(query, tuple(layers), plan_part(declared, RESULT, query.result, known, statistics))
+
+
+def _query_of(declared: Declaration) -> LayeredQuery:
+    query = declared.definition
+    assert isinstance(query, LayeredQuery)
+    return query
+
+
+def reference_engine(
+    declared: Declaration, sources: Sources, statistics: Statistics, log: UndoLog, movable: bool
+) -> LocalEngine:
+    """Everything on dictionaries; if `movable`, with the programs that generated code would run too."""
+    tables = as_streams(sources.tables) if movable else sources.tables
+    plan, own = plan_layers(declared, tables, statistics), UndoLog()
+    read, rows = with_layers(sources, plan.query)
+    *layers, result = (Interpreter(program, read.stores, own) for program in plan.programs.values())
+    return LayeredEngine("interpreter", plan, layers, result, read.tables, rows, own)
+
+
+@dataclass(frozen=True, slots=True)
+class LayeredDraft:
+    """The programs in source form; a layer whose code cannot tell its changes has none: it stays on the interpreter."""
+
+    plan: LayeredPlan
+    layers: tuple[ProgramDraft | None, ...]
+    result: ProgramDraft
+
+    @property
+    def obstacle(self) -> str | None:
+        wide = wide_values(layer.table for layer in self.plan.query.layers)
+        return wide or next((draft.obstacle for draft in self._drafts if draft.obstacle is not None), None)
+
+    @property
+    def is_cached(self) -> bool:
+        return all(draft.is_cached for draft in self._drafts)
+
+    @property
+    def _drafts(self) -> list[ProgramDraft]:
+        return [draft for draft in (*self.layers, self.result) if draft is not None]
+
+    def build(self, sources: Sources, dictionary: StringDictionary, step: Step, reads: bool) -> LocalEngine:
+        log = UndoLog()
+        read, rows = with_layers(sources, self.plan.query)
+        layers: list[ToldEngine] = []
+        for program, draft in zip(self.plan.layers, self.layers, strict=True):
+            if draft is None:
+                layers.append(Interpreter(program, read.stores, log))
+            else:
+                layers.append(draft.build(_read_by(program, read), dictionary, step, False))
+        result = self.result.build(_read_by(self.plan.result, read), dictionary, step, reads)
+        return LayeredEngine("compiled", self.plan, layers, result, read.tables, rows, log)
+
+
+def _read_by(program: Program, sources: Sources) -> Sources:
+    """The sources that a program reads: what it can be filled from depends on them alone."""
+    tables = {name: table for name, table in sources.tables.items() if program.trigger(name) is not None}
+    return Sources(tables, {name: sources.stores[name] for name in tables}, sources.has_past)
+
+
+def draft_layers(declared: Declaration, tables: Tables, statistics: Statistics) -> LayeredDraft:
+    streams = as_streams(tables)
+    plan = plan_layers(declared, streams, statistics)
+    known = {**streams, **{layer.table.name: layer.table for layer in plan.query.layers}}
+    layers = tuple(draft_of(declared.name, each, known) if result_stores(each) else None for each in plan.layers)
+    return LayeredDraft(plan, layers, draft_of(declared.name, plan.result, known))
+
+
+def _stays(plan: LayeredPlan, watched: bool) -> str | None:
+    """Numbers that need not fit words, or changes that the compiled engine would find by comparing results."""
+    wide = (wide_numbers(program) for program in plan.programs.values())
+    if (found := next((each for each in wide if each is not None), None)) is not None:
+        return found
+    return ONLY_THE_INTERPRETER if watched and not result_stores(plan.result) else None
+
+
+def stages(subject: Subject) -> Stages:
+    """sql -> algebra -> passes -> views -> triggers -> rows -> code, layer by layer."""
+    from viewlet.triggers.show_program import show_algebra, show_cost, show_passes, show_rows, show_triggers, show_views
+
+    declared, programs = subject.declared, subject.plan.programs
+    found: dict[str, Callable[[], str]] = {
+        "sql": lambda: declared.sql,
+        "algebra": lambda: show_each(programs, lambda program: show_algebra(program.query)),
+        "passes": lambda: show_each(programs, show_passes),
+        "views": lambda: show_each(programs, show_views),
+        "triggers": lambda: show_each(programs, show_triggers),
+        "rows": lambda: show_each(programs, show_rows),
+        "cost": lambda: show_each(programs, lambda program: show_cost(program, declared.strategy)),
+        "code": lambda: _show_code(subject),
+        "engine": lambda: subject.engine,
+    }
+    return found
+
+
+def _show_code(subject: Subject) -> str:
+    """The triggers as the compiled engine would run them."""
+    layers = {layer.table.name: layer.table for layer in _query_of(subject.declared).layers}
+    statistics = subject.measure(as_streams(subject.tables))
+    whole = replace(subject, tables={**subject.tables, **layers}, measure=lambda tables: statistics)
+    return show_code(whole, lambda *given: plan_layers(*given).programs.values())
+
+
+LAYERED_VIEWS = ViewKind(
+    noun="a view in layers",
+    accepts=lambda definition: isinstance(definition, LayeredQuery),
+    plan=plan_layers,
+    reference=reference_engine,
+    compiled=CompiledForm(
+        draft_layers,
+        obstacle=lambda tables: wide_values(tables.values()),
+        stays=_stays,
+        migrate=lambda reference, compiled: compiled.take_over(reference),
+    ),
+    stages=stages,
+    summary=("sql", "algebra", "views", "triggers", "engine"),
+    compiles_elsewhere=False,
+)
+"""In one process only: on Spark a query is one expression, so that none is bound in layers there."""

@@ -1,0 +1,136 @@
+"""Large operands of outer joins become layers: queries of their own, which the rest of the query reads like tables.
+
+    Sum[..](a(..) * ..) * {..} * ..   ->   joined(x, y) * {..} * ..        joined(x, y) = Sum[x, y](a(..) * ..)
+
+Only the columns that something reads are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from math import inf, prod
+
+from viewlet.algebra.layered_query import Layer, LayeredQuery
+from viewlet.algebra.nodes import Add, Expr, Mul, Neg, Rel, Sum, Var, mul, sum_over
+from viewlet.algebra.query import OutputColumn, Query
+from viewlet.algebra.scope import inputs, outputs
+from viewlet.algebra.traverse import mentioned, rebuild, size, walk
+from viewlet.sql.prune import prune
+from viewlet.types import Column, Table, TableKind
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How large an expression is: the products that its unions multiply out to, and its nodes."""
+
+    terms: float
+    nodes: float
+
+    def exceeds(self, other: Extent) -> bool:
+        return self.terms > other.terms or self.nodes > other.nodes
+
+
+UNLIMITED = Extent(inf, inf)
+LARGE_OPERAND = Extent(6, inf)
+"""Three tables joined by FULL OUTER JOIN, or three LEFT JOINs, are too large to be written several times."""
+SMALL_OPERAND = Extent(2, 25)
+"""What is left in its place in a query with layers: one LEFT JOIN, or an aggregate."""
+
+
+class LargeOperandError(Exception):
+    """An operand is too large for a query in one piece."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """An operand that is to be a layer: what its atoms are called, the columns they bind, and its factors."""
+
+    name: str
+    columns: tuple[Var, ...]
+    product: Expr
+
+
+@dataclass(slots=True)
+class Operands:
+    """What becomes of the operands that an outer join writes several times.
+
+    Those that exceed `largest` are made layers, if the query may have any (`layered`), and are refused otherwise.
+    """
+
+    largest: Extent = UNLIMITED
+    layered: bool = False
+    found: list[Operand] = field(default_factory=list)
+    """The layers, each after those that it reads."""
+
+    def shared(self, factors: tuple[Expr, ...], columns: tuple[Var, ...], name: str) -> tuple[Expr, ...]:
+        """The factors of an operand with these columns, or the atom of a layer called `name` in their place."""
+        product = mul(*factors)
+        if not _extent(product).exceeds(self.largest):
+            return factors
+        if not self.layered:
+            raise LargeOperandError
+        if inputs(product) or not columns:  # the rows are others for every row of the query around
+            return factors
+        self.found.append(Operand(name, columns, product))
+        return (Rel(name, columns),)
+
+
+def _extent(expr: Expr) -> Extent:
+    return Extent(_terms(expr), size(expr))
+
+
+def _terms(expr: Expr) -> int:
+    """How many products the unions of an expression multiply out to, nested aggregates left alone."""
+    match expr:
+        case Add(terms):
+            return sum(map(_terms, terms))
+        case Mul(factors):
+            return prod(map(_terms, factors))
+        case Neg(body) | Sum(_, body):
+            return _terms(body)
+        case _:
+            return 1
+
+
+def in_layers(result: Query, operands: Sequence[Operand]) -> LayeredQuery:
+    """The query over layers with the columns that are read, by the query or by other layers."""
+    layers: list[Layer] = []
+    for operand in reversed(operands):
+        positions = _positions_read(operand, [result, *(layer.query for layer in layers)])
+        result = _narrowed(result, operand.name, positions)
+        layers = [replace(each, query=_narrowed(each.query, operand.name, positions)) for each in layers]
+        layers.insert(0, _layer(operand, tuple(operand.columns[position] for position in positions)))
+    return LayeredQuery(tuple(layers), result)
+
+
+def _layer(operand: Operand, columns: tuple[Var, ...]) -> Layer:
+    """A layer of some columns of an operand."""
+    table = Table(operand.name, tuple(Column(var.name, var.type) for var in columns), TableKind.STREAM)
+    whole = operand.product
+    expr = whole if outputs(whole) == frozenset(columns) else sum_over(columns, whole)
+    return Layer(table, Query(prune(expr), tuple(OutputColumn(var.name, var) for var in columns)))
+
+
+def _positions_read(operand: Operand, readers: Iterable[Query]) -> list[int]:
+    """The columns of a layer that some reader mentions elsewhere; at least one, because tables have columns."""
+    found: set[int] = set()
+    for query in readers:
+        atoms = {node for node in walk(query.expr) if isinstance(node, Rel) and node.name == operand.name}
+        others = [node for node in walk(query.expr) if node not in atoms]
+        read = {*query.output, *(var for node in others for var in mentioned(node))}
+        for atom in atoms:
+            twice = read.union(*(other.args for other in atoms if other != atom))
+            found.update(position for position, var in enumerate(atom.args) if var in twice)
+    return sorted(found) or [0]
+
+
+def _narrowed(query: Query, name: str, positions: Sequence[int]) -> Query:
+    """The query with these arguments of the atoms of a layer only."""
+
+    def narrowed(expr: Expr) -> Expr:
+        if isinstance(expr, Rel) and expr.name == name:
+            return Rel(name, tuple(expr.args[position] for position in positions))
+        return rebuild(expr, narrowed)
+
+    return replace(query, expr=narrowed(query.expr))
