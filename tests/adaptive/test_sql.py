@@ -12,6 +12,7 @@ import pytest
 import viewlet
 from tests.durable.scripts import abandon
 from viewlet.connection.spark_facade import connect_inline
+from viewlet.engine import chooser
 
 SCHEMA = """
 CREATE {kind} r (a BIGINT, b BIGINT NOT NULL, w BIGINT, d DECIMAL(9,2));
@@ -86,8 +87,8 @@ def feed(db: Any, batch: dict[str, Counter[tuple[Any, ...]]]) -> None:
     )
 
 
-def reference() -> viewlet.Connection:
-    db = viewlet.connect()
+def reference(engine: str = "auto") -> viewlet.Connection:
+    db = viewlet.connect(engine=engine)
     db.execute(SCHEMA.format(kind="TABLE"))
     return db
 
@@ -103,10 +104,16 @@ def check(db: Any, twin: viewlet.Connection, names: Any = QUERIES) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "epsilon"), [("TABLE", "0.5"), ("STREAM", "0"), ("TABLE", "1"), ("STREAM", "'0.25, 0, 1'")]
+    ("engine", "kind", "epsilon"),
+    [
+        ("interpreter", "TABLE", "0.5"),
+        ("compiled", "STREAM", "0"),
+        ("compiled", "TABLE", "0.5"),
+        ("interpreter", "STREAM", "'0.25, 0, 1'"),
+    ],
 )
-def test_every_query_is_what_duckdb_says_after_every_batch(kind: str, epsilon: str) -> None:
-    db, twin = viewlet.connect(), reference()
+def test_every_query_is_what_duckdb_says_after_every_batch(engine: str, kind: str, epsilon: str) -> None:
+    db, twin = viewlet.connect(engine=engine), reference()
     db.execute(SCHEMA.format(kind=kind))
     for name in QUERIES:
         declare(db, name, f"strategy = 'adaptive', epsilon = {epsilon}")
@@ -137,16 +144,16 @@ def test_a_view_declared_over_rows_and_one_that_reads_a_view() -> None:
     check(db, twin)
 
 
-@pytest.mark.parametrize("kind", ["TABLE", "STREAM"])
-def test_it_continues_from_a_directory_with_its_thresholds_and_parts(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("engine", "kind"), [("auto", "TABLE"), ("compiled", "STREAM")])
+def test_it_continues_from_a_directory_with_its_thresholds_and_parts(engine: str, kind: str, tmp_path: Path) -> None:
     twin = reference()
-    with viewlet.connect(tmp_path, fsync=False) as db:
+    with viewlet.connect(tmp_path, engine=engine, fsync=False) as db:
         db.execute(SCHEMA.format(kind=kind))
         for name in QUERIES:
             declare(db, name)
     parts: dict[str, Any] = {}
     for number, batch in enumerate(batches(5, 4)):
-        db = viewlet.connect(tmp_path, fsync=False)
+        db = viewlet.connect(tmp_path, engine=engine, fsync=False)
         shown = {name: db.view(name).stats()["thresholds"] for name in QUERIES}
         assert shown == parts or not parts
         feed(db, batch)
@@ -173,11 +180,12 @@ def test_subscribers_hear_of_triangles_that_come_and_go() -> None:
     assert held
 
 
-def test_a_batch_that_fails_leaves_everything_as_it_was() -> None:
-    db, twin = reference(), reference()
+@pytest.mark.parametrize("engine", ["interpreter", "compiled"])
+def test_a_batch_that_fails_leaves_everything_as_it_was(engine: str) -> None:
+    db, twin = reference(engine), reference()
     for name in QUERIES:
         declare(db, name)
-    for batch in batches(7, 6):
+    for batch in batches(7, 4):
         feed(db, batch)
         feed(twin, batch)
         before = {name: db.view(name).stats() for name in QUERIES}
@@ -257,14 +265,32 @@ def test_epsilon_belongs_to_the_strategy() -> None:
         declare(reference(), "cycles", "epsilon = 0.5")
 
 
-def test_a_sum_that_overflows_its_type_is_an_error() -> None:
-    db = reference()
+@pytest.mark.parametrize("engine", ["interpreter", "compiled"])
+def test_a_sum_that_overflows_its_type_is_an_error(engine: str) -> None:
+    db = reference(engine)
     declare(db, "summed")
     db.insert("s", [(1, "x", 2**40)])
     db.insert("t", [("x", 1, 2**30)])
     with pytest.raises(viewlet.DataError, match="overflows"):
         db.insert("r", [(1, 1, 2**40, 1)])
     assert db.view("summed").rows() == [(None, None, 0)]
+
+
+def test_a_busy_view_moves_to_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chooser, "COMPILE_AFTER_ROWS", 3)
+    db, twin = viewlet.connect(), reference()
+    db.execute(SCHEMA.format(kind="STREAM"))
+    names = [name for name in QUERIES if name != "summed"]
+    for name in names:
+        declare(db, name)
+    for batch in batches(8, 6):
+        feed(db, batch)
+        feed(twin, batch)
+        check(db, twin, names)
+        for view in db._session.database().views.values():
+            if (task := view.choice.compilation) is not None:
+                task.wait(60)
+    assert {db.view(name).stats()["engine"] for name in names} == {"compiled"}
 
 
 def test_on_spark_it_is_refused(tmp_path: Path) -> None:

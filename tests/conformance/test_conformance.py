@@ -31,8 +31,13 @@ FEW = PARTITIONS[:2]
 """For the same queries over every type, whose few values leave most of seven partitions empty."""
 ON_SPARK = ("small", "type decimal", "type double", "type varchar")
 """Programs of every kind of statement and value, for the engine that takes seconds per batch."""
-AS_MACHINE_CODE = {"small": "grouped,extremes,streamed", "aggregates over a stream": "joined"}
-"""A few views, because compiling takes seconds for each: sums of exact and inexact numbers, ordered rows, a join."""
+AS_MACHINE_CODE = {
+    "small": "grouped,extremes,streamed",
+    "aggregates over a stream": "joined",
+    "triangles": "cycles,by_pair",
+}
+"""A few views, because compiling takes seconds for each: sums of exact and inexact numbers, ordered rows, a join, and
+the kernel of triangles."""
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
 
 

@@ -18,4 +18,8 @@ the way that is cheap for it.
 | `update`       | a change of one tuple (Figure 3)                                                   |
 | `rebalance`    | major and minor rebalancing, changes of one tuple and of many (Figure 4)           |
 | `invariants`   | what holds between two updates, checked                                            |
+| `plan`         | the plan of a view: how rows of tables become changes of tuples                    |
+| `state`        | the protocol of a state that an engine runs                                        |
+| `reference`    | such a state on dictionaries                                                       |
+| `flat_state`   | such a state in flat arrays, changed by `kernel`; `columns` reads its rows         |
 """

@@ -9,7 +9,6 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
-from viewlet.adaptive.triangles import Update
 from viewlet.algebra.functions import compile_scalar
 from viewlet.algebra.nodes import Scalar
 from viewlet.algebra.printer import show_scalar
@@ -93,10 +92,6 @@ class AdaptivePlan:
 
     def numbers(self, payload: Any) -> Numbers:
         return (payload,) if self.query.width == 1 else payload
-
-    def updates(self, reader: SideReader, rows: Iterable[tuple[Row, int]]) -> list[Update]:
-        """What rows of a table change in one relation."""
-        return [(reader.relation, *pair, self.payload(numbers)) for pair, numbers in reader.changes(rows).items()]
 
     def row(self, key: Row, numbers: Numbers) -> Row | None:
         """The row of a group in the table of groups, None if there is no such group."""

@@ -4,54 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from viewlet.adaptive.partition import Partition
-from viewlet.adaptive.plan import RELATIONS, AdaptivePlan, Numbers
+from viewlet.adaptive.plan import RELATIONS, AdaptivePlan, Numbers, SideReader
 from viewlet.adaptive.rebalance import load, on_batch, views_over
-from viewlet.adaptive.triangles import Parts, Triangles, Update, Work
+from viewlet.adaptive.state import GROUPS, PARTS, StateFacts
+from viewlet.adaptive.triangles import Parts, Triangles, Update
+from viewlet.changes import Change
 from viewlet.triggers.saved_state import StateReader, StateWriter
 from viewlet.triggers.store import UndoLog
 from viewlet.types import Row
-
-GROUPS = "groups"
-PARTS = ("heavy", "light")
-
-
-class TriangleState(Protocol):
-    """The state of a triangle query in this process, whatever it is made of."""
-
-    engine_name: str
-
-    def load(self, relations: Sequence[Iterable[tuple[Any, Any, Any]]]) -> None:
-        """Starts from three relations, outside a batch."""
-
-    def apply(self, updates: Sequence[Update]) -> None: ...
-
-    def groups(self) -> Iterable[tuple[Row, Numbers]]: ...
-
-    def changes(self) -> Mapping[Row, tuple[Numbers, Numbers]]:
-        """What the groups that the batch has changed were and are; zeros stand for no group."""
-
-    def commit(self) -> None: ...
-
-    def rollback(self) -> None: ...
-
-    def save(self, writer: StateWriter) -> dict[str, object]: ...
-
-    def resume(self, layout: Mapping[str, Any], reader: StateReader) -> None: ...
-
-    def facts(self) -> StateFacts:
-        """What `explain` and `stats` tell of it."""
-
-
-class StateFacts(Protocol):
-    """N, the thresholds, sizes and work of a state."""
-
-    base: int
-    thresholds: Sequence[float]
-    sizes: Mapping[str, int]
-    work: Work
 
 
 class ReferenceState:
@@ -64,12 +27,22 @@ class ReferenceState:
         self.triangles: Triangles[Any] = Triangles(plan.ring, plan.query.epsilons, plan.query.keys, log)
         self._before = replace(self.triangles.work)
 
-    def load(self, relations: Sequence[Iterable[tuple[Any, Any, Any]]]) -> None:
+    def columns_used(self, table: str) -> tuple[int, ...] | None:
+        return None
+
+    def load(self, changes: Sequence[tuple[SideReader, Change]]) -> None:
+        relations: list[list[tuple[Any, Any, Any]]] = [[], [], []]
+        for reader, change in changes:
+            relations[reader.relation] = [update[1:] for update in self._updates(reader, change)]
         load(self.triangles, relations)
         self.commit()
 
-    def apply(self, updates: Sequence[Update]) -> None:
-        on_batch(self.triangles, updates)
+    def apply(self, reader: SideReader, change: Change) -> None:
+        on_batch(self.triangles, self._updates(reader, change))
+
+    def _updates(self, reader: SideReader, change: Change) -> list[Update]:
+        payload, changes = self._plan.payload, reader.changes(change.rows().items())
+        return [(reader.relation, *pair, payload(numbers)) for pair, numbers in changes.items()]
 
     def groups(self) -> Iterable[tuple[Row, Numbers]]:
         numbers = self._plan.numbers
@@ -114,14 +87,5 @@ class ReferenceState:
         self.commit()
 
     def facts(self) -> StateFacts:
-        return ReferenceFacts(self.triangles)
-
-
-class ReferenceFacts:
-    """What there is to tell of a state on dictionaries."""
-
-    def __init__(self, state: Triangles[Any]) -> None:
-        self.base = state.parts.base
-        self.thresholds: Sequence[float] = state.parts.thresholds
-        self.sizes: Mapping[str, int] = state.sizes()
-        self.work = state.work
+        state = self.triangles
+        return StateFacts(state.parts.base, state.parts.thresholds, state.sizes(), state.work)

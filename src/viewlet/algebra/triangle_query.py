@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from viewlet.algebra.nodes import Scalar, Var
 from viewlet.algebra.query import Query
+from viewlet.algebra.traverse import substitute_scalar
 from viewlet.types import Table
 
 
@@ -35,6 +36,16 @@ class Side:
     conditions: tuple[Scalar, ...] = ()
     numbers: tuple[tuple[Scalar, ...], ...] = ((),)
 
+    def same_tuples(self, other: Side) -> bool:
+        """Both have the same tuples with the same numbers, whatever their columns are called."""
+        mapping: dict[Var, Scalar] = dict(zip(other.columns, self.columns, strict=False))
+        return (
+            self.table == other.table
+            and self.variables == tuple(substitute_scalar(each, mapping) for each in other.variables)
+            and self.conditions == tuple(substitute_scalar(each, mapping) for each in other.conditions)
+            and self.numbers == tuple(tuple(substitute_scalar(f, mapping) for f in n) for n in other.numbers)
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class TriangleQuery:
@@ -50,6 +61,12 @@ class TriangleQuery:
     table: Table
     result: Query
     epsilons: tuple[float, float, float] = (0.5, 0.5, 0.5)
+
+    @property
+    def counts_cycles(self) -> bool:
+        """All it does is count the directed triangles of one relation: it keeps one copy of three."""
+        first, *others = self.sides
+        return not self.keys and self.width == 1 and all(first.same_tuples(each) for each in others)
 
     @property
     def width(self) -> int:

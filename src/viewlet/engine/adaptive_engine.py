@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from viewlet.adaptive.plan import AdaptivePlan
-from viewlet.adaptive.reference import TriangleState
+from viewlet.adaptive.state import TriangleState
 from viewlet.changes import Change, RowChange
 from viewlet.errors import DataError
 from viewlet.triggers.interpreter import Interpreter
@@ -47,12 +47,13 @@ class AdaptiveEngine:
 
     def load(self) -> None:
         """Fills the view from the rows that its sources keep."""
-        relations: list[list[tuple[Any, Any, Any]]] = [[], [], []]
-        for table, readers in self.plan.readers.items():
-            rows = self._sources.stores[table].change().rows()
-            for reader in readers:
-                relations[reader.relation] = [update[1:] for update in self.plan.updates(reader, rows.items())]
-        self.triangles.load(relations)
+        self.triangles.load(
+            [
+                (reader, self._sources.stores[table].change())
+                for table, readers in self.plan.readers.items()
+                for reader in readers
+            ]
+        )
         self._fill()
 
     def _fill(self) -> None:
@@ -67,12 +68,14 @@ class AdaptiveEngine:
 
     # -- batches ----------------------------------------------------------------------------------------------------
 
+    def columns_used(self, table: str) -> tuple[int, ...] | None:
+        return self.triangles.columns_used(table)
+
     def apply(self, table: str, change: Change) -> None:
         if not self._log.active:
             self._log.begin()
-        rows = change.rows()
         for reader in self.plan.readers[table]:
-            self.triangles.apply(self.plan.updates(reader, rows.items()))
+            self.triangles.apply(reader, change)
 
     def finish(self) -> Mapping[Row, int]:
         rows: dict[Row, int] = {}
@@ -112,6 +115,11 @@ class AdaptiveEngine:
     def save(self, writer: StateWriter) -> dict[str, object]:
         return self.triangles.save(writer)
 
+    def take_over(self, other: AdaptiveEngine) -> None:
+        """Continues, on flat arrays, from what the same view holds on dictionaries."""
+        self.triangles.take_over(other.triangles.triangles)  # type: ignore[attr-defined]
+        self._fill()
+
     def resume(self, layout: Mapping[str, Any], reader: StateReader) -> bool:
         self.triangles.resume(layout, reader)
         self._fill()
@@ -127,6 +135,7 @@ class AdaptiveEngine:
             "thresholds": list(facts.thresholds),
             "rebalancing": {"major": work.major, "minor": work.minor, "moved": work.moved},
             "steps": work.steps,
+            **({"bytes": {"all": facts.bytes}} if facts.bytes else {}),
         }
 
     def stages(self, format: str) -> Mapping[str, Callable[[], str]]:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from viewlet.algebra.triangle_query import TriangleQuery
 from viewlet.engine.contract import LocalEngine, Stages
 from viewlet.engine.declaration import Declaration
-from viewlet.engine.kind import Subject, Tables, ViewKind
+from viewlet.engine.kind import CompiledForm, Step, Subject, Tables, ViewKind
 from viewlet.engine.trigger_programs import plan_program
 from viewlet.triggers.sources import Sources
 from viewlet.triggers.statistics import UNKNOWN, Statistics
 from viewlet.triggers.store import UndoLog
+from viewlet.triggers.wide_numbers import wide_values
+from viewlet.types import Kind
 
 if TYPE_CHECKING:
     from viewlet.adaptive.plan import AdaptivePlan
+    from viewlet.runtime.dictionary import StringDictionary
 
 NOT_RUNNING = "none: the query is not declared as a view"
 
@@ -42,6 +45,46 @@ def reference_engine(
     return AdaptiveEngine(plan, ReferenceState(plan, own), sources, own)
 
 
+@dataclass(frozen=True, slots=True)
+class AdaptiveDraft:
+    """A view whose kernel is the same for all: compiled once, and then read from the disk cache."""
+
+    plan: AdaptivePlan
+
+    @property
+    def obstacle(self) -> str | None:
+        """Sums of decimals may have 38 digits."""
+        return wide_sums(self.plan)
+
+    @property
+    def is_cached(self) -> bool:
+        from viewlet.adaptive import kernel
+        from viewlet.codegen.module_cache import is_cached
+        from viewlet.runtime.jit import ENABLED
+
+        return not ENABLED or all(is_cached(kernel, name) for name in ("run", "insert", "build_view", "join"))
+
+    def build(self, sources: Sources, dictionary: StringDictionary, step: Step, reads: bool) -> LocalEngine:
+        from viewlet.adaptive.flat_state import FlatState
+        from viewlet.engine.adaptive_engine import AdaptiveEngine
+
+        triangles = FlatState(self.plan, sources.tables, dictionary)
+        triangles.warm_up()
+        return AdaptiveEngine(self.plan, triangles, sources, UndoLog())
+
+
+def wide_sums(plan: AdaptivePlan) -> str | None:
+    """Why the numbers of a view need more than a word."""
+    for column in plan.query.table.columns[len(plan.query.keys) :]:
+        if column.type.kind is Kind.DECIMAL:
+            return f"{column.name!r}, a {column.type}, need not fit 64 bits"
+    return None
+
+
+def draft_adaptive(declared: Declaration, tables: Tables, statistics: Statistics) -> AdaptiveDraft:
+    return AdaptiveDraft(plan_adaptive(declared, tables, statistics))
+
+
 def stages(subject: Subject) -> Stages:
     """sql -> algebra -> triangle -> parts, and the triggers over the groups."""
     from viewlet.adaptive.plan import show_triangle
@@ -65,6 +108,13 @@ ADAPTIVE_VIEWS = ViewKind(
     accepts=lambda definition: isinstance(definition, TriangleQuery),
     plan=plan_adaptive,
     reference=reference_engine,
+    compiled=CompiledForm(
+        draft_adaptive,
+        obstacle=lambda tables: wide_values(tables.values()),
+        stays=lambda plan, watched: wide_sums(plan),
+        migrate=lambda reference, compiled: compiled.take_over(reference),
+    ),
     stages=stages,
     summary=("sql", "triangle", "engine"),
+    compiles_elsewhere=False,
 )

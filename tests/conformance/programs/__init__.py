@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.conformance.program import Program
-from tests.conformance.programs import aggregates, benchmarks, constants, edges, rings, small, typed
+from tests.conformance.programs import aggregates, benchmarks, constants, edges, rings, small, triangles, typed
 
 PROGRAMS: dict[str, Program] = {
     program.name: program
@@ -14,6 +14,7 @@ PROGRAMS: dict[str, Program] = {
         *typed.programs(),
         *aggregates.programs(),
         *rings.programs(),
+        *triangles.programs(),
         *benchmarks.programs(),
     )
 }
