@@ -336,8 +336,9 @@ class Engine:
     def ask_tree(self, name: str, question: Question, partition: int | None = None) -> list[Any]:
         """What all partitions of a view tree answer, or one of them."""
         task = AskTree(self.context(), name, question)
-        payloads = [None] * self.partitions if partition is None else [partition]
-        return [_good(answer) for answer in self.cluster.run(task, payloads, f"read {name}")]
+        if partition is None:
+            return self._ask(task, f"read {name}")
+        return [_good(answer) for answer in self.cluster.run(task, [partition], f"read {name}", [partition])]
 
     def record(self, batch: Batch | None, epoch: int) -> Record:
         """What repeats the driver's part of a batch; it is the last record of the batch."""

@@ -14,6 +14,7 @@ from viewlet.spark.run.exchange import task_errors
 from viewlet.spark.run.exchange.file_range import FileRange
 from viewlet.spark.run.exchange.moves import FRAME_TASKS
 from viewlet.spark.run.exchange.stage_record import Piece, Sent
+from viewlet.spark.run.execution.locality import Locality
 from viewlet.spark.run.execution.tasks import MapChanges
 from viewlet.spark.run.java import use_this_python
 from viewlet.spark.run.load.table_frame import NotLoadable
@@ -45,8 +46,13 @@ class Cluster(Protocol):
     def share(self, value: T) -> Shared[T]:
         """The value, to be sent to each process once."""
 
-    def run(self, task: Callable[[int, A], R], payloads: Sequence[A], what: str) -> list[R]:
-        """Runs a task once per payload, as one stage; the answers in order."""
+    def run(
+        self, task: Callable[[int, A], R], payloads: Sequence[A], what: str, partitions: Sequence[int] | None = None
+    ) -> list[R]:
+        """Runs a task once per payload, as one stage; the answers in order.
+
+        `partitions` are those whose state the tasks need, if they are not the numbers of the payloads.
+        """
 
     def map_frames(self, mappers: Mapping[str, tuple[MapChanges, Any]], what: str) -> list[Piece]:
         """Runs mappers where the rows of data frames are, all of them as one stage."""
@@ -74,7 +80,9 @@ class InlineCluster:
     def share(self, value: T) -> Shared[T]:
         return _Here(value)
 
-    def run(self, task: Callable[[int, A], R], payloads: Sequence[A], what: str) -> list[R]:
+    def run(
+        self, task: Callable[[int, A], R], payloads: Sequence[A], what: str, partitions: Sequence[int] | None = None
+    ) -> list[R]:
         self.stages += 1
         return [task(number, payload) for number, payload in enumerate(payloads)]
 
@@ -99,15 +107,23 @@ class SparkCluster:
         """Told of a load: the view that is done, how many are, and of how many."""
         self._context = spark.sparkContext
         self.is_here = use_this_python(self._context)
+        self._locality = Locality(self._context)
 
     def share(self, value: T) -> Shared[T]:
         shared: Shared[T] = self._context.broadcast(value)
         return shared
 
-    def run(self, task: Callable[[int, A], R], payloads: Sequence[A], what: str) -> list[R]:
+    def run(
+        self, task: Callable[[int, A], R], payloads: Sequence[A], what: str, partitions: Sequence[int] | None = None
+    ) -> list[R]:
         def job() -> list[R]:
             numbered = self._context.parallelize(list(enumerate(payloads)), len(payloads))
-            found: list[R] = numbered.mapPartitions(_OnEach(task)).collect()
+            preferences = self._locality.preferences(range(len(payloads)) if partitions is None else partitions)
+            if preferences is None:
+                tasks = numbered.mapPartitions(_OnEach(task))
+            else:
+                tasks = numbered.zip(preferences).mapPartitions(_OnPreferred(_OnEach(task)))
+            found: list[R] = tasks.collect()
             return found
 
         return self._tried(job, what)
@@ -205,6 +221,16 @@ class _OnEach:
         for number, payload in numbered:
             yield self.task(number, payload)
         _settle()
+
+
+@dataclass(frozen=True, slots=True)
+class _OnPreferred:
+    """The same for payloads that are zipped with preferred locations."""
+
+    each: _OnEach
+
+    def __call__(self, pairs: Iterable[tuple[tuple[int, Any], None]]) -> Iterator[Any]:
+        return self.each(numbered for numbered, _ in pairs)
 
 
 @dataclass(frozen=True, slots=True)
