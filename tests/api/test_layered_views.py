@@ -11,6 +11,8 @@ import pytest
 
 import viewlet
 from viewlet import DataError
+from viewlet.connection import facade
+from viewlet.hosts.catalogue import Catalogue
 
 TABLES = [f"CREATE TABLE t{i} (k BIGINT, v BIGINT)" for i in range(4)]
 QUERY = """
@@ -57,6 +59,25 @@ def test_a_view_over_rows_that_are_there_continues_in_a_directory(engine: str, t
             db.delete("t1", db.execute("SELECT * FROM t1 LIMIT 3"))
             db.apply(rows_of(seed, 3))
             assert_right(db)
+            db.checkpoint()
+
+
+def test_a_view_that_was_declared_without_layers_goes_on_without_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As before there were any: over streams nothing but its state has the rows."""
+    with monkeypatch.context() as earlier:
+        earlier.setattr(facade, "Catalogue", lambda known, layered: Catalogue(known))
+        with viewlet.connect(tmp_path, engine="interpreter") as db:
+            for statement in (*(table.replace("TABLE", "STREAM") for table in TABLES), VIEW):
+                db.execute(statement)
+            db.apply(rows_of(1))
+            before = Counter(db.view("q").rows())
+    for seed in (2, 3):
+        with viewlet.connect(tmp_path, engine="interpreter") as db:
+            assert Counter(db.view("q").rows()) == before
+            db.apply(rows_of(seed, 3))
+            before = Counter(db.view("q").rows())
             db.checkpoint()
 
 

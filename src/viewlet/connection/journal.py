@@ -217,7 +217,8 @@ def view_to_json(declared: Declaration, catalogue: Catalogue) -> Json:
     """What a record and a snapshot say of a view; its host adds more."""
     known: Json = {"name": declared.name, "statement": declared.statement, "version": __version__}
     used = {name: catalogue.aggregates[name].digest for name in declared.aggregates}
-    return {**known, "aggregates": used} if used else known
+    how: Json = {"layered": True} if declared.layered else {}
+    return {**known, **how, "aggregates": used} if used else {**known, **how}
 
 
 def declared_again(known: Json, catalogue: Catalogue) -> Declaration:
@@ -234,7 +235,8 @@ def declared_again(known: Json, catalogue: Catalogue) -> Declaration:
                 f"it uses an aggregate {name!r} with another state, other types or other parameters than the one "
                 f"that was given: {found}"
             )
-    return declared_by(known["statement"], catalogue.schemas(), catalogue.aggregates, catalogue.layered)
+    layered = known.get("layered", False)  # a view goes on as it was declared: its state depends on it
+    return declared_by(known["statement"], catalogue.schemas(), catalogue.aggregates, layered)
 
 
 @contextmanager

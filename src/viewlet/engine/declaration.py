@@ -22,7 +22,7 @@ class Declaration:
     `definition` says what it keeps, and decides which kind of view it is (`engine/kinds.py`). `query` says what its
     rows look like: columns, order, limit. Of an SQL query both are the same. `sql` is the query as written, `statement`
     the whole. `partition_by` are columns to spread it by; one process has nothing to spread. `aggregates` are the names
-    of the user-defined aggregates that it uses.
+    of the user-defined aggregates that it uses. It is `layered` if its query was cut into layers.
     """
 
     name: str
@@ -35,6 +35,7 @@ class Declaration:
     statement: str = ""
     partition_by: tuple[str, ...] = ()
     aggregates: tuple[str, ...] = ()
+    layered: bool = False
 
 
 def declaration(view: CreateView, text: str = "") -> Declaration:
@@ -50,6 +51,7 @@ def declaration(view: CreateView, text: str = "") -> Declaration:
         text,
         view.partition_by,
         view.aggregates,
+        view.layered,
     )
 
 
@@ -59,7 +61,7 @@ def declared_by(
     aggregates: Mapping[str, Aggregate] | None = None,
     layered: bool = False,
 ) -> Declaration:
-    """What a CREATE VIEW that was accepted before asks for; with `layered`, large queries are cut into layers."""
+    """What a CREATE VIEW that was accepted before asks for; its query is cut into layers if it was (`layered`)."""
     from viewlet.sql import CreateView, bind_statement, split_statements
 
     bound = bind_statement(next(split_statements(statement)), schemas, aggregates or {}, layered)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from viewlet.algebra.aggregate_query import AggregateQuery
+from viewlet.algebra.layered_query import LayeredQuery
 from viewlet.algebra.query import Query
 from viewlet.sql.adaptive_views import ADAPTIVE, bind_adaptive
 from viewlet.sql.depth import shallow
@@ -147,6 +148,7 @@ def _create_view(node: exp.Create, raw: RawStatement, known: Names) -> CreateVie
         bool(node.args.get("exists")),
         known_columns(partition_by, [column.name for column in query.columns], source),
         _aggregates_of(definition),
+        isinstance(definition, LayeredQuery),
     )
 
 

@@ -24,7 +24,7 @@ class CreateView:
 
     `partition_by` are columns of its own to spread it by, where there are several machines. `definition` says what the
     view keeps: the query itself, or what another kind of view is defined by; `query` then says only what its rows look
-    like. `aggregates` are the names of the user-defined aggregates that it uses.
+    like. `aggregates` are the names of the user-defined aggregates that it uses. It is `layered` if its query was cut.
     """
 
     name: str
@@ -37,6 +37,7 @@ class CreateView:
     if_not_exists: bool = False
     partition_by: tuple[str, ...] = ()
     aggregates: tuple[str, ...] = ()
+    layered: bool = False
 
     @property
     def result(self) -> Table:
