@@ -164,9 +164,7 @@ class FlatState:
             raise DataError(TOO_WIDE)
 
     def _begin(self) -> None:
-        if self._batch:
-            return
-        self._totals_before = self._totals.copy()
+        """Only compiled calls are atomic: others are undone by a copy."""
         if not ENABLED and self._copy is None:
             self._copy = _Copy([store.image() for store in self.stores], self._thresholds.copy(), self._base)
 
@@ -306,12 +304,13 @@ class FlatState:
         return {key: (old, new) for key, (old, new) in found.items() if old != new}
 
     def commit(self) -> None:
+        self._totals_before = self._totals.copy()
         self._batch = []
         self._copy = None
-        self._work_before = Work(**self._counted())
+        self._work_before = Work(**self._counted(self._work))
 
-    def _counted(self) -> dict[str, int]:
-        work = self._work
+    @staticmethod
+    def _counted(work: Work) -> dict[str, int]:
         return {name: getattr(work, name) for name in ("updates", "steps", "minor", "major", "moved")}
 
     def rollback(self) -> None:
@@ -323,8 +322,8 @@ class FlatState:
         self._totals[:] = self._totals_before
         self._forget_journal()
         self._control[:] = 0
-        self._batch, self._copy, self._work = [], None, self._work_before
-        self._work_before = Work(**self._counted())
+        self._work = Work(**self._counted(self._work_before))
+        self._batch, self._copy = [], None
 
     def _put_back(self, copy: _Copy) -> None:
         for i, image in enumerate(copy.images):
@@ -390,7 +389,7 @@ class FlatState:
                 packed = np.column_stack([rows.firsts, rows.seconds, rows.payloads]).astype(np.int64)
                 self.parts[2 * reader.relation + i].fill(packed)
         self._fill_groups({key: numbers(payload) for key, payload in other.groups.items()})
-        self._work = Work(**{name: getattr(other.work, name) for name in self._counted()})
+        self._work = Work(**self._counted(other.work))
         if self._copies == 1:
             self._rebase(parts.base)
             self._build_views(np.zeros(kernel.PROGRESS_WORDS, np.int64))
