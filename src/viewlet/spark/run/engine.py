@@ -355,6 +355,8 @@ class Engine:
         stats.state_bytes = sum(entry.bytes for entry in self._units.values())
         if stats not in self.batches:
             self.batches.append(stats)
+        if batch is not None:
+            self.checkpoint.remove_files(batch.used_files)
         self.checkpoint.is_wanted = self.needs_snapshot
 
     def abandon(self) -> None:

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from viewlet.changes import Change, Changes
+from viewlet.spark.run.exchange.file_range import FileRange
 from viewlet.spark.run.exchange.moves import fetch
 from viewlet.spark.run.exchange.stage_record import (
     DRIVER,
@@ -127,6 +128,10 @@ class Batch:
     """The units with driver state to roll back."""
     sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Rows and bytes of the units that the batch concerned, at the workers."""
+    _gathered: set[str] = field(default_factory=set)
+    """Files that hold something for the driver."""
+    _shipped: set[str] = field(default_factory=set)
+    """Files that hold something for workers."""
     _shipment: Shipment = field(default_factory=Shipment)
     _stages: int = 0
 
@@ -201,10 +206,17 @@ class Batch:
     def _route(self, pieces: Iterable[Piece]) -> None:
         for unit, target, partition, contents in pieces:
             self.stats.moved_bytes += len(contents)
+            if isinstance(contents, FileRange):
+                (self._gathered if partition == DRIVER else self._shipped).add(contents.file)
             if partition == DRIVER:
                 self.runs[unit].wait_for(target, fetch(self.checkpoint.files, [contents]))
             else:
                 self._shipment.add(unit, target, partition, contents)
+
+    @property
+    def used_files(self) -> set[str]:
+        """Files that nothing needs once the batch is committed: the driver has read them, and logged what it did."""
+        return self._gathered - self._shipped
 
     def count_stage(self) -> None:
         """A job of one stage has been run."""

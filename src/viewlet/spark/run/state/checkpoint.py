@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -141,6 +141,12 @@ class Checkpoint:
         if not self._store.is_in_doubt:
             with suppress(OSError):
                 self.files.remove(folder_of(token))
+
+    def remove_files(self, names: Iterable[str]) -> None:
+        """Removes files that are of no use any more, if they are there."""
+        for name in names:
+            with suppress(OSError):
+                self.files.remove(name)
 
     def commit(self, records: Sequence[Record], epoch: int, batches: Mapping[str, Ranges] | None = None) -> None:
         """Commits what was appended together with some last records."""
