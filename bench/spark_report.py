@@ -87,7 +87,7 @@ def write(file: Path, plots: bool = True) -> Path:
     """Renders the JSON lines beside themselves."""
     results = Results.of(read(file))
     sections = ["# Views on Spark", _machines(file, results), *_against_recomputation(results), _growth(results)]
-    sections += [_overhead(results), _bytes(results), *_sweep(file, results, plots), _errors(results)]
+    sections += [_overhead(results), _bytes(results), *_sweep(file, results, plots), *_scale(file), _errors(results)]
     page = file.with_suffix(".md")
     page.write_text("\n\n".join(section for section in sections if section) + "\n")
     return page
@@ -273,12 +273,83 @@ def _sweep(file: Path, results: Results, plots: bool) -> list[str]:
     return found
 
 
+def _scale(file: Path) -> list[str]:
+    """What `spark_scale` measured; of several measurements of the same thing, the last one."""
+    latest: dict[tuple[Any, ...], Record] = {}
+    for line in file.read_text().splitlines():
+        record = json.loads(line)
+        if record["kind"] == "scale":
+            same = ("what", "batches", "megabytes", "mode", "preferred")
+            latest[tuple(record.get(name) for name in same)] = record
+    found = list(latest.values())
+    if not found:
+        return []
+    loads = [record["load"] for record in found]
+    text = (
+        f"Measured by `bench/spark_scale.py` on two cores with a load between {min(loads)} and {max(loads)}, its own\n"
+        "included: ratios and bytes count, seconds do not."
+    )
+    return ["## What grows with the data", text, _rebuilt(found), _moved(found), _stayed(found)]
+
+
+def _of(records: Sequence[Record], what: str) -> list[Record]:
+    return [record for record in records if record["what"] == what]
+
+
+def _rebuilt(records: Sequence[Record]) -> str:
+    rows = [
+        (
+            str(r["steps"]),
+            str(r["partitions"]),
+            f"{r['log_bytes'] / 1e6:.1f}",
+            f"{r['read_bytes'] / 1e6:.1f}",
+            str(r["reads"]),
+            f"{r['read_bytes'] / r['log_bytes']:.2f}",
+            f"{r['log_bytes'] * r['steps'] * r['partitions'] / 1e6:,.0f}",
+        )
+        for r in _of(records, "rebuild")
+    ]
+    heads = ("steps in the log", "partitions", "log, MB", "read, MB", "reads", "read ÷ log", "whole logs, MB")
+    text = "All partitions are rebuilt from a log. *Whole logs*: what reading the log anew for every step would take."
+    return f"### Rebuilding partitions\n\n{text}\n\n{table(heads, rows)}"
+
+
+def _moved(records: Sequence[Record]) -> str:
+    by = {(r["megabytes"], r["mode"]): r for r in _of(records, "moves")}
+    rows = []
+    for size in sorted({size for size, _ in by}):
+        each = [by.get((size, mode), {}) for mode in ("driver", "files")]
+        peaks = [f"{r['python_megabytes']} / {r['jvm_megabytes']}" if r else "–" for r in each]
+        rows.append((str(size), seconds(each[0].get("seconds")), peaks[0], seconds(each[1].get("seconds")), peaks[1]))
+    heads = ("MB", "driver, s", "driver, more MB of Python / JVM", "files, s", "files, more MB of Python / JVM")
+    limit = max((r["inline_bytes"] for r in _of(records, "moves")), default=0) >> 20
+    text = (
+        "Two stages of four tasks on two executors; every task of the first sends incompressible bytes to every\n"
+        f"task of the second. A stage moves up to {limit} MB through the driver, and more through files."
+    )
+    return f"### Moves between stages\n\n{text}\n\n{table(heads, rows)}"
+
+
+def _stayed(records: Sequence[Record]) -> str:
+    rows = [
+        (
+            "the one that has the state" if r["preferred"] else "none",
+            f"{r['moved']} of {r['of']}",
+            seconds(r["seconds_a_stage"]),
+        )
+        for r in _of(records, "locality")
+    ]
+    text = "Stages of eight tasks on two executors of one core each; a task takes 20 ms."
+    heads = ("preferred executor", "partitions that changed executors", "a stage, s")
+    return f"### Partitions and executors\n\n{text}\n\n{table(heads, rows)}"
+
+
 def _drawn(file: Path) -> list[Path]:
     try:
         from bench.spark_plot import draw
     except ImportError:
-        print("no plots: matplotlib is not installed (pip install -r bench/requirements.txt)")
-        return []
+        print("no new plots: matplotlib is not installed (pip install -r bench/requirements.txt)")
+        return sorted(file.parent.glob(f"{file.stem}-*.png"))
     return draw(file)
 
 

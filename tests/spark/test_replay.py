@@ -13,7 +13,7 @@ import pytest
 from viewlet.connection.spark_facade import connect_inline
 from viewlet.runtime.durable.files import Files, files_at
 from viewlet.spark.run.exchange import stage_record
-from viewlet.spark.run.exchange.stage_record import StepHead, head_size, read_head, read_shares, read_step, write_step
+from viewlet.spark.run.exchange.stage_record import StepHead, layout, read_head, read_shares, read_step, write_step
 from viewlet.spark.run.execution.tasks import ReadViews
 from viewlet.spark.run.state import partition
 from viewlet.spark.run.state.partition import forget
@@ -100,13 +100,13 @@ def test_a_record_tells_every_partition_its_share(small: int, monkeypatch: pytes
     record = write_step(StepHead("token", (), {"u": {"folder": "load"}}), PIECES)
     assert read_head(record) == StepHead("token", (), {"u": {"folder": "load"}})
     assert {place: read_step(record, *place) for place in EXPECTED} == EXPECTED
-    assert (head_size(record) is None) == (small > 0)
+    assert (layout(record)[0] is None) == (small > 0)
 
 
 def test_a_damaged_head_is_no_head(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stage_record, "SMALL_RECORD", 0)
     record = write_step(StepHead("token"), PIECES)
-    size = head_size(record)
+    size, _ = layout(record)
     assert size is not None
     assert read_shares(record[:size]) is not None
     for at in range(size):

@@ -146,16 +146,14 @@ def read_head(payload: Blob) -> StepHead:
     return StepHead(known["token"], tuple(map(UnitStage.of_json, known["stages"])), known["loads"])
 
 
-def head_size(payload: Blob) -> int | None:
-    """How many bytes of a record tell where its shares are; None if that is no less than reading all of it."""
-    shares = read_shares(payload)
-    return None if shares is None or any(share.unit is None for share in shares) else _end_of_head(payload)
+def layout(payload: Blob) -> tuple[int | None, int]:
+    """How many bytes of a record tell where its shares are, and how many bytes are in files that it refers to.
 
-
-def bytes_beside(payload: Blob) -> int:
-    """How many bytes a record refers to that are in files beside the log."""
+    None for the first if reading the head alone would save nothing.
+    """
     known, _ = _read_json(memoryview(payload))
-    return int(known.get("bytes_beside", 0))
+    is_shared = all(unit is not None for unit, *_ in known.get("shares", [[None]]))
+    return _end_of_head(payload) if is_shared else None, int(known.get("bytes_beside", 0))
 
 
 def read_shares(start: Blob) -> list[Share] | None:

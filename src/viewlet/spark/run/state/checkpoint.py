@@ -23,7 +23,7 @@ from viewlet.runtime.durable.manifest import Manifest
 from viewlet.runtime.durable.snapshot import SnapshotReader, SnapshotWriter
 from viewlet.runtime.durable.store import StateStore, open_location
 from viewlet.spark.run.exchange.moves import FOLDERS, folder_of
-from viewlet.spark.run.exchange.stage_record import StepHead, bytes_beside, head_size, read_head
+from viewlet.spark.run.exchange.stage_record import StepHead, layout, read_head
 from viewlet.spark.run.state.partition import History, LoggedStep
 
 STEP, DRIVER = 101, 102
@@ -195,5 +195,4 @@ class Checkpoint:
 
 
 def _logged(head: StepHead, log: str, record: Record) -> LoggedStep:
-    payload = record.payload
-    return LoggedStep(head, log, record.at, record.size, head_size(payload), bytes_beside(payload))
+    return LoggedStep(head, log, record.at, record.size, *layout(record.payload))
