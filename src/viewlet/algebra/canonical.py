@@ -47,6 +47,12 @@ def canonical_text(expr: Expr, fixed: Iterable[Var] = ()) -> str:
     return _text(expr, {**names, **canonical_names(factors_of(expr), names)})
 
 
+def rough_text(expr: Expr, fixed: Iterable[Var] = ()) -> str:
+    """A text that expressions with the same canonical text share, and perhaps others; much cheaper."""
+    names = {var: var.name for var in fixed}
+    return _text(expr, {**{var: f"?{var.type}" for var in free_variables(expr)}, **names}, exact=False)
+
+
 def text_under(expr: Expr, names: Naming) -> str:
     """The text of an expression whose variables `canonical_names` has named."""
     return _text(expr, names)

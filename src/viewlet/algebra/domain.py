@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
-from viewlet.algebra.canonical import canonical_text
+from viewlet.algebra.canonical import canonical_text, rough_text
 from viewlet.algebra.nodes import (
     ONE,
     Add,
@@ -77,7 +77,7 @@ def project_domain(domain: Expr, keys: Vars) -> Expr:
 
 def union_domains(domains: Sequence[Expr]) -> Expr:
     """A domain that covers each of the given ones, over their common columns."""
-    distinct = list({canonical_text(domain, outputs(domain)): domain for domain in domains}.values())
+    distinct = _distinct(domains)
     if len(distinct) == 1:
         return distinct[0]
     if not distinct or any(is_constant(domain, 1) for domain in distinct):
@@ -106,3 +106,18 @@ def _is_assignment(factor: Expr) -> bool:
 
 def _sorted(variables: Vars) -> tuple[Var, ...]:
     return tuple(sorted(variables, key=lambda var: var.name))
+
+
+def _distinct(domains: Sequence[Expr]) -> list[Expr]:
+    """The domains without those that differ from another one in names only."""
+    alike: dict[str, list[Expr]] = {}
+    different = dict.fromkeys(domains)
+    if len(different) == 1:
+        return list(different)
+    for domain in different:
+        alike.setdefault(rough_text(domain, outputs(domain)), []).append(domain)
+    found: list[Expr] = []
+    for group in alike.values():
+        single = len(group) == 1
+        found += group if single else {canonical_text(each, outputs(each)): each for each in group}.values()
+    return found

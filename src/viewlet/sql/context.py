@@ -32,7 +32,7 @@ class Context:
     names: Names = field(default_factory=Names)
     tables_read: set[str] = field(default_factory=set)
     operands: Operands = field(default_factory=Operands)
-    """Those of outer joins that are written several times."""
+    """Those of outer joins and set operations that are written several times."""
 
     def fresh(self, name: str, type: SqlType) -> Var:
         return Var(self.names.name(name), type)
@@ -42,6 +42,10 @@ class Context:
         while name in self.catalog:
             name += "_"
         return name
+
+    def shared(self, factors: tuple[Expr, ...], columns: tuple[Var, ...]) -> tuple[Expr, ...]:
+        """Factors with these columns to be written several times: themselves, or the atom of a layer."""
+        return self.operands.shared(factors, columns, self.free_name(f"joined{len(self.operands.found) + 1}"))
 
     def query(self, node: exp.Expr, scope: Scope) -> Relation:
         """Translates a query nested in `scope`."""

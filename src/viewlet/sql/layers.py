@@ -32,7 +32,7 @@ class Extent:
 
 
 UNLIMITED = Extent(inf, inf)
-LARGE_OPERAND = Extent(6, inf)
+LARGE_OPERAND = Extent(6, 300)
 """Three tables joined by FULL OUTER JOIN, or three LEFT JOINs, are too large to be written several times."""
 SMALL_OPERAND = Extent(2, 25)
 """What is left in its place in a query with layers: one LEFT JOIN, or an aggregate."""

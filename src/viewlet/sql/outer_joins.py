@@ -82,8 +82,7 @@ def padded(item: Item, context: Context) -> Item:
 
 def _shared(item: Item, context: Context) -> Item:
     """An item with all columns variables of its own, to be written several times."""
-    name = context.free_name(f"joined{len(context.operands.found) + 1}")
-    factors = context.operands.shared(item.factors, _columns(item), name)
+    factors = context.shared(item.factors, _columns(item))
     return item if factors is item.factors else Item(factors, item.fields)
 
 

@@ -29,7 +29,8 @@ def translate_set_operation(node: exp.SetOperation, scope: Scope, context: Conte
     if isinstance(node, exp.Union):
         return _union(node, scope, context)
     left, right = context.query(node.this, scope), context.query(node.expression, scope)
-    variables, (first, second) = _common([left, right], node, context)
+    variables, bodies = _common([left, right], node, context)
+    first, second = (mul(*context.shared((body,), variables)) for body in bodies)
     columns = _columns(left, variables)
     rows = Exists(sum_over(variables, first))
     every = not node.args.get("distinct")
