@@ -12,7 +12,7 @@ import numpy as np
 
 from viewlet.algebra.query import Query
 from viewlet.codegen.blocks import BlockModule, Computation
-from viewlet.codegen.process import Column, Process
+from viewlet.codegen.process import Column, Listed, Process
 from viewlet.runtime.add_rows import slots_at
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FlatStore, Layout
@@ -153,6 +153,10 @@ class CompiledNode:
         Of a query with ORDER BY and LIMIT these are all rows that can be among the first.
         """
         return self._process.result(query, READ_BY_CODE_FROM)
+
+    def read_columns(self, query: Query) -> Listed | None:
+        """The columns of the result and the multiplicities of its rows; None where `read` has none."""
+        return self._process.read_result([var.type for var in query.output], READ_BY_CODE_FROM)
 
     def touched(self, store: str) -> list[tuple[Column, ...]]:
         """The keys of a view that this batch has added something to."""

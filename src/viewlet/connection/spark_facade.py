@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,8 @@ from viewlet.spark.run.execution.cluster import Cluster, InlineCluster, SparkClu
 from viewlet.spark.run.java import require_spark, session_of
 from viewlet.spark.run.load.sources import apart, debezium_changes, together
 from viewlet.spark.run.state.checkpoint import Checkpoint
-from viewlet.view import View
+from viewlet.spark.run.views.scan import driver_frame
+from viewlet.view import Relation, StoredTable, View
 
 if TYPE_CHECKING:
     from viewlet.aggregates import Aggregate
@@ -131,7 +132,19 @@ class SparkConnection(Connection):
         """A handle to read a view and to subscribe to its changes; what else it can do depends on the kind of view."""
         with self._session.open() as database:
             view = database.catalogue.find_view(name)
-            return handle_on_spark(view.kind.handle)(self._session, view.name, self._spark)
+            return handle_on_spark(view.kind.handle)(self._session, view.name, self._frame)
+
+    def table(self, name: str) -> SparkTable:
+        """A handle to read the rows of a table."""
+        return SparkTable(self._session, super().table(name).name, self._frame)
+
+    def _frame(self, name: str) -> Any:
+        """The rows that a view or a table has now, as a data frame."""
+        with self._session.open() as database:
+            scan = self._host.scan(name)
+            if scan is not None:
+                return scan.frame(self._spark)
+            return driver_frame(self._spark, database.columns(name), database.arrow(name))
 
     def expect_rows(self, rows: Mapping[str, float]) -> None:
         """Says about how many rows tables will have, for views declared from now on.
@@ -211,14 +224,29 @@ class SparkConnection(Connection):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class SparkView(View):
-    """A maintained view, readable as a Spark data frame too."""
+class SparkRelation(Relation):
+    """A table or view that can be read as a Spark data frame too."""
 
-    _spark: Any
+    _frame: Callable[[str], Any]
 
     def to_spark(self) -> Any:
-        """The rows as a Spark data frame that does not change with later batches."""
-        return self._spark.createDataFrame(self.to_arrow())
+        """The rows as a Spark data frame, which shows the state after the last batch, whatever batches follow.
+
+        Tasks read the rows whenever Spark evaluates the frame. A frame that is evaluated after later batches is
+        computed from the last snapshot and the log. When the next snapshot has removed these, Spark reports an error
+        that says so; `cache()` keeps a frame beyond that.
+        """
+        return self._frame(self.name)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SparkTable(SparkRelation, StoredTable):
+    """A table whose rows are kept, readable as a Spark data frame too."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SparkView(SparkRelation, View):
+    """A maintained view, readable as a Spark data frame too."""
 
     def draw(self) -> str:
         """What a batch of all tables does, block by block, as a picture (SVG)."""

@@ -37,6 +37,8 @@ from viewlet.spark.run.execution.frame_change import collected, frame_change, is
 from viewlet.spark.run.state.checkpoint import DRIVER
 from viewlet.spark.run.units.table_unit import unit_name
 from viewlet.spark.run.units.unit import Unit
+from viewlet.spark.run.views.scan import TableScan, ViewScan
+from viewlet.spark.run.views.unit_view import UnitView
 from viewlet.tables import BaseTable
 from viewlet.triggers.statistics import UNKNOWN, Statistics
 from viewlet.triggers.store import UndoLog
@@ -214,6 +216,15 @@ class SparkHost:
             **view.engine.stats(),
             "subscribers": len(view.subscribers),
         }
+
+    def scan(self, name: str) -> ViewScan | TableScan | None:
+        """How tasks read the rows that a view or a kept table has now; None where the driver reads them."""
+        view = self.catalogue.views.get(name)
+        if view is None:
+            table = self.catalogue.find_kept(name).schema
+            return TableScan(self.cluster.context().of(unit_name(table.name)), table)
+        scan = view.engine.scan(view.declared.query) if isinstance(view.engine, UnitView) else None
+        return scan if scan is not None and scan.is_possible else None
 
     def feed(self, view: MaintainedView, since: int) -> None:
         """After an epoch, the changes of a view are written to files."""

@@ -62,6 +62,8 @@ class Lock(Protocol):
 class StateStore:
     """The files of one state, open for writing; `open_location` makes one with a lock."""
 
+    is_read_only = False
+
     def __init__(self, files: Files, lock: Lock | None = None) -> None:
         self._files = files
         self._lock = lock

@@ -446,6 +446,11 @@ class Engine:
             return _sum(self._ask(ReadResult(self.context(), name), f"read {name}"))
         return self._gathered(entry).result()
 
+    def scan(self, name: str) -> Context | None:
+        """What tasks have to know to read the rows of a query, if each partition can compute its share."""
+        reading = self._units[name].unit.reading
+        return self.context().of(name) if reading is ResultLocation.PARTITIONS else None
+
     def _gathered(self, entry: _UnitEntry) -> ReferenceNode:
         """The views that a query reads, in one place."""
         unit, code = entry.unit, entry.code

@@ -24,10 +24,11 @@ from viewlet.spark.run.state.partition import (
     partition_folder,
     read_delivery,
 )
+from viewlet.spark.run.state.unit_state import empty_node
 from viewlet.spark.run.units.node import Node, with_result
 from viewlet.spark.run.units.plan_code import Departure, Place, WorkerBlock
 from viewlet.spark.run.units.table_unit import rows_view, unit_name
-from viewlet.spark.run.units.unit import SPREAD, ProgramCode, UnitCode, can_run_generated
+from viewlet.spark.run.units.unit import SPREAD, UnitCode
 from viewlet.types import Table
 
 CHUNK_ROWS = 1 << 18
@@ -206,7 +207,7 @@ def _mapper(context: Context, code: UnitCode, block: WorkerBlock) -> Node:
     """A node for mappers, with the views beside it that are the same in all partitions."""
     key = (context.checkpoint, code.name)
     if key not in _mappers or _mappers[key][0] is not code:
-        _mappers[key] = code, _empty_node(code), {}
+        _mappers[key] = code, empty_node(code), {}
     _, node, versions = _mappers[key]
     token = context.history.token(code.name)
     missing = [name for name in block.beside if versions.get(name) != token]
@@ -220,14 +221,6 @@ def _mapper(context: Context, code: UnitCode, block: WorkerBlock) -> Node:
 
 def _always(change: Change, node: Node) -> Change:
     return change
-
-
-def _empty_node(code: UnitCode) -> Node:
-    if not isinstance(code, ProgramCode) or code.module is None or not can_run_generated():
-        return code.evaluated(code.views)
-    from viewlet.spark.run.units.generated_node import GeneratedNode
-
-    return GeneratedNode(code, code.views)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,18 +247,6 @@ class MapTableRows:
             view = self.context.code(unit_name(table)).views[rows_view(table)]
             rows = decode(view, state.node.contents(view.name))
         return RowChange({row: count for row, (count,) in rows})
-
-
-@dataclass(frozen=True, slots=True)
-class ReadTableRows:
-    """Reads the rows that a table keeps in a partition."""
-
-    context: Context
-    table: str
-
-    def __call__(self, partition: int) -> bytes:
-        with held(self.context, unit_name(self.table), partition) as state:
-            return state.node.contents(rows_view(self.table))
 
 
 @dataclass(frozen=True, slots=True)

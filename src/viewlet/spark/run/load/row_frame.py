@@ -1,11 +1,8 @@
-"""The rows of a kept table as a data frame, from which a new view can be filled.
-
-Each row comes once, with its number in `_multiplicity`; nothing is read before Spark asks for it.
-"""
+"""The rows of a kept table as a data frame; nothing is read before Spark asks for it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,35 +12,30 @@ import pyarrow as pa
 from viewlet.changes import MULTIPLICITY, arrow_type, rows_to_arrow
 from viewlet.runtime.durable.rows import from_arrow, is_text
 from viewlet.spark.run.exchange.wire import bytes_table
-from viewlet.spark.run.load.sources import spark_type
-from viewlet.sqlgen.dialects import DIALECTS
-from viewlet.types import Column, Kind, SqlType, Table
-
-ROWS_AT_ONCE = 1 << 16
+from viewlet.spark.run.load.partition_frame import partition_frame
+from viewlet.types import COUNT, Column, Kind, SqlType, Table
 
 
 def rows_frame(spark: Any, table: Table, partitions: int, read: Callable[[int], bytes]) -> Any:
-    """A frame of the rows of a table; `read` gives those of a partition (keys are the columns, the value a count).
+    """A frame of the rows of a table, each once, with its number in `_multiplicity`: a new view is filled from it.
 
-    `read` is called in tasks, one per partition, and again whenever the frame is read again.
+    `read` gives the rows of a partition (keys are the columns, the value a count). It is called in tasks, one per
+    partition, and again whenever the frame is read again.
     """
-    quoted = DIALECTS["spark"].quoted
-    columns = [f"{quoted(column.name)} {spark_type(column.type)}" for column in table.columns]
-    schema = ", ".join([*columns, f"{quoted(MULTIPLICITY)} bigint"])
-    return spark.range(0, partitions, 1, partitions).mapInArrow(_ReadRows(table, read), schema)
+    counted = Column(MULTIPLICITY, COUNT)
+    return partition_frame(spark, partitions, ReadTable(table, read), [*table.columns, counted])
 
 
 @dataclass(frozen=True, slots=True)
-class _ReadRows:
+class ReadTable:
+    """Reads the rows of a partition, with their multiplicities in the last column."""
+
     table: Table
     read: Callable[[int], bytes]
 
-    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        for batch in batches:
-            for partition in batch.column(0).to_pylist():
-                blob = self.read(partition)
-                if blob:
-                    yield from table_rows(self.table, bytes_table(blob)).to_batches(ROWS_AT_ONCE)
+    def __call__(self, partition: int) -> Any:
+        blob = self.read(partition)
+        return table_rows(self.table, bytes_table(blob)) if blob else None
 
 
 def table_rows(table: Table, held: Any) -> Any:

@@ -33,6 +33,10 @@ def spark_type(type: SqlType) -> str:
     return f"decimal({type.precision},{type.scale})" if type.kind is Kind.DECIMAL else _SPARK_TYPES[type.kind]
 
 
+def has_spark_type(type: SqlType) -> bool:
+    return type.kind is Kind.DECIMAL or type.kind in _SPARK_TYPES
+
+
 def together(frames: Mapping[str, Any]) -> Any:
     """One frame with the rows of several: their table's name, and a struct per table that is NULL for the others."""
     from pyspark.sql import functions as f

@@ -33,11 +33,14 @@ MANY_STEPS = 500
 
 
 class Checkpoint:
-    """A checkpoint directory. `location` is a path, or a URL that fsspec supports; tasks use `directory`."""
+    """A checkpoint directory. `location` is a path, or a URL that fsspec supports; tasks use `directory`.
 
-    def __init__(self, location: str | os.PathLike[str], sync: bool = True) -> None:
+    `store` is the state there, if it is open already.
+    """
+
+    def __init__(self, location: str | os.PathLike[str], sync: bool = True, store: StateStore | None = None) -> None:
         where = os.fspath(location)
-        self._store: StateStore = open_location(where, sync)
+        self._store: StateStore = open_location(where, sync) if store is None else store
         self.directory = where.rstrip("/") if is_url(where) else str(local_path(where).resolve())
         self.sync = sync
         self.files = files_at(self.directory, sync)
@@ -102,7 +105,9 @@ class Checkpoint:
         self._store.bytes_beside = sum(step.bytes_beside for step in self._committed.steps)
 
     def _remove_moves(self) -> None:
-        """Removes files of moves that no log refers to."""
+        """Removes files of moves that no log refers to; a reader leaves them to the owner."""
+        if self._store.is_read_only:
+            return
         needed = {folder_of(step.head.token) for step in self._committed.steps}
         with suppress(OSError):  # they take room, no more
             for name in self.files.list():

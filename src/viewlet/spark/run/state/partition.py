@@ -27,7 +27,15 @@ from viewlet.runtime.private_folders import private_folder
 from viewlet.spark.run.exchange.moves import INLINE_BYTES, Outbox, fetch_all, folder_of
 from viewlet.spark.run.exchange.stage_record import Delivery, StepHead, read_contents, read_shares, read_step
 from viewlet.spark.run.exchange.wire import table_bytes
-from viewlet.spark.run.state.unit_state import NOTHING, WAIT_SECONDS, FileState, ResidentState, UnitState
+from viewlet.spark.run.state.unit_state import (
+    NOTHING,
+    WAIT_SECONDS,
+    FileState,
+    PrivateState,
+    ResidentState,
+    UnitState,
+)
+from viewlet.spark.run.units.node import Node
 from viewlet.spark.run.units.unit import ProgramCode, UnitCode, can_run_generated
 
 T_co = TypeVar("T_co", covariant=True)
@@ -109,6 +117,19 @@ class History:
     def followed_by(self, step: LoggedStep) -> History:
         return replace(self, steps=(*self.steps, step))
 
+    def of(self, unit: str) -> History:
+        """What concerns one unit."""
+        bases = {name: token for name, token in self.bases.items() if name == unit}
+        return replace(self, bases=bases, steps=tuple(self.steps_of(unit)))
+
+    def up_to(self, unit: str, token: str) -> History | None:
+        """The history of one unit that leads to an earlier version; None if this one does not lead through it."""
+        mine = self.of(unit)
+        if token == mine.base(unit):
+            return replace(mine, steps=())
+        at = next((i for i, step in enumerate(mine.steps) if step.head.token == token), None)
+        return None if at is None else replace(mine, steps=mine.steps[: at + 1])
+
     def without_base(self, unit: str) -> History:
         return replace(self, bases={name: token for name, token in self.bases.items() if name != unit})
 
@@ -135,6 +156,11 @@ class Context:
     def code(self, unit: str) -> UnitCode:
         return self.units[unit].value
 
+    def of(self, unit: str) -> Context:
+        """What tasks need to know of one unit."""
+        units, watched = {unit: self.units[unit]}, self.watched & {unit}
+        return replace(self, units=units, history=self.history.of(unit), watched=watched)
+
 
 _kept: dict[tuple[str, str, int], UnitState] = {}
 """What this process has, by checkpoint, unit and partition; good for nothing but saving time."""
@@ -143,9 +169,37 @@ _kept: dict[tuple[str, str, int], UnitState] = {}
 @contextlib.contextmanager
 def held(context: Context, unit: str, partition: int) -> Iterator[UnitState]:
     """A unit in a partition in the version of a context, for this task alone."""
-    key = (context.checkpoint, unit, partition)
-    state = _kept.pop(key, None)
     code = context.code(unit)
+    with _taken(context, code, partition) as state:
+        _bring_up_to_date(context, code, partition, state)
+        yield state
+
+
+@contextlib.contextmanager
+def shown(context: Context, unit: str, partition: int) -> Iterator[Node]:
+    """A unit in a partition in the version of a context, to be read.
+
+    State of a later version, which the next batch continues from, is left as it is: the version is computed again in
+    the memory of this process.
+    """
+    code = context.code(unit)
+    kept = _kept.get((context.checkpoint, unit, partition))
+    if kept is None or kept.runs(code):
+        with _taken(context, code, partition) as state:
+            if state.token in (None, NOTHING, *_tokens(context.history, unit)):
+                _bring_up_to_date(context, code, partition, state)
+                yield state.node
+                return
+    private = PrivateState.of(code, code.at_worker(partition, context.partitions))
+    _bring_up_to_date(context, code, partition, private)
+    yield private.node
+
+
+@contextlib.contextmanager
+def _taken(context: Context, code: UnitCode, partition: int) -> Iterator[UnitState]:
+    """What this machine has of a unit in a partition, in whatever version, for this task alone."""
+    key = (context.checkpoint, code.name, partition)
+    state = _kept.pop(key, None)
     if state is not None and state.runs(code):
         state.acquire()
     else:
@@ -153,7 +207,6 @@ def held(context: Context, unit: str, partition: int) -> Iterator[UnitState]:
             state.give_up()
         state = _opened(context, code, partition)
     try:
-        _bring_up_to_date(context, code, partition, state)
         yield state
     except BaseException:
         state.give_up()
@@ -212,14 +265,18 @@ def forget() -> None:
 def _bring_up_to_date(context: Context, code: UnitCode, partition: int, state: UnitState) -> None:
     """Rolls back uncommitted changes, and runs the missing stages."""
     history, unit = context.history, code.name
-    steps = history.steps_of(unit)
-    tokens = [history.base(unit), *(step.head.token for step in steps)]
+    steps, tokens = history.steps_of(unit), _tokens(history, unit)
     if state.token not in tokens and state.before in tokens:
         state.take_back()
     if state.token not in tokens:
         _restore(context, code, partition, state)
     for step in steps[tokens.index(state.token or "") :]:
         _run_again(context, code, partition, state, step)
+
+
+def _tokens(history: History, unit: str) -> list[str]:
+    """The versions that a history leads through."""
+    return [history.base(unit), *(step.head.token for step in history.steps_of(unit))]
 
 
 def _run_again(context: Context, code: UnitCode, partition: int, state: UnitState, step: LoggedStep) -> None:

@@ -10,14 +10,14 @@ import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from viewlet.errors import StateError
 from viewlet.runtime.durable.compression import packed, unpacked
 from viewlet.spark.run.exchange.stage_record import Delivery, UnitStage
 from viewlet.spark.run.units.node import Node, with_result
 from viewlet.spark.run.units.plan_code import WorkerBlock
-from viewlet.spark.run.units.unit import ProgramCode, UnitCode
+from viewlet.spark.run.units.unit import ProgramCode, UnitCode, can_run_generated
 
 if TYPE_CHECKING:
     from viewlet.runtime.durable.mapped_state import MappedState
@@ -104,11 +104,15 @@ class UnitState(ABC):
 class ResidentState(UnitState):
     """State of the reference kernel, in this process only."""
 
-    @staticmethod
-    def of(code: UnitCode, initial: Mapping[str, bytes]) -> ResidentState:
-        state = ResidentState(code.evaluated(code.views), code.digest, NOTHING, initial)
+    @classmethod
+    def of(cls, code: UnitCode, initial: Mapping[str, bytes]) -> Self:
+        state = cls(cls._empty(code), code.digest, NOTHING, initial)
         state._begin_history()
         return state
+
+    @staticmethod
+    def _empty(code: UnitCode) -> Node:
+        return code.evaluated(code.views)
 
     def acquire(self) -> None:
         """Does nothing: no other process can hold this state."""
@@ -120,8 +124,25 @@ class ResidentState(UnitState):
         """There is nothing to close."""
 
     def start_over(self, code: UnitCode) -> None:
-        self.node = code.evaluated(code.views)
+        self.node = self._empty(code)
         self._begin_history()
+
+
+class PrivateState(ResidentState):
+    """State of either kernel in this process, for one task: it is not kept."""
+
+    @staticmethod
+    def _empty(code: UnitCode) -> Node:
+        return empty_node(code)
+
+
+def empty_node(code: UnitCode) -> Node:
+    """A node with the worker's views of a unit, in the memory of this process."""
+    if not isinstance(code, ProgramCode) or code.module is None or not can_run_generated():
+        return code.evaluated(code.views)
+    from viewlet.spark.run.units.generated_node import GeneratedNode
+
+    return GeneratedNode(code, code.views)
 
 
 class FileState(UnitState):

@@ -17,6 +17,7 @@ from viewlet.changes import Change, Changes, ColumnChange
 from viewlet.codegen.blocks import BlockPlan
 from viewlet.codegen.node import CompiledNode, Contents, Undo
 from viewlet.errors import InternalError
+from viewlet.runtime.arrow_columns import arrow_column
 from viewlet.runtime.columns import to_columns
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FlatStore, Layout
@@ -175,6 +176,17 @@ class GeneratedNode:
     def result(self) -> Changes:
         rows = self._node.read(self._program.query)
         return self._whole_result() if rows is None else rows
+
+    def result_arrow(self) -> tuple[list[Any], Any] | None:
+        """The rows as Arrow columns with their multiplicities; None where they are computed one by one."""
+        query = self._program.query
+        found = self._node.read_columns(query)
+        if found is None:
+            return None
+        columns, weights = found
+        types = (var.type for var in query.output)
+        dictionary = self._node.dictionary
+        return [arrow_column(type, words, dictionary) for type, words in zip(types, columns, strict=True)], weights
 
     def _whole_result(self) -> Changes:
         """All rows, whatever the LIMIT."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from viewlet.algebra.nodes import Expr, Mul, Neg, Sum, Var, View, summands
+from viewlet.algebra.nodes import Cond, Exists, Expr, Extremum, Lift, Mul, Neg, Sum, Var, View, summands
 from viewlet.algebra.scope import outputs
 from viewlet.algebra.traverse import walk
 from viewlet.spark.plan.compile import DistributedProgram
@@ -40,19 +40,47 @@ def result_location(distributed: DistributedProgram) -> ResultLocation:
     return ResultLocation.GATHERED
 
 
+def rows_are_apart(distributed: DistributedProgram) -> bool:
+    """No two partitions have parts of the same row, where the result is read in the partitions.
+
+    Columns of the row name its partition, or every part counts as often as the row does.
+    """
+    output, terms = distributed.program.query.output, summands(distributed.program.result)
+    if all(_is_natural(term) for term in terms):
+        return True
+    by = {place for term in terms for place in _places(term, distributed)}
+    return len(by) == 1 and set(*by) <= set(output)
+
+
+def _is_natural(term: Expr) -> bool:
+    """Multiplicities of the term are never negative, whatever its views hold."""
+    match term:
+        case Mul(factors):
+            return all(map(_is_natural, factors))
+        case Sum(_, body):
+            return _is_natural(body)
+        case _:
+            return isinstance(term, Cond | Exists | Lift | Extremum)
+
+
 def _is_apart(term: Expr, distributed: DistributedProgram) -> bool:
     """The term's rows in a partition depend on that partition only."""
-    visible = _visible(term)
+    if any(isinstance(node, View) and distributed.locations[node.name] == LOCAL for node in walk(term)):
+        return False
+    places = _places(term, distributed)
+    return len(places) == 1 and set(*places) <= _visible(term)
+
+
+def _places(term: Expr, distributed: DistributedProgram) -> set[tuple[Var, ...]]:
+    """The variables by which the views that a term reads are partitioned."""
     places: set[tuple[Var, ...]] = set()
     for node in walk(term):
         if isinstance(node, View):
             location = distributed.locations[node.name]
-            if location == LOCAL:
-                return False
             if isinstance(location, Dist):
                 keys = distributed.view(node.name).keys
                 places.add(tuple(node.args[keys.index(var)] for var in location.by))
-    return len(places) == 1 and set(*places) <= visible
+    return places
 
 
 def _visible(term: Expr) -> frozenset[Var]:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from viewlet.algebra.query import Query
 from viewlet.spark.plan import draw_plan, show_plan
+from viewlet.spark.run.units.result_location import rows_are_apart
 from viewlet.spark.run.units.unit import ProgramUnit, unit_stats
+from viewlet.spark.run.views.scan import ViewScan
 from viewlet.types import Row
 
 if TYPE_CHECKING:
@@ -25,6 +28,16 @@ class UnitView:
 
     def result(self) -> Mapping[Row, int]:
         return self._cluster.result(self.unit.name)
+
+    def scan(self, query: Query) -> ViewScan | None:
+        """How tasks read the rows of the query that the unit maintains; None where the driver reads them."""
+        context = self._cluster.scan(self.unit.name)
+        return None if context is None else ViewScan(context, self.unit.name, query, self._adds_up)
+
+    @property
+    def _adds_up(self) -> bool:
+        """Partitions may have parts of the same row."""
+        return True
 
     def watch(self) -> bool:
         return self._cluster.watch(self.unit.name)
@@ -46,6 +59,10 @@ class ProgramView(UnitView):
     """Reads a trigger program."""
 
     unit: ProgramUnit
+
+    @property
+    def _adds_up(self) -> bool:
+        return not rows_are_apart(self.unit.distributed)
 
     def stages(self, format: str) -> Mapping[str, Callable[[], str]]:
         """What a batch of all tables does, block by block; as a picture too."""

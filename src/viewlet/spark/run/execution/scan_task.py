@@ -1,0 +1,77 @@
+"""Reading the rows of a view in a partition as Arrow, in the version of a context."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import pyarrow as pa
+
+from viewlet.changes import MULTIPLICITY, arrow_type, rows_to_arrow
+from viewlet.spark.run.state.partition import Context
+from viewlet.spark.run.state.version import read_version
+from viewlet.spark.run.units.node import Node, with_result
+from viewlet.spark.run.units.table_unit import rows_view, unit_name
+from viewlet.types import Column
+
+
+@runtime_checkable
+class ArrowNode(Protocol):
+    """A kernel that can compute the rows of the unit's view without a Python object per value."""
+
+    def result_arrow(self) -> tuple[list[Any], Any] | None:
+        """The rows as Arrow columns with their multiplicities; None where they are computed one by one."""
+
+
+def result_table(node: Node, columns: Sequence[Column]) -> Any:
+    """The rows that a node computes, as an Arrow table with a column for the multiplicity.
+
+    Generated code may list a row in several pieces. They are added up if one of them is negative.
+    """
+    found = node.result_arrow() if isinstance(node, ArrowNode) else None
+    if found is None or (found[1] < 0).any():
+        return rows_to_arrow(columns, with_result(node).result().items(), with_multiplicity=True)
+    fields = [pa.field(column.name, arrow_type(column.type)) for column in columns]
+    schema = pa.schema([*fields, pa.field(MULTIPLICITY, pa.int64(), nullable=False)])
+    return pa.Table.from_arrays([*found[0], pa.array(found[1])], schema=schema)
+
+
+def repeated(table: Any) -> Any:
+    """The rows of a table as often as its last column says, without that column.
+
+    >>> repeated(pa.table({"a": ["x", "y", "z"], MULTIPLICITY: [2, 0, 1]})).to_pydict()
+    {'a': ['x', 'x', 'z']}
+    """
+    times = np.maximum(table.column(table.num_columns - 1).to_numpy(), 0)
+    rows = table.drop_columns([MULTIPLICITY])
+    if (times == 1).all():
+        return rows
+    return rows.take(pa.array(np.repeat(np.arange(len(times)), times)))
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRows:
+    """Reads the share that a partition has of a query's rows."""
+
+    context: Context
+    unit: str
+    columns: tuple[Column, ...]
+    """The variables of the query's output."""
+
+    def __call__(self, partition: int) -> Any:
+        return read_version(self.context, self.unit, partition, lambda node: result_table(node, self.columns))
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTableRows:
+    """Reads the rows that a table keeps in a partition."""
+
+    context: Context
+    table: str
+
+    def __call__(self, partition: int) -> bytes:
+        return read_version(
+            self.context, unit_name(self.table), partition, lambda node: node.contents(rows_view(self.table))
+        )

@@ -1,0 +1,128 @@
+"""Views and kept tables as lazy data frames: every partition is read by a task, in the version of a context.
+
+A frame shows one epoch whenever it is evaluated (see `state/version.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from viewlet.algebra.query import Query
+from viewlet.changes import MULTIPLICITY
+from viewlet.spark.run.execution.scan_task import ReadRows, ReadTableRows, repeated
+from viewlet.spark.run.load.partition_frame import partition_frame, schema_of
+from viewlet.spark.run.load.row_frame import ReadTable
+from viewlet.spark.run.load.sources import has_spark_type
+from viewlet.spark.run.state.partition import Context
+from viewlet.types import COUNT, MAX_DECIMAL_DIGITS, Column, Kind, SqlType, Table
+
+
+def output_columns(query: Query) -> tuple[Column, ...]:
+    """The variables of a stored row as columns of a frame; numbered, as names of users may have dots or occur twice."""
+    return tuple(Column(f"c{i}", read_type(var.type)) for i, var in enumerate(query.output))
+
+
+def read_type(type: SqlType) -> SqlType:
+    """The type of a column as it is read: decimals are as wide as can be, since a sum outgrows its summands."""
+    return replace(type, precision=MAX_DECIMAL_DIGITS) if type.kind is Kind.DECIMAL else type
+
+
+@dataclass(frozen=True, slots=True)
+class ViewScan:
+    """The rows of a query in the version of a context, of which each partition computes its share."""
+
+    context: Context
+    unit: str
+    query: Query
+    adds_up: bool
+    """Partitions may have parts of the same row that have to be added up."""
+
+    @property
+    def is_possible(self) -> bool:
+        """Spark has all types, and the rows are not cut by LIMIT and OFFSET."""
+        query = self.query
+        return query.limit is None and not query.offset and all(has_spark_type(var.type) for var in query.output)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return output_columns(self.query)
+
+    @property
+    def read(self) -> ReadRows:
+        return ReadRows(self.context, self.unit, self.columns)
+
+    def frame(self, spark: Any) -> Any:
+        """The rows as a lazy frame, in the order of the query if it has one."""
+        from pyspark.sql import functions as f
+
+        partitions = self.context.partitions
+        if self.adds_up:
+            found = partition_frame(spark, partitions, self.read, [*self.columns, Column(MULTIPLICITY, COUNT)])
+            frame = _added_up(found, [column.name for column in self.columns])
+        else:
+            frame = partition_frame(spark, partitions, _Repeated(self.read), self.columns)
+        output = self.query.output
+        if self.query.order:
+            frame = frame.orderBy(*_sort_keys(self.query))
+        shown = [f.col(f"c{output.index(column.var)}").alias(column.name) for column in self.query.columns]
+        return frame.select(*shown)
+
+
+@dataclass(frozen=True, slots=True)
+class TableScan:
+    """The rows that a table keeps, in the version of a context."""
+
+    context: Context
+    table: Table
+
+    @property
+    def read(self) -> ReadTable:
+        return ReadTable(self.table, ReadTableRows(self.context, self.table.name))
+
+    def frame(self, spark: Any) -> Any:
+        return partition_frame(spark, self.context.partitions, _Repeated(self.read), self.table.columns)
+
+
+@dataclass(frozen=True, slots=True)
+class _Repeated:
+    """Rows as often as their multiplicities say."""
+
+    read: Any
+
+    def __call__(self, partition: int) -> Any:
+        rows = self.read(partition)
+        return None if rows is None else repeated(rows)
+
+
+def _added_up(frame: Any, names: Sequence[str]) -> Any:
+    """The parts of each row added up, and rows as often as that says."""
+    from pyspark.sql import functions as f
+
+    times = frame.groupBy(*names).agg(f.sum(MULTIPLICITY).alias(MULTIPLICITY)).where(f.col(MULTIPLICITY) > 0)
+    copies = f.explode(f.sequence(f.lit(1).cast("bigint"), f.col(MULTIPLICITY)))
+    return times.select(*names, copies.alias(MULTIPLICITY)).select(*names)
+
+
+def _sort_keys(query: Query) -> list[Any]:
+    """ORDER BY first, then all columns, as rows are ranked wherever they are read."""
+    from pyspark.sql import functions as f
+
+    keys = []
+    for key in query.order:
+        column = f.col(f"c{query.output.index(key.var)}")
+        if key.descending:
+            keys.append(column.desc_nulls_first() if key.nulls_first else column.desc_nulls_last())
+        else:
+            keys.append(column.asc_nulls_first() if key.nulls_first else column.asc_nulls_last())
+    ordered = {key.var for key in query.order}
+    return keys + [f.col(f"c{i}").asc_nulls_last() for i, var in enumerate(query.output) if var not in ordered]
+
+
+def driver_frame(spark: Any, columns: Sequence[Column], rows: Any) -> Any:
+    """Rows that are at the driver, as Arrow, in a frame with the types of a scan."""
+    known = [Column(column.name, read_type(column.type).with_nullable(True)) for column in columns]
+    if all(has_spark_type(column.type) for column in known):
+        return spark.createDataFrame(rows, schema_of(known))
+    return spark.createDataFrame(rows)

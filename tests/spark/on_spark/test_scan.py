@@ -1,0 +1,76 @@
+"""`to_spark()`: lazy data frames of one epoch (`tests/spark/test_scan.py` tests what the tasks read)."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import viewlet
+from viewlet.connection.spark_facade import SparkConnection
+
+SALES = """
+    CREATE TABLE sales (id BIGINT NOT NULL PRIMARY KEY, shop VARCHAR, at TIMESTAMP, price DECIMAL(9,2), day DATE,
+                        open BOOLEAN)
+    PARTITION BY (shop);
+"""
+VIEWS = """
+    CREATE MATERIALIZED VIEW bag ("a.b", shop, at, price, day, open) AS
+    SELECT shop, shop, at, price, day, open FROM sales;
+    CREATE MATERIALIZED VIEW latest AS SELECT id, price FROM sales ORDER BY price DESC NULLS LAST;
+    CREATE MATERIALIZED VIEW mixed AS SELECT shop FROM sales UNION ALL SELECT shop FROM sales
+"""
+ROWS = [
+    (1, "a", datetime(2024, 7, 1, 1, 30, 0, 5), Decimal("1.25"), date(2024, 2, 29), True),
+    (2, "a", datetime(2024, 7, 1, 1, 30, 0, 5), Decimal("1.25"), date(2024, 2, 29), True),
+    (3, "b", datetime(1900, 1, 1), Decimal("-3.50"), date(1900, 1, 1), False),
+    (4, None, None, None, None, None),
+]
+
+
+@pytest.fixture(params=["interpreter", "compiled"])
+def db(request: pytest.FixtureRequest, spark: Any, tmp_path: Path) -> SparkConnection:
+    db = viewlet.connect(spark=spark, checkpoint=tmp_path / "state", partitions=2, engine=request.param)
+    assert isinstance(db, SparkConnection)
+    db.execute(SALES)
+    db.execute(VIEWS)
+    db.apply({"sales": ROWS})
+    return db
+
+
+def rows_of(frame: Any) -> list[tuple[Any, ...]]:
+    return sorted((tuple(row) for row in frame.collect()), key=repr)
+
+
+def test_frames_of_one_epoch(db: SparkConnection, spark: Any) -> None:
+    bag, sales = db.view("bag").to_spark(), db.table("sales").to_spark()
+    before, latest = rows_of(bag), db.view("latest").rows()
+    assert before == sorted(db.view("bag").rows(), key=repr)
+    assert rows_of(sales) == sorted(ROWS, key=repr)
+    assert [tuple(row) for row in db.view("latest").to_spark().collect()] == latest
+    assert rows_of(db.view("mixed").to_spark()) == sorted(db.view("mixed").rows(), key=repr)
+    assert bag.schema.simpleString() == (
+        "struct<a.b:string,shop:string,at:timestamp_ntz,price:decimal(38,2),day:date,open:boolean>"
+    )
+    assert [(field.name, field.dataType.simpleString(), field.nullable) for field in sales.schema][:4:3] == [
+        ("id", "bigint", False),
+        ("price", "decimal(9,2)", True),
+    ]
+    db.delete("sales", ROWS[:1])
+    later = db.view("bag").to_spark()
+    joined = bag.alias("old").join(later.alias("new"), "shop").groupBy("shop").count()
+    assert rows_of(joined) == [("a", 2), ("b", 1)]
+    assert (rows_of(bag), rows_of(sales)) == (before, sorted(ROWS, key=repr))
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        assert rows_of(later) == sorted(db.view("bag").rows(), key=repr)
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)
+    db.checkpoint()
+    with pytest.raises(Exception, match=r"call to_spark\(\) again, or cache\(\) the frame before the batches"):
+        rows_of(bag)
+    assert rows_of(later) == sorted(db.view("bag").rows(), key=repr)

@@ -1,0 +1,210 @@
+"""Scans of views and tables: what tasks read of one epoch, without Spark (`on_spark/test_scan.py` has the frames)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from viewlet import StateError
+from viewlet.connection.spark_facade import SparkConnection, connect_inline
+from viewlet.spark.run.execution import scan_task
+from viewlet.spark.run.execution.scan_task import repeated
+from viewlet.spark.run.state import partition
+from viewlet.spark.run.views.scan import TableScan, ViewScan
+
+PARTITIONS = 3
+TABLES = """
+    CREATE TABLE sales (id BIGINT NOT NULL PRIMARY KEY, shop VARCHAR, day DATE, at TIMESTAMP, price DECIMAL(9,2),
+                        weight DOUBLE, open BOOLEAN, size INTEGER)
+    PARTITION BY (shop);
+    CREATE STREAM visits (shop VARCHAR NOT NULL, size INTEGER) PARTITION BY (size);
+"""
+TOTALS = """
+    CREATE MATERIALIZED VIEW totals AS
+    SELECT shop, SUM(price) AS total, MAX(day) AS last, COUNT(*) AS n FROM sales GROUP BY shop;
+"""
+OTHERS = """
+    CREATE MATERIALIZED VIEW bag AS SELECT shop, day, at, price, weight, open, size FROM sales;
+    CREATE MATERIALIZED VIEW mixed AS SELECT shop, size FROM sales UNION ALL SELECT shop, size FROM visits;
+    CREATE MATERIALIZED VIEW hidden AS SELECT COUNT(*) AS n FROM sales GROUP BY shop, day;
+    CREATE MATERIALIZED VIEW sorted AS SELECT id, price FROM sales ORDER BY price DESC, id;
+    CREATE MATERIALIZED VIEW cheapest AS SELECT id, price FROM sales ORDER BY price LIMIT 2;
+    CREATE MATERIALIZED VIEW whole AS SELECT SUM(price) AS total FROM sales
+"""
+ROWS: list[tuple[Any, ...]] = [
+    (
+        id,
+        [None, "ab", "çd", ""][id % 4],
+        None if id % 5 == 0 else date(2024, 2, 27 + id % 3),
+        None if id % 7 == 0 else datetime(1969, 12, 31, 23, 59, id % 60, 123456),
+        None if id % 6 == 0 else Decimal(id * 7 - 50) / 100,
+        None if id % 8 == 0 else id / 8 - 1,
+        [None, True, False][id % 3],
+        None if id % 9 == 0 else -id,
+    )
+    for id in range(40)
+]
+ROWS += [(100 + id, *ROWS[1][1:]) for id in range(3)]
+
+
+@pytest.fixture(params=["interpreter", "compiled"])
+def make(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
+    monkeypatch.setattr("viewlet.codegen.node.READ_BY_CODE_FROM", 0)
+
+    def made(views: str) -> SparkConnection:
+        db = connect_inline(tmp_path / "state", PARTITIONS, sync=False, engine=request.param)
+        db.execute(TABLES)
+        db.partition_by("mixed_sales", "shop_3")
+        db.partition_by("mixed_visits", "size_3")
+        db.execute(views)
+        db.apply({"sales": ROWS, "visits": [("ab", -1), ("ab", -1), ("x", None)]})
+        return db
+
+    return made
+
+
+@pytest.fixture
+def db(make: Callable[[str], SparkConnection]) -> SparkConnection:
+    return make(TOTALS)
+
+
+def scan(db: SparkConnection, name: str) -> ViewScan | TableScan:
+    found = db._host.scan(name)
+    assert found is not None
+    return found
+
+
+def parts(found: ViewScan | TableScan) -> list[Any]:
+    read = found.read
+    return [rows for number in range(PARTITIONS) if (rows := read(number)) is not None]
+
+
+def rows_of(found: ViewScan | TableScan) -> Counter[tuple[Any, ...]]:
+    """The rows of all partitions, with parts of the same row added up."""
+    total: Counter[tuple[Any, ...]] = Counter()
+    for table in parts(found):
+        for *row, times in zip(*(column.to_pylist() for column in table.columns), strict=True):
+            total[tuple(row)] += times
+    return +total
+
+
+def shown(db: SparkConnection, name: str) -> Counter[tuple[Any, ...]]:
+    handle = db.table(name) if name in db.tables else db.view(name)
+    return Counter(handle.rows())
+
+
+def test_the_partitions_have_the_rows(make: Callable[[str], SparkConnection], monkeypatch: pytest.MonkeyPatch) -> None:
+    db = make(TOTALS + OTHERS)
+    adds_up = {}
+    for name in ("bag", "totals", "hidden", "sorted", "mixed", "sales"):
+        found = scan(db, name)
+        assert rows_of(found) == shown(db, name)
+        assert sum(rows_of(found).values()) > 0
+        adds_up[name] = isinstance(found, ViewScan) and found.adds_up
+    assert [name for name, adds in adds_up.items() if adds] == ["mixed"]
+    assert db._host.scan("cheapest") is None
+    assert db._host.scan("whole") is None
+    for table in parts(scan(db, "bag")):
+        assert table.schema.types[:-1] == db.view("bag").to_arrow().schema.types
+    if db._host.cluster.code("bag").module is not None:
+        monkeypatch.setattr(scan_task, "rows_to_arrow", lambda *_, **__: pytest.fail("rows were made"))
+        assert sum(table.num_rows for table in parts(scan(db, "bag"))) > 0
+
+
+def test_multiplicities() -> None:
+    table = pa.table({"a": ["x", None, "z"], "_multiplicity": [3, -1, 1]})
+    assert repeated(table).column("a").to_pylist() == ["x", "x", "x", "z"]
+    assert repeated(table.slice(0, 0)).num_rows == 0
+
+
+def test_a_batch_after_the_scan_was_made(db: SparkConnection) -> None:
+    """The earlier epoch is computed again, and the state that batches continue from stays as it is."""
+    earlier = {name: (scan(db, name), shown(db, name)) for name in ("totals", "sales")}
+    db.apply({"sales": [(500, "new", None, None, Decimal(9), None, None, None)]})
+    db.delete("sales", ROWS[:5])
+    states = dict(partition._kept)
+    versions = {key: state.token for key, state in states.items()}
+    for found, rows in earlier.values():
+        assert rows_of(found) == rows
+        assert rows_of(found) == rows
+    assert {key: state.token for key, state in partition._kept.items()} == versions
+    assert all(partition._kept[key] is state for key, state in states.items())
+    for name in earlier:
+        assert rows_of(scan(db, name)) == shown(db, name) != earlier[name][1]
+
+
+def test_a_snapshot_without_a_batch_after_the_scan_was_made(db: SparkConnection) -> None:
+    found, rows = scan(db, "totals"), shown(db, "totals")
+    db.checkpoint()
+    assert rows_of(found) == rows
+    partition.forget()
+    remove_local_state(found)
+    assert rows_of(found) == rows
+
+
+def test_a_snapshot_that_has_the_version_among_its_log(db: SparkConnection) -> None:
+    db.checkpoint()
+    db.insert("sales", [(600, "a", None, None, None, None, None, None)])
+    found, rows = scan(db, "totals"), shown(db, "totals")
+    db.insert("sales", [(601, "a", None, None, None, None, None, None)])
+    partition.forget()
+    remove_local_state(found)
+    assert rows_of(found) == rows
+    assert rows_of(scan(db, "totals")) == shown(db, "totals")
+
+
+def test_a_version_that_is_gone(db: SparkConnection) -> None:
+    found, table = scan(db, "totals"), scan(db, "sales")
+    db.insert("sales", [(600, "a", None, None, None, None, None, None)])
+    db.checkpoint()
+    for each in (found, table):
+        with pytest.raises(StateError, match=r"no longer in .*call to_spark\(\) again, or cache\(\) the frame"):
+            rows_of(each)
+    assert rows_of(scan(db, "totals")) == shown(db, "totals")
+
+
+def test_damage_is_not_taken_for_a_version_that_is_gone(db: SparkConnection, tmp_path: Path) -> None:
+    found = scan(db, "totals")
+    partition.forget()
+    remove_local_state(found)
+    for log in (tmp_path / "state").glob("log-*.bin"):
+        data = bytearray(log.read_bytes())
+        data[len(data) // 2 :] = bytes(len(data) - len(data) // 2)
+        log.write_bytes(data)
+    with pytest.raises(StateError, match="damaged"):
+        rows_of(found)
+
+
+def test_a_view_that_was_dropped(db: SparkConnection) -> None:
+    found, rows = scan(db, "totals"), shown(db, "totals")
+    db.execute("DROP MATERIALIZED VIEW totals")
+    assert rows_of(found) == rows
+    db.execute("CREATE MATERIALIZED VIEW totals AS SELECT shop FROM sales")
+    with pytest.raises(StateError, match="no longer in"):
+        rows_of(found)
+    assert rows_of(scan(db, "totals")) == shown(db, "totals")
+
+
+def test_scans_of_two_epochs_side_by_side(db: SparkConnection) -> None:
+    first, before = scan(db, "totals"), shown(db, "totals")
+    db.delete("sales", ROWS[:20])
+    second, after = scan(db, "totals"), shown(db, "totals")
+    for number in range(PARTITIONS):
+        first.read(number), second.read(number)
+    assert (rows_of(first), rows_of(second)) == (before, after)
+
+
+def remove_local_state(found: ViewScan | TableScan) -> None:
+    """As on a machine that has never worked on the views."""
+    import hashlib
+    import shutil
+
+    home = hashlib.blake2b(found.context.checkpoint.encode(), digest_size=8).hexdigest()
+    shutil.rmtree(Path(found.context.state) / home, ignore_errors=True)
