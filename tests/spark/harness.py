@@ -46,7 +46,7 @@ class Run:
 
     def __init__(
         self,
-        directory: Path,
+        directory: Path | str,
         queries: Iterable[NamedQuery],
         tables: Mapping[str, Table],
         partitions: int,

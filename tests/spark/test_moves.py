@@ -83,6 +83,25 @@ def test_changes_that_are_spread(limit: int, generated: bool, tmp_path: Path) ->
         assert run.results() == expected
 
 
+def test_moves_at_a_url(tmp_path: Path) -> None:
+    """A file cannot be appended to there, and exists once it is closed."""
+    pytest.importorskip("fsspec")
+    (tmp_path / "state").mkdir()
+    tables, batches = warehouse().stream
+    run = Run(f"dir::file://{tmp_path}/state", SOME[:1], tables, 2)
+    for batch in batches[:2]:
+        run.engine.inline_bytes = 0
+        run.apply(batch, spread=True)
+        expected = run.expect(batch)
+        assert list(tmp_path.rglob(f"{FOLDERS}/*.bin"))
+        forget()
+        run.reopen()
+        assert run.results() == expected
+    run.snapshot()
+    assert not list(tmp_path.rglob(FOLDERS))
+    run.engine.checkpoint.close()
+
+
 def test_moves_count_for_the_next_snapshot(tmp_path: Path) -> None:
     """The log refers to them, so that they are what there is to replay."""
     tables, batches = warehouse().stream
