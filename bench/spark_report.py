@@ -87,7 +87,8 @@ def write(file: Path, plots: bool = True) -> Path:
     """Renders the JSON lines beside themselves."""
     results = Results.of(read(file))
     sections = ["# Views on Spark", _machines(file, results), *_against_recomputation(results), _growth(results)]
-    sections += [_overhead(results), _bytes(results), *_sweep(file, results, plots), *_scale(file), _errors(results)]
+    sections += [_overhead(results), _bytes(results), *_sweep(file, results, plots)]
+    sections += [*_reading(file), *_scale(file), _errors(results)]
     page = file.with_suffix(".md")
     page.write_text("\n\n".join(section for section in sections if section) + "\n")
     return page
@@ -290,6 +291,40 @@ def _scale(file: Path) -> list[str]:
         "included: ratios and bytes count, seconds do not."
     )
     return ["## What grows with the data", text, _rebuilt(found), _moved(found), _stayed(found)]
+
+
+def _reading(file: Path) -> list[str]:
+    """What `spark_read` measured; of several measurements of the same thing, the last one."""
+    latest: dict[tuple[Any, ...], Record] = {}
+    for line in file.read_text().splitlines():
+        record = json.loads(line)
+        if record["kind"] == "read":
+            latest[record["rows"], record["what"]] = record
+    if not latest:
+        return []
+    loads = [record["load"] for record in latest.values()]
+    text = (
+        "A view with a row per key (a key, a decimal, a count) as `to_spark()`, and the same rows from Parquet files.\n"
+        "*scan* reads all columns and drops them, *first* is the first scan after the load. Measured by\n"
+        f"`bench/spark_read.py` on two cores with a load between {min(loads)} and {max(loads)}, its own included.\n"
+        "Memory is what the driver's Python process took more. Spark counts the rows of Parquet files without reading\n"
+        "them."
+    )
+    rows = [
+        (
+            f"{r['rows']:,}",
+            r["what"],
+            seconds(r["view_seconds"]),
+            seconds(r["parquet_seconds"]),
+            f"{r['view_seconds'] / r['parquet_seconds']:.1f}x",
+            str(r["view_megabytes"]),
+            seconds(r["first_seconds"]),
+            seconds(r["load_seconds"]),
+        )
+        for r in latest.values()
+    ]
+    heads = ("rows", "action", "view, s", "Parquet, s", "ratio", "driver, more MB", "first, s", "load of the view, s")
+    return ["## Views as data frames", text, table(heads, rows)]
 
 
 def _of(records: Sequence[Record], what: str) -> list[Record]:
