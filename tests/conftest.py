@@ -6,6 +6,7 @@ import contextlib
 import gc
 import importlib.util
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,12 @@ from hypothesis import HealthCheck, settings
 from tests import scheduling
 from tests.planning import remember_plans
 
+os.environ.setdefault("VIEWLET_JIT", "0")
+"""Generated code runs as plain Python: compiling it takes longer than most tests. Those of Numba start processes.
+
+It is said here, for all folders, before any test imports the runtime.
+"""
+os.environ.setdefault("VIEWLET_CACHE", os.path.join(tempfile.gettempdir(), "viewlet-generated"))
 os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "spark" / "jvm"))
 """Options for every JVM of Spark: it lives for a minute, and Java's optimising compiler would take half of its time."""
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]

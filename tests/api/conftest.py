@@ -1,19 +1,10 @@
-"""A small shop that most tests of the API share.
-
-Generated triggers run as plain Python, because compiling them takes longer than these tests.
-"""
+"""A small shop that most tests of the API share."""
 
 from __future__ import annotations
-
-import os
-import tempfile
 
 import pytest
 
 import viewlet
-
-os.environ.setdefault("VIEWLET_JIT", "0")
-os.environ.setdefault("VIEWLET_CACHE", os.path.join(tempfile.gettempdir(), "viewlet-generated"))
 
 SCHEMA = """
 CREATE TABLE orders (orderkey BIGINT PRIMARY KEY, custkey BIGINT, orderdate DATE, total DECIMAL(15,2));

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
-
 import pytest
 
 from viewlet.tables import store
-
-os.environ.setdefault("VIEWLET_JIT", "0")
-os.environ.setdefault("VIEWLET_CACHE", os.path.join(tempfile.gettempdir(), "viewlet-generated"))
 
 
 @pytest.fixture
