@@ -56,7 +56,7 @@ PAGES = (
         ),
     ),
     Page("viewlet.view", ("Relation", "StoredTable", "View", "CofactorView", "FactorisedView", "Subscription")),
-    Page("viewlet.connection.spark_facade", ("SparkConnection", "SparkView", "SparkStream")),
+    Page("viewlet.connection.spark_facade", ("SparkConnection", "SparkView", "SparkRelation", "SparkStream")),
     Page("viewlet.engine"),
     Page("viewlet.engine.partitioned", ("partitioned",)),
     Page("viewlet.sketches"),

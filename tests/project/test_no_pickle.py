@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[2] / "src" / "viewlet"
-LOADER = SOURCE / "codegen" / "loading.py"
+LOADER = SOURCE / "codegen" / "module_cache.py"
 FORBIDDEN = {"pickle", "cPickle", "_pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib", "code", "runpy"}
 RUNS_CODE = {"eval", "exec", "compile", "__import__", "execfile"}
 LOADS_FILES = {"exec_module", "spec_from_file_location", "SourceFileLoader", "run_path"}
