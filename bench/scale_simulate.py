@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from statistics import median, quantiles
@@ -36,18 +36,11 @@ class Account:
     """What a batch took."""
 
     seconds: float = 0.0
-    work: float = 0.0
-    """The seconds in which the longest tasks computed."""
     network_bytes: float = 0.0
     driver_seconds: float = 0.0
     """Seconds in which everything waited for the driver."""
     puts: int = 0
     gets: int = 0
-    parts: dict[str, float] = field(default_factory=dict)
-
-    def spend(self, what: str, seconds: float) -> None:
-        self.seconds += seconds
-        self.parts[what] = self.parts.get(what, 0.0) + seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +64,7 @@ def simulate_batch(
     moved = rows * query.moved_bytes / max(stages - 1, 1)
     for stage in range(stages):
         lasted = _stage(machine, query, work, random, death if stage == 0 else None)
-        account.spend("tasks", lasted)
-        account.work += work
+        account.seconds += lasted
         sent = machine.partitions * machine.dispatch_seconds
         account.driver_seconds += sent
         if stage < stages - 1:
@@ -80,7 +72,7 @@ def simulate_batch(
         else:
             _collect(machine, account)
     account.puts += stages + 1
-    account.spend("commit", 2 * machine.put_seconds)
+    account.seconds += 2 * machine.put_seconds
     return account
 
 
@@ -132,7 +124,7 @@ def _move(machine: Machine, account: Account, moved: float, rows: int, segments:
     if not segments or moved <= machine.inline_bytes:
         seconds = 2 * moved / machine.driver_bytes + pieces * machine.piece_seconds
         account.driver_seconds += seconds
-        account.spend("moves", seconds)
+        account.seconds += seconds
         return
     ranges = pieces / partitions
     reading = math.ceil(ranges / machine.gets_at_once) * machine.get_seconds
@@ -142,12 +134,12 @@ def _move(machine: Machine, account: Account, moved: float, rows: int, segments:
     account.network_bytes += moved
     listing = pieces * machine.piece_seconds  # the driver passes the places on
     account.driver_seconds += listing
-    account.spend("moves", machine.put_seconds + reading + 2 * transfer + listing)
+    account.seconds += machine.put_seconds + reading + 2 * transfer + listing
 
 
 def _collect(machine: Machine, account: Account) -> None:
     account.driver_seconds += machine.partitions * machine.piece_seconds
-    account.spend("moves", machine.partitions * machine.piece_seconds)
+    account.seconds += machine.partitions * machine.piece_seconds
 
 
 def state_bytes(machine: Machine, query: QueryCost) -> float:

@@ -97,7 +97,7 @@ def declare(db: Any, name: str, options: str = "strategy = 'adaptive'") -> None:
     db.execute(f"CREATE MATERIALIZED VIEW {name} WITH ({options}) AS {QUERIES[name]}")
 
 
-def check(db: Any, twin: viewlet.Connection, names: Any = QUERIES) -> None:
+def assert_right(db: Any, twin: viewlet.Connection, names: Any = QUERIES) -> None:
     for name in names:
         expected = [tuple(row.values()) for row in twin.execute(QUERIES[name]).to_pylist()]
         assert sorted(db.view(name).rows(), key=repr) == sorted(expected, key=repr), name
@@ -120,7 +120,7 @@ def test_every_query_is_what_duckdb_says_after_every_batch(engine: str, kind: st
     for batch in batches(3, 7):
         feed(db, batch)
         feed(twin, batch)
-        check(db, twin)
+        assert_right(db, twin)
 
 
 def test_a_view_declared_over_rows_and_one_that_reads_a_view() -> None:
@@ -131,17 +131,17 @@ def test_a_view_declared_over_rows_and_one_that_reads_a_view() -> None:
     for name in QUERIES:
         declare(db, name)
     db.execute("CREATE MATERIALIZED VIEW busy AS SELECT COUNT(*) AS n FROM cycles_of_each WHERE n > 2")
-    check(db, twin)
+    assert_right(db, twin)
     for batch in others:
         feed(db, batch)
         feed(twin, batch)
-        check(db, twin)
+        assert_right(db, twin)
         expected = twin.execute(f"SELECT COUNT(*) AS n FROM ({QUERIES['cycles_of_each']}) WHERE n > 2").to_pylist()
         assert db.view("busy").rows() == [(expected[0]["n"],)]
     db.execute("DROP VIEW busy")
     db.execute("DROP VIEW cycles")
     declare(db, "cycles", "strategy = 'adaptive', epsilon = 0.75")
-    check(db, twin)
+    assert_right(db, twin)
 
 
 @pytest.mark.parametrize(("engine", "kind"), [("auto", "TABLE"), ("compiled", "STREAM")])
@@ -158,7 +158,7 @@ def test_it_continues_from_a_directory_with_its_thresholds_and_parts(engine: str
         assert shown == parts or not parts
         feed(db, batch)
         feed(twin, batch)
-        check(db, twin)
+        assert_right(db, twin)
         parts = {name: db.view(name).stats()["thresholds"] for name in QUERIES}
         (db.close if number % 2 else lambda db=db: abandon(db))()  # type: ignore[misc]
 
@@ -193,7 +193,7 @@ def test_a_batch_that_fails_leaves_everything_as_it_was(engine: str) -> None:
             db.apply({"e": [(1, 2), (2, 3), (3, 1)], "r": [(1, 1, 1, 1)] * 40, "t": [("x", None, 3)]})
         with pytest.raises(viewlet.DataError):
             db.delete("e", [(0, 0)] * 50)
-        check(db, twin)
+        assert_right(db, twin)
         for name, stats in before.items():
             assert stats["stored"] == db.view(name).stats()["stored"]
             assert stats["thresholds"] == db.view(name).stats()["thresholds"]
@@ -286,7 +286,7 @@ def test_a_busy_view_moves_to_the_kernel(monkeypatch: pytest.MonkeyPatch) -> Non
     for batch in batches(8, 6):
         feed(db, batch)
         feed(twin, batch)
-        check(db, twin, names)
+        assert_right(db, twin, names)
         for view in db._session.database().views.values():
             if (task := view.choice.compilation) is not None:
                 task.wait(60)

@@ -85,7 +85,7 @@ def expected(r: Rows, s: Rows) -> dict[str, Rows]:
     }
 
 
-def check(db: viewlet.Connection, r: Rows, s: Rows, views: Sequence[str] = ()) -> None:
+def assert_right(db: viewlet.Connection, r: Rows, s: Rows, views: Sequence[str] = ()) -> None:
     """The views, or some of them, hold what they should."""
     wanted = expected(r, s)
     for name, rows in {name: wanted[name] for name in views or wanted}.items():
@@ -117,7 +117,7 @@ def play(db: viewlet.Connection, random: Random, batches: int, r: Rows, s: Rows,
             r.remove(row)
         for row in old_s:
             s.remove(row)
-        check(db, r, s, views)
+        assert_right(db, r, s, views)
 
 
 def signed(columns: str, new: Rows, old: Rows) -> list[dict[str, Any]]:
@@ -128,10 +128,10 @@ def signed(columns: str, new: Rows, old: Rows) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(("engine", "kind"), [("interpreter", "TABLE"), ("compiled", "STREAM")])
 def test_random_changes_are_followed(engine: str, kind: str) -> None:
     db, r, s = open_db(engine, kind), list[Any](), list[Any]()
-    check(db, r, s)
+    assert_right(db, r, s)
     play(db, Random(7), 14, r, s)
     db.apply({"r": signed("abx", [], r), "s": signed("bc", [], s)})
-    check(db, [], [])
+    assert_right(db, [], [])
 
 
 @settings(max_examples=25, deadline=None)
@@ -162,7 +162,7 @@ def test_a_directory_continues(tmp_path: Path, engine: str, kind: str) -> None:
     for restart in range(3):
         db = open_db(engine, kind, tmp_path / "db")
         if restart:
-            check(db, r, s)
+            assert_right(db, r, s)
         play(db, random, 4, r, s)
         if restart == 1:
             db.checkpoint()
@@ -176,7 +176,7 @@ def test_the_log_alone_is_enough(tmp_path: Path) -> None:
     import shutil
 
     shutil.copytree(tmp_path / "db", tmp_path / "copy")
-    check(open_db("interpreter", "TABLE", tmp_path / "copy"), r, s)
+    assert_right(open_db("interpreter", "TABLE", tmp_path / "copy"), r, s)
 
 
 def test_views_declared_over_rows_are_filled() -> None:
@@ -186,7 +186,7 @@ def test_views_declared_over_rows_are_filled() -> None:
     r, s = [(1, 1, 4), (1, 2, None), (None, 1, 5)], [(1, "u"), (2, "v")]
     db.apply({"r": r, "s": s})
     db.execute("CREATE MATERIALIZED VIEW" + views)
-    check(db, r, s)
+    assert_right(db, r, s)
 
 
 def test_a_busy_view_moves_to_compiled_code(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,17 +11,17 @@ import decimal
 import os
 import random
 import re
-import signal
 import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pytest
 
 import viewlet
 from tests.fuzz.mutations import SEEDS, mutate
+from tests.patience import TooSlow, at_most
 from viewlet.types import Kind
 
 COUNT = int(os.environ.get("VIEWLET_FUZZ", "400"))
@@ -58,10 +58,6 @@ QUERY = re.compile(r"\s*(SELECT|WITH)\b", re.IGNORECASE)
 PATIENCE = 20
 
 
-class TooSlowError(BaseException):
-    """A statement took longer than the patience of the test."""
-
-
 def database() -> viewlet.Connection:
     db = viewlet.connect(engine="interpreter")
     db.execute(SCHEMA)
@@ -82,20 +78,6 @@ def _comparable(value: object) -> object:
     return value if value is None or isinstance(value, bool) else str(value)
 
 
-@contextlib.contextmanager
-def patience() -> Iterator[None]:
-    def stop(*_: object) -> None:
-        raise TooSlowError
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(PATIENCE)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
-
-
 class Run:
     """What the statements so far have come to."""
 
@@ -112,7 +94,7 @@ class Run:
         if QUERY.match(sql) and self.rng.random() < 0.6:
             sql = f"CREATE OR REPLACE MATERIALIZED VIEW fz AS {sql}"
         try:
-            with patience():
+            with at_most(PATIENCE):
                 self.db.execute(sql)
                 self.outcomes["worked"] += 1
                 if "fz" in self.db.views:
@@ -125,7 +107,7 @@ class Run:
             self.outcomes[type(error).__name__] += 1
             if "fz" in self.db.views or set(self.db.tables) < set(ROWS):
                 self.db = database()
-        except TooSlowError:
+        except TooSlow:
             self.outcomes["slow"] += 1
             print("slow:", sql)
             self.db = database()

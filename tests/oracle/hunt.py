@@ -9,17 +9,16 @@ lines count what was compared, what DuckDB could not answer and what an engine r
 from __future__ import annotations
 
 import argparse
-import signal
 import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from tests.oracle.grammar.choices import RandomChoices
 from tests.oracle.grammar.values import COLUMN_TYPES, TABLE_COLUMNS, tables_of
 from tests.oracle.scenario import OracleError, Scenario, expectations, play, random_scenario
+from tests.patience import TooSlow, at_most
 from viewlet.errors import InternalError, UnsupportedError
 
 SLOW_TO_DECLARE = 5.0
@@ -44,26 +43,6 @@ class Tally:
         for title, counter in (("refused", self.refused), ("unanswered by DuckDB", self.unanswered)):
             yield f"{title}: {sum(counter.values())}"
             yield from (f"    {count}  {reason}" for reason, count in counter.most_common(25))
-
-
-class TooSlow(BaseException):
-    """The time for one query is over; no handler of errors may take this for one."""
-
-
-@contextmanager
-def at_most(seconds: float) -> Iterator[None]:
-    """Raises `TooSlow` after so much processor time."""
-
-    def stop(number: int, frame: object) -> None:
-        raise TooSlow
-
-    before = signal.signal(signal.SIGVTALRM, stop)
-    signal.setitimer(signal.ITIMER_VIRTUAL, seconds, 1.0)  # again, where a callback has swallowed it
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        signal.signal(signal.SIGVTALRM, before)
 
 
 def hunt(seeds: range, engines: tuple[str, ...], patience: float, tally: Tally) -> Iterator[str]:

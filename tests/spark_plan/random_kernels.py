@@ -15,8 +15,8 @@ from random import Random
 from tests.conformance.engines import changes_in_order, schemas
 from tests.oracle.grammar.choices import RandomChoices
 from tests.oracle.grammar.values import TABLES
-from tests.oracle.hunt import TooSlow, at_most
 from tests.oracle.scenario import Scenario, random_scenario
+from tests.patience import TooSlow, at_most
 from tests.spark_plan.distributing import Reference, program_of
 from tests.spark_plan.pipeline import Pipeline
 from viewlet.errors import InternalError, ViewletError

@@ -80,7 +80,7 @@ class FlatState:
         if self._keys:
             self.stores[kernel.GROUPS].keep_journal()
         self._shape = self._shape_words()
-        self._scratch = np.zeros((5, max(self._width, 3)), np.int64)
+        self._scratch = np.zeros((kernel.SCRATCH_ROWS, max(self._width, 3)), np.int64)
         self._control = np.zeros(CONTROL_WORDS, np.int64)
         self._totals = np.zeros(self._width, np.int64)
         self._totals_before = self._totals.copy()

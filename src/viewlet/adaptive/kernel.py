@@ -56,6 +56,10 @@ ROW, CHECKED, RUN_END, MOVING, BASE, STEPS, MINOR, MOVED = range(8)
 """Words of `progress`: the next row to apply and to check, the end of the run, whether a value is on its way to the
 light (1) or the heavy part (2), N, and what it has cost."""
 PROGRESS_WORDS = 8
+CHANGE, TERM, SUMS, TRIANGLE, TRIPLED = range(5)
+"""Rows of `scratch`: the payload of a change, a product, sums of products, the values of a triangle, three times the
+change."""
+SCRATCH_ROWS = 5
 DONE, NEEDS_ROOM, NEEDS_MAJOR = 0, 1, 2
 """What `run` returns."""
 LIMIT = 4.6e18
@@ -180,9 +184,7 @@ def meet(
     m: Any,
     each: Any,
     third: Any,
-    triangle: Any,
-    sums: Any,
-    term: Any,
+    scratch: Any,
     totals: Any,
     progress: Any,
     control: Any,
@@ -191,7 +193,7 @@ def meet(
 
     With `each`, every triangle goes to its group; otherwise the products are added to `sums`.
     """
-    width = shape[WIDTH]
+    width, term, sums, triangle = shape[WIDTH], scratch[TERM], scratch[SUMS], scratch[TRIANGLE]
     row, column = row_head(state, shape, s, y), column_head(state, shape, t, x)
     if row < 0 or column < 0:
         return
@@ -260,14 +262,13 @@ def change_result(
     x: Any,
     y: Any,
     m: Any,
-    triangle: Any,
-    sums: Any,
-    term: Any,
+    scratch: Any,
     totals: Any,
     progress: Any,
     control: Any,
 ) -> None:
     """Lines 3 to 7 of Figure 3: every triangle that the tuple closes."""
+    term, sums, triangle = scratch[TERM], scratch[SUMS], scratch[TRIANGLE]
     s, t, third, width = (relation + 1) % 3, (relation + 2) % 3, (relation + 2) % 3, shape[WIDTH]
     each = False
     for j in range(shape[KEYS]):
@@ -277,7 +278,7 @@ def change_result(
         sums[j] = 0
     for parts in range(3):  # heavy and heavy, light and heavy, light and light
         left, right = 2 * s + min(parts, 1), 2 * t + parts // 2
-        meet(state, shape, left, right, x, y, m, each, third, triangle, sums, term, totals, progress, control)
+        meet(state, shape, left, right, x, y, m, each, third, scratch, totals, progress, control)
     first = shape[FIRSTS + VIEWS + s]
     pool = words(state, first, shape[WORDS_OF + VIEWS + s])
     progress[STEPS] += 1
@@ -306,25 +307,15 @@ def change_result(
 
 @compiled
 def change_result_of_copies(
-    state: Any,
-    shape: Any,
-    x: Any,
-    y: Any,
-    m: Any,
-    tripled: Any,
-    triangle: Any,
-    sums: Any,
-    term: Any,
-    totals: Any,
-    progress: Any,
-    control: Any,
+    state: Any, shape: Any, x: Any, y: Any, m: Any, scratch: Any, totals: Any, progress: Any, control: Any
 ) -> None:
     """The same for a tuple of all three relations at once, where numbers are counts.
 
     tr (E + m D)^3 - tr E^3  =  3 m (E^2)(y, x), and for a loop also 3 m^2 E(x, x) + m^3
     """
+    tripled, term = scratch[TRIPLED], scratch[TERM]
     tripled[0] = product(3, m[0], control)
-    change_result(state, shape, 0, x, y, tripled, triangle, sums, term, totals, progress, control)
+    change_result(state, shape, 0, x, y, tripled, scratch, totals, progress, control)
     if x == y:
         held = np.int64(0)
         for store in range(2):
@@ -335,7 +326,7 @@ def change_result_of_copies(
                 held = pool[slot, 2]
         square = product(m[0], m[0], control)
         term[0] = added(product(3 * held, square, control), product(square, m[0], control), control)
-        add_group(state, shape, totals, triangle, term, control)
+        add_group(state, shape, totals, scratch[TRIANGLE], term, control)
 
 
 @compiled
@@ -445,7 +436,7 @@ def run(
 ) -> Any:
     """Applies rows from `progress` on, in runs that each end with rebalancing; returns why it stops."""
     rows = firsts.shape[0]
-    m, term, sums, triangle = scratch[0], scratch[1], scratch[2], scratch[3]
+    m, term = scratch[CHANGE], scratch[TERM]
     threshold = thresholds[relation]
     run_length = max(np.int64(1), np.int64(min(thresholds[0], thresholds[1], thresholds[2])))
     while True:
@@ -460,11 +451,9 @@ def run(
             for j in range(shape[WIDTH]):
                 m[j] = payloads[row, j]
             if shape[COPIES] == 3:
-                change_result_of_copies(
-                    state, shape, x, y, m, scratch[4], triangle, sums, term, totals, progress, control
-                )
+                change_result_of_copies(state, shape, x, y, m, scratch, totals, progress, control)
             else:
-                change_result(state, shape, relation, x, y, m, triangle, sums, term, totals, progress, control)
+                change_result(state, shape, relation, x, y, m, scratch, totals, progress, control)
             change_part(state, shape, relation, heavy, x, y, m, term, progress, control)
             progress[ROW] = row + 1
         size = size_of(state, shape)
@@ -504,7 +493,7 @@ def build_view(view: Any, start: Any, scratch: Any, progress: Any, shape: Any, s
         words(state, shape[FIRSTS + light], shape[WORDS_OF + light]),
         chains(state, shape[FIRSTS + light] + LINKS),
     )
-    live, term = flags(state, shape[FIRSTS + store] + LIVE), scratch[1]
+    live, term = flags(state, shape[FIRSTS + store] + LIVE), scratch[TERM]
     for slot in range(start, numbers(state, shape[FIRSTS + store] + META)[SIZE]):
         if live[slot] == 0:
             continue
@@ -525,7 +514,7 @@ def join(part: Any, start: Any, scratch: Any, totals: Any, progress: Any, shape:
     """Adds the triangles of the tuples of a part of R from a slot on to the groups; like `build_view` otherwise."""
     pool = words(state, shape[FIRSTS + part], shape[WORDS_OF + part])
     live = flags(state, shape[FIRSTS + part] + LIVE)
-    m, term, sums, triangle = scratch[0], scratch[1], scratch[2], scratch[3]
+    m = scratch[CHANGE]
     for slot in range(start, numbers(state, shape[FIRSTS + part] + META)[SIZE]):
         if live[slot] == 0:
             continue
@@ -534,7 +523,7 @@ def join(part: Any, start: Any, scratch: Any, totals: Any, progress: Any, shape:
             return slot
         for j in range(shape[WIDTH]):
             m[j] = pool[slot, 2 + j]
-        change_result(state, shape, 0, x, y, m, triangle, sums, term, totals, progress, control)
+        change_result(state, shape, 0, x, y, m, scratch, totals, progress, control)
     return -1
 
 

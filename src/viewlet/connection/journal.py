@@ -216,9 +216,11 @@ def open_journal(database: Database, storage: Storage) -> None:
 def view_to_json(declared: Declaration, catalogue: Catalogue) -> Json:
     """What a record and a snapshot say of a view; its host adds more."""
     known: Json = {"name": declared.name, "statement": declared.statement, "version": __version__}
-    used = {name: catalogue.aggregates[name].digest for name in declared.aggregates}
-    how: Json = {"layered": True} if declared.layered else {}
-    return {**known, **how, "aggregates": used} if used else {**known, **how}
+    if declared.layered:
+        known["layered"] = True
+    if declared.aggregates:
+        known["aggregates"] = {name: catalogue.aggregates[name].digest for name in declared.aggregates}
+    return known
 
 
 def declared_again(known: Json, catalogue: Catalogue) -> Declaration:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -12,8 +11,16 @@ from viewlet.engine.aggregate_plan import AggregatePlan
 from viewlet.engine.aggregates_on_spark import ON_SPARK
 from viewlet.engine.contract import LocalEngine, Stages
 from viewlet.engine.declaration import Declaration
-from viewlet.engine.kind import CompiledForm, Step, Subject, Tables, ViewKind
-from viewlet.engine.parts import ToldEngine, plan_part, read_by, show_each
+from viewlet.engine.kind import Step, Subject, Tables, ViewKind
+from viewlet.engine.parts import (
+    build_told,
+    compiled_parts,
+    first_obstacle,
+    first_wide_number,
+    plan_part,
+    program_stages,
+    read_by,
+)
 from viewlet.engine.trigger_programs import ProgramDraft, as_streams, draft_of, plan_program, show_code
 from viewlet.triggers.interpreter import Interpreter
 from viewlet.triggers.program import Program
@@ -21,7 +28,6 @@ from viewlet.triggers.result_view import result_stores
 from viewlet.triggers.sources import Sources
 from viewlet.triggers.statistics import UNKNOWN, Statistics
 from viewlet.triggers.store import UndoLog
-from viewlet.triggers.wide_numbers import wide_numbers, wide_values
 
 if TYPE_CHECKING:
     from viewlet.runtime.dictionary import StringDictionary
@@ -59,7 +65,7 @@ class AggregateDraft:
 
     @property
     def obstacle(self) -> str | None:
-        return next((draft.obstacle for draft in self._drafts if draft.obstacle is not None), None)
+        return first_obstacle(self._drafts)
 
     @property
     def is_cached(self) -> bool:
@@ -71,11 +77,7 @@ class AggregateDraft:
 
     def build(self, sources: Sources, dictionary: StringDictionary, step: Step, reads: bool) -> LocalEngine:
         log = UndoLog()
-        values: ToldEngine
-        if self.values is None:
-            values = Interpreter(self.plan.values, sources.stores, log)
-        else:
-            values = self.values.build(sources, dictionary, step, False)
+        values = build_told(self.plan.values, self.values, sources, dictionary, step, log)
         groups = None if self.groups is None else self.groups.build(sources, dictionary, step, reads)
         return AggregateEngine("compiled", self.plan, values, groups, sources, log)
 
@@ -91,7 +93,7 @@ def draft_aggregates(declared: Declaration, tables: Tables, statistics: Statisti
 
 def _stays(plan: AggregatePlan, watched: bool) -> str | None:
     """Numbers that need not fit words."""
-    return next((wide for program in _over_tables(plan) if (wide := wide_numbers(program)) is not None), None)
+    return first_wide_number(_over_tables(plan))
 
 
 def _over_tables(plan: AggregatePlan) -> list[Program]:
@@ -100,21 +102,13 @@ def _over_tables(plan: AggregatePlan) -> list[Program]:
 
 def stages(subject: Subject) -> Stages:
     """sql -> algebra -> views -> triggers -> states -> code, part by part."""
-    from viewlet.triggers.show_program import show_algebra, show_passes, show_rows, show_triggers, show_views
-
-    declared, plan = subject.declared, subject.plan
-    found: dict[str, Callable[[], str]] = {
-        "sql": lambda: declared.sql,
-        "algebra": lambda: show_each(plan.programs, lambda program: show_algebra(program.query)),
-        "passes": lambda: show_each(plan.programs, show_passes),
-        "views": lambda: show_each(plan.programs, show_views),
-        "triggers": lambda: show_each(plan.programs, show_triggers),
-        "rows": lambda: show_each(plan.programs, show_rows),
+    plan = subject.plan
+    return {
+        **program_stages(subject.declared, plan.programs),
         "states": lambda: _show_states(plan.query),
         "code": lambda: show_code(subject, lambda *given: _over_tables(plan_aggregates(*given))),
         "engine": lambda: subject.engine,
     }
-    return found
 
 
 def _show_states(query: AggregateQuery) -> str:
@@ -134,12 +128,7 @@ AGGREGATE_VIEWS = ViewKind(
     accepts=lambda definition: isinstance(definition, AggregateQuery),
     plan=plan_aggregates,
     reference=reference_engine,
-    compiled=CompiledForm(
-        draft_aggregates,
-        obstacle=lambda tables: wide_values(tables.values()),
-        stays=_stays,
-        migrate=lambda reference, compiled: compiled.take_over(reference),
-    ),
+    compiled=compiled_parts(draft_aggregates, _stays),
     distributed=ON_SPARK,
     stages=stages,
     summary=("sql", "algebra", "views", "triggers", "states", "engine"),

@@ -38,7 +38,6 @@ def request(declared: Declaration, tables: Mapping[str, Table], statistics: Stat
     return json.dumps(
         {
             "statement": declared.statement,
-            "layered": declared.layered,
             "tables": [table_to_json(table) for table in tables.values()],
             "statistics": statistics_to_json(statistics),
         }
@@ -54,7 +53,7 @@ def compile_ahead(text: str) -> None:
 
     known = json.loads(text)
     tables = {table.name: table for table in map(table_of_json, known["tables"])}
-    declared = declared_by(known["statement"], tables, layered=known["layered"])
+    declared = declared_by(known["statement"], tables)
     statistics = statistics_of_json(known["statistics"])
     build_compiled(declared, Sources(tables, {}), statistics, StringDictionary(), reads=True)
 

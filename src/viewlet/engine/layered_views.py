@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from viewlet.algebra.layered_query import LayeredQuery
 from viewlet.engine.contract import LocalEngine, Stages
 from viewlet.engine.declaration import Declaration
-from viewlet.engine.kind import CompiledForm, Step, Subject, Tables, ViewKind
+from viewlet.engine.kind import Step, Subject, Tables, ViewKind
 from viewlet.engine.layered_engine import RESULT, LayeredEngine, LayeredPlan, with_layers
-from viewlet.engine.parts import ToldEngine, plan_part, show_each
+from viewlet.engine.parts import (
+    build_told,
+    compiled_parts,
+    first_obstacle,
+    first_wide_number,
+    plan_part,
+    program_stages,
+    show_each,
+)
 from viewlet.engine.trigger_programs import ONLY_THE_INTERPRETER, ProgramDraft, as_streams, draft_of, show_code
 from viewlet.triggers.interpreter import Interpreter
 from viewlet.triggers.program import Program
@@ -19,7 +26,7 @@ from viewlet.triggers.result_view import result_stores
 from viewlet.triggers.sources import Sources
 from viewlet.triggers.statistics import Statistics
 from viewlet.triggers.store import UndoLog
-from viewlet.triggers.wide_numbers import wide_numbers, wide_values
+from viewlet.triggers.wide_numbers import wide_values
 
 if TYPE_CHECKING:
     from viewlet.runtime.dictionary import StringDictionary
@@ -61,7 +68,7 @@ class LayeredDraft:
     @property
     def obstacle(self) -> str | None:
         wide = wide_values(layer.table for layer in self.plan.query.layers)
-        return wide or next((draft.obstacle for draft in self._drafts if draft.obstacle is not None), None)
+        return wide or first_obstacle(self._drafts)
 
     @property
     def is_cached(self) -> bool:
@@ -74,12 +81,10 @@ class LayeredDraft:
     def build(self, sources: Sources, dictionary: StringDictionary, step: Step, reads: bool) -> LocalEngine:
         log = UndoLog()
         read, rows = with_layers(sources, self.plan.query)
-        layers: list[ToldEngine] = []
-        for program, draft in zip(self.plan.layers, self.layers, strict=True):
-            if draft is None:
-                layers.append(Interpreter(program, read.stores, log))
-            else:
-                layers.append(draft.build(_read_by(program, read), dictionary, step, False))
+        layers = [
+            build_told(program, draft, _read_by(program, read), dictionary, step, log)
+            for program, draft in zip(self.plan.layers, self.layers, strict=True)
+        ]
         result = self.result.build(_read_by(self.plan.result, read), dictionary, step, reads)
         return LayeredEngine("compiled", self.plan, layers, result, read.tables, rows, log)
 
@@ -100,29 +105,21 @@ def draft_layers(declared: Declaration, tables: Tables, statistics: Statistics) 
 
 def _stays(plan: LayeredPlan, watched: bool) -> str | None:
     """Numbers that need not fit words, or changes that the compiled engine would find by comparing results."""
-    wide = (wide_numbers(program) for program in plan.programs.values())
-    if (found := next((each for each in wide if each is not None), None)) is not None:
-        return found
-    return ONLY_THE_INTERPRETER if watched and not result_stores(plan.result) else None
+    unknown = ONLY_THE_INTERPRETER if watched and not result_stores(plan.result) else None
+    return first_wide_number(plan.programs.values()) or unknown
 
 
 def stages(subject: Subject) -> Stages:
     """sql -> algebra -> passes -> views -> triggers -> rows -> code, layer by layer."""
-    from viewlet.triggers.show_program import show_algebra, show_cost, show_passes, show_rows, show_triggers, show_views
+    from viewlet.triggers.show_program import show_cost
 
     declared, programs = subject.declared, subject.plan.programs
-    found: dict[str, Callable[[], str]] = {
-        "sql": lambda: declared.sql,
-        "algebra": lambda: show_each(programs, lambda program: show_algebra(program.query)),
-        "passes": lambda: show_each(programs, show_passes),
-        "views": lambda: show_each(programs, show_views),
-        "triggers": lambda: show_each(programs, show_triggers),
-        "rows": lambda: show_each(programs, show_rows),
+    return {
+        **program_stages(declared, programs),
         "cost": lambda: show_each(programs, lambda program: show_cost(program, declared.strategy)),
         "code": lambda: _show_code(subject),
         "engine": lambda: subject.engine,
     }
-    return found
 
 
 def _show_code(subject: Subject) -> str:
@@ -138,12 +135,7 @@ LAYERED_VIEWS = ViewKind(
     accepts=lambda definition: isinstance(definition, LayeredQuery),
     plan=plan_layers,
     reference=reference_engine,
-    compiled=CompiledForm(
-        draft_layers,
-        obstacle=lambda tables: wide_values(tables.values()),
-        stays=_stays,
-        migrate=lambda reference, compiled: compiled.take_over(reference),
-    ),
+    compiled=compiled_parts(draft_layers, _stays),
     stages=stages,
     summary=("sql", "algebra", "views", "triggers", "engine"),
     compiles_elsewhere=False,

@@ -8,19 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from viewlet.algebra.query import Query
 from viewlet.algebra.traverse import relations
 from viewlet.engine.contract import LocalEngine, ReadsColumns
 from viewlet.engine.declaration import Declaration
-from viewlet.engine.kind import Tables
-from viewlet.engine.trigger_programs import plan_program
+from viewlet.engine.kind import CompiledForm, Draft, Step, Tables
+from viewlet.engine.trigger_programs import ProgramDraft, plan_program
 from viewlet.errors import InternalError
+from viewlet.triggers.interpreter import Interpreter
 from viewlet.triggers.program import Program
 from viewlet.triggers.saved_state import Item, StateReader, StateWriter
+from viewlet.triggers.sources import Sources
 from viewlet.triggers.statistics import Statistics
+from viewlet.triggers.store import UndoLog
+from viewlet.triggers.wide_numbers import wide_numbers, wide_values
 from viewlet.types import Row
+
+if TYPE_CHECKING:
+    from viewlet.runtime.dictionary import StringDictionary
 
 
 class ToldEngine(LocalEngine, Protocol):
@@ -62,6 +69,56 @@ def columns_used(readers: Iterable[object], table: str) -> tuple[int, ...] | Non
 def stored_sizes(parts: Iterable[Any]) -> dict[str, int]:
     """Rows of each view that the parts store."""
     return {name: size for part in parts for name, size in part.stats()["stored"].items()}
+
+
+def first_obstacle(drafts: Iterable[ProgramDraft]) -> str | None:
+    """Why one of some programs has no compiled form."""
+    return next((draft.obstacle for draft in drafts if draft.obstacle is not None), None)
+
+
+def first_wide_number(programs: Iterable[Program]) -> str | None:
+    """Why one of some programs should stay on the interpreter: its numbers need not fit words."""
+    return next((wide for program in programs if (wide := wide_numbers(program)) is not None), None)
+
+
+def build_told(
+    program: Program,
+    draft: ProgramDraft | None,
+    sources: Sources,
+    dictionary: StringDictionary,
+    step: Step,
+    log: UndoLog,
+) -> ToldEngine:
+    """The engine of a part whose changes are told: the interpreter where code cannot tell them, and has no draft."""
+    if draft is None:
+        return Interpreter(program, sources.stores, log)
+    return draft.build(sources, dictionary, step, False)
+
+
+def compiled_parts(
+    draft: Callable[[Declaration, Tables, Statistics], Draft], stays: Callable[[Any, bool], str | None]
+) -> CompiledForm:
+    """The compiled form of a kind whose engines take over the states of their parts."""
+    return CompiledForm(
+        draft,
+        obstacle=lambda tables: wide_values(tables.values()),
+        stays=stays,
+        migrate=lambda reference, compiled: compiled.take_over(reference),
+    )
+
+
+def program_stages(declared: Declaration, programs: Mapping[str, Program]) -> dict[str, Callable[[], str]]:
+    """The stages that every trigger program has, part by part."""
+    from viewlet.triggers.show_program import show_algebra, show_passes, show_rows, show_triggers, show_views
+
+    return {
+        "sql": lambda: declared.sql,
+        "algebra": lambda: show_each(programs, lambda program: show_algebra(program.query)),
+        "passes": lambda: show_each(programs, show_passes),
+        "views": lambda: show_each(programs, show_views),
+        "triggers": lambda: show_each(programs, show_triggers),
+        "rows": lambda: show_each(programs, show_rows),
+    }
 
 
 def show_each(programs: Mapping[str, Program], show: Callable[[Program], str]) -> str:

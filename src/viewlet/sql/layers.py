@@ -1,4 +1,4 @@
-"""Large operands of outer joins become layers: queries of their own, which the rest of the query reads like tables.
+"""Large operands of outer joins and set operations become layers: queries of their own, read by the rest like tables.
 
     Sum[..](a(..) * ..) * {..} * ..   ->   joined(x, y) * {..} * ..        joined(x, y) = Sum[x, y](a(..) * ..)
 

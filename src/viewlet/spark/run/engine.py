@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from viewlet.changes import Change, Changes, RowChange
 from viewlet.errors import InternalError, ViewletError
@@ -24,7 +24,14 @@ from viewlet.spark.run.execution import loader
 from viewlet.spark.run.execution.batch import Batch, BatchStats, UnitRun
 from viewlet.spark.run.execution.cluster import Cluster
 from viewlet.spark.run.execution.frame_change import FrameChange, by_place, is_small, needed_at_driver
-from viewlet.spark.run.execution.tasks import MapChanges, MapTableRows, ReadResult, ReadViews, WriteSnapshot
+from viewlet.spark.run.execution.tasks import (
+    MapChanges,
+    MapTableRows,
+    PartitionTask,
+    ReadResult,
+    ReadViews,
+    WriteSnapshot,
+)
 from viewlet.spark.run.execution.tree_task import AskTree, Question
 from viewlet.spark.run.state.checkpoint import DRIVER, Checkpoint
 from viewlet.spark.run.state.partition import Context, History, SharedCode, state_root
@@ -39,6 +46,8 @@ from viewlet.spark.run.units.unit import AT_DRIVER, SPREAD, ProgramCode, Program
 from viewlet.triggers.program import Program
 from viewlet.types import Table
 from viewlet.viewtree.ring_plan import RingPlan
+
+R = TypeVar("R")
 
 REMEMBERED_BATCHES = 1000
 GENERATE_FROM_ROWS = 50_000
@@ -329,7 +338,7 @@ class Engine:
             batch.run({table: RowChange(self.result(unit_name(table))) for table in names}, {})
         return batch, stats
 
-    def _ask(self, task: Callable[[int, None], Any], what: str) -> list[Any]:
+    def _ask(self, task: PartitionTask[R], what: str) -> list[R]:
         """What every partition answers."""
         return [_good(answer) for answer in self.cluster.run(task, [None] * self.partitions, what)]
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from viewlet.changes import Change, Changes, RowChange, to_changes
 from viewlet.errors import ViewletError
@@ -30,6 +31,8 @@ from viewlet.spark.run.units.plan_code import Departure, Place, WorkerBlock
 from viewlet.spark.run.units.table_unit import rows_view, unit_name
 from viewlet.spark.run.units.unit import SPREAD, UnitCode
 from viewlet.types import Table
+
+R = TypeVar("R")
 
 CHUNK_ROWS = 1 << 18
 """Rows of a data frame that a task holds at a time."""
@@ -223,24 +226,37 @@ def _always(change: Change, node: Node) -> Change:
     return change
 
 
+class PartitionTask(ABC, Generic[R]):
+    """A task that asks a partition for something, and answers with the error of a user if there is one."""
+
+    __slots__ = ()
+
+    def __call__(self, number: int, partition: int | None) -> R | ViewletError:
+        """`partition` is given where it is not the number of the task."""
+        try:
+            return self.answer(number if partition is None else partition)
+        except ViewletError as error:
+            return error
+
+    @abstractmethod
+    def answer(self, partition: int) -> R: ...
+
+
 @dataclass(frozen=True, slots=True)
-class MapTableRows:
+class MapTableRows(PartitionTask[list[Piece]]):
     """Runs the first block of units on all rows that tables keep in a partition."""
 
     context: Context
     token: str
     mappers: tuple[MapChanges, ...]
 
-    def __call__(self, partition: int, _: object) -> list[Piece] | ViewletError:
-        try:
-            with self.context.outbox(self.token, self.context.partitions) as outbox:
-                for mapper in self.mappers:
-                    change = self._rows(mapper.table.name, partition)
-                    for unit in mapper.units:
-                        outbox.put(mapper.pieces(unit, partial(_always, change)))
-            return outbox.pieces
-        except ViewletError as error:
-            return error
+    def answer(self, partition: int) -> list[Piece]:
+        with self.context.outbox(self.token, self.context.partitions) as outbox:
+            for mapper in self.mappers:
+                change = self._rows(mapper.table.name, partition)
+                for unit in mapper.units:
+                    outbox.put(mapper.pieces(unit, partial(_always, change)))
+        return outbox.pieces
 
     def _rows(self, table: str, partition: int) -> Change:
         with held(self.context, unit_name(table), partition) as state:
@@ -250,53 +266,44 @@ class MapTableRows:
 
 
 @dataclass(frozen=True, slots=True)
-class WriteSnapshot:
+class WriteSnapshot(PartitionTask[tuple[int, int]]):
     """Writes the state of a partition into a folder; returns the checksum and the size."""
 
     context: Context
     folder: str
 
-    def __call__(self, partition: int, _: object) -> tuple[int, int] | ViewletError:
-        try:
-            files, folder = files_of(self.context.checkpoint), partition_folder(self.folder, partition)
-            writer = SnapshotWriter(files, folder, attempt=uuid.uuid4().hex)
-            for unit in self.context.units:
-                with held(self.context, unit, partition) as state:
-                    for name in self.context.code(unit).views:
-                        contents = state.node.contents(name)
-                        if contents:
-                            writer.table(name, bytes_table(contents))
-            return writer.finish({}), writer.bytes
-        except ViewletError as error:
-            return error
+    def answer(self, partition: int) -> tuple[int, int]:
+        files, folder = files_of(self.context.checkpoint), partition_folder(self.folder, partition)
+        writer = SnapshotWriter(files, folder, attempt=uuid.uuid4().hex)
+        for unit in self.context.units:
+            with held(self.context, unit, partition) as state:
+                for name in self.context.code(unit).views:
+                    contents = state.node.contents(name)
+                    if contents:
+                        writer.table(name, bytes_table(contents))
+        return writer.finish({}), writer.bytes
 
 
 @dataclass(frozen=True, slots=True)
-class ReadViews:
+class ReadViews(PartitionTask[list[bytes]]):
     """Reads the contents of some views of a unit."""
 
     context: Context
     unit: str
     names: tuple[str, ...]
 
-    def __call__(self, partition: int, _: object) -> list[bytes] | ViewletError:
-        try:
-            with held(self.context, self.unit, partition) as state:
-                return [state.node.contents(name) for name in self.names]
-        except ViewletError as error:
-            return error
+    def answer(self, partition: int) -> list[bytes]:
+        with held(self.context, self.unit, partition) as state:
+            return [state.node.contents(name) for name in self.names]
 
 
 @dataclass(frozen=True, slots=True)
-class ReadResult:
+class ReadResult(PartitionTask[Changes]):
     """Reads the rows of a query that each partition can compute for its share."""
 
     context: Context
     unit: str
 
-    def __call__(self, partition: int, _: object) -> Changes | ViewletError:
-        try:
-            with held(self.context, self.unit, partition) as state:
-                return with_result(state.node).result()
-        except ViewletError as error:
-            return error
+    def answer(self, partition: int) -> Changes:
+        with held(self.context, self.unit, partition) as state:
+            return with_result(state.node).result()

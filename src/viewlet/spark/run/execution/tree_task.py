@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from viewlet.errors import InternalError, ViewletError
+from viewlet.errors import InternalError
+from viewlet.spark.run.execution.tasks import PartitionTask
 from viewlet.spark.run.state.partition import Context, held
 from viewlet.spark.run.units.node import Node
 from viewlet.spark.run.units.tree_node import TreeNode
@@ -15,19 +16,16 @@ Question = Callable[[TreeNode], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class AskTree:
-    """A request to a partition of a view tree; `payload` names the partition if it is not the number of the task."""
+class AskTree(PartitionTask[Any]):
+    """A request to a partition of a view tree."""
 
     context: Context
     unit: str
     question: Question
 
-    def __call__(self, number: int, payload: int | None) -> Any:
-        try:
-            with held(self.context, self.unit, number if payload is None else payload) as state:
-                return self.question(tree_of(state.node))
-        except ViewletError as error:
-            return error
+    def answer(self, partition: int) -> Any:
+        with held(self.context, self.unit, partition) as state:
+            return self.question(tree_of(state.node))
 
 
 def tree_of(node: Node) -> TreeNode:
