@@ -10,7 +10,7 @@ import pytest
 
 import viewlet
 from tests.aggregates.examples import ALL
-from tests.aggregates.test_views import SCHEMA, check, play, signed
+from tests.aggregates.test_views import SCHEMA, assert_right, play, signed
 
 pytest.importorskip("pyspark")
 
@@ -33,7 +33,7 @@ def test_random_changes_are_followed(tmp_path: Path) -> None:
     db = opened(tmp_path / "db", 3)
     db.apply({"r": signed("abx", [(1, 1, 3)], []), "s": []})  # a batch before the first reading
     r.append((1, 1, 3))
-    check(db, r, s, OWN)
+    assert_right(db, r, s, OWN)
     play(db, Random(3), 3, r, s, OWN)
     total: dict[Any, int] = {}
     for row in heard:
