@@ -27,15 +27,16 @@ KEYS = ((), (0,), (1, 2), (2, 0, 1))
 def image(state: Triangles[Any]) -> object:
     """All that a state consists of."""
     parts = state.parts
-    partitions = [(sorted(p.heavy.items()), sorted(p.light.items())) for p in parts.partitions]
+    partitions = [[sorted(part.items()) for part in p.parts] for p in parts.partitions]
     views = [sorted(view.items(), key=repr) for view in parts.views]
     return parts.base, parts.thresholds, partitions, views, sorted(state.groups.items())
 
 
+@pytest.mark.parametrize("linear", [False, True])
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("name", STREAMS)
-def test_equal_to_the_trace_after_every_update(name: str, epsilon: float) -> None:
-    state, tables = Triangles(INTEGER_RING, epsilon), Tables()
+def test_equal_to_the_trace_after_every_update(name: str, epsilon: float, linear: bool) -> None:
+    state, tables = Triangles(INTEGER_RING, epsilon, linear=linear), Tables()
     for change in STREAMS[name](Random(1), LENGTH):
         on_update(state, *change)
         tables.apply(change)
@@ -44,10 +45,11 @@ def test_equal_to_the_trace_after_every_update(name: str, epsilon: float) -> Non
         check(state)
 
 
+@pytest.mark.parametrize("linear", [False, True])
 @pytest.mark.parametrize("keys", KEYS)
 @pytest.mark.parametrize("name", ["power_law", "star", "cancelling"])
-def test_groups_after_every_update(name: str, keys: tuple[int, ...]) -> None:
-    state, tables = Triangles(INTEGER_RING, 0.5, keys), Tables()
+def test_groups_after_every_update(name: str, keys: tuple[int, ...], linear: bool) -> None:
+    state, tables = Triangles(INTEGER_RING, 0.5, keys, linear=linear), Tables()
     for change in STREAMS[name](Random(2), LENGTH):
         on_update(state, *change)
         tables.apply(change)
@@ -85,9 +87,10 @@ def test_a_batch_tells_the_groups_that_it_changed() -> None:
         assert {key: count for key, count in shown.items() if count} == tables.groups((1,))
 
 
-def test_a_batch_is_rolled_back_with_thresholds_parts_and_views() -> None:
+@pytest.mark.parametrize("linear", [False, True])
+def test_a_batch_is_rolled_back_with_thresholds_parts_and_views(linear: bool) -> None:
     log = UndoLog()
-    state = Triangles(INTEGER_RING, 0.5, (0,), log)
+    state = Triangles(INTEGER_RING, 0.5, (0,), log, linear)
     changes = list(STREAMS["power_law"](Random(5), 3 * LENGTH))
     for start in range(0, len(changes), 20):
         before = image(state)
@@ -111,7 +114,7 @@ def test_a_loaded_state_is_strict_and_equal_to_one_that_grew() -> None:
     state = Triangles(INTEGER_RING, 0.5, (2,))
     load(state, [[(*pair, times) for pair, times in held.items()] for held in tables.relations])
     assert state.parts.base == 2 * tables.size + 1
-    for partition, threshold in zip(state.parts.partitions, state.parts.thresholds, strict=True):
+    for partition, threshold in zip(state.parts.partitions, state.parts.thresholds.first, strict=True):
         assert all(len(partition.heavy.row(value)) >= threshold for value in partition.heavy.firsts())
         assert all(len(partition.light.row(value)) < threshold for value in partition.light.firsts())
     assert dict(state.groups.items()) == tables.groups((2,))
@@ -128,7 +131,8 @@ def test_rebalancing_is_rare_enough_to_be_paid_for(name: str, epsilon: float) ->
     state = Triangles(INTEGER_RING, epsilon)
     since_major, since_move = 0, dict[tuple[int, int], int]()
     for change in STREAMS[name](Random(7), 2 * LENGTH):
-        before, base, threshold = (state.work.major, state.work.minor), state.parts.base, state.parts.thresholds[0]
+        before, base = (state.work.major, state.work.minor), state.parts.base
+        threshold = state.parts.thresholds.first[0]
         on_update(state, *change)
         since_major += 1
         value = (change[0], change[1])
@@ -209,6 +213,48 @@ def test_bounds_of_the_partition() -> None:
                 assert heavy <= 2 * state.parts.base ** (1 - epsilon)
 
 
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_moves_of_second_values_in_linear_space_are_paid_for(epsilon: float) -> None:
+    """More than half of its threshold in updates of a second value between two of its moves."""
+    moves = 0
+    for name, stream in STREAMS.items():
+        state, since = Triangles(INTEGER_RING, epsilon, linear=True), dict[tuple[int, int], int]()
+        for relation, first, second, times in stream(Random(13), 3 * LENGTH):
+            partition, major = state.parts.partitions[relation], state.work.major
+            before, threshold = bool(partition.light.column(second)), state.parts.thresholds.second[relation]
+            held = bool(before or partition.sparse.column(second))
+            on_update(state, relation, first, second, times)
+            since[relation, second] = since.get((relation, second), 0) + 1
+            partition = state.parts.partitions[relation]
+            after = bool(partition.light.column(second))
+            if state.work.major > major:
+                since = {}
+            elif held and (after or partition.sparse.column(second)) and before != after:
+                assert since[relation, second] > threshold / 2, name
+                since[relation, second], moves = 0, moves + 1
+            elif not held:
+                since[relation, second] = 0
+    assert moves or epsilon != 0.5
+
+
+def test_views_take_linear_space() -> None:
+    """Where all are heavy in one place and few in the other, views outgrow the database unless space is linear."""
+    entries = {linear: [dense_views(size, linear) for size in (16, 64)] for linear in (False, True)}
+    assert entries[False][1] / entries[False][0] > 16**1.2
+    assert max(entries[True]) <= 3 * 64 * 64
+
+
+def dense_views(side: int, linear: bool) -> int:
+    """Entries of the views over `side` hubs in R, each next to all light values of S."""
+    state = Triangles(INTEGER_RING, 0.5, linear=linear)
+    count = side * side
+    hubs = [(hub, middle, 1) for hub in range(side // 2) for middle in range(2 * side)]
+    paths = [(middle, middle * side + j, 1) for middle in range(2 * side) for j in range(side // 4)]
+    load(state, [hubs, paths, []])
+    assert state.parts.size < 2 * count
+    return len(state.parts.views[0])
+
+
 def test_cost_of_an_update_on_a_stream_that_is_linear_for_others() -> None:
     """Hubs on both sides: the counted steps per update grow like the square root at 1/2, linearly at the ends."""
     growth = {epsilon: hub_steps(epsilon, 4096) / hub_steps(epsilon, 256) for epsilon in (0.0, 0.5, 1.0)}
@@ -284,4 +330,4 @@ def test_invariants_are_really_checked() -> None:
     state.groups.add((), 1)
     with pytest.raises(InternalError, match="the result"):
         check(state)
-    assert isclose(state.parts.thresholds[0], state.parts.base**0.5)
+    assert isclose(state.parts.thresholds.first[0], state.parts.base**0.5)

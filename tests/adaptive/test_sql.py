@@ -110,6 +110,7 @@ def assert_right(db: Any, twin: viewlet.Connection, names: Any = QUERIES) -> Non
         ("compiled", "STREAM", "0"),
         ("compiled", "TABLE", "0.5"),
         ("interpreter", "STREAM", "'0.25, 0, 1'"),
+        ("compiled", "STREAM", "0.5, space = 'linear'"),
     ],
 )
 def test_every_query_is_what_duckdb_says_after_every_batch(engine: str, kind: str, epsilon: str) -> None:
@@ -149,8 +150,8 @@ def test_it_continues_from_a_directory_with_its_thresholds_and_parts(engine: str
     twin = reference()
     with viewlet.connect(tmp_path, engine=engine, fsync=False) as db:
         db.execute(SCHEMA.format(kind=kind))
-        for name in QUERIES:
-            declare(db, name)
+        for number, name in enumerate(QUERIES):
+            declare(db, name, f"strategy = 'adaptive', space = '{'linear' if number % 2 else 'any'}'")
     parts: dict[str, Any] = {}
     for number, batch in enumerate(batches(5, 4)):
         db = viewlet.connect(tmp_path, engine=engine, fsync=False)
@@ -225,6 +226,9 @@ def test_explain_shows_the_triangle_its_parts_and_the_rebalancing() -> None:
     parts = db.explain("ordered", "parts")
     assert all(part in parts for part in ("N = ", "heavy and", "rebalanced: 1 times all"))
     assert db.view("ordered").stats()["strategy"] == "adaptive"
+    declare(db, "cycles", "strategy = 'adaptive', space = 'linear'")
+    assert "sparse where A is light and there are fewer than N^0.5 tuples for a value of B" in db.explain("cycles")
+    assert "sparse tuples, threshold 14.7, of second values 14.7" in db.explain("cycles", "parts")
 
 
 @pytest.mark.parametrize(
@@ -260,9 +264,15 @@ def test_epsilon_is_checked(epsilon: str) -> None:
         declare(reference(), "cycles", f"strategy = 'adaptive', epsilon = {epsilon}")
 
 
-def test_epsilon_belongs_to_the_strategy() -> None:
+def test_space_is_linear_or_any() -> None:
+    with pytest.raises(viewlet.SqlError, match="space is 'linear' or 'any', not small"):
+        declare(reference(), "cycles", "strategy = 'adaptive', space = 'small'")
+
+
+@pytest.mark.parametrize("option", ["epsilon = 0.5", "space = 'linear'"])
+def test_its_options_belong_to_the_strategy(option: str) -> None:
     with pytest.raises(viewlet.UnsupportedError, match="strategy = 'adaptive'"):
-        declare(reference(), "cycles", "epsilon = 0.5")
+        declare(reference(), "cycles", option)
 
 
 @pytest.mark.parametrize("engine", ["interpreter", "compiled"])

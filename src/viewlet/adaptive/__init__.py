@@ -11,7 +11,7 @@ the way that is cheap for it.
 | module         | what it has                                                                        |
 |----------------|------------------------------------------------------------------------------------|
 | `part`         | a relation over two variables, indexed on both                                     |
-| `partition`    | a relation as a heavy and a light part (Definition 6)                              |
+| `partition`    | a relation as a heavy, a light and a sparse part (Definition 6, section 5)         |
 | `pair_view`    | an auxiliary view: paths of two tuples, by their ends                              |
 | `groups`       | the result: a payload for every group                                              |
 | `triangles`    | the state (Definition 7)                                                           |
@@ -21,5 +21,6 @@ the way that is cheap for it.
 | `plan`         | the plan of a view: how rows of tables become changes of tuples                    |
 | `state`        | the protocol of a state that an engine runs                                        |
 | `reference`    | such a state on dictionaries                                                       |
-| `flat_state`   | such a state in flat arrays, changed by `kernel`; `columns` reads its rows         |
+| `flat_parts`   | the parts of a relation in flat arrays                                             |
+| `flat_state`   | a state in flat arrays, changed by `kernel`; `columns` reads its rows              |
 """

@@ -1,7 +1,7 @@
 """The state of a triangle query in flat arrays, changed by the kernel.
 
 A batch that fails is taken back by its negative: the rows that were applied are applied again with the opposite sign.
-The database, the views and the groups are then what they were; N and the parts are those of a partition that satisfies
+The database and the groups are then what they were; N, the parts and the views are those of a partition that satisfies
 the same invariants. As plain Python (`VIEWLET_JIT=0`) calls are not atomic, and copies of all arrays are put back.
 """
 
@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from viewlet.adaptive import kernel
+from viewlet.adaptive import flat_parts, kernel
 from viewlet.adaptive.columns import TOO_WIDE, ColumnReader
 from viewlet.adaptive.plan import RELATIONS, AdaptivePlan, Numbers, SideReader
-from viewlet.adaptive.state import GROUPS, PARTS, StateFacts
-from viewlet.adaptive.triangles import Triangles, Work
+from viewlet.adaptive.state import GROUPS, StateFacts, read_thresholds, saved_thresholds
+from viewlet.adaptive.triangles import Thresholds, Triangles, Work, thresholds_for
 from viewlet.changes import Change
 from viewlet.changes.word_codec import Codes, decode_words, encode_words
 from viewlet.errors import DataError
@@ -55,11 +55,11 @@ class _Copy:
 
     images: list[Image]
     thresholds: Words
-    base: int
+    balance: Words
 
 
 class FlatState:
-    """A triangle query on ten stores."""
+    """A triangle query on thirteen stores."""
 
     engine_name = "compiled"
 
@@ -72,26 +72,31 @@ class FlatState:
         self._readers = {
             reader: ColumnReader(reader, tables[table]) for table, readers in plan.readers.items() for reader in readers
         }
-        self.stores = [FlatStore(layout) for layout in _layouts(query.width, query.keys, self._copies)]
-        self.parts = self.stores[: kernel.VIEWS // self._copies]
-        self._views = self.stores[len(self.parts) : len(self.parts) + 3 // self._copies]
-        self._numbered = [*self.parts * self._copies, *self._views * self._copies, *self.stores[kernel.GROUPS :]]
+        relations, parts = 3 // self._copies, flat_parts.STORES_OF_RELATION
+        self.stores = [FlatStore(layout) for layout in _layouts(query.width, query.keys, relations)]
+        self.relations = [self.stores[parts * i : parts * (i + 1)] for i in range(relations)]
+        """For each relation its tuples, its first and its second values."""
+        self.views = self.stores[parts * relations : (parts + 1) * relations]
+        groups = self.stores[(parts + 1) * relations :]
+        self._numbered = [*self.stores[: parts * relations] * self._copies, *self.views * self._copies, *groups]
         """The stores as the kernel numbers them; those of copies are the same."""
         if self._keys:
-            self.stores[kernel.GROUPS].keep_journal()
+            self._groups.keep_journal()
         self._shape = self._shape_words()
         self._scratch = np.zeros((kernel.SCRATCH_ROWS, max(self._width, 3)), np.int64)
         self._control = np.zeros(CONTROL_WORDS, np.int64)
         self._totals = np.zeros(self._width, np.int64)
         self._totals_before = self._totals.copy()
-        self._thresholds = np.ones(3)
-        self._base = 1
+        self._thresholds = np.zeros(kernel.THRESHOLD_WORDS)
+        self._thresholds[kernel.EXPONENT : kernel.SECOND_EXPONENT] = query.epsilons
+        self._thresholds[kernel.SECOND_EXPONENT :] = [
+            max(epsilon, 1 - epsilon) if query.linear else -1 for epsilon in query.epsilons
+        ]
+        self._balance = np.zeros(kernel.BALANCE_WORDS, np.int64)
         self._work = Work()
         self._work_before = Work()
         self._batch: list[_Applied] = []
         self._copy: _Copy | None = None
-        self._saved_rows: list[Words] | None = None
-        """The tuples of all relations, while the parts are filled with them."""
         self._is_dirty = False
         """The views and groups may not be those of the parts."""
         self._state: Any = None
@@ -101,21 +106,25 @@ class FlatState:
     # -- the arrays -------------------------------------------------------------------------------------------------
 
     def _shape_words(self) -> Words:
-        shape = np.zeros(kernel.SHAPE_WORDS, np.int64)
-        shape[kernel.WIDTH], shape[kernel.KEYS] = self._width, len(self._keys)
-        shape[kernel.FIRST_KEY : kernel.FIRST_KEY + len(self._keys)] = self._keys
-        shape[kernel.COPIES] = self._copies
-        firsts, first = list[int](), 0
+        shape = np.zeros(flat_parts.SHAPE_WORDS, np.int64)
+        shape[flat_parts.WIDTH], shape[flat_parts.KEYS] = self._width, len(self._keys)
+        shape[flat_parts.FIRST_KEY : flat_parts.FIRST_KEY + len(self._keys)] = self._keys
+        shape[flat_parts.COPIES] = self._copies
+        begins, begin = list[int](), 0
         for store in self.stores:
-            firsts.append(first)
-            first += len(store.layout.parts)
+            begins.append(begin)
+            begin += len(store.layout.parts)
         for i, store in enumerate(self._numbered):
             at = next(j for j, each in enumerate(self.stores) if each is store)
-            shape[kernel.FIRSTS + i], shape[kernel.WORDS_OF + i] = firsts[at], store.layout.width
+            shape[flat_parts.BEGINS + i], shape[flat_parts.WORDS_OF + i] = begins[at], store.layout.width
         for i in range(3):
-            shape[kernel.ALL_HEAVY + i] = self._plan.query.epsilons[i] == 0
-            shape[kernel.WITNESSES + i] = (i + 1) % 3 in self._keys
+            shape[flat_parts.ALL_HEAVY + i] = self._plan.query.epsilons[i] == 0
+            shape[flat_parts.WITNESSES + i] = (i + 1) % 3 in self._keys
         return shape
+
+    @property
+    def _groups(self) -> FlatStore:
+        return self.stores[-1]
 
     def _arrays(self) -> Any:
         """The state as the kernel takes it, valid until an array moves."""
@@ -137,11 +146,27 @@ class FlatState:
 
     @property
     def _size(self) -> int:
-        return sum(map(len, self.parts))
+        return sum(len(tuples) for tuples, _, _ in self.relations)
+
+    @property
+    def base(self) -> int:
+        """N."""
+        return int(self._balance[kernel.BASE])
+
+    @property
+    def thresholds(self) -> Thresholds:
+        first, second = self._thresholds[:3].tolist(), self._thresholds[3:6].tolist()
+        return Thresholds(tuple(first), tuple(second))
 
     def _rebase(self, base: int) -> None:
-        self._base = base
-        self._thresholds[:] = [float(base) ** epsilon for epsilon in self._plan.query.epsilons]
+        query = self._plan.query
+        self._resume_with(base, thresholds_for(base, query.epsilons, query.linear))
+
+    def _resume_with(self, base: int, thresholds: Thresholds) -> None:
+        """Another N, with nothing left to rebalance."""
+        self._balance[kernel.BASE] = base
+        self._balance[kernel.SWEEP] = self._balance[kernel.QUEUE_BEGIN] = self._balance[kernel.QUEUE_END] = 0
+        self._thresholds[:6] = (*thresholds.first, *thresholds.second)
 
     # -- changes ----------------------------------------------------------------------------------------------------
 
@@ -155,7 +180,7 @@ class FlatState:
         return tuple(sorted(used))
 
     def apply(self, reader: SideReader, change: Change) -> None:
-        if reader.relation >= len(self._views):
+        if reader.relation >= len(self.relations):
             return  # a copy of a relation that has changed already
         self._begin()
         self._apply(self._rows(reader, change))
@@ -166,7 +191,7 @@ class FlatState:
     def _begin(self) -> None:
         """Only compiled calls are atomic: others are undone by a copy."""
         if not ENABLED and self._copy is None:
-            self._copy = _Copy([store.image() for store in self.stores], self._thresholds.copy(), self._base)
+            self._copy = _Copy([store.image() for store in self.stores], self._thresholds.copy(), self._balance.copy())
 
     def _rows(self, reader: SideReader, change: Change) -> _Applied:
         """What a change of a table adds to one relation, as words."""
@@ -200,67 +225,41 @@ class FlatState:
 
     def _run(self, relation: int, firsts: Words, seconds: Words, payloads: Words, progress: Words) -> None:
         """Applies rows with rebalancing, from where it was left."""
-        while True:
-            progress[kernel.BASE] = self._base
-            why = self._call(
-                kernel.run, relation, firsts, seconds, payloads, self._thresholds, self._scratch, self._totals, progress
-            )
-            if why == kernel.DONE:
-                break
-            if why == kernel.NEEDS_ROOM:
-                self._grow()
-            else:
-                self._is_dirty = True
-                self._partition(2 * self._size + 1)
-                self._build_views(progress)
-                self._is_dirty = False
-                self._work.major += 1
-                progress[kernel.CHECKED] = progress[kernel.ROW]
+        given = (firsts, seconds, payloads, self._thresholds, self._balance, self._scratch, self._totals, progress)
+        while self._call(kernel.run, relation, *given) != kernel.DONE:
+            self._grow()
         self._note(progress)
 
     def _note(self, progress: Words) -> None:
         work = self._work
         work.steps += int(progress[kernel.STEPS])
         work.minor += int(progress[kernel.MINOR])
+        work.major += int(progress[kernel.MAJOR])
         work.moved += int(progress[kernel.MOVED])
 
     def _insert(self, relation: int, firsts: Words, seconds: Words, payloads: Words, progress: Words) -> None:
-        """Adds rows to the parts alone."""
+        """Adds rows to the tuples alone."""
         while self._call(kernel.insert, relation, firsts, seconds, payloads, progress) != kernel.DONE:
             self._grow()
 
     def _rebuild(self) -> None:
         """Everything from the tuples: N = 2 * |D| + 1, strict partitions, views, and the groups by a join."""
         self._is_dirty = True
-        self._partition(2 * self._size + 1)
+        self._rebase(2 * self._size + 1)
+        for relation in range(len(self.relations)):
+            self._call(kernel.partition, relation, self._thresholds)
         progress = np.zeros(kernel.PROGRESS_WORDS, np.int64)
         self._build_views(progress)
         self._totals[:] = 0
         if self._keys:
             kernel.empty_groups(self._shape, self._arrays())
-        for part in (0, 1):
-            self._from_slot(lambda start, part=part: (kernel.join, part, start, self._scratch, self._totals, progress))
+        self._from_slot(lambda start: (kernel.join, start, self._scratch, self._totals, progress))
         self._note(progress)
         self._work.major += 1
         self._is_dirty = False
 
-    def _partition(self, base: int) -> None:
-        """Strict partitions of all relations for another N."""
-        if self._saved_rows is None:
-            parts = self.parts
-            self._saved_rows = [
-                np.concatenate([parts[i].packed(), parts[i + 1].packed()]) for i in range(0, len(parts), 2)
-            ]
-        self._rebase(base)
-        for i, rows in enumerate(self._saved_rows):
-            _, places, degrees = np.unique(rows[:, 0], return_inverse=True, return_counts=True)
-            is_heavy = degrees[places] >= self._thresholds[i]
-            self.parts[2 * i].fill(rows[is_heavy])
-            self.parts[2 * i + 1].fill(rows[~is_heavy])
-        self._saved_rows = None
-
     def _build_views(self, progress: Words) -> None:
-        for view, store in enumerate(self._views):
+        for view, store in enumerate(self.views):
             store.clear()
             self._from_slot(lambda start, view=view: (kernel.build_view, view, start, self._scratch, progress))
 
@@ -277,7 +276,7 @@ class FlatState:
     def groups(self) -> Iterable[tuple[Row, Numbers]]:
         if not self._keys:
             return [((), tuple(self._totals.tolist()))] if self._totals.any() else []
-        rows = self.stores[kernel.GROUPS].packed()
+        rows = self._groups.packed()
         return zip(
             self._decoded(rows[:, : len(self._keys)]), map(tuple, rows[:, len(self._keys) :].tolist()), strict=True
         )
@@ -293,7 +292,7 @@ class FlatState:
             old, new = tuple(self._totals_before.tolist()), tuple(self._totals.tolist())
             return {} if old == new else {(): (old, new)}
         zero = (0,) * self._width
-        before, after = self.stores[kernel.GROUPS].take_journal()
+        before, after = self._groups.take_journal()
         words = np.array([key for key, _ in (*before, *after)], np.int64).reshape(-1, len(self._keys))
         keys = list(self._decoded(words))
         found: dict[Row, tuple[Numbers, Numbers]] = {}
@@ -329,12 +328,13 @@ class FlatState:
         for i, image in enumerate(copy.images):
             self.stores[i].put_back(image)
         self._thresholds[:] = copy.thresholds
-        self._base, self._is_dirty, self._saved_rows = copy.base, False, None
+        self._balance[:] = copy.balance
+        self._is_dirty = False
 
     def _take_back(self) -> None:
         for store in self.stores:
             store.repair()
-        if self._is_dirty or any(rows.progress[kernel.MOVING] for rows in self._batch):
+        if self._is_dirty:
             self._take_back_by_tuples()
             return
         while self._batch:
@@ -343,10 +343,7 @@ class FlatState:
             self._batch.pop()
 
     def _take_back_by_tuples(self) -> None:
-        """Parts that an interrupt left half-way: only their tuples are taken back, and the rest computed from them."""
-        self._is_dirty = True
-        if self._saved_rows is not None:
-            self._partition(self._base)
+        """Views that an interrupt left half-way: only the tuples are taken back, and the rest computed from them."""
         while self._batch:
             rows = self._batch[-1]
             self._insert(*rows.negated(), rows.undone)
@@ -355,7 +352,7 @@ class FlatState:
 
     def _forget_journal(self) -> None:
         if self._keys:
-            self.stores[kernel.GROUPS].forget_journal()
+            self._groups.forget_journal()
 
     # -- filling and saving -----------------------------------------------------------------------------------------
 
@@ -364,7 +361,7 @@ class FlatState:
         for store in self.stores:
             store.clear()
         self._totals[:] = 0
-        for reader, change in changes[: len(self._views)]:
+        for reader, change in changes[: len(self.relations)]:
             rows = self._rows(reader, change)
             self._insert(rows.relation, rows.firsts, rows.seconds, rows.payloads, rows.progress)
         self._rebuild()
@@ -381,21 +378,34 @@ class FlatState:
     def take_over(self, other: Triangles[Any]) -> None:
         """Continues from what the reference form holds."""
         numbers, parts = self._plan.numbers, other.parts
-        for reader in [reader for readers in self._plan.readers.values() for reader in readers][: len(self._views)]:
-            partition = parts.partitions[reader.relation]
-            for i, part in enumerate((partition.heavy, partition.light)):
+        readers = [reader for readers in self._plan.readers.values() for reader in readers]
+        for reader in readers[: len(self.relations)]:
+            rows = []
+            for part in parts.partitions[reader.relation].parts:
                 held = {(first, second): numbers(payload) for first, second, payload in part.items()}
-                rows = self._encoded(reader, held)
-                packed = np.column_stack([rows.firsts, rows.seconds, rows.payloads]).astype(np.int64)
-                self.parts[2 * reader.relation + i].fill(packed)
+                words = self._encoded(reader, held)
+                rows.append(np.column_stack([words.firsts, words.seconds, words.payloads]).astype(np.int64))
+            self._fill_parts(reader.relation, rows)
         self._fill_groups({key: numbers(payload) for key, payload in other.groups.items()})
         self._work = Work(**self._counted(other.work))
         if self._copies == 1:
-            self._rebase(parts.base)
+            self._resume_with(parts.base, parts.thresholds)
             self._build_views(np.zeros(kernel.PROGRESS_WORDS, np.int64))
         else:
             self._rebuild()
         self._settle()
+
+    def _fill_parts(self, relation: int, parts: Sequence[Words]) -> None:
+        """Makes tuples of parts, in the order of their kinds, a relation."""
+        tuples, firsts, seconds = self.relations[relation]
+        rows = np.concatenate(parts)
+        filled = np.zeros((len(rows), tuples.layout.width), np.int64)
+        filled[:, :2], filled[:, flat_parts.NUMBERS :] = rows[:, :2], rows[:, 2:]
+        filled[:, flat_parts.KIND] = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+        tuples.fill(filled)
+        firsts.clear()
+        seconds.clear()
+        self._from_slot(lambda start: (kernel.link, relation, start))
 
     def _fill_groups(self, groups: Mapping[Row, Numbers]) -> None:
         if not self._keys:
@@ -405,33 +415,39 @@ class FlatState:
         words = [encode_words(columns[i].type, list(keys[i]), self._dictionary) for i in range(len(keys))]
         numbers = np.array(list(groups.values()), np.int64).reshape(-1, self._width)
         empty = np.zeros((0, len(self._keys) + self._width), np.int64)
-        self.stores[kernel.GROUPS].fill(np.column_stack([*words, numbers]).astype(np.int64) if groups else empty)
+        self._groups.fill(np.column_stack([*words, numbers]).astype(np.int64) if groups else empty)
 
     def save(self, writer: StateWriter) -> dict[str, object]:
         """Parts and groups as words, N and the thresholds as numbers; views are computed from the parts."""
-        for name, store in zip(_part_names(), self.parts, strict=False):
-            writer.words(name, store.packed())
-        writer.words(GROUPS, self.stores[kernel.GROUPS].packed() if self._keys else self._totals.copy())
-        return {"base": self._base, "thresholds": self._thresholds.tolist()}
+        for name, (tuples, _, _) in zip(RELATIONS, self.relations, strict=False):
+            rows = tuples.packed()
+            for kind, part in enumerate(self._plan.query.part_names):
+                kept = rows[rows[:, flat_parts.KIND] == kind]
+                writer.words(f"{name} {part}", np.hstack([kept[:, :2], kept[:, flat_parts.NUMBERS :]]))
+        writer.words(GROUPS, self._groups.packed() if self._keys else self._totals.copy())
+        return saved_thresholds(self.base, self.thresholds)
 
     def resume(self, layout: Mapping[str, Any], reader: StateReader) -> None:
-        for name, store in zip(_part_names(), self.parts, strict=False):
-            store.fill(reader.words(name))
+        for relation, name in zip(range(len(self.relations)), RELATIONS, strict=False):
+            parts = [reader.words(f"{name} {part}") for part in self._plan.query.part_names]
+            self._fill_parts(relation, [part.reshape(-1, 2 + self._width) for part in parts])
         groups = reader.words(GROUPS)
         if self._keys:
-            self.stores[kernel.GROUPS].fill(groups)
+            self._groups.fill(groups)
         else:
             self._totals[:] = groups
-        self._base = layout["base"]
-        self._thresholds[:] = layout["thresholds"]
+        self._resume_with(layout["base"], read_thresholds(layout))
         self._build_views(np.zeros(kernel.PROGRESS_WORDS, np.int64))
         self._settle()
 
     def facts(self) -> StateFacts:
-        names = [*(f"{relation}_{part}" for relation in RELATIONS for part in PARTS), "V_RS", "V_ST", "V_TR"]
-        sizes = dict(zip(names, map(len, self._numbered), strict=False))
-        sizes["Q"] = len(self.stores[kernel.GROUPS]) if self._keys else int(self._totals.any())
-        return StateFacts(self._base, self._thresholds.tolist(), sizes, self._work, self.nbytes())
+        sizes: dict[str, int] = {}
+        for name, (tuples, _, _) in zip(RELATIONS, self.relations * self._copies, strict=True):
+            kinds = np.bincount(tuples.packed()[:, flat_parts.KIND], minlength=3).tolist()
+            sizes |= {f"{name}_{part}": kinds[kind] for kind, part in enumerate(self._plan.query.part_names)}
+        sizes |= dict(zip(("V_RS", "V_ST", "V_TR"), map(len, self.views * self._copies), strict=True))
+        sizes["Q"] = len(self._groups) if self._keys else int(self._totals.any())
+        return StateFacts(self.base, self.thresholds, sizes, self._work, self.nbytes())
 
     def nbytes(self) -> int:
         """The bytes of all arrays."""
@@ -447,19 +463,18 @@ class FlatState:
         self._work = Work()
 
 
-def _part_names() -> list[str]:
-    return [f"{relation} {part}" for relation in RELATIONS for part in PARTS]
-
-
-def _layouts(width: int, keys: tuple[int, ...], copies: int) -> list[Layout]:
+def _layouts(width: int, keys: tuple[int, ...], relations: int) -> list[Layout]:
     """The stores that there are: copies of a relation have none of their own."""
-    fields, kinds = tuple(f"number{i}" for i in range(width)), ("count",) * width
-    parts = [Layout(name, 2, fields, kinds, slices=((0,), (1,))) for name in _part_names()]
-    views = [
-        Layout(f"view {i}", 3, fields, kinds, slices=((0, 1),))
-        if (i + 1) % 3 in keys
-        else Layout(f"view {i}", 2, fields, kinds)
-        for i in range(3)
-    ]
-    groups = [Layout(GROUPS, len(keys), fields, kinds, journaled=True)] if keys else []
-    return [*parts[: len(parts) // copies], *views[: 3 // copies], *groups]
+
+    def layout(name: str, arity: int, fields: Sequence[str], **more: Any) -> Layout:
+        return Layout(name, arity, tuple(fields), ("count",) * len(fields), **more)
+
+    numbers = [f"number{i}" for i in range(width)]
+    found = []
+    for name in RELATIONS[:relations]:
+        found.append(layout(f"{name} tuples", 2, [*flat_parts.TUPLE_FIELDS, *numbers]))
+        found += [layout(f"{name} {place}", 1, flat_parts.VALUE_FIELDS) for place in ("firsts", "seconds")]
+    for i in range(relations):
+        witnesses = (i + 1) % 3 in keys
+        found.append(layout(f"view {i}", 3 if witnesses else 2, numbers, slices=((0, 1),) if witnesses else ()))
+    return [*found, *([layout(GROUPS, len(keys), numbers, journaled=True)] if keys else [])]

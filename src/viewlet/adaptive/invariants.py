@@ -32,17 +32,25 @@ def _check_size(state: Triangles[T]) -> None:
 
 
 def _check_partition(state: Triangles[T], i: int) -> None:
-    partition, threshold = state.parts.partitions[i], state.parts.thresholds[i]
-    heavy = {value: len(partition.heavy.row(value)) for value in partition.heavy.firsts()}
-    light = {value: len(partition.light.row(value)) for value in partition.light.firsts()}
-    _require(not heavy.keys() & light.keys(), f"relation {i}: no value is both heavy and light")
-    _require(all(degree >= threshold / 2 for degree in heavy.values()), f"relation {i}: heavy degrees >= theta / 2")
-    _require(all(degree < 1.5 * threshold for degree in light.values()), f"relation {i}: light degrees < 1.5 * theta")
-    for part in (partition.heavy, partition.light):
+    partition, thresholds = state.parts.partitions[i], state.parts.thresholds
+    heavy, light, sparse = (set(part.firsts()) for part in partition.parts)
+    _require(not heavy & (light | sparse), f"relation {i}: no value is both heavy and light")
+    _check_degrees(f"relation {i}", heavy, light | sparse, partition.degree, thresholds.first[i])
+    kept, left = (set(part.seconds()) for part in (partition.light, partition.sparse))
+    _require(not kept & left, f"relation {i}: no second value is both heavy and light")
+    _check_degrees(f"second values of relation {i}", kept, left, partition.second_degree, thresholds.second[i])
+    for part in partition.parts:
         pairs = list(part.items())
         _require(len(part) == len(pairs), f"relation {i}: the size of a part counts its tuples")
         mirrored = sum(part.column(second).get(first) == payload for first, second, payload in pairs)
         _require(mirrored == len(pairs), f"relation {i}: both indexes have every tuple")
+
+
+def _check_degrees(
+    what: str, heavy: set[Datum], light: set[Datum], degree: Callable[[Datum], int], threshold: float
+) -> None:
+    _require(all(degree(value) >= threshold / 2 for value in heavy), f"{what}: heavy degrees >= theta / 2")
+    _require(all(degree(value) < 1.5 * threshold for value in light), f"{what}: light degrees < 1.5 * theta")
 
 
 def _check_view(state: Triangles[T], i: int, same: Same) -> None:

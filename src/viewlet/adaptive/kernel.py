@@ -1,13 +1,15 @@
 """Heavy/light maintenance of triangles on flat arrays, for Numba: the functions of `update` and `rebalance` as loops.
 
-The state is ten stores (`runtime/flat.py`): the heavy and the light part of each relation, with a chain for each value
-of either variable; the three views, by their ends, or with witnesses by ends and middle with a chain for each pair of
-ends; and the groups. Three copies of one relation share its two parts and one view. Payloads are `width` integers,
-multiplied place by place. They are computed modulo 2**64, which is a ring too: a change that overflowed is noted, and
-taken back exactly by its negative.
+The state is thirteen stores: three for each relation (`flat_parts.py`); the three views, by their ends, or with
+witnesses by ends and middle with a chain for each pair of ends; and the groups. Three copies of one relation share its
+stores and one view. Payloads are `width` integers, multiplied place by place. They are computed modulo 2**64, which is
+a ring too: a change that overflowed is noted, and taken back exactly by its negative.
 
-No function allocates. `run` is called again where it left off, once a store has the room that it asked for, or once
-Python has partitioned the database again; `progress` tells how far it got.
+A view is over the tuples that are heavy or light now, not over those that should be, so that rebalancing may stop after
+any tuple: the values whose tuples are still to move wait in a queue.
+
+No function allocates. `run` is called again where it left off, once a store has the room that it asked for; `progress`
+tells how far it got.
 """
 
 from __future__ import annotations
@@ -16,18 +18,55 @@ from typing import Any
 
 import numpy as np
 
-from viewlet.runtime.control import FAILURE, NEEDED_ROWS, NEEDED_STORE, OVERFLOW
+from viewlet.adaptive.flat_parts import (
+    ALL_HEAVY,
+    BEGINS,
+    CHAINS,
+    COLUMN_LINKS,
+    COPIES,
+    FIRST_KEY,
+    FIRSTS,
+    GROUPS,
+    HEAVY,
+    KEYS,
+    KIND,
+    LENGTHS,
+    LIGHT,
+    NUMBERS,
+    ROW_LINKS,
+    SECONDS,
+    SPARSE,
+    STATUS,
+    STORES_OF_RELATION,
+    VALUE_WORDS,
+    VIEWS,
+    WIDTH,
+    WITNESSES,
+    WORDS_OF,
+    add_tuple,
+    added,
+    count_of,
+    has_room,
+    index_of,
+    light_kind,
+    product,
+    push,
+    push_second,
+    rows_of,
+    set_kind,
+    settle_row,
+    tuple_slot,
+    value_slot,
+)
 from viewlet.runtime.jit import compiled, entry
 from viewlet.runtime.probe import (
     ALIVE,
     HEADS,
-    INDEX,
     LINKS,
     LIVE,
     META,
     NEXT,
     PREVIOUS,
-    ROOM,
     SIZE,
     enter,
     find,
@@ -37,117 +76,46 @@ from viewlet.runtime.probe import (
 )
 from viewlet.runtime.state import chains, flags, hashes, numbers, words
 
-STORES = 10
-VIEWS, GROUPS = 6, 9
-"""Numbers of stores: relation i has 2 * i (heavy) and 2 * i + 1 (light), then come the views and the groups."""
-WIDTH, KEYS, FIRST_KEY, FIRSTS = 0, 1, 2, 5
-"""Words of `shape`: numbers of a payload, of keys, the keys, and from `FIRSTS` on where the stores begin in the state.
-"""
-WORDS_OF = FIRSTS + STORES
-"""From here on, words of a row of each store; then whether each relation has all tuples heavy, then witnesses."""
-ALL_HEAVY = WORDS_OF + STORES
-WITNESSES = ALL_HEAVY + 3
-COPIES = WITNESSES + 3
-"""Of how many relations one part, one view and one update are those of all: 3 where a table is joined with itself."""
-SHAPE_WORDS = COPIES + 1
 BEFORE, TOUCHED = 4, 5
 """Arrays of the journal of the groups, counted from their first."""
-ROW, CHECKED, RUN_END, MOVING, BASE, STEPS, MINOR, MOVED = range(8)
-"""Words of `progress`: the next row to apply and to check, the end of the run, whether a value is on its way to the
-light (1) or the heavy part (2), N, and what it has cost."""
-PROGRESS_WORDS = 8
-CHANGE, TERM, SUMS, TRIANGLE, TRIPLED = range(5)
-"""Rows of `scratch`: the payload of a change, a product, sums of products, the values of a triangle, three times the
-change."""
-SCRATCH_ROWS = 5
-DONE, NEEDS_ROOM, NEEDS_MAJOR = 0, 1, 2
+ROW, CHECKED, RUN_END, BUDGET, STEPS, MINOR, MAJOR, MOVED, BALANCING = range(9)
+"""Words of `progress`: the next row to apply; twice the next row to check, plus one for its second value; the end of a
+run; the steps of rebalancing that may still be done; and what it has cost: steps, minor and major rebalancing, tuples
+that minor rebalancing moved, and the steps that were spent on rebalancing."""
+PROGRESS_WORDS = 9
+CHANGE, TERM, SUMS, TRIANGLE, TRIPLED, MOVE = range(6)
+"""Rows of `scratch`: the payload of a change and three times it, a product, sums of products, the values of a triangle,
+and the payload of a tuple that moves."""
+SCRATCH_ROWS = 6
+BASE, SWEEP, SWEEP_SLOT, QUEUE_BEGIN, QUEUE_END, STEP_LIMIT, QUEUE = range(7)
+"""Words of `balance`: N; the store of values, plus one, and the row in it that a major rebalancing looks at next, or 0;
+how many values have left the queue and entered it; the steps of rebalancing in one update, or 0 for no limit; then the
+queue, with two words for each value: its store among those of values, and the value."""
+QUEUE_LENGTH = 1024
+BALANCE_WORDS = QUEUE + 2 * QUEUE_LENGTH
+THRESHOLD, SECOND_THRESHOLD, EXPONENT, SECOND_EXPONENT = 0, 3, 6, 9
+"""Words of `thresholds`, three each: those of first and of second values, and what power of N they are; -1 is none."""
+THRESHOLD_WORDS = 12
+DONE, NEEDS_ROOM = 0, 1
 """What `run` returns."""
-LIMIT = 4.6e18
-"""Numbers up to here can be added without leaving a word."""
+ANY = 7
+"""All kinds of tuples, as a set of bits."""
 
 
-@compiled
-def product(left: Any, right: Any, control: Any) -> Any:
-    """left * right; notes if that leaves its range."""
-    if abs(float(left) * float(right)) > LIMIT:
-        control[FAILURE] = OVERFLOW
-    return left * right
-
-
-@compiled
-def added(total: Any, number: Any, control: Any) -> Any:
-    """total + number; notes if that leaves its range."""
-    total = total + number
-    if abs(float(total)) > LIMIT:
-        control[FAILURE] = OVERFLOW
-    return total
-
-
-@compiled
-def row_head(state: Any, shape: Any, store: Any, value: Any) -> Any:
-    """The first tuple of a part with this first value, or -1."""
-    first = shape[FIRSTS + store]
-    return find_head(words(state, first, shape[WORDS_OF + store]), hashes(state, first + HEADS), (0,), (value,))
-
-
-@compiled
-def column_head(state: Any, shape: Any, store: Any, value: Any) -> Any:
-    """The first tuple of a part with this second value, or -1."""
-    first = shape[FIRSTS + store]
-    pool = words(state, first, shape[WORDS_OF + store])
-    return find_head(pool, hashes(state, first + HEADS + 2), (1,), (value,))
-
-
-@compiled
-def length(state: Any, shape: Any, store: Any, side: Any, head: Any) -> Any:
-    """How many tuples a chain has, by its first: of a first value (side 0) or a second one (side 1)."""
-    if head < 0:
-        return 0
-    return -np.int64(chains(state, shape[FIRSTS + store] + LINKS + 2 * side)[head, PREVIOUS])
-
-
-@compiled
-def has_room(state: Any, shape: Any, store: Any, rows: Any, control: Any) -> Any:
-    """Whether so many rows can be added to a store; notes how many are missing."""
-    if numbers(state, shape[FIRSTS + store] + META)[ROOM] >= rows:
-        return True
-    control[NEEDED_STORE] = store
-    control[NEEDED_ROWS] = rows
-    return False
-
-
-@compiled
-def settle_row(state: Any, shape: Any, store: Any, arity: Any, slot: Any, term: Any, control: Any) -> None:
-    """Adds a payload to a row, which leaves if that makes it zero."""
-    first, width = shape[FIRSTS + store], shape[WORDS_OF + store]
-    pool = words(state, first, width)
-    gone = True
-    for j in range(shape[WIDTH]):
-        total = added(pool[slot, arity + j], term[j], control)
-        pool[slot, arity + j] = total
-        gone = gone and total == 0
-    if gone:
-        leave(state, first, width, arity, slot)
-
-
-@compiled
-def add_tuple(state: Any, shape: Any, store: Any, x: Any, y: Any, term: Any, control: Any) -> None:
-    """Adds a payload to a tuple of a part."""
-    slot = enter(state, shape[FIRSTS + store], shape[WORDS_OF + store], (x, y))
-    settle_row(state, shape, store, np.int64(2), slot, term, control)
+# -- the views and the groups -----------------------------------------------------------------------------------------
 
 
 @compiled
 def add_path(state: Any, shape: Any, view: Any, x: Any, y: Any, z: Any, term: Any, control: Any) -> None:
     """Adds a path from x through y to z to a view."""
     store = VIEWS + view
-    first, width = shape[FIRSTS + store], shape[WORDS_OF + store]
+    first, width = shape[BEGINS + store], shape[WORDS_OF + store]
     if shape[WITNESSES + view]:
         slot = enter(state, first, width, (x, z, y))
-        settle_row(state, shape, store, np.int64(3), slot, term, control)
+        settle_row(state, shape, store, np.int64(3), np.int64(3), slot, term, control)
     else:
         slot = enter(state, first, width, (x, z))
-        settle_row(state, shape, store, np.int64(2), slot, term, control)
+        settle_row(state, shape, store, np.int64(2), np.int64(2), slot, term, control)
 
 
 @compiled
@@ -158,7 +126,7 @@ def add_group(state: Any, shape: Any, totals: Any, triangle: Any, term: Any, con
         for j in range(shape[WIDTH]):
             totals[j] = added(totals[j], term[j], control)
         return
-    first, width = shape[FIRSTS + GROUPS], shape[WORDS_OF + GROUPS]
+    first, width = shape[BEGINS + GROUPS], shape[WORDS_OF + GROUPS]
     a = triangle[shape[FIRST_KEY]]
     if keys == 1:
         slot = enter(state, first, width, (a,))
@@ -170,87 +138,122 @@ def add_group(state: Any, shape: Any, totals: Any, triangle: Any, term: Any, con
             slot = enter(state, first, width, (a, b, triangle[shape[FIRST_KEY + 2]]))
     pool = words(state, first, width)
     touch(pool, words(state, first + BEFORE, width), numbers(state, first + TOUCHED), slot)
-    settle_row(state, shape, GROUPS, keys, slot, term, control)
+    settle_row(state, shape, GROUPS, keys, keys, slot, term, control)
+
+
+@compiled
+def witness_head(state: Any, shape: Any, view: Any, x: Any, z: Any) -> Any:
+    """The first path between two ends in a view with witnesses, or -1."""
+    first = shape[BEGINS + VIEWS + view]
+    return find_head(rows_of(state, shape, VIEWS + view), hashes(state, first + HEADS), (0, 1), (x, z))
+
+
+@compiled
+def count_witnesses(state: Any, shape: Any, view: Any, head: Any) -> Any:
+    """How many paths there are from a first one on."""
+    if head < 0:
+        return 0
+    return -np.int64(chains(state, shape[BEGINS + VIEWS + view] + LINKS)[head, PREVIOUS])
+
+
+# -- the result -------------------------------------------------------------------------------------------------------
 
 
 @compiled
 def meet(
     state: Any,
     shape: Any,
-    s: Any,
-    t: Any,
-    x: Any,
-    y: Any,
-    m: Any,
+    relation: Any,
+    second: Any,
+    first: Any,
+    left_kinds: Any,
+    right_kinds: Any,
     each: Any,
-    third: Any,
+    m: Any,
     scratch: Any,
     totals: Any,
     progress: Any,
     control: Any,
 ) -> None:
-    """The values z with S(y, z) and T(z, x), through the shorter of the two chains.
+    """The z with S(y, z) and T(z, x) of some kinds, through the shorter of the two: y and x are in rows of values.
 
-    With `each`, every triangle goes to its group; otherwise the products are added to `sums`.
+    With `each`, every triangle goes to its group; otherwise the products are added to `SUMS`.
     """
-    width, term, sums, triangle = shape[WIDTH], scratch[TERM], scratch[SUMS], scratch[TRIANGLE]
-    row, column = row_head(state, shape, s, y), column_head(state, shape, t, x)
-    if row < 0 or column < 0:
+    term, sums, triangle, width = scratch[TERM], scratch[SUMS], scratch[TRIANGLE], shape[WIDTH]
+    s, t, third = (
+        STORES_OF_RELATION * ((relation + 1) % 3),
+        STORES_OF_RELATION * ((relation + 2) % 3),
+        (relation + 2) % 3,
+    )
+    x, y = triangle[relation], triangle[(relation + 1) % 3]
+    ys, xs = rows_of(state, shape, s + FIRSTS), rows_of(state, shape, t + SECONDS)
+    in_row, in_column = count_of(ys, second, left_kinds), count_of(xs, first, right_kinds)
+    if in_row == 0 or in_column == 0:
         return
-    first_s, first_t = shape[FIRSTS + s], shape[FIRSTS + t]
-    left, right = words(state, first_s, shape[WORDS_OF + s]), words(state, first_t, shape[WORDS_OF + t])
-    by_row = length(state, shape, s, 0, row) <= length(state, shape, t, 1, column)
-    links = chains(state, first_s + LINKS) if by_row else chains(state, first_t + LINKS + 2)
-    index = hashes(state, first_t + INDEX) if by_row else hashes(state, first_s + INDEX)
-    slot = row if by_row else column
-    while slot >= 0:
-        progress[STEPS] += 1
-        if by_row:
-            z = left[slot, 1]
-            mine, other = slot, find(right, index, (z, x))
-        else:
-            z = right[slot, 0]
-            mine, other = find(left, index, (y, z)), slot
-        if mine >= 0 and other >= 0:
-            for j in range(width):
-                closing = product(left[mine, 2 + j], right[other, 2 + j], control)
+    by_row = in_row <= in_column
+    walked, probed = rows_of(state, shape, s if by_row else t), rows_of(state, shape, t if by_row else s)
+    index = index_of(state, shape, t if by_row else s)
+    values, value = ys if by_row else xs, second if by_row else first
+    my_kinds, other_kinds = left_kinds if by_row else right_kinds, right_kinds if by_row else left_kinds
+    links, place = ROW_LINKS if by_row else COLUMN_LINKS, 1 if by_row else 0
+    for kind in range(3):
+        if (my_kinds >> kind) & 1 == 0:
+            continue
+        slot = values[value, CHAINS + kind] - 1
+        while slot >= 0:
+            progress[STEPS] += 1
+            z = walked[slot, place]
+            match = find(probed, index, (z if by_row else y, x if by_row else z))
+            if match >= 0 and (other_kinds >> probed[match, KIND]) & 1:
+                for j in range(width):
+                    closing = product(walked[slot, NUMBERS + j], probed[match, NUMBERS + j], control)
+                    if each:
+                        term[j] = product(m[j], closing, control)
+                    else:
+                        sums[j] = added(sums[j], closing, control)
                 if each:
-                    term[j] = product(m[j], closing, control)
-                else:
-                    sums[j] = added(sums[j], closing, control)
-            if each:
-                triangle[third] = z
-                add_group(state, shape, totals, triangle, term, control)
-        slot = np.int64(links[slot, NEXT])
+                    triangle[third] = z
+                    add_group(state, shape, totals, triangle, term, control)
+            slot = walked[slot, links] - 1
 
 
 @compiled
-def shorter(state: Any, shape: Any, s: Any, t: Any, x: Any, y: Any) -> Any:
-    """How many tuples `meet` looks at."""
-    row, column = row_head(state, shape, s, y), column_head(state, shape, t, x)
-    return min(length(state, shape, s, 0, row), length(state, shape, t, 1, column))
+def direct_cost(ys: Any, second: Any, xs: Any, first: Any) -> Any:
+    """What it takes to enumerate the shorter side."""
+    return min(count_of(ys, second, ANY), count_of(xs, first, ANY))
 
 
 @compiled
-def witness_head(state: Any, shape: Any, view: Any, x: Any, z: Any) -> Any:
-    """The first path between two ends in a view with witnesses, or -1."""
-    first = shape[FIRSTS + VIEWS + view]
-    pool = words(state, first, shape[WORDS_OF + VIEWS + view])
-    return find_head(pool, hashes(state, first + HEADS), (0, 1), (x, z))
+def view_cost(ys: Any, second: Any, xs: Any, first: Any) -> Any:
+    """What it takes where a view has the paths of a heavy tuple and a light one."""
+    heavy, light = count_of(ys, second, 1 << HEAVY), count_of(ys, second, ANY - (1 << HEAVY))
+    both = min(heavy, count_of(xs, first, 1 << HEAVY)) + min(heavy, count_of(xs, first, 1 << SPARSE))
+    return 1 + both + min(light, count_of(xs, first, ANY))
 
 
 @compiled
-def room_for_result(state: Any, shape: Any, relation: Any, x: Any, y: Any, control: Any) -> Any:
+def tells_third(shape: Any, relation: Any) -> Any:
+    """Whether the groups tell the triangles of one tuple apart."""
+    each = False
+    for j in range(shape[KEYS]):
+        each = each or shape[FIRST_KEY + j] == (relation + 2) % 3
+    return each
+
+
+@compiled
+def room_for_result(
+    state: Any, shape: Any, relation: Any, x: Any, y: Any, second: Any, first: Any, control: Any
+) -> Any:
     """Whether the groups have room for the triangles that a tuple closes."""
     if shape[KEYS] == 0:
         return True
-    s, t, third = (relation + 1) % 3, (relation + 2) % 3, (relation + 2) % 3
     rows = np.int64(1)
-    for j in range(shape[KEYS]):
-        if shape[FIRST_KEY + j] == third:
-            rows = shorter(state, shape, 2 * s, 2 * t, x, y) + shorter(state, shape, 2 * s + 1, 2 * t, x, y)
-            rows += shorter(state, shape, 2 * s + 1, 2 * t + 1, x, y)
-            rows += length(state, shape, VIEWS + s, 0, witness_head(state, shape, s, y, x))
+    if tells_third(shape, relation):
+        s, t = (relation + 1) % 3, (relation + 2) % 3
+        ys = rows_of(state, shape, STORES_OF_RELATION * s + FIRSTS)
+        xs = rows_of(state, shape, STORES_OF_RELATION * t + SECONDS)
+        paths = count_witnesses(state, shape, s, witness_head(state, shape, s, y, x))
+        rows = min(direct_cost(ys, second, xs, first), view_cost(ys, second, xs, first) + paths)
     return has_room(state, shape, GROUPS, rows, control)
 
 
@@ -261,42 +264,35 @@ def change_result(
     relation: Any,
     x: Any,
     y: Any,
+    second: Any,
+    first: Any,
     m: Any,
     scratch: Any,
     totals: Any,
     progress: Any,
     control: Any,
 ) -> None:
-    """Lines 3 to 7 of Figure 3: every triangle that the tuple closes."""
-    term, sums, triangle = scratch[TERM], scratch[SUMS], scratch[TRIANGLE]
-    s, t, third, width = (relation + 1) % 3, (relation + 2) % 3, (relation + 2) % 3, shape[WIDTH]
-    each = False
-    for j in range(shape[KEYS]):
-        each = each or shape[FIRST_KEY + j] == third
+    """Lines 3 to 7 of Figure 3, every triangle that the tuple closes; `second` is the row of y in the next relation,
+    `first` that of x in the one before."""
+    term, sums, triangle, width = scratch[TERM], scratch[SUMS], scratch[TRIANGLE], shape[WIDTH]
+    s, t, third = (relation + 1) % 3, (relation + 2) % 3, (relation + 2) % 3
+    progress[STEPS] += 1
+    if second < 0 or first < 0:
+        return
+    each = tells_third(shape, relation)
     triangle[relation], triangle[(relation + 1) % 3], triangle[third] = x, y, 0
     for j in range(width):
         sums[j] = 0
-    for parts in range(3):  # heavy and heavy, light and heavy, light and light
-        left, right = 2 * s + min(parts, 1), 2 * t + parts // 2
-        meet(state, shape, left, right, x, y, m, each, third, scratch, totals, progress, control)
-    first = shape[FIRSTS + VIEWS + s]
-    pool = words(state, first, shape[WORDS_OF + VIEWS + s])
-    progress[STEPS] += 1
+    ys = rows_of(state, shape, STORES_OF_RELATION * s + FIRSTS)
+    xs = rows_of(state, shape, STORES_OF_RELATION * t + SECONDS)
+    if direct_cost(ys, second, xs, first) <= view_cost(ys, second, xs, first):
+        meet(state, shape, relation, second, first, ANY, ANY, each, m, scratch, totals, progress, control)
+    else:
+        for left, right in ((1 << HEAVY, 1 << HEAVY), (1 << HEAVY, 1 << SPARSE), (ANY - (1 << HEAVY), ANY)):
+            meet(state, shape, relation, second, first, left, right, each, m, scratch, totals, progress, control)
+        add_paths(state, shape, s, y, x, each, third, m, scratch, totals, progress, control)
     if each:
-        links = chains(state, first + LINKS)
-        slot = witness_head(state, shape, s, y, x)
-        while slot >= 0:
-            progress[STEPS] += 1
-            triangle[third] = pool[slot, 2]
-            for j in range(width):
-                term[j] = product(m[j], pool[slot, 3 + j], control)
-            add_group(state, shape, totals, triangle, term, control)
-            slot = np.int64(links[slot, NEXT])
         return
-    slot = find(pool, hashes(state, first + INDEX), (y, x))  # the view has no witnesses: nobody asks for z
-    if slot >= 0:
-        for j in range(width):
-            sums[j] = added(sums[j], pool[slot, 2 + j], control)
     changed = False
     for j in range(width):
         term[j] = product(m[j], sums[j], control)
@@ -306,117 +302,321 @@ def change_result(
 
 
 @compiled
+def add_paths(
+    state: Any,
+    shape: Any,
+    view: Any,
+    y: Any,
+    x: Any,
+    each: Any,
+    third: Any,
+    m: Any,
+    scratch: Any,
+    totals: Any,
+    progress: Any,
+    control: Any,
+) -> None:
+    """The paths from y to x that a view has: their sum, or a triangle for each of them."""
+    term, sums, triangle, width = scratch[TERM], scratch[SUMS], scratch[TRIANGLE], shape[WIDTH]
+    pool = rows_of(state, shape, VIEWS + view)
+    progress[STEPS] += 1
+    if not each:  # nobody asks for z: the view has no witnesses
+        slot = find(pool, index_of(state, shape, VIEWS + view), (y, x))
+        if slot >= 0:
+            for j in range(width):
+                sums[j] = added(sums[j], pool[slot, 2 + j], control)
+        return
+    links, slot = chains(state, shape[BEGINS + VIEWS + view] + LINKS), witness_head(state, shape, view, y, x)
+    while slot >= 0:
+        progress[STEPS] += 1
+        triangle[third] = pool[slot, 2]
+        for j in range(width):
+            term[j] = product(m[j], pool[slot, 3 + j], control)
+        add_group(state, shape, totals, triangle, term, control)
+        slot = np.int64(links[slot, NEXT])
+
+
+@compiled
 def change_result_of_copies(
-    state: Any, shape: Any, x: Any, y: Any, m: Any, scratch: Any, totals: Any, progress: Any, control: Any
+    state: Any,
+    shape: Any,
+    x: Any,
+    y: Any,
+    second: Any,
+    first: Any,
+    m: Any,
+    scratch: Any,
+    totals: Any,
+    progress: Any,
+    control: Any,
 ) -> None:
     """The same for a tuple of all three relations at once, where numbers are counts.
 
     tr (E + m D)^3 - tr E^3  =  3 m (E^2)(y, x), and for a loop also 3 m^2 E(x, x) + m^3
     """
-    tripled, term = scratch[TRIPLED], scratch[TERM]
+    tripled, term, triangle = scratch[TRIPLED], scratch[TERM], scratch[TRIANGLE]
     tripled[0] = product(3, m[0], control)
-    change_result(state, shape, 0, x, y, tripled, scratch, totals, progress, control)
+    change_result(state, shape, 0, x, y, second, first, tripled, scratch, totals, progress, control)
     if x == y:
-        held = np.int64(0)
-        for store in range(2):
-            first = shape[FIRSTS + store]
-            pool = words(state, first, shape[WORDS_OF + store])
-            slot = find(pool, hashes(state, first + INDEX), (x, y))
-            if slot >= 0:
-                held = pool[slot, 2]
+        slot = tuple_slot(state, shape, 0, x, y)
+        held = rows_of(state, shape, 0)[slot, NUMBERS] if slot >= 0 else np.int64(0)
         square = product(m[0], m[0], control)
         term[0] = added(product(3 * held, square, control), product(square, m[0], control), control)
-        add_group(state, shape, totals, scratch[TRIANGLE], term, control)
+        add_group(state, shape, totals, triangle, term, control)
+
+
+# -- the parts --------------------------------------------------------------------------------------------------------
 
 
 @compiled
-def room_for_part(state: Any, shape: Any, relation: Any, heavy: Any, x: Any, y: Any, control: Any) -> Any:
-    """Whether a part and the view over it have room for a tuple."""
-    if heavy:
-        s, view = 2 * ((relation + 1) % 3) + 1, relation
-        paths = length(state, shape, s, 0, row_head(state, shape, s, y))
-    else:
-        t, view = 2 * ((relation + 2) % 3), (relation + 2) % 3
-        paths = length(state, shape, t, 1, column_head(state, shape, t, x))
-    part = 2 * relation if heavy else 2 * relation + 1
-    return has_room(state, shape, part, 1, control) and has_room(state, shape, VIEWS + view, paths, control)
+def paths_of(state: Any, shape: Any, relation: Any, kind: Any, second: Any, first: Any) -> Any:
+    """How many paths of its view a tuple of some kind is on; for `second` and `first` see `change_result`."""
+    if kind == HEAVY:
+        ys = rows_of(state, shape, STORES_OF_RELATION * ((relation + 1) % 3) + FIRSTS)
+        return count_of(ys, second, 1 << LIGHT)
+    if kind == LIGHT:
+        xs = rows_of(state, shape, STORES_OF_RELATION * ((relation + 2) % 3) + SECONDS)
+        return count_of(xs, first, 1 << HEAVY)
+    return np.int64(0)
 
 
 @compiled
-def change_part(
-    state: Any, shape: Any, relation: Any, heavy: Any, x: Any, y: Any, m: Any, term: Any, progress: Any, control: Any
+def room_for_paths(state: Any, shape: Any, relation: Any, kind: Any, second: Any, first: Any, control: Any) -> Any:
+    """Whether the view over a kind of tuple has room for another one."""
+    view = relation if kind == HEAVY else (relation + 2) % 3
+    paths = paths_of(state, shape, relation, kind, second, first)
+    return has_room(state, shape, VIEWS + view, paths, control)
+
+
+@compiled
+def change_views(
+    state: Any,
+    shape: Any,
+    relation: Any,
+    kind: Any,
+    x: Any,
+    y: Any,
+    second: Any,
+    first: Any,
+    m: Any,
+    term: Any,
+    progress: Any,
+    control: Any,
 ) -> None:
-    """Lines 8 to 12 of Figure 3: the views over the part, and the part itself."""
-    width = shape[WIDTH]
+    """Lines 8 to 12 of Figure 3: the paths of a tuple in the view over its kind."""
+    s, t = STORES_OF_RELATION * ((relation + 1) % 3), STORES_OF_RELATION * ((relation + 2) % 3)
     progress[STEPS] += 1
-    if heavy:
-        s = 2 * ((relation + 1) % 3) + 1
-        pool, links = words(state, shape[FIRSTS + s], shape[WORDS_OF + s]), chains(state, shape[FIRSTS + s] + LINKS)
-        slot = row_head(state, shape, s, y)
+    if kind == HEAVY and second >= 0:
+        tuples = rows_of(state, shape, s)
+        slot = rows_of(state, shape, s + FIRSTS)[second, CHAINS + LIGHT] - 1
         while slot >= 0:
             progress[STEPS] += 1
-            for j in range(width):
-                term[j] = product(m[j], pool[slot, 2 + j], control)
-            add_path(state, shape, relation, x, y, pool[slot, 1], term, control)
-            slot = np.int64(links[slot, NEXT])
-        add_tuple(state, shape, 2 * relation, x, y, m, control)
+            for j in range(shape[WIDTH]):
+                term[j] = product(m[j], tuples[slot, NUMBERS + j], control)
+            add_path(state, shape, relation, x, y, tuples[slot, 1], term, control)
+            slot = tuples[slot, ROW_LINKS] - 1
+    elif kind == LIGHT and first >= 0:
+        tuples = rows_of(state, shape, t)
+        slot = rows_of(state, shape, t + SECONDS)[first, CHAINS + HEAVY] - 1
+        while slot >= 0:
+            progress[STEPS] += 1
+            for j in range(shape[WIDTH]):
+                term[j] = product(tuples[slot, NUMBERS + j], m[j], control)
+            add_path(state, shape, (relation + 2) % 3, tuples[slot, 0], x, y, term, control)
+            slot = tuples[slot, COLUMN_LINKS] - 1
+
+
+@compiled
+def change_tuple(
+    relation: Any,
+    x: Any,
+    y: Any,
+    m: Any,
+    thresholds: Any,
+    scratch: Any,
+    totals: Any,
+    progress: Any,
+    shape: Any,
+    state: Any,
+    control: Any,
+) -> Any:
+    """Figure 3: adds a payload to a tuple, the result and the views; False if a store needs room first."""
+    own = STORES_OF_RELATION * relation
+    second = value_slot(state, shape, STORES_OF_RELATION * ((relation + 1) % 3) + FIRSTS, y)
+    first = value_slot(state, shape, STORES_OF_RELATION * ((relation + 2) % 3) + SECONDS, x)
+    slot, kind = tuple_slot(state, shape, relation, x, y), np.int64(HEAVY)
+    if slot >= 0:
+        kind = rows_of(state, shape, own)[slot, KIND]
     else:
-        before = (relation + 2) % 3
-        t = 2 * before
-        pool, links = words(state, shape[FIRSTS + t], shape[WORDS_OF + t]), chains(state, shape[FIRSTS + t] + LINKS + 2)
-        slot = column_head(state, shape, t, x)
-        while slot >= 0:
-            progress[STEPS] += 1
-            for j in range(width):
-                term[j] = product(pool[slot, 2 + j], m[j], control)
-            add_path(state, shape, before, pool[slot, 0], x, y, term, control)
-            slot = np.int64(links[slot, NEXT])
-        add_tuple(state, shape, 2 * relation + 1, x, y, m, control)
+        value = value_slot(state, shape, own + FIRSTS, x)
+        firsts = rows_of(state, shape, own + FIRSTS)
+        if firsts[value, STATUS] == 0 if value >= 0 else shape[ALL_HEAVY + relation] == 0:
+            seconds = rows_of(state, shape, own + SECONDS)
+            value = value_slot(state, shape, own + SECONDS, y)
+            kind = np.int64(light_kind(seconds, value, thresholds[SECOND_THRESHOLD + relation]))
+    for store in range(STORES_OF_RELATION):
+        if not has_room(state, shape, own + store, 1, control):
+            return False
+    if not room_for_paths(state, shape, relation, kind, second, first, control):
+        return False
+    if not room_for_result(state, shape, relation, x, y, second, first, control):
+        return False
+    if shape[COPIES] == 3:
+        change_result_of_copies(state, shape, x, y, second, first, m, scratch, totals, progress, control)
+    else:
+        change_result(state, shape, relation, x, y, second, first, m, scratch, totals, progress, control)
+    change_views(state, shape, relation, kind, x, y, second, first, m, scratch[TERM], progress, control)
+    add_tuple(state, shape, relation, x, y, kind, m, control)
+    return True
+
+
+# -- rebalancing ------------------------------------------------------------------------------------------------------
 
 
 @compiled
 def size_of(state: Any, shape: Any) -> Any:
     """|D|; copies of a relation count once."""
     total = np.int64(0)
-    for store in range(VIEWS // shape[COPIES]):
-        total += numbers(state, shape[FIRSTS + store] + META)[ALIVE]
+    for relation in range(3 // shape[COPIES]):
+        total += numbers(state, shape[BEGINS + STORES_OF_RELATION * relation] + META)[ALIVE]
     return total
 
 
 @compiled
-def check_value(
-    state: Any, shape: Any, relation: Any, x: Any, threshold: Any, m: Any, term: Any, progress: Any, control: Any
+def rebase(base: Any, thresholds: Any, balance: Any) -> None:
+    """Another N."""
+    balance[BASE] = base
+    for i in range(6):
+        exponent = thresholds[EXPONENT + i]
+        thresholds[i] = np.float64(base) ** exponent if exponent >= 0 else 0.0
+
+
+@compiled
+def value_store(number: Any) -> Any:
+    """The stores of values, by relation: that of second values, then that of first ones."""
+    return STORES_OF_RELATION * (number // 2) + (SECONDS if number % 2 == 0 else FIRSTS)
+
+
+@compiled
+def wants_status(values: Any, value: Any, number: Any, threshold: Any, strict: Any) -> Any:
+    """Whether a value should be heavy by its degree; otherwise as it is."""
+    degree, status = count_of(values, value, ANY), values[value, STATUS]
+    if number % 2 == 0 and values[value, LENGTHS + LIGHT] + values[value, LENGTHS + SPARSE] == 0:
+        return status  # no tuple depends on it
+    if strict:
+        return np.int64(degree >= threshold)
+    if status == 0 and degree >= 1.5 * threshold:
+        return np.int64(1)
+    if status == 1 and degree < 0.5 * threshold:
+        return np.int64(0)
+    return status
+
+
+@compiled
+def check_value(state: Any, shape: Any, number: Any, value: Any, strict: Any, thresholds: Any, balance: Any) -> Any:
+    """Makes a value heavy or light if its degree asks for it: its tuples wait in the queue. Says whether it did."""
+    if balance[QUEUE_END] - balance[QUEUE_BEGIN] >= QUEUE_LENGTH:
+        balance[SWEEP], balance[SWEEP_SLOT] = 1, 0  # it is looked at again when all are
+        return False
+    values, relation = rows_of(state, shape, value_store(number)), number // 2
+    threshold = thresholds[(SECOND_THRESHOLD if number % 2 == 0 else THRESHOLD) + relation]
+    status = wants_status(values, value, number, threshold, strict)
+    if status == values[value, STATUS]:
+        return False
+    values[value, STATUS] = status
+    at = QUEUE + 2 * (balance[QUEUE_END] % QUEUE_LENGTH)
+    balance[at], balance[at + 1] = number, values[value, 0]
+    balance[QUEUE_END] += 1
+    return True
+
+
+@compiled
+def misplaced(values: Any, value: Any, number: Any) -> Any:
+    """A tuple of a value that is in a part that the value is not in, or -1."""
+    link = np.int64(0)
+    if number % 2 == 0:
+        link = values[value, CHAINS + (SPARSE if values[value, STATUS] else LIGHT)]
+    elif values[value, STATUS]:
+        link = values[value, CHAINS + LIGHT]
+        if link == 0:
+            link = values[value, CHAINS + SPARSE]
+    else:
+        link = values[value, CHAINS + HEAVY]
+    return link - 1
+
+
+@compiled
+def move_tuple(
+    state: Any,
+    shape: Any,
+    relation: Any,
+    slot: Any,
+    number: Any,
+    thresholds: Any,
+    scratch: Any,
+    progress: Any,
+    control: Any,
 ) -> Any:
-    """Moves the tuples of a value whose degree no longer suits its part; False if a store needs room first."""
-    if progress[MOVING] == 0:
-        light = length(state, shape, 2 * relation + 1, 0, row_head(state, shape, 2 * relation + 1, x))
-        heavy = length(state, shape, 2 * relation, 0, row_head(state, shape, 2 * relation, x))
-        if light >= 1.5 * threshold:
-            progress[MOVING] = 2
-        elif 0 < heavy < 0.5 * threshold:
-            progress[MOVING] = 1
+    """Moves a tuple to the part of its values; False if a view needs room first."""
+    own = STORES_OF_RELATION * relation
+    tuples, seconds = rows_of(state, shape, own), rows_of(state, shape, own + SECONDS)
+    x, y, old, m = tuples[slot, 0], tuples[slot, 1], tuples[slot, KIND], scratch[MOVE]
+    mine, its = value_slot(state, shape, own + FIRSTS, x), value_slot(state, shape, own + SECONDS, y)
+    if number % 2 == 1 and rows_of(state, shape, own + FIRSTS)[mine, STATUS]:
+        kind = np.int64(HEAVY)
+    else:
+        kind = np.int64(light_kind(seconds, its, thresholds[SECOND_THRESHOLD + relation]))
+    second = value_slot(state, shape, STORES_OF_RELATION * ((relation + 1) % 3) + FIRSTS, y)
+    first = value_slot(state, shape, STORES_OF_RELATION * ((relation + 2) % 3) + SECONDS, x)
+    if not room_for_paths(state, shape, relation, old, second, first, control):
+        return False
+    if not room_for_paths(state, shape, relation, kind, second, first, control):
+        return False
+    for j in range(shape[WIDTH]):
+        m[j] = -tuples[slot, NUMBERS + j]
+    change_views(state, shape, relation, old, x, y, second, first, m, scratch[TERM], progress, control)
+    for j in range(shape[WIDTH]):
+        m[j] = -m[j]
+    set_kind(state, shape, relation, slot, mine, its, kind)
+    change_views(state, shape, relation, kind, x, y, second, first, m, scratch[TERM], progress, control)
+    return True
+
+
+@compiled
+def advance_sweep(state: Any, shape: Any, thresholds: Any, balance: Any) -> None:
+    """Looks at one more value in a major rebalancing."""
+    number = balance[SWEEP] - 1
+    store, slot = value_store(number), balance[SWEEP_SLOT]
+    if slot >= numbers(state, shape[BEGINS + store] + META)[SIZE]:
+        last = number + 1 >= 2 * (3 // shape[COPIES])
+        balance[SWEEP], balance[SWEEP_SLOT] = 0 if last else number + 2, 0
+        return
+    balance[SWEEP_SLOT] += 1
+    if flags(state, shape[BEGINS + store] + LIVE)[slot]:
+        check_value(state, shape, number, slot, True, thresholds, balance)
+
+
+@compiled
+def rebalance(state: Any, shape: Any, thresholds: Any, balance: Any, scratch: Any, progress: Any, control: Any) -> Any:
+    """Moves tuples of the values in the queue, then looks for more, as far as `BUDGET` goes; False if it needs room."""
+    while progress[BUDGET] > 0 and (balance[QUEUE_BEGIN] < balance[QUEUE_END] or balance[SWEEP] > 0):
+        before = progress[STEPS]
+        progress[STEPS] += 1
+        if balance[QUEUE_BEGIN] == balance[QUEUE_END]:
+            advance_sweep(state, shape, thresholds, balance)
         else:
-            return True
-        progress[MINOR] += 1
-    to_heavy = progress[MOVING] == 2
-    source = 2 * relation + 1 if to_heavy else 2 * relation
-    slot = row_head(state, shape, source, x)
-    pool = words(state, shape[FIRSTS + source], shape[WORDS_OF + source])
-    while slot >= 0:
-        y = pool[slot, 1]
-        if not room_for_part(state, shape, relation, to_heavy, x, y, control):
-            return False
-        if not room_for_part(state, shape, relation, not to_heavy, x, y, control):
-            return False
-        for j in range(shape[WIDTH]):
-            m[j] = -pool[slot, 2 + j]
-        change_part(state, shape, relation, not to_heavy, x, y, m, term, progress, control)
-        for j in range(shape[WIDTH]):
-            m[j] = -m[j]
-        change_part(state, shape, relation, to_heavy, x, y, m, term, progress, control)
-        progress[MOVED] += 1
-        slot = row_head(state, shape, source, x)
-    progress[MOVING] = 0
+            at = QUEUE + 2 * (balance[QUEUE_BEGIN] % QUEUE_LENGTH)
+            number, store = balance[at], value_store(balance[at])
+            value = value_slot(state, shape, store, balance[at + 1])
+            slot = misplaced(rows_of(state, shape, store), value, number) if value >= 0 else np.int64(-1)
+            if slot < 0:
+                balance[QUEUE_BEGIN] += 1
+            elif not move_tuple(state, shape, number // 2, slot, number, thresholds, scratch, progress, control):
+                return False
+            elif balance[SWEEP] == 0:
+                progress[MOVED] += 1
+        progress[BUDGET] -= progress[STEPS] - before
+        progress[BALANCING] += progress[STEPS] - before
     return True
 
 
@@ -427,6 +627,7 @@ def run(
     seconds: Any,
     payloads: Any,
     thresholds: Any,
+    balance: Any,
     scratch: Any,
     totals: Any,
     progress: Any,
@@ -436,101 +637,149 @@ def run(
 ) -> Any:
     """Applies rows from `progress` on, in runs that each end with rebalancing; returns why it stops."""
     rows = firsts.shape[0]
-    m, term = scratch[CHANGE], scratch[TERM]
-    threshold = thresholds[relation]
-    run_length = max(np.int64(1), np.int64(min(thresholds[0], thresholds[1], thresholds[2])))
+    limit, m = balance[STEP_LIMIT], scratch[CHANGE]
     while True:
         while progress[ROW] < progress[RUN_END]:
             row = progress[ROW]
-            x, y = firsts[row], seconds[row]
-            heavy = shape[ALL_HEAVY + relation] != 0 or row_head(state, shape, 2 * relation, x) >= 0
-            if not room_for_part(state, shape, relation, heavy, x, y, control):
-                return NEEDS_ROOM
-            if not room_for_result(state, shape, relation, x, y, control):
-                return NEEDS_ROOM
             for j in range(shape[WIDTH]):
                 m[j] = payloads[row, j]
-            if shape[COPIES] == 3:
-                change_result_of_copies(state, shape, x, y, m, scratch, totals, progress, control)
-            else:
-                change_result(state, shape, relation, x, y, m, scratch, totals, progress, control)
-            change_part(state, shape, relation, heavy, x, y, m, term, progress, control)
+            if not change_tuple(
+                relation, firsts[row], seconds[row], m, thresholds, scratch, totals, progress, shape, state, control
+            ):
+                return NEEDS_ROOM
             progress[ROW] = row + 1
         size = size_of(state, shape)
-        if size >= progress[BASE] or size < progress[BASE] // 4:
-            return NEEDS_MAJOR
-        while progress[CHECKED] < progress[ROW]:
-            x = firsts[progress[CHECKED]]
-            if not check_value(state, shape, relation, x, threshold, m, term, progress, control):
-                return NEEDS_ROOM
+        if size >= balance[BASE] or size < balance[BASE] // 4:
+            rebase(2 * size + 1, thresholds, balance)
+            balance[SWEEP], balance[SWEEP_SLOT] = 1, 0
+            progress[MAJOR] += 1
+            progress[CHECKED] = 2 * progress[ROW]
+        if not rebalance(state, shape, thresholds, balance, scratch, progress, control):
+            return NEEDS_ROOM
+        while progress[CHECKED] < 2 * progress[ROW]:
+            row, is_second = progress[CHECKED] // 2, progress[CHECKED] % 2
             progress[CHECKED] += 1
+            number = 2 * relation + 1 - is_second
+            value = value_slot(state, shape, value_store(number), seconds[row] if is_second else firsts[row])
+            if value >= 0 and check_value(state, shape, number, value, False, thresholds, balance):
+                progress[MINOR] += 1
+            if not rebalance(state, shape, thresholds, balance, scratch, progress, control):
+                return NEEDS_ROOM
         if progress[ROW] >= rows:
             return DONE
-        progress[RUN_END] = min(rows, progress[ROW] + run_length)
+        shortest = np.int64(min(thresholds[0], thresholds[1], thresholds[2]))
+        progress[RUN_END] = min(rows, progress[ROW] + (1 if limit > 0 else max(np.int64(1), shortest)))
+        progress[BUDGET] = limit if limit > 0 else np.int64(1) << 62
+
+
+# -- everything from the tuples ---------------------------------------------------------------------------------------
 
 
 @entry
 def insert(
     relation: Any, firsts: Any, seconds: Any, payloads: Any, progress: Any, shape: Any, state: Any, control: Any
 ) -> Any:
-    """Adds rows to the parts alone, before everything over them is computed again."""
+    """Adds rows to the tuples alone, before everything over them is computed again."""
+    own = STORES_OF_RELATION * relation
     for row in range(progress[ROW], firsts.shape[0]):
-        x = firsts[row]
-        store = 2 * relation if row_head(state, shape, 2 * relation, x) >= 0 else 2 * relation + 1
-        if not has_room(state, shape, store, 1, control):
-            return NEEDS_ROOM
-        add_tuple(state, shape, store, x, seconds[row], payloads[row], control)
+        for store in range(STORES_OF_RELATION):
+            if not has_room(state, shape, own + store, 1, control):
+                return NEEDS_ROOM
+        add_tuple(state, shape, relation, firsts[row], seconds[row], np.int64(HEAVY), payloads[row], control)
         progress[ROW] = row + 1
     return DONE
 
 
 @entry
-def build_view(view: Any, start: Any, scratch: Any, progress: Any, shape: Any, state: Any, control: Any) -> Any:
-    """Adds the paths of the heavy tuples from a slot on to a view; returns the slot that needs more room, or -1."""
-    store, light = 2 * view, 2 * ((view + 1) % 3) + 1
-    pool = words(state, shape[FIRSTS + store], shape[WORDS_OF + store])
-    other, links = (
-        words(state, shape[FIRSTS + light], shape[WORDS_OF + light]),
-        chains(state, shape[FIRSTS + light] + LINKS),
-    )
-    live, term = flags(state, shape[FIRSTS + store] + LIVE), scratch[TERM]
-    for slot in range(start, numbers(state, shape[FIRSTS + store] + META)[SIZE]):
+def link(relation: Any, start: Any, shape: Any, state: Any, control: Any) -> Any:
+    """Puts the tuples from a slot on into chains, by their kinds; returns the slot that needs more room, or -1."""
+    own = STORES_OF_RELATION * relation
+    tuples = rows_of(state, shape, own)
+    firsts, seconds = rows_of(state, shape, own + FIRSTS), rows_of(state, shape, own + SECONDS)
+    live = flags(state, shape[BEGINS + own] + LIVE)
+    for slot in range(start, numbers(state, shape[BEGINS + own] + META)[SIZE]):
         if live[slot] == 0:
             continue
-        head = row_head(state, shape, light, pool[slot, 1])
-        if not has_room(state, shape, VIEWS + view, length(state, shape, light, 0, head), control):
+        if not has_room(state, shape, own + FIRSTS, 1, control) or not has_room(
+            state, shape, own + SECONDS, 1, control
+        ):
             return slot
-        while head >= 0:
-            progress[STEPS] += 1
-            for j in range(shape[WIDTH]):
-                term[j] = product(pool[slot, 2 + j], other[head, 2 + j], control)
-            add_path(state, shape, view, pool[slot, 0], pool[slot, 1], other[head, 1], term, control)
-            head = np.int64(links[head, NEXT])
+        first = enter(state, shape[BEGINS + own + FIRSTS], VALUE_WORDS, (tuples[slot, 0],))
+        firsts[first, STATUS] = tuples[slot, KIND] == HEAVY
+        push(tuples, firsts, first, ROW_LINKS, slot)
+        second = enter(state, shape[BEGINS + own + SECONDS], VALUE_WORDS, (tuples[slot, 1],))
+        push_second(tuples, seconds, second, slot)
     return -1
 
 
 @entry
-def join(part: Any, start: Any, scratch: Any, totals: Any, progress: Any, shape: Any, state: Any, control: Any) -> Any:
-    """Adds the triangles of the tuples of a part of R from a slot on to the groups; like `build_view` otherwise."""
-    pool = words(state, shape[FIRSTS + part], shape[WORDS_OF + part])
-    live = flags(state, shape[FIRSTS + part] + LIVE)
+def partition(relation: Any, thresholds: Any, shape: Any, state: Any, control: Any) -> None:
+    """The strict partition of a relation."""
+    own = STORES_OF_RELATION * relation
+    tuples = rows_of(state, shape, own)
+    firsts, seconds = rows_of(state, shape, own + FIRSTS), rows_of(state, shape, own + SECONDS)
+    for store in (FIRSTS, SECONDS):
+        values, live = rows_of(state, shape, own + store), flags(state, shape[BEGINS + own + store] + LIVE)
+        threshold = thresholds[(THRESHOLD if store == FIRSTS else SECOND_THRESHOLD) + relation]
+        for value in range(numbers(state, shape[BEGINS + own + store] + META)[SIZE]):
+            if live[value]:
+                values[value, STATUS] = count_of(values, value, ANY) >= threshold
+                for word in range(CHAINS, VALUE_WORDS):
+                    values[value, word] = 0
+    live = flags(state, shape[BEGINS + own] + LIVE)
+    for slot in range(numbers(state, shape[BEGINS + own] + META)[SIZE]):
+        if live[slot]:
+            first = value_slot(state, shape, own + FIRSTS, tuples[slot, 0])
+            second = value_slot(state, shape, own + SECONDS, tuples[slot, 1])
+            light = LIGHT if seconds[second, STATUS] else SPARSE
+            tuples[slot, KIND] = HEAVY if firsts[first, STATUS] else light
+            push(tuples, firsts, first, ROW_LINKS, slot)
+            push(tuples, seconds, second, COLUMN_LINKS, slot)
+
+
+@entry
+def build_view(view: Any, start: Any, scratch: Any, progress: Any, shape: Any, state: Any, control: Any) -> Any:
+    """Adds the paths of the heavy tuples from a slot on to a view; returns the slot that needs more room, or -1."""
+    own, s = STORES_OF_RELATION * view, STORES_OF_RELATION * ((view + 1) % 3)
+    tuples, live = rows_of(state, shape, own), flags(state, shape[BEGINS + own] + LIVE)
+    for slot in range(start, numbers(state, shape[BEGINS + own] + META)[SIZE]):
+        if live[slot] == 0 or tuples[slot, KIND] != HEAVY:
+            continue
+        second = value_slot(state, shape, s + FIRSTS, tuples[slot, 1])
+        if not room_for_paths(state, shape, view, np.int64(HEAVY), second, np.int64(-1), control):
+            return slot
+        m, x, y = scratch[MOVE], tuples[slot, 0], tuples[slot, 1]
+        for j in range(shape[WIDTH]):
+            m[j] = tuples[slot, NUMBERS + j]
+        change_views(
+            state, shape, view, np.int64(HEAVY), x, y, second, np.int64(-1), m, scratch[TERM], progress, control
+        )
+    return -1
+
+
+@entry
+def join(start: Any, scratch: Any, totals: Any, progress: Any, shape: Any, state: Any, control: Any) -> Any:
+    """Adds the triangles of the tuples of R from a slot on to the groups; like `build_view` otherwise."""
+    tuples, live = rows_of(state, shape, 0), flags(state, shape[BEGINS] + LIVE)
     m = scratch[CHANGE]
-    for slot in range(start, numbers(state, shape[FIRSTS + part] + META)[SIZE]):
+    for slot in range(start, numbers(state, shape[BEGINS] + META)[SIZE]):
         if live[slot] == 0:
             continue
-        x, y = pool[slot, 0], pool[slot, 1]
-        if not room_for_result(state, shape, 0, x, y, control):
+        x, y = tuples[slot, 0], tuples[slot, 1]
+        second = value_slot(state, shape, STORES_OF_RELATION + FIRSTS, y)
+        first = value_slot(state, shape, 2 * STORES_OF_RELATION + SECONDS, x)
+        if not room_for_result(state, shape, 0, x, y, second, first, control):
             return slot
         for j in range(shape[WIDTH]):
-            m[j] = pool[slot, 2 + j]
-        change_result(state, shape, 0, x, y, m, scratch, totals, progress, control)
+            m[j] = tuples[slot, NUMBERS + j]
+        change_result(state, shape, 0, x, y, second, first, m, scratch, totals, progress, control)
     return -1
 
 
 @entry
 def empty_groups(shape: Any, state: Any) -> None:
     """Removes every group, with a note of what it was."""
-    first, width = shape[FIRSTS + GROUPS], shape[WORDS_OF + GROUPS]
+    first, width = shape[BEGINS + GROUPS], shape[WORDS_OF + GROUPS]
     pool, live = words(state, first, width), flags(state, first + LIVE)
     before, touched = words(state, first + BEFORE, width), numbers(state, first + TOUCHED)
     for slot in range(numbers(state, first + META)[SIZE]):

@@ -44,6 +44,10 @@ class Part(Generic[T]):
         """The first values that occur."""
         return iter(self._by_first)
 
+    def seconds(self) -> Iterator[Datum]:
+        """The second values that occur."""
+        return iter(self._by_second)
+
     def items(self) -> Iterator[tuple[Datum, Datum, T]]:
         for first, row in self._by_first.items():
             for second, payload in row.items():

@@ -102,7 +102,7 @@ class AdaptivePlan:
     @property
     def digest(self) -> str:
         """Plans with the same text keep the same state."""
-        return f"{self.query!r}"
+        return f"{self.query!r}" + (" in linear space" if self.query.linear else "")
 
 
 def show_triangle(query: TriangleQuery) -> str:
@@ -116,7 +116,11 @@ def show_triangle(query: TriangleQuery) -> str:
         told = f"{first} = {show_scalar(side.variables[0])}, {second} = {show_scalar(side.variables[1])}"
         where = " and ".join(map(show_scalar, side.conditions))
         lines.append(f"{RELATIONS[i]}({first}, {second}) = {side.table}: {told}" + (f" where {where}" if where else ""))
-        lines.append(f"    light below N^{query.epsilons[i]:g} tuples for a value of {first}, heavy from there on")
+        epsilon = query.epsilons[i]
+        lines.append(f"    light below N^{epsilon:g} tuples for a value of {first}, heavy from there on")
+        if query.linear:
+            bound = f"N^{max(epsilon, 1 - epsilon):g} tuples for a value of {second}"
+            lines.append(f"    sparse where {first} is light and there are fewer than {bound}")
     keys = ", ".join(VARIABLES[key] for key in query.keys)
     for number in range(query.width):
         factors = [_product(side.numbers[number]) for side in query.sides]

@@ -3,18 +3,18 @@ MINORREBALANCING.
 
 A batch may take |D| past its bounds by any number of tuples. It is applied in runs of theta tuples, so that no degree
 exceeds its bound by more than a factor, and each run ends with one check: of |D|, after which N is 2 * |D| + 1 and the
-database is partitioned once, or of every value that the run touched. A batch of more tuples than there are replaces
+database is partitioned once, or of the values of every tuple of the run. A batch of more tuples than there are replaces
 the state by that of the new database, in the time of a worst-case optimal join.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import islice
+from itertools import islice, product
 from typing import TypeVar
 
 from viewlet.adaptive.pair_view import PairView
-from viewlet.adaptive.partition import Partition, strict_partition
+from viewlet.adaptive.partition import Kind, Partition, strict_partition
 from viewlet.adaptive.triangles import Parts, Triangles, Update
 from viewlet.adaptive.update import apply_update, change_part, meet
 from viewlet.triggers.store import UndoLog
@@ -25,14 +25,14 @@ T = TypeVar("T")
 
 def on_update(state: Triangles[T], relation: int, first: Datum, second: Datum, payload: T) -> None:
     """A change of one tuple, and the rebalancing that it calls for."""
-    apply_update(state, relation, _is_heavy(state, relation, first), first, second, payload)
+    apply_update(state, relation, kind_of(state, relation, first, second), first, second, payload)
     base, size = state.parts.base, state.parts.size
     if size == base:
         major_rebalancing(state, 2 * base)
     elif size < base // 4:
         major_rebalancing(state, base // 2 - 1)
     else:
-        check_value(state, relation, first)
+        check_values(state, relation, first, second)
 
 
 def on_batch(state: Triangles[T], updates: Sequence[Update]) -> None:
@@ -43,44 +43,70 @@ def on_batch(state: Triangles[T], updates: Sequence[Update]) -> None:
     rest = iter(updates)
     while run := list(islice(rest, run_length(state))):
         for relation, first, second, payload in run:
-            apply_update(state, relation, _is_heavy(state, relation, first), first, second, payload)
+            apply_update(state, relation, kind_of(state, relation, first, second), first, second, payload)
         base, size = state.parts.base, state.parts.size
         if size >= base or size < base // 4:
             major_rebalancing(state, 2 * size + 1)
         else:
-            for relation, first in dict.fromkeys((relation, first) for relation, first, _, _ in run):
-                check_value(state, relation, first)
+            for relation, first, second, _ in run:
+                check_values(state, relation, first, second)
 
 
 def run_length(state: Triangles[T]) -> int:
     """How many tuples may change between two checks."""
-    return max(1, int(min(state.parts.thresholds)))
+    return max(1, int(min(state.parts.thresholds.first)))
 
 
-def _is_heavy(state: Triangles[T], relation: int, first: Datum) -> bool:
-    """The part that the tuples of a value are in, or come to; all are heavy if epsilon is 0."""
-    heavy = state.parts.partitions[relation].heavy
-    return bool(heavy.row(first)) or state.shape.epsilons[relation] == 0
+def kind_of(state: Triangles[T], relation: int, first: Datum, second: Datum) -> Kind:
+    """The part that a tuple is in, or comes to: that of its values; all are heavy if epsilon is 0."""
+    partition = state.parts.partitions[relation]
+    if partition.heavy.row(first) or state.shape.epsilons[relation] == 0:
+        return Kind.HEAVY
+    return partition.light_kind(second, state.parts.thresholds.second[relation])
 
 
-def check_value(state: Triangles[T], relation: int, first: Datum) -> None:
-    """Moves the tuples of a value whose degree no longer suits its part."""
-    partition, threshold = state.parts.partitions[relation], state.parts.thresholds[relation]
-    if len(partition.light.row(first)) >= 1.5 * threshold:
-        minor_rebalancing(state, relation, first, heavy=True)
-    elif 0 < len(partition.heavy.row(first)) < 0.5 * threshold:
-        minor_rebalancing(state, relation, first, heavy=False)
+def check_values(state: Triangles[T], relation: int, first: Datum, second: Datum) -> None:
+    """Moves the tuples of either value of a tuple, if its degree no longer suits the part that they are in."""
+    partition, thresholds = state.parts.partitions[relation], state.parts.thresholds
+    degree, threshold = partition.degree(first), thresholds.first[relation]
+    is_heavy = bool(partition.heavy.row(first))
+    if not is_heavy and degree >= 1.5 * threshold:
+        move_first(state, relation, first, heavy=True)
+    elif is_heavy and degree < 0.5 * threshold:
+        move_first(state, relation, first, heavy=False)
+    degree, threshold = partition.second_degree(second), thresholds.second[relation]
+    if partition.sparse.column(second) and degree >= 1.5 * threshold:
+        move_second(state, relation, second, heavy=True)
+    elif partition.light.column(second) and degree < 0.5 * threshold:
+        move_second(state, relation, second, heavy=False)
 
 
-def minor_rebalancing(state: Triangles[T], relation: int, first: Datum, heavy: bool) -> None:
-    """Moves the tuples of a value to the other part. That changes the views over the parts, and never the result."""
-    source = state.parts.partitions[relation].part(not heavy)
-    tuples = list(source.row(first).items())
-    for second, payload in tuples:
-        change_part(state, relation, not heavy, first, second, state.ring.neg(payload))
-        change_part(state, relation, heavy, first, second, payload)
+def move_first(state: Triangles[T], relation: int, first: Datum, heavy: bool) -> None:
+    """MINORREBALANCING: the tuples of a first value go to the heavy part, or leave it."""
+    partition, threshold = state.parts.partitions[relation], state.parts.thresholds.second[relation]
+    for source in (Kind.LIGHT, Kind.SPARSE) if heavy else (Kind.HEAVY,):
+        for second, payload in list(partition.part(source).row(first).items()):
+            target = Kind.HEAVY if heavy else partition.light_kind(second, threshold)
+            move_tuple(state, relation, source, target, first, second, payload)
     state.work.minor += 1
-    state.work.moved += len(tuples)
+
+
+def move_second(state: Triangles[T], relation: int, second: Datum, heavy: bool) -> None:
+    """The same for the tuples of a second value that are in the light part or in the sparse one."""
+    source, target = (Kind.SPARSE, Kind.LIGHT) if heavy else (Kind.LIGHT, Kind.SPARSE)
+    column = state.parts.partitions[relation].part(source).column(second)
+    for first, payload in list(column.items()):
+        move_tuple(state, relation, source, target, first, second, payload)
+    state.work.minor += 1
+
+
+def move_tuple(
+    state: Triangles[T], relation: int, source: Kind, target: Kind, first: Datum, second: Datum, payload: T
+) -> None:
+    """Moves a tuple to another part. That changes the views over the parts, and never the result."""
+    change_part(state, relation, source, first, second, state.ring.neg(payload))
+    change_part(state, relation, target, first, second, payload)
+    state.work.moved += 1
 
 
 def major_rebalancing(state: Triangles[T], base: int) -> None:
@@ -94,7 +120,8 @@ def partitioned(state: Triangles[T], base: int, relations: Sequence[Iterable[tup
     shape, ring = state.shape, state.ring
     thresholds = shape.thresholds(base)
     partitions = [
-        strict_partition(tuples, threshold, ring) for tuples, threshold in zip(relations, thresholds, strict=True)
+        strict_partition(tuples, first, second, ring)
+        for tuples, first, second in zip(relations, thresholds.first, thresholds.second, strict=True)
     ]
     return Parts(base, thresholds, partitions, views_over(state, partitions))
 
@@ -138,9 +165,8 @@ def join(state: Triangles[T]) -> Iterable[tuple[Row, T]]:
     r, s, t = state.parts.partitions
     found: dict[Row, T] = {}
     for a, b, payload in r.items():
-        row = s.of(b).row(b)
-        for part in (t.heavy, t.light):
-            for c, closing in meet(state, row, part.column(a)):
-                key, product = shape.key((a, b, c)), ring.mul(payload, closing)
-                found[key] = ring.add(found[key], product) if key in found else product
+        for left, right in product(s.parts, t.parts):
+            for c, closing in meet(state, left.row(b), right.column(a)):
+                key, term = shape.key((a, b, c)), ring.mul(payload, closing)
+                found[key] = ring.add(found[key], term) if key in found else term
     return [(key, payload) for key, payload in found.items() if not ring.is_zero(payload)]

@@ -9,7 +9,7 @@ from typing import Any
 from viewlet.adaptive.partition import Partition
 from viewlet.adaptive.plan import RELATIONS, AdaptivePlan, Numbers, SideReader
 from viewlet.adaptive.rebalance import load, on_batch, views_over
-from viewlet.adaptive.state import GROUPS, PARTS, StateFacts
+from viewlet.adaptive.state import GROUPS, StateFacts, read_thresholds, saved_thresholds
 from viewlet.adaptive.triangles import Parts, Triangles, Update
 from viewlet.changes import Change
 from viewlet.triggers.saved_state import StateReader, StateWriter
@@ -24,7 +24,9 @@ class ReferenceState:
 
     def __init__(self, plan: AdaptivePlan, log: UndoLog) -> None:
         self._plan = plan
-        self.triangles: Triangles[Any] = Triangles(plan.ring, plan.query.epsilons, plan.query.keys, log)
+        self.triangles: Triangles[Any] = Triangles(
+            plan.ring, plan.query.epsilons, plan.query.keys, log, plan.query.linear
+        )
         self._before = replace(self.triangles.work)
 
     def columns_used(self, table: str) -> tuple[int, ...] | None:
@@ -65,23 +67,23 @@ class ReferenceState:
         """Parts and groups as rows, N and the thresholds as numbers; views are computed from the parts."""
         parts, numbers = self.triangles.parts, self._plan.numbers
         for relation, partition in zip(RELATIONS, parts.partitions, strict=True):
-            for name, part in zip(PARTS, (partition.heavy, partition.light), strict=True):
+            for name, part in zip(self._plan.query.part_names, partition.parts, strict=False):
                 items = (((first, second), numbers(payload)) for first, second, payload in part.items())
                 writer.rows(f"{relation} {name}", items, 2, self._plan.query.width)
         writer.rows(GROUPS, self.groups(), len(self._plan.query.keys), self._plan.query.width)
-        return {"base": parts.base, "thresholds": list(parts.thresholds)}
+        return saved_thresholds(parts.base, parts.thresholds)
 
     def resume(self, layout: Mapping[str, Any], reader: StateReader) -> None:
         plan, state = self._plan, self.triangles
         partitions = []
         for relation in RELATIONS:
             partition = Partition.empty(plan.ring, UndoLog())
-            for name, part in zip(PARTS, (partition.heavy, partition.light), strict=True):
+            for name, part in zip(plan.query.part_names, partition.parts, strict=False):
                 for (first, second), numbers in reader.rows(f"{relation} {name}", 2):
                     part.add(first, second, plan.payload(tuple(numbers)))
             partitions.append(partition)
         views = views_over(state, partitions)
-        state.install(Parts(layout["base"], tuple(layout["thresholds"]), partitions, views))
+        state.install(Parts(layout["base"], read_thresholds(layout), partitions, views))
         saved = reader.rows(GROUPS, len(plan.query.keys))
         state.groups.replace({tuple(key): plan.payload(tuple(numbers)) for key, numbers in saved})
         self.commit()

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from viewlet.adaptive.plan import Numbers, SideReader
-from viewlet.adaptive.triangles import Work
+from viewlet.adaptive.triangles import Thresholds, Work
 from viewlet.changes import Change
 from viewlet.triggers.saved_state import StateReader, StateWriter
 from viewlet.types import Row
 
 GROUPS = "groups"
-PARTS = ("heavy", "light")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +20,7 @@ class StateFacts:
     """What `explain` and `stats` tell of a state: N, the thresholds, sizes, and what it has cost."""
 
     base: int
-    thresholds: Sequence[float]
+    thresholds: Thresholds
     sizes: Mapping[str, int]
     work: Work
     bytes: int = 0
@@ -57,3 +56,14 @@ class TriangleState(Protocol):
     def resume(self, layout: Mapping[str, Any], reader: StateReader) -> None: ...
 
     def facts(self) -> StateFacts: ...
+
+
+def saved_thresholds(base: int, thresholds: Thresholds) -> dict[str, object]:
+    """N and the thresholds in the layout of a saved state; those of second values where they are in use."""
+    second = {"second_thresholds": list(thresholds.second)} if any(thresholds.second) else {}
+    return {"base": base, "thresholds": list(thresholds.first), **second}
+
+
+def read_thresholds(layout: Mapping[str, Any]) -> Thresholds:
+    """The thresholds that `saved_thresholds` has saved."""
+    return Thresholds(tuple(layout["thresholds"]), tuple(layout.get("second_thresholds", (0.0, 0.0, 0.0))))

@@ -6,6 +6,10 @@ the next one: V_RS, V_ST, V_TR. With that numbering one procedure serves updates
 
     floor(N / 4) <= |D| < N        theta_i = N ** epsilon_i        at first N = 2 * |D| + 1, partitions are strict
 
+In linear space the second values of relation i are heavy from N ** max(epsilon_i, 1 - epsilon_i) tuples on. A view then
+has at most N ** (1 - epsilon) first values and N ** min(epsilon, 1 - epsilon) last ones, and an update that a view does
+not answer enumerates the tuples of a light second value, which are no more than the other lines of its sum may be.
+
 The thresholds are a part of the state. At the ends of the range the state is that of other approaches: epsilon 0 makes
 all tuples heavy and epsilon 1 all light, which is classical maintenance; (., 0, 1) keeps one view of two relations,
 which is factorised maintenance.
@@ -19,7 +23,7 @@ from typing import Any, Generic, TypeVar
 
 from viewlet.adaptive.groups import Groups
 from viewlet.adaptive.pair_view import PairView
-from viewlet.adaptive.partition import Partition
+from viewlet.adaptive.partition import Kind, Partition
 from viewlet.rings.ring import Ring
 from viewlet.triggers.store import UndoLog
 from viewlet.types import Datum, Row
@@ -41,11 +45,26 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
+class Thresholds:
+    """From how many tuples on a value of each relation is heavy, by the place that it is in."""
+
+    first: tuple[float, ...]
+    second: tuple[float, ...]
+
+
+def thresholds_for(base: int, epsilons: Sequence[float], linear: bool) -> Thresholds:
+    """The thresholds for N = `base`; those of second values are 0 unless space is to be linear."""
+    first = tuple(float(base) ** epsilon for epsilon in epsilons)
+    second = tuple(float(base) ** max(epsilon, 1 - epsilon) if linear else 0.0 for epsilon in epsilons)
+    return Thresholds(first, second)
+
+
+@dataclass(frozen=True, slots=True)
 class Parts(Generic[T]):
     """What a major rebalancing replaces: N, the thresholds, the partitions and the auxiliary views."""
 
     base: int
-    thresholds: tuple[float, ...]
+    thresholds: Thresholds
     partitions: Sequence[Partition[T]]
     views: Sequence[PairView[T]]
 
@@ -62,15 +81,21 @@ class Shape(Generic[T]):
     ring: Ring[T]
     epsilons: tuple[float, float, float] = (0.5, 0.5, 0.5)
     keys: tuple[int, ...] = ()
+    linear: bool = False
+    """Whether second values are partitioned, too, so that the views take linear space."""
     log: UndoLog = field(default_factory=UndoLog)
 
     def key(self, values: Sequence[Datum]) -> Row:
         """The group of a triangle, given by its values of the three variables."""
         return tuple(values[variable] for variable in self.keys)
 
-    def thresholds(self, base: int) -> tuple[float, ...]:
-        """theta of each relation."""
-        return tuple(float(base) ** epsilon for epsilon in self.epsilons)
+    def thresholds(self, base: int) -> Thresholds:
+        return thresholds_for(base, self.epsilons, self.linear)
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """The parts that relations have."""
+        return tuple(Kind) if self.linear else (Kind.HEAVY, Kind.LIGHT)
 
     def empty_views(self, log: UndoLog) -> list[PairView[T]]:
         """View i needs witnesses if the result tells its middle variable, i + 1, apart."""
@@ -91,9 +116,10 @@ class Triangles(Generic[T]):
         epsilon: float | tuple[float, float, float] = 0.5,
         keys: Sequence[int] = (),
         log: UndoLog | None = None,
+        linear: bool = False,
     ) -> None:
         each = epsilon if isinstance(epsilon, tuple) else (epsilon, epsilon, epsilon)
-        self.shape = Shape(ring, each, tuple(keys), log if log is not None else UndoLog())
+        self.shape = Shape(ring, each, tuple(keys), linear, log if log is not None else UndoLog())
         self.parts: Parts[T] = self.shape.empty_parts()
         self.groups: Groups[T] = Groups(ring, self.shape.log)
         self.work = Work()
@@ -106,7 +132,8 @@ class Triangles(Generic[T]):
         """Other parts, whose changes nobody has noted so far, take the place of those there are."""
         before, log = self.parts, self.shape.log
         for partition in parts.partitions:
-            partition.heavy.log = partition.light.log = log
+            for part in partition.parts:
+                part.log = log
         for view in parts.views:
             view.log = log
         log.record(lambda: self._set_parts(before))
@@ -119,7 +146,7 @@ class Triangles(Generic[T]):
         """Tuples of the parts, payloads of the views, and groups."""
         found: dict[str, int] = {}
         for name, partition in zip("RST", self.parts.partitions, strict=True):
-            found |= {f"{name}_heavy": len(partition.heavy), f"{name}_light": len(partition.light)}
+            found |= {f"{name}_{kind.name.lower()}": len(partition.part(kind)) for kind in self.shape.kinds}
         found |= {name: len(view) for name, view in zip(("V_RS", "V_ST", "V_TR"), self.parts.views, strict=True)}
         return found | {"Q": len(self.groups)}
 

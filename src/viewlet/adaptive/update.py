@@ -9,6 +9,11 @@ For a change of R(a, b) by m, in the part r of R:
     r = h:  V_RS(a, c) += m * S_l(b, c)                                             N^epsilon
     r = l:  V_TR(c, b) += T_h(c, a) * m                                             N^(1-epsilon)
 
+In linear space T_l is divided by the degrees of a in T. V_ST has only the heavy a; for the others, T_s(., a) is short:
+
+    dQ_rhs = m * Sum over c of  S_h(b, c) * T_s(c, a)     the c of T_s(., a)        N^max(epsilon, 1-epsilon)
+    r = s:  no view
+
 The sums take the shorter side everywhere, which is never longer than the one that bounds them. If the result has
 groups by c, they are enumerated and not summed: that costs as much, and a step for each group that changes.
 """
@@ -18,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
+from viewlet.adaptive.partition import Kind
 from viewlet.adaptive.triangles import Triangles
 from viewlet.rings.ring import Ring
 from viewlet.types import Datum
@@ -25,10 +31,10 @@ from viewlet.types import Datum
 T = TypeVar("T")
 
 
-def apply_update(state: Triangles[T], relation: int, heavy: bool, first: Datum, second: Datum, payload: T) -> None:
+def apply_update(state: Triangles[T], relation: int, kind: Kind, first: Datum, second: Datum, payload: T) -> None:
     """Adds a payload to one tuple of a part, and brings the result and the views up to date."""
     change_result(state, relation, first, second, payload)
-    change_part(state, relation, heavy, first, second, payload)
+    change_part(state, relation, kind, first, second, payload)
     state.work.updates += 1
 
 
@@ -59,13 +65,17 @@ def closings(state: Triangles[T], relation: int, first: Datum, second: Datum) ->
     for middle, payload in state.parts.views[(relation + 1) % 3].at((second, first)):
         state.work.steps += 1
         yield middle, payload
-    yield from meet(state, s.light.row(second), t.heavy.column(first))
-    yield from meet(state, s.light.row(second), t.light.column(first))
+    yield from meet(state, s.heavy.row(second), t.sparse.column(first))
+    for left in (s.light, s.sparse):
+        for right in t.parts:
+            yield from meet(state, left.row(second), right.column(first))
 
 
 def meet(state: Triangles[T], left: Mapping[Datum, T], right: Mapping[Datum, T]) -> Iterator[tuple[Datum, T]]:
     """The values that two slices share, with the products of their payloads; looks at every value of the shorter."""
     ring: Ring[T] = state.ring
+    if not left or not right:
+        return
     state.work.steps += 1 + min(len(left), len(right))
     if len(left) <= len(right):
         for value, payload in left.items():
@@ -77,18 +87,19 @@ def meet(state: Triangles[T], left: Mapping[Datum, T], right: Mapping[Datum, T])
                 yield value, ring.mul(other, payload)
 
 
-def change_part(state: Triangles[T], relation: int, heavy: bool, first: Datum, second: Datum, payload: T) -> None:
+def change_part(state: Triangles[T], relation: int, kind: Kind, first: Datum, second: Datum, payload: T) -> None:
     """Lines 8 to 12: the views over the part, and the part itself."""
     ring, partitions, views = state.ring, state.parts.partitions, state.parts.views
-    if heavy:
+    state.work.steps += 1
+    if kind is Kind.HEAVY:
         light = partitions[(relation + 1) % 3].light.row(second)
-        state.work.steps += 1 + len(light)
+        state.work.steps += len(light)
         for last, other in light.items():
             views[relation].add(first, second, last, ring.mul(payload, other))
-    else:
+    elif kind is Kind.LIGHT:
         before = (relation + 2) % 3
         paths = partitions[before].heavy.column(first)
-        state.work.steps += 1 + len(paths)
+        state.work.steps += len(paths)
         for start, other in paths.items():
             views[before].add(start, first, second, ring.mul(other, payload))
-    partitions[relation].part(heavy).add(first, second, payload)
+    partitions[relation].part(kind).add(first, second, payload)

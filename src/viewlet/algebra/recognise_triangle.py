@@ -65,7 +65,9 @@ class _Body:
     values: tuple[Scalar, ...] = ()
 
 
-def recognise_triangle(query: Query, epsilons: tuple[float, float, float] = (0.5, 0.5, 0.5)) -> TriangleQuery:
+def recognise_triangle(
+    query: Query, epsilons: tuple[float, float, float] = (0.5, 0.5, 0.5), linear: bool = False
+) -> TriangleQuery:
     """The query as one over triangles; raises `NotTriangleError` with the reason if it is not."""
     parts = _Parts()
     expr = parts.read(query.expr)
@@ -84,7 +86,7 @@ def recognise_triangle(query: Query, epsilons: tuple[float, float, float] = (0.5
     columns = tuple(Column(var.name, var.type) for var in variables)
     result = Query(expr, query.columns, query.order, query.limit, query.offset)
     table = Table(NAME, columns, TableKind.STREAM)
-    return TriangleQuery(join.sides(numbers), keys, parts.grouped, tuple(shown), table, result, epsilons)
+    return TriangleQuery(join.sides(numbers), keys, parts.grouped, tuple(shown), table, result, epsilons, linear)
 
 
 @dataclass(slots=True)

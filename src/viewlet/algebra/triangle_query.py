@@ -14,7 +14,7 @@ its numbers, and the result is the rest of the query over these rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from viewlet.algebra.nodes import Scalar, Var
 from viewlet.algebra.query import Query
@@ -61,6 +61,13 @@ class TriangleQuery:
     table: Table
     result: Query
     epsilons: tuple[float, float, float] = (0.5, 0.5, 0.5)
+    linear: bool = field(default=False, repr=False)
+    """Whether its views are to take linear space."""
+
+    @property
+    def part_names(self) -> tuple[str, ...]:
+        """What the parts of a relation are called."""
+        return ("heavy", "light", "sparse") if self.linear else ("heavy", "light")
 
     @property
     def counts_cycles(self) -> bool:

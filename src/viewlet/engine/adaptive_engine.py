@@ -132,7 +132,8 @@ class AdaptiveEngine:
         return {
             "stored": dict(facts.sizes),
             "threshold_base": facts.base,
-            "thresholds": list(facts.thresholds),
+            "thresholds": list(facts.thresholds.first),
+            **({"second_thresholds": list(facts.thresholds.second)} if self.plan.query.linear else {}),
             "rebalancing": {"major": work.major, "minor": work.minor, "moved": work.moved},
             "steps": work.steps,
             **({"bytes": {"all": facts.bytes}} if facts.bytes else {}),
@@ -145,11 +146,12 @@ class AdaptiveEngine:
         facts = self.triangles.facts()
         sizes, work = facts.sizes, facts.work
         lines = [f"N = {facts.base:,}: |D| is at least {facts.base // 4:,} and below {facts.base:,}"]
-        for name, side, threshold in zip("RST", self.plan.query.sides, facts.thresholds, strict=True):
-            heavy, light = sizes[f"{name}_heavy"], sizes[f"{name}_light"]
-            lines.append(
-                f"{name} = {side.table}: {heavy:,} heavy and {light:,} light tuples, threshold {threshold:,.1f}"
-            )
+        for i, (name, side) in enumerate(zip("RST", self.plan.query.sides, strict=True)):
+            *others, last = [f"{sizes[f'{name}_{part}']:,} {part}" for part in self.plan.query.part_names]
+            bounds = f"threshold {facts.thresholds.first[i]:,.1f}"
+            if self.plan.query.linear:
+                bounds += f", of second values {facts.thresholds.second[i]:,.1f}"
+            lines.append(f"{name} = {side.table}: {', '.join(others)} and {last} tuples, {bounds}")
         lines += [f"{name}: {size:,} entries" for name, size in sizes.items() if name.startswith("V_")]
         lines.append(f"Q: {sizes['Q']:,} groups")
         lines.append(f"rebalanced: {work.major:,} times all, {work.minor:,} times one value ({work.moved:,} tuples)")

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from viewlet.runtime.dictionary import StringDictionary
 
 NOT_RUNNING = "none: the query is not declared as a view"
+_ENTRIES = ("run", "insert", "partition", "build_view", "join")
+"""The functions of the kernel that a view needs to start."""
 
 
 def plan_adaptive(declared: Declaration, tables: Tables, statistics: Statistics) -> AdaptivePlan:
@@ -62,7 +64,7 @@ class AdaptiveDraft:
         from viewlet.codegen.module_cache import is_cached
         from viewlet.runtime.jit import ENABLED
 
-        return not ENABLED or all(is_cached(kernel, name) for name in ("run", "insert", "build_view", "join"))
+        return not ENABLED or all(is_cached(kernel, name) for name in _ENTRIES)
 
     def build(self, sources: Sources, dictionary: StringDictionary, step: Step, reads: bool) -> LocalEngine:
         from viewlet.adaptive.flat_state import FlatState

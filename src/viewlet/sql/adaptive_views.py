@@ -2,10 +2,13 @@
 
     SELECT COUNT(*) FROM edges r, edges s, edges t WHERE r.dst = s.src AND s.dst = t.src AND t.dst = r.src
 
-`epsilon` is one exponent for all tables, or one for each in the order of FROM: `epsilon = '0.5, 0, 1'`.
+`epsilon` is one exponent for all tables, or one for each in the order of FROM: `epsilon = '0.5, 0, 1'`. With
+`space = 'linear'` the views over the parts take no more space than the tables.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from sqlglot import exp
 
@@ -18,21 +21,47 @@ ADAPTIVE = "adaptive"
 DEFAULT = (0.5, 0.5, 0.5)
 
 
-def bind_adaptive(definition: object, epsilon: exp.Expr | None, source: Source) -> TriangleQuery:
+@dataclass(frozen=True, slots=True)
+class AdaptiveOptions:
+    """The options of adaptive views, as they are written."""
+
+    epsilon: exp.Expr | None = None
+    space: exp.Expr | None = None
+
+    @property
+    def given(self) -> dict[str, exp.Expr]:
+        """The options that are there, by name."""
+        written = {"epsilon": self.epsilon, "space": self.space}
+        return {name: option for name, option in written.items() if option is not None}
+
+
+def bind_adaptive(definition: object, options: AdaptiveOptions, source: Source) -> TriangleQuery:
     """The triangle of a query; an error names what else the query is."""
-    exponents = DEFAULT if epsilon is None else _exponents(epsilon, source)
+    exponents = DEFAULT if options.epsilon is None else _exponents(options.epsilon, source)
+    linear = options.space is not None and _is_linear(options.space, source)
     try:
         if not isinstance(definition, Query):
             raise NotTriangleError("it calls a user-defined aggregate")
-        return recognise_triangle(definition, exponents)
+        return recognise_triangle(definition, exponents, linear)
     except NotTriangleError as reason:
         hint = f"{reason}. It maintains sums and counts over the triangles of three tables; leave the strategy out"
         raise source.unsupported("strategy 'adaptive' for this view", None, hint) from None
 
 
-def _exponents(option: exp.Expr, source: Source) -> tuple[float, float, float]:
+def _text(option: exp.Expr) -> str:
     value = option.args["value"]
-    text = str(value.name) if isinstance(value, exp.Literal) else sql_of(value)
+    return str(value.name) if isinstance(value, exp.Literal) else str(sql_of(value))
+
+
+def _is_linear(option: exp.Expr, source: Source) -> bool:
+    text = _text(option).lower()
+    if text not in ("linear", "any"):
+        raise source.error(f"space is 'linear' or 'any', not {text}", option)
+    return text == "linear"
+
+
+def _exponents(option: exp.Expr, source: Source) -> tuple[float, float, float]:
+    text = _text(option)
     parts = text.split(",")
     try:
         numbers = [float(part) for part in parts]

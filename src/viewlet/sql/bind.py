@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from sqlglot import exp
 from viewlet.algebra.aggregate_query import AggregateQuery
 from viewlet.algebra.layered_query import LayeredQuery
 from viewlet.algebra.query import Query
-from viewlet.sql.adaptive_views import ADAPTIVE, bind_adaptive
+from viewlet.sql.adaptive_views import ADAPTIVE, AdaptiveOptions, bind_adaptive
 from viewlet.sql.depth import shallow
 from viewlet.sql.modify import bind_modify
 from viewlet.sql.parser import quiet
@@ -165,7 +165,7 @@ class _Options:
 
     strategy: str = "auto"
     variable_order: exp.Expr | None = None
-    epsilon: exp.Expr | None = None
+    adaptive: AdaptiveOptions = field(default_factory=AdaptiveOptions)
 
 
 def _view_query(
@@ -183,7 +183,7 @@ def _view_query(
         layered = known.layered and options.strategy != ADAPTIVE
         found = translate_to_query(node, source, known.catalog, names, known.aggregates, layered)
         if options.strategy == ADAPTIVE:
-            return found.query, bind_adaptive(found.definition, options.epsilon, source), found.sources
+            return found.query, bind_adaptive(found.definition, options.adaptive, source), found.sources
         return found.query, found.definition, found.sources
     if options.strategy not in RING_STRATEGIES:
         hint = "COFACTOR and FACTORIZED views are view trees"
@@ -205,11 +205,11 @@ def _options(written: Sequence[exp.Expr], source: Source) -> _Options:
         if name == "variable_order":
             options = replace(options, variable_order=option)
             continue
-        if name == "epsilon":
-            options = replace(options, epsilon=option)
+        if name in ("epsilon", "space"):
+            options = replace(options, adaptive=replace(options.adaptive, **{name: option}))
             continue
         if name != "strategy":
-            known = "strategy, variable_order and epsilon"
+            known = "strategy, variable_order, epsilon and space"
             raise source.error(f"unknown option '{name}': a view has the options {known}", option)
         strategy = str(option.args["value"].name).lower()
         if strategy not in STRATEGIES:
@@ -217,9 +217,10 @@ def _options(written: Sequence[exp.Expr], source: Source) -> _Options:
                 f"unknown strategy '{strategy}': use one of {', '.join(STRATEGIES)}", option.args["value"]
             )
         options = replace(options, strategy=strategy)
-    if options.epsilon is not None and options.strategy != ADAPTIVE:
-        hint = "it is an option of views with strategy = 'adaptive'"
-        raise source.unsupported("epsilon for this view", options.epsilon, hint)
+    if options.strategy != ADAPTIVE:
+        for name, written_option in options.adaptive.given.items():
+            hint = "it is an option of views with strategy = 'adaptive'"
+            raise source.unsupported(f"{name} for this view", written_option, hint)
     return options
 
 
