@@ -60,6 +60,7 @@ PAGES = (
     Page("viewlet.engine"),
     Page("viewlet.engine.partitioned", ("partitioned",)),
     Page("viewlet.sketches"),
+    Page("viewlet.linalg"),
     Page("viewlet.ml"),
     Page("viewlet.ml.estimator", ("Estimator", "CofactorEstimator")),
 )

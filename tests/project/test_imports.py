@@ -26,6 +26,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "sqlgen": BASE | {"algebra", "triggers"},
     "viewtree": BASE | {"algebra", "rings", "triggers"},
     "adaptive": BASE | {"algebra", "rings", "runtime", "triggers"},
+    "linalg": BASE | {"runtime"},
     "ml": BASE | {"rings", "viewtree"},
     "codegen": BASE | {"algebra", "rings", "runtime", "triggers", "viewtree"},
     "spark": BASE | {"algebra", "codegen", "rings", "runtime", "sqlgen", "triggers", "viewtree"},

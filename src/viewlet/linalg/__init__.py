@@ -1,0 +1,41 @@
+"""Matrix programs whose results follow their inputs: linear algebra under low-rank updates (LINVIEW).
+
+>>> import numpy as np
+>>> from viewlet import linalg
+>>> n = linalg.dim("n")
+>>> A = linalg.matrix("A", n, n, dynamic=True)
+>>> run = linalg.program(C=(A @ A) @ (A @ A)).start(A=np.eye(3))
+>>> run.set("A", 0, 1, 2.0)
+>>> run["C"][0]
+array([1., 8., 0.])
+"""
+
+from __future__ import annotations
+
+from viewlet.linalg.errors import LinAlgWarning, MatrixDataError, NotationError, ProgramError, ShapeError
+from viewlet.linalg.expression import hstack, identity, inv, matrix, solve, vstack
+from viewlet.linalg.program import Program, program
+from viewlet.linalg.recurrences import iterate, matrix_power, power_sum
+from viewlet.linalg.run import Run
+from viewlet.linalg.sizes import dim
+
+__all__ = [
+    "LinAlgWarning",
+    "MatrixDataError",
+    "NotationError",
+    "Program",
+    "ProgramError",
+    "Run",
+    "ShapeError",
+    "dim",
+    "hstack",
+    "identity",
+    "inv",
+    "iterate",
+    "matrix",
+    "matrix_power",
+    "power_sum",
+    "program",
+    "solve",
+    "vstack",
+]

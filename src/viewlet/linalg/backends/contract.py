@@ -1,0 +1,65 @@
+"""The contract of back ends: what holds the arrays of a program and computes with them.
+
+The central operation is `sweep`: "P += U V', returning the old P X and P' Y" in one pass over P. The other operations
+are on thin arrays, or on whole matrices where a view is recomputed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from viewlet.linalg.values import Array, Units
+
+Thin = Array | Units
+"""A thin factor: an array of the back end, or unit vectors."""
+
+
+class Backend(Protocol):
+    """Holds the arrays of one run; all of them have the type `dtype`."""
+
+    @property
+    def name(self) -> str:
+        """What `explain` calls it."""
+
+    @property
+    def dtype(self) -> Any:
+        """The NumPy type of the numbers."""
+
+    def array(self, data: Any, *, copy: bool) -> Array:
+        """A matrix that the run owns, from a NumPy array."""
+
+    def numpy(self, array: Array) -> Any:
+        """A NumPy array of the same numbers; may share memory."""
+
+    def sweep(
+        self, matrix: Array, update: tuple[Thin, Thin] | None, forward: Array | None, backward: Array | None
+    ) -> tuple[Array | None, Array | None]:
+        """P X and P' Y with the old P, then P += U V'. Where there is an update, all happens or none of it."""
+
+    def multiply(self, left: Thin, right: Thin) -> Array:
+        """The product of two arrays, one of which may be unit vectors."""
+
+    def combine(self, terms: Sequence[tuple[float, Thin]]) -> Array:
+        """The sum of numbers times arrays."""
+
+    def stack(self, parts: Sequence[Thin], *, vertical: bool) -> Array:
+        """Arrays side by side or on top of each other."""
+
+    def identity(self, size: int) -> Array:
+        """The identity matrix."""
+
+    def zeros(self, rows: int, columns: int) -> Array:
+        """A matrix of zeros."""
+
+    def invert(self, array: Array) -> Array:
+        """The inverse; `numpy.linalg.LinAlgError` if there is none."""
+
+    def strengths(self, array: Array) -> tuple[float, float]:
+        """The largest and the smallest singular value of a small matrix; infinity and zero if it is not finite."""
+
+    def copy(self, array: Array) -> Array:
+        """The numbers of an array in memory of their own."""
+
+    def is_finite(self, array: Array) -> bool:
+        """Whether all numbers are finite."""

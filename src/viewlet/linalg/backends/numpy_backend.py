@@ -1,0 +1,110 @@
+"""The back end on NumPy: products by BLAS, updates in place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from viewlet.linalg.backends.contract import Thin
+from viewlet.linalg.values import Units, dense
+
+Floats = npt.NDArray[Any]
+
+BLOCK = 1 << 20
+"""Entries of the product U V' that are formed at a time where an update is not done by a compiled kernel."""
+
+
+class NumpyBackend:
+    """Arrays of NumPy in row order."""
+
+    name = "numpy"
+
+    def __init__(self, dtype: Any) -> None:
+        self.dtype = np.dtype(dtype)
+
+    def array(self, data: Any, *, copy: bool) -> Floats:
+        """A matrix in row order, copied if asked for or if it has to be."""
+        found = np.ascontiguousarray(data, dtype=self.dtype)
+        return found.copy() if copy and np.shares_memory(found, data) else found
+
+    def numpy(self, array: Floats) -> Floats:
+        """The array itself."""
+        return array
+
+    def sweep(
+        self, matrix: Floats, update: tuple[Thin, Thin] | None, forward: Thin | None, backward: Thin | None
+    ) -> tuple[Floats | None, Floats | None]:
+        """P X and P' Y with the old P, then P += U V'; unit vectors touch the rows or columns that they name alone."""
+        ahead = None if forward is None else self.multiply(matrix, forward)
+        behind = None if backward is None else self.multiply(matrix.T, backward)
+        if update is not None:
+            self._update(matrix, *update)
+        return ahead, behind
+
+    def _update(self, matrix: Floats, left: Thin, right: Thin) -> None:
+        if isinstance(left, Units):
+            matrix[left.places] += self.dense(right).T
+        elif isinstance(right, Units):
+            matrix[:, right.places] += left
+        else:
+            self.add_product(matrix, left, right)
+
+    def add_product(self, matrix: Floats, left: Floats, right: Floats) -> None:
+        """P += U V', a block of rows at a time, so that no second matrix of this size is made."""
+        rows = max(1, BLOCK // max(1, matrix.shape[1]))
+        for first in range(0, len(matrix), rows):
+            matrix[first : first + rows] += left[first : first + rows] @ right.T
+
+    def multiply(self, left: Thin, right: Thin) -> Floats:
+        """The product; with unit vectors it reads columns or rows."""
+        if isinstance(right, Units):
+            found = self.dense(left)[:, right.places]
+        else:
+            found = self.dense(left) @ right
+        return np.asarray(found)
+
+    def dense(self, factor: Thin) -> Floats:
+        """A factor as an array."""
+        return dense(factor, lambda shape: np.zeros(shape, self.dtype)) if isinstance(factor, Units) else factor
+
+    def combine(self, terms: Sequence[tuple[float, Thin]]) -> Floats:
+        """The sum of numbers times arrays."""
+        (factor, first), *rest = terms
+        total: Floats = self.dense(first) * self.dtype.type(factor)
+        for factor, part in rest:
+            total += self.dense(part) if factor == 1.0 else self.dense(part) * self.dtype.type(factor)
+        return total
+
+    def stack(self, parts: Sequence[Thin], *, vertical: bool) -> Floats:
+        """Arrays side by side or on top of each other."""
+        return np.concatenate([self.dense(part) for part in parts], axis=0 if vertical else 1)
+
+    def identity(self, size: int) -> Floats:
+        """The identity matrix."""
+        return np.eye(size, dtype=self.dtype)
+
+    def zeros(self, rows: int, columns: int) -> Floats:
+        """A matrix of zeros."""
+        return np.zeros((rows, columns), self.dtype)
+
+    def invert(self, array: Floats) -> Floats:
+        """The inverse by LAPACK."""
+        return np.linalg.inv(array)
+
+    def strengths(self, array: Floats) -> tuple[float, float]:
+        """The largest and the smallest singular value of a small matrix."""
+        if not np.isfinite(array).all():
+            return np.inf, 0.0
+        found = np.linalg.svd(array, compute_uv=False)
+        return float(found[0]), float(found[-1])
+
+    def copy(self, array: Floats) -> Floats:
+        """A copy in row order."""
+        return np.array(array, order="C")
+
+    def is_finite(self, array: Floats) -> bool:
+        """Whether all numbers are finite."""
+        return bool(np.isfinite(array).all())

@@ -1,0 +1,99 @@
+"""The time of a trigger by a roofline: each step takes the longer of its arithmetic and its traffic with memory.
+
+The two rates are measured once in a process, and for each type of number. Orders of growth (Table 2) do not tell which
+of two ways is faster at a given size; bytes and operations do.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from viewlet.linalg.associate import Sizes
+from viewlet.linalg.expression import Expression, Inverse, Product, postorder, shape
+from viewlet.linalg.operations import own_operations
+from viewlet.linalg.schedule import Assign, Compute, Recompute, Step, Sweep
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What a machine does in a second: multiplications with an addition, bytes from or to memory, and steps."""
+
+    operations: float
+    bandwidth: float
+    step: float
+    itemsize: int
+
+
+NOMINAL = Machine(operations=2.5e10, bandwidth=1.5e10, step=5e-6, itemsize=8)
+"""A plain machine, for plans that are made before any matrix is known."""
+
+
+@lru_cache(maxsize=8)
+def calibrate(dtype: Any, size: int = 512) -> Machine:
+    """Measures this machine: a product of matrices, and an addition in place that no cache holds."""
+    left = np.full((size, size), 0.5, dtype)
+    product = _seconds(lambda: left @ left)
+    large = np.zeros(1 << 22, dtype)
+    traffic = _seconds(lambda: np.add(large, 1.0, out=large))
+    return Machine(size**3 / product, 2 * large.nbytes / traffic, NOMINAL.step, large.itemsize)
+
+
+def _seconds(work: Any) -> float:
+    found = []
+    for _ in range(3):
+        start = time.perf_counter()
+        work()
+        found.append(time.perf_counter() - start)
+    return max(min(found), 1e-7)
+
+
+def seconds(steps: tuple[Step, ...], sizes: Sizes, machine: Machine) -> float:
+    """The estimated time of the steps of a trigger."""
+    return sum(_step(step, sizes, machine) for step in steps)
+
+
+def _step(step: Step, sizes: Sizes, machine: Machine) -> float:
+    match step:
+        case Compute():
+            return _own(step.node, sizes, machine)
+        case Assign():
+            return 0.0
+        case Sweep():
+            return _sweep(step, sizes, machine)
+        case Recompute():
+            return evaluation(step.statement.body, sizes, machine)
+
+
+def evaluation(body: Expression, sizes: Sizes, machine: Machine) -> float:
+    """The estimated time to evaluate an expression over whole matrices."""
+    return sum(_own(node, sizes, machine) for node in postorder([body]))
+
+
+def _own(node: Expression, sizes: Sizes, machine: Machine) -> float:
+    work = own_operations(node).at(sizes)
+    if not work:
+        return 0.0
+    rows, columns = (side.at(sizes) for side in shape(node))
+    entries = 2 * rows * columns
+    if isinstance(node, Product):
+        inner = shape(node.left)[1].at(sizes)
+        entries = rows * inner + inner * columns + rows * columns
+    if isinstance(node, Inverse):
+        work *= 2  # LAPACK's inverse runs at about half the rate of a product
+    return max(work / machine.operations, entries * machine.itemsize / machine.bandwidth) + machine.step
+
+
+def _sweep(step: Sweep, sizes: Sizes, machine: Machine) -> float:
+    rows, columns = step.matrix.rows.at(sizes), step.matrix.columns.at(sizes)
+    work = sum(own_operations(read.node).at(sizes) for read in step.reads)
+    passes = 1.0
+    if step.update is not None:
+        work += rows * columns * step.update.rank.at(sizes)
+        passes = 2.0
+    entries = rows * columns * passes
+    return max(work / machine.operations, entries * machine.itemsize / machine.bandwidth) + machine.step

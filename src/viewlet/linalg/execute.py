@@ -1,0 +1,222 @@
+"""Runs the steps of a trigger on a back end, and evaluates expressions over whole matrices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from viewlet.errors import InternalError
+from viewlet.linalg.associate import Sizes
+from viewlet.linalg.backends.contract import Backend, Thin
+from viewlet.linalg.errors import MatrixDataError
+from viewlet.linalg.expression import (
+    Expression,
+    Identity,
+    Inverse,
+    Matrix,
+    Named,
+    Product,
+    Recurrence,
+    Scale,
+    Stack,
+    Sum,
+    Transpose,
+    Zero,
+    children,
+    postorder,
+)
+from viewlet.linalg.operations import own_operations
+from viewlet.linalg.schedule import Assign, Compute, Recompute, Step, Sweep
+from viewlet.linalg.values import Array, Units
+
+Put = Callable[[Array], None]
+"""Writes entries of a stored matrix."""
+
+
+class IllConditioned(Exception):  # noqa: N818
+    """Woodbury's formula would lose too many digits: the condition number of the capacitance matrix."""
+
+    def __init__(self, condition: float) -> None:
+        super().__init__(condition)
+        self.condition = condition
+
+
+class Executor:
+    """Runs steps over the stored matrices; `operations` counts what it has done, as `operations.py` does."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        stored: dict[Matrix, Array],
+        sizes: Sizes,
+        worst_condition: float,
+        exact: Mapping[Matrix, Put],
+    ) -> None:
+        self.backend = backend
+        self.stored = stored
+        self.sizes = sizes
+        self.worst_condition = worst_condition
+        self.exact = exact
+        self.operations = 0.0
+
+    def run(self, steps: tuple[Step, ...], factors: Mapping[Any, Thin]) -> dict[Expression, Any]:
+        """All steps of a trigger; returns the values of its thin expressions."""
+        values: dict[Expression, Any] = {**factors}
+        for step in steps:
+            match step:
+                case Compute():
+                    self._guard(step.node, values)
+                    values[step.node] = self._compute(step.node, values)
+                case Assign():
+                    values[step.variable] = self._assigned(step.body, values)
+                case Sweep():
+                    self._sweep(step, values)
+                case Recompute():
+                    self.recompute(step.statement.target, step.statement.body)
+        return values
+
+    def recompute(self, target: Matrix, body: Expression) -> None:
+        """Evaluates a statement over the stored matrices, as they are now."""
+        values: dict[Expression, Any] = {}
+        for node in postorder([body]):
+            if not isinstance(node, Matrix):
+                values[node] = self._compute(node, values)
+        found = values[body] if body in values else self.backend.copy(self.stored[body])  # type: ignore[index]
+        if not self.backend.is_finite(found):
+            raise MatrixDataError(f"{target.name} := {body} is not finite: its numbers overflow")
+        self.stored[target] = self.backend.array(found, copy=False) if target not in self.stored else found
+
+    # -- thin values ---------------------------------------------------------------------------------------------------
+
+    def _value(self, node: Expression, values: Mapping[Expression, Any]) -> Any:
+        if node in values:
+            return values[node]
+        if isinstance(node, Transpose):
+            return self._flip(self._value(node.body, values))
+        if isinstance(node, Matrix):
+            return self.stored[node]
+        raise InternalError(f"the value of {node} is not there")
+
+    def _assigned(self, body: Expression, values: Mapping[Expression, Any]) -> Any:
+        found = self._value(body, values)
+        return found if body in values else self.backend.copy(found)
+
+    def _compute(self, node: Expression, values: Mapping[Expression, Any]) -> Any:
+        self.operations += own_operations(node).at(self.sizes)
+        parts = [self._value(child, values) for child in children(node)]
+        match node:
+            case Product():
+                return self._multiply(*parts)
+            case Sum():
+                return self.backend.combine([self._term(term, values) for term in node.terms])
+            case Scale():
+                return self.backend.combine([(node.factor, parts[0])])
+            case Transpose():
+                return self._flip(parts[0])
+            case Stack():
+                return self.backend.stack(parts, vertical=node.vertical)
+            case Identity():
+                return self.backend.identity(int(node.size.at(self.sizes)))
+            case Zero():
+                return self.backend.zeros(int(node.rows.at(self.sizes)), int(node.columns.at(self.sizes)))
+            case Inverse():
+                return self.backend.invert(parts[0])
+            case Recurrence():
+                return self._power(parts[0], node.steps)
+            case Matrix() | Named():
+                raise InternalError(f"{node} has no value of its own")
+
+    def _guard(self, node: Expression, values: Mapping[Expression, Any]) -> None:
+        """A thin inverse is that of a capacitance matrix I + R' W L: it is close to singular if digits of I cancel."""
+        if isinstance(node, Inverse):
+            largest, smallest = self.backend.strengths(self._value(node.body, values))
+            condition = max(1.0, largest) / smallest if smallest > 0 else math.inf
+            if not condition <= self.worst_condition:
+                raise IllConditioned(condition)
+
+    def _term(self, term: Expression, values: Mapping[Expression, Any]) -> tuple[float, Any]:
+        return 1.0, self._value(term, values)
+
+    def _multiply(self, left: Any, right: Any) -> Any:
+        if isinstance(left, _Flipped):
+            right = self.backend.stack([right], vertical=False) if isinstance(right, Units) else self._dense(right)
+            return self._flip(self.backend.multiply(self._flip(right), left.units))
+        if isinstance(left, Units):
+            return self.backend.multiply(self.backend.stack([left], vertical=False), self._dense(right))
+        return self.backend.multiply(left, right if isinstance(right, Units) else self._dense(right))
+
+    def _dense(self, value: Any) -> Any:
+        if isinstance(value, _Flipped):
+            return self._flip(self.backend.stack([value.units], vertical=False))
+        return value
+
+    def _flip(self, value: Any) -> Any:
+        if isinstance(value, Units):
+            return _Flipped(value)
+        return value.units if isinstance(value, _Flipped) else value.T
+
+    def _power(self, base: Any, steps: int) -> Any:
+        """A^k by repeated squaring."""
+        total: Any = None
+        while steps:
+            if steps & 1:
+                total = base if total is None else self.backend.multiply(total, base)
+            steps >>= 1
+            if steps:
+                base = self.backend.multiply(base, base)
+        return total
+
+    # -- passes over matrices ------------------------------------------------------------------------------------------
+
+    def _sweep(self, step: Sweep, values: dict[Expression, Any]) -> None:
+        for read in step.reads:
+            self.operations += own_operations(read.node).at(self.sizes)
+        if step.update is not None:
+            rows, columns = step.matrix.rows.at(self.sizes), step.matrix.columns.at(self.sizes)
+            self.operations += rows * columns * step.update.rank.at(self.sizes)
+        ahead = [read for read in step.reads if not read.transposed]
+        behind = [read for read in step.reads if read.transposed]
+        update = None
+        if step.update is not None:
+            update = self._value(step.update.left, values), self._value(step.update.right, values)
+        forward, backward = self._operand(ahead, values), self._operand(behind, values)
+        found = self.backend.sweep(self.stored[step.matrix], update, forward, backward)
+        if update is not None and step.matrix in self.exact:
+            self.exact[step.matrix](self.stored[step.matrix])
+        outcome: Any
+        for reads, outcome in zip((ahead, behind), found, strict=True):
+            first = 0
+            for read in reads:
+                width = self._width(read.operand, read.flipped)
+                part = outcome if len(reads) == 1 else outcome[:, first : first + width]
+                values[read.node] = self._flip(part) if read.flipped else part
+                first += width
+
+    def _operand(self, reads: list[Any], values: Mapping[Expression, Any]) -> Any:
+        if not reads:
+            return None
+        parts = []
+        for read in reads:
+            value = self._value(read.operand, values)
+            value = self._flip(value) if read.flipped else value
+            parts.append(value if isinstance(value, Units) else self._dense(value))
+        return parts[0] if len(parts) == 1 else self.backend.stack(parts, vertical=False)
+
+    def _width(self, operand: Expression, flipped: bool) -> int:
+        return int(operand.shape[0 if flipped else 1].at(self.sizes))
+
+
+class _Flipped:
+    """Transposed unit vectors."""
+
+    __slots__ = ("units",)
+
+    def __init__(self, units: Units) -> None:
+        self.units = units
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The numbers of rows and columns."""
+        rows, columns = self.units.shape
+        return columns, rows

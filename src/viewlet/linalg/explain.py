@@ -1,0 +1,68 @@
+"""What `explain` prints: statements, triggers with ranks and operations, and what a run does with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from viewlet.linalg.cost import NOMINAL
+from viewlet.linalg.expression import Matrix, shape
+from viewlet.linalg.operations import operations, trigger_operations, update_operations
+from viewlet.linalg.program import Program, sizes_of
+from viewlet.linalg.sizes import Size
+from viewlet.linalg.strategy import plan_statements
+from viewlet.linalg.trigger import Trigger, derive_trigger
+
+if TYPE_CHECKING:
+    from viewlet.linalg.run import Run
+
+
+def explain_program(program: Program, rank: int, sizes: Mapping[str, int]) -> str:
+    """The statements and the trigger of every dynamic input."""
+    values = sizes_of(program, sizes)
+    source = plan_statements(program, values, NOMINAL, "incremental")
+    counted = operations(statement.body for statement in source.views)
+    lines = [*(f"{each}" for each in source.views), f"-- {counted} operations", ""]
+    for each in source.inputs:
+        if each.dynamic:
+            changed: dict[Matrix, Size | int] = {each: rank}
+            lines += [explain_trigger(derive_trigger(source, changed, values)), ""]
+    return "\n".join(lines).rstrip()
+
+
+def explain_trigger(trigger: Trigger) -> str:
+    """A trigger as in Example 4.6, with the rank of every update and the operations of every line."""
+    changes = ", ".join(f"{each.name} BY ({u.name}, {v.name})" for each, (u, v) in trigger.factors.items())
+    counted: set[object] = set()
+    rows = [(f"  {each}", str(operations([each.body], counted))) for each in trigger.assignments]  # type: ignore[arg-type]
+    rows += [(f"  {each}", f"{update_operations(each)}, rank {each.rank}") for each in trigger.updates]
+    rows += [(f"  {each}", str(operations([each.body], counted))) for each in trigger.recomputed]  # type: ignore[arg-type]
+    width = max(len(code) for code, _ in rows)
+    lines = [f"{code:{width}}  -- {note}" for code, note in rows]
+    return "\n".join([f"ON UPDATE {changes}:", *lines, f"  -- {trigger_operations(trigger)} operations"])
+
+
+def explain_run(run: Run) -> str:
+    """The sizes, the memory, and the plan of the last update."""
+    sizes = ", ".join(f"{name} = {value:,}" for name, value in sorted(run._sizes.items()))
+    lines = [f"{run.strategy} on {run._backend.name}, {run._backend.dtype}; {sizes}"]
+    for each in run._stored:
+        rows, columns = (side.whole(run._sizes) for side in shape(each))
+        body = next((str(one) for one in run._statements.views if one.target is each), f"input {each.name}")
+        lines.append(f"  {body}  -- {rows:,} × {columns:,}, {_bytes(rows * columns * run._backend.dtype.itemsize)}")
+    done = run.statistics
+    lines.append(
+        f"{done.updates:,} updates, {done.operations:,.0f} operations; "
+        f"all views evaluated {done.recomputed} times, {done.ill_conditioned} of them for ill-conditioned updates"
+    )
+    if run._last is not None:
+        lines += ["the last update:", str(run._last.trigger), f"  -- estimated {run._last.seconds * 1e3:.3g} ms"]
+    return "\n".join(lines)
+
+
+def _bytes(count: int) -> str:
+    for unit in ("bytes", "KB", "MB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000  # type: ignore[assignment]
+    return f"{count:.3g} GB"

@@ -1,0 +1,417 @@
+"""A program that runs: its inputs, its views, and the updates that keep them together."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from viewlet.linalg.backends import make_backend
+from viewlet.linalg.backends.contract import Backend
+from viewlet.linalg.cost import Machine, calibrate
+from viewlet.linalg.errors import LinAlgWarning, MatrixDataError, ProgramError
+from viewlet.linalg.execute import Executor, IllConditioned, Put
+from viewlet.linalg.expression import Identity, Inverse, Matrix, Recurrence, postorder, shape
+from viewlet.linalg.program import Program, Statements
+from viewlet.linalg.strategy import Plan, check_strategy, choose, plan_statements
+from viewlet.linalg.values import Array, Factors, Units, checked_matrix, compress, merge, outer, sparse_change
+
+Floats = npt.NDArray[Any]
+
+PLANS = 64
+"""Plans that a run remembers, one for each set of changed inputs and their ranks."""
+
+OPTIONS = ("strategy", "copy", "dtype", "backend", "memory")
+
+
+@dataclass(slots=True)
+class Statistics:
+    """What a run has done."""
+
+    updates: int = 0
+    operations: float = 0.0
+    recomputed: int = 0
+    ill_conditioned: int = 0
+    treatments: dict[str, str] = field(default_factory=dict)
+
+
+def start(program: Program, options: dict[str, Any]) -> Run:
+    """Runs a program; `options` are its inputs by name, and the settings of `Run`."""
+    names = {each.name for each in program.inputs}
+    settings = {name: options.pop(name) for name in OPTIONS if name in options and name not in names}
+    if missing := [name for name in names if name not in options]:
+        raise ProgramError(f"start() needs a matrix for input {sorted(missing)[0]!r}")
+    if unknown := [name for name in options if name not in names]:
+        raise ProgramError(f"the program has no input {unknown[0]!r}, only {', '.join(sorted(names))}")
+    return Run(program, options, **settings)
+
+
+class Run:
+    """The inputs and views of a program, kept together by updates.
+
+    `strategy` is "auto", "incremental", "hybrid" or "reevaluate". `copy=False` takes over the given arrays, which are
+    then changed in place. `dtype` is float64 or float32; the default is that of the inputs. `backend` is "auto" or
+    "numpy". `memory` limits the bytes of all matrices when a model of iteration is chosen.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        inputs: Mapping[str, Any],
+        *,
+        strategy: str = "auto",
+        copy: bool = True,
+        dtype: Any = None,
+        backend: str | Backend = "auto",
+        memory: float = math.inf,
+    ) -> None:
+        self.program = program
+        self.strategy = check_strategy(strategy)
+        kind = np.dtype(dtype or _common_type(inputs.values()))
+        if kind not in (np.dtype(np.float64), np.dtype(np.float32)):
+            raise ProgramError(f"a program computes in float64 or float32, not in {kind}")
+        self._backend: Backend = make_backend(backend, kind) if isinstance(backend, str) else backend
+        self._machine: Machine = calibrate(kind)
+        given = {each: checked_matrix(inputs[each.name], each.name, kind, (None, None)) for each in program.inputs}
+        self._sizes = _bind_sizes({each: value.shape for each, value in given.items()})
+        self._statements: Statements = plan_statements(program, self._sizes, self._machine, self.strategy, memory)
+        self._stored: dict[Matrix, Array] = {
+            each: self._backend.array(value, copy=copy) for each, value in given.items()
+        }
+        self._names = {each.name: each for each in program.inputs}
+        self._names |= {statement.target.name: statement.target for statement in self._statements.views}
+        self._plans: dict[tuple[tuple[Matrix, int], ...], Plan] = {}
+        self._last: Plan | None = None
+        self._stale = True
+        self._worst_condition = 1.0 / math.sqrt(np.finfo(kind).eps)
+        self.statistics = Statistics()
+        self._settle()
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    def __getitem__(self, name: str) -> Floats:
+        """An input, a view or an output by name: a read-only array that shows the state until the next update."""
+        self._settle()
+        shown: Floats = self._backend.numpy(self._stored[self._matrix(name)]).view()
+        shown.flags.writeable = False
+        return shown
+
+    @property
+    def names(self) -> list[str]:
+        """The names of outputs, inputs and views."""
+        return sorted({*self._statements.outputs, *self._names})
+
+    def explain(self) -> str:
+        """The sizes, the views with their memory, and what the last update did with its estimated time."""
+        from viewlet.linalg.explain import explain_run
+
+        return explain_run(self)
+
+    # -- changing ------------------------------------------------------------------------------------------------------
+
+    def update(self, name: str, u: Any, v: Any) -> None:
+        """Adds u v' to an input; u and v are vectors, or matrices with a column for each outer product."""
+        self.apply({name: (u, v)})
+
+    def set(self, name: str, row: int, column: int, value: float) -> None:
+        """Sets one entry of an input."""
+        each, (rows, columns) = self._dynamic(name)
+        row, column = _place(row, rows, name, "row"), _place(column, columns, name, "column")
+        wanted = checked_matrix([[value]], f"the value of {name}", self._dtype, (1, 1))
+        change = np.zeros((columns, 1), self._dtype)
+        change[column] = wanted[0, 0] - self[name][row, column]
+        self._apply({each: (Units(rows, np.array([row])), change)}, {each: _put((row, column), wanted[0, 0])})
+
+    def set_row(self, name: str, row: int, values: Any) -> None:
+        """Replaces one row of an input."""
+        each, (rows, columns) = self._dynamic(name)
+        row = _place(row, rows, name, "row")
+        wanted = checked_matrix(np.reshape(values, (-1, 1)), f"the row of {name}", self._dtype, (columns, 1))
+        change = Units(rows, np.array([row])), wanted - self[name][row][:, None]
+        self._apply({each: change}, {each: _put(row, self._backend.array(wanted[:, 0], copy=False))})
+
+    def set_column(self, name: str, column: int, values: Any) -> None:
+        """Replaces one column of an input."""
+        each, (rows, columns) = self._dynamic(name)
+        column = _place(column, columns, name, "column")
+        wanted = checked_matrix(np.reshape(values, (-1, 1)), f"the column of {name}", self._dtype, (rows, 1))
+        change = wanted - self[name][:, column][:, None], Units(columns, np.array([column]))
+        put = _put((slice(None), column), self._backend.array(wanted[:, 0], copy=False))
+        self._apply({each: change}, {each: put})
+
+    def add(self, name: str, change: Any) -> None:
+        """Adds a matrix to an input: a SciPy sparse matrix, or an array in which few rows or columns are not zero."""
+        self.apply({name: change})
+
+    def apply(self, changes: Mapping[str, Any]) -> None:
+        """Changes several inputs at once: all of them, or none if one is refused.
+
+        A change is a pair (u, v), a matrix to add, or a list of those.
+        """
+        found: dict[Matrix, Factors] = {}
+        for name, change in changes.items():
+            each, sides = self._dynamic(name)
+            parts = [self._factors(part, name, sides) for part in (change if isinstance(change, list) else [change])]
+            if kept := [part for part in parts if part is not None]:
+                found[each] = compress(*merge(kept))
+        if found:
+            self._apply(found)
+
+    def append_row(self, name: str, row: Any, **others: Any) -> None:
+        """Adds a row at the end of an input, and of every other input with the same dimension, given by name."""
+        given = self._rows({name: row, **others}, name)
+        side = self._names[name].rows
+        self._resize(side, self._row_count(name) + 1)
+        last = self._row_count(name) - 1
+        units = Units(last + 1, np.array([last]))
+        self._apply({each: (units, values.T) for each, values in given.items()})
+
+    def delete_row(self, name: str, row: int) -> None:
+        """Removes a row of an input, and of every other input with the same dimension; later rows move up."""
+        count = self._row_count(name)
+        row = _place(row, count, name, "row")
+        side = self._names[name].rows
+        given = [each for each in self.program.inputs if side.names & each.rows.names]
+        self._rows({each.name: self[each.name][row] for each in given}, name)
+        units = Units(count, np.array([row]))
+        self._apply({each: (units, -self[each.name][row][:, None]) for each in given})
+        self._resize(side, count - 1, without=row)
+
+    # -- the rest ------------------------------------------------------------------------------------------------------
+
+    @property
+    def _dtype(self) -> Any:
+        return self._backend.dtype
+
+    def _matrix(self, name: str) -> Matrix:
+        found = self._statements.outputs.get(name) or self._names.get(name)
+        if found is None:
+            raise ProgramError(f"the program has no matrix {name!r}, only {', '.join(self.names)}")
+        return found
+
+    def _dynamic(self, name: str) -> tuple[Matrix, tuple[int, int]]:
+        each = self._names.get(name)
+        if each is None or each not in self.program.inputs:
+            inputs = ", ".join(sorted(one.name for one in self.program.inputs if one.dynamic))
+            raise ProgramError(f"{name!r} is not an input of the program; updates go to {inputs or 'none'}")
+        if not each.dynamic:
+            raise ProgramError(
+                f"input {name!r} is static: declare it with dynamic=True, or `input` instead of `static`"
+            )
+        self._settle()
+        rows, columns = self._stored[each].shape
+        return each, (int(rows), int(columns))
+
+    def _factors(self, change: Any, name: str, sides: tuple[int, int]) -> Factors | None:
+        if isinstance(change, tuple):
+            if len(change) != 2:
+                raise MatrixDataError(f"a change of {name} is a pair (u, v), not {len(change)} arrays")
+            return outer(*change, name, self._dtype, sides)
+        return sparse_change(change, name, self._dtype, sides)
+
+    def _apply(self, changes: dict[Matrix, Factors], exact: Mapping[Matrix, Put] | None = None) -> None:
+        """Applies checked changes. `exact` puts entries in place that a sum would have rounded."""
+        key = tuple((each, left.shape[1]) for each, (left, _) in changes.items())
+        plan = self._plans.get(key)
+        if plan is None:
+            if len(self._plans) >= PLANS:
+                self._plans.pop(next(iter(self._plans)))
+            plan = self._plans[key] = choose(self._statements, dict(key), self._sizes, self._machine, self.strategy)
+        self._run(plan, changes, exact or {})
+        self._last = plan
+
+    def _run(self, plan: Plan, changes: dict[Matrix, Factors], exact: Mapping[Matrix, Put]) -> None:
+        saved = {each: _before(self._backend, self._stored[each], *change) for each, change in changes.items()}
+        executor = self._executor(exact)
+        names = plan.trigger.factors
+        factors = {part: own for each, change in changes.items() for part, own in zip(names[each], change, strict=True)}
+        try:
+            executor.run(plan.steps, factors)
+            self.statistics.updates += 1
+        except IllConditioned as found:
+            self._restore(saved)
+            self._refactor(changes, exact, found.condition)
+        except BaseException:
+            self._restore(saved)
+            raise
+        self.statistics.operations += executor.operations
+
+    def _restore(self, saved: Mapping[Matrix, Any]) -> None:
+        """The inputs as they were; views are evaluated again when they are next needed."""
+        self._stale = True
+        for each, restore in saved.items():
+            restore(self._stored[each])
+
+    def _refactor(self, changes: dict[Matrix, Factors], exact: Mapping[Matrix, Put], condition: float) -> None:
+        """Applies changes that Woodbury's formula cannot follow: the views are evaluated from the new inputs."""
+        warnings.warn(
+            f"an update made an inverse close to singular (condition {condition:.1e} of the capacitance matrix): "
+            "all views were evaluated again",
+            LinAlgWarning,
+            stacklevel=5,
+        )
+        saved = {each: _before(self._backend, self._stored[each], *change) for each, change in changes.items()}
+        try:
+            for each, change in changes.items():
+                self._backend.sweep(self._stored[each], change, None, None)
+                exact.get(each, _keep)(self._stored[each])
+            self._settle()
+            self.statistics.ill_conditioned += 1
+            self.statistics.updates += 1
+        except BaseException:
+            self._restore(saved)
+            raise
+
+    def _settle(self) -> None:
+        """Evaluates all views from the inputs if the last update did not end well, and at the start."""
+        if not self._stale:
+            return
+        executor = self._executor()
+        for statement in self._statements.views:
+            try:
+                executor.recompute(statement.target, statement.body)
+            except np.linalg.LinAlgError:
+                raise MatrixDataError(f"{statement} has no value: the matrix is singular") from None
+        self.statistics.recomputed += 1
+        self._stale = False
+
+    def _executor(self, exact: Mapping[Matrix, Put] | None = None) -> Executor:
+        return Executor(self._backend, self._stored, self._sizes, self._worst_condition, exact or {})
+
+    # -- rows that come and go -----------------------------------------------------------------------------------------
+
+    def _row_count(self, name: str) -> int:
+        _, (rows, _) = self._dynamic(name)
+        return rows
+
+    def _rows(self, given: Mapping[str, Any], name: str) -> dict[Matrix, Floats]:
+        """A row for each input that shares the dimension of the rows of `name`, which only rows may have."""
+        side = self._dynamic(name)[0].rows
+        if len(side.terms) != 1 or not side.names or side.terms[0][1] != 1:
+            raise ProgramError(f"the rows of {name} are {side}: only a named dimension grows or shrinks")
+        sharing = [each for each in self.program.inputs if side.names & (each.rows.names | each.columns.names)]
+        for each in sharing:
+            if each.columns.names & side.names or each.rows != side:
+                raise ProgramError(f"{each.name} is {each.rows} × {each.columns}: rows of {name} cannot be added alone")
+            if each.name not in given:
+                raise ProgramError(f"{each.name} has as many rows as {name}: give its row as well, {each.name}=...")
+            self._dynamic(each.name)
+        if unknown := given.keys() - {each.name for each in sharing}:
+            raise ProgramError(f"{sorted(unknown)[0]!r} is not an input with the rows of {name}")
+        found = {}
+        for each in sharing:
+            columns = self._stored[each].shape[1]
+            row = np.reshape(given[each.name], (1, -1))
+            found[each] = checked_matrix(row, f"the row of {each.name}", self._dtype, (1, columns))
+        return found
+
+    def _resize(self, side: Any, count: int, without: int | None = None) -> None:
+        """Gives a dimension another size; the rows that come or go are zeros everywhere."""
+        ((dimension,), _) = side.terms[0]
+        keeps_zeros = not any(_is_square_in(dimension, statement.body) for statement in self._statements.views)
+        for each, array in list(self._stored.items()):
+            for axis, own in enumerate(shape(each)):
+                if dimension in own.names:
+                    array = _resized(self._backend, array, axis, count, without)
+            self._stored[each] = array
+        self._sizes = {**self._sizes, dimension: count}
+        self._plans.clear()
+        if not keeps_zeros:
+            self._stale = True
+            self._settle()
+
+
+def _is_square_in(dimension: str, body: Any) -> bool:
+    """Whether zeros that are added to a dimension would not stay zeros: it has an identity, an inverse or a power."""
+    return any(
+        isinstance(node, Identity | Inverse | Recurrence) and dimension in shape(node)[0].names
+        for node in postorder([body])
+    )
+
+
+def _resized(backend: Backend, array: Array, axis: int, count: int, without: int | None) -> Array:
+    old = backend.numpy(array)
+    if without is not None:
+        return backend.array(np.delete(old, without, axis=axis), copy=False)
+    if axis == 0 and isinstance(old.base, np.ndarray) and old.base.shape[0] >= count and old.base.ndim == 2:
+        room = old.base
+        if room.shape[1] == old.shape[1] and room.ctypes.data == old.ctypes.data:
+            room[count - 1] = 0.0
+            return room[:count]
+    if axis == 0:
+        room = np.zeros((max(16, 2 * count), old.shape[1]), old.dtype)
+        room[: len(old)] = old
+        return backend.array(room[:count], copy=False)
+    return backend.array(np.pad(old, ((0, 0), (0, count - old.shape[1]))), copy=False)
+
+
+def _before(backend: Backend, array: Array, left: Any, right: Any) -> Any:
+    """What brings an input back: the rows or columns that an update touches, or a copy of the matrix."""
+    if isinstance(left, Units):
+        rows = backend.copy(array[left.places])
+
+        def put_rows(stored: Array) -> None:
+            stored[left.places] = rows
+
+        return put_rows
+    if isinstance(right, Units):
+        columns = backend.copy(array[:, right.places])
+
+        def put_columns(stored: Array) -> None:
+            stored[:, right.places] = columns
+
+        return put_columns
+    whole = backend.copy(array)
+
+    def put_all(stored: Array) -> None:
+        stored[:] = whole
+
+    return put_all
+
+
+def _put(place: Any, values: Any) -> Put:
+    def put(stored: Array) -> None:
+        stored[place] = values
+
+    return put
+
+
+def _keep(stored: Array) -> None:
+    """Leaves an array as it is."""
+
+
+def _place(place: Any, count: int, name: str, what: str) -> int:
+    if isinstance(place, bool) or not hasattr(place, "__index__") or not -count <= int(place) < count:
+        raise MatrixDataError(f"{name} has {count} {what}s, and no {what} {place!r}")
+    return int(place) % count
+
+
+def _common_type(values: Any) -> Any:
+    kinds = {getattr(value, "dtype", None) for value in values}
+    return np.float32 if kinds == {np.dtype(np.float32)} else np.float64
+
+
+def _bind_sizes(shapes: Mapping[Matrix, tuple[int, ...]]) -> dict[str, int]:
+    """The dimensions by the shapes of the inputs; the same name has to have the same value everywhere."""
+    known: dict[str, tuple[int, str]] = {}
+    sides = [
+        (each, own, got, what)
+        for each, found in shapes.items()
+        for own, got, what in zip(shape(each), found, ("rows", "columns"), strict=True)
+    ]
+    for each, own, got, what in sides:
+        if len(own.terms) == 1 and len(own.terms[0][0]) == 1 and own.terms[0][1] == 1:
+            ((name,), _) = own.terms[0]
+            value, source = known.setdefault(name, (got, f"{each.name} has {got} {what}"))
+            if value != got:
+                raise MatrixDataError(f"{each.name} has {got} {what} for dimension {name}, but {source}")
+    sizes = {name: value for name, (value, _) in known.items()}
+    for each, own, got, what in sides:
+        if own.whole(sizes) != got:
+            raise MatrixDataError(f"{each.name} has {got} {what} where {own} = {own.whole(sizes)} are expected")
+    return sizes

@@ -1,0 +1,167 @@
+"""Triggers: what a change of some inputs does to every view (Algorithm 1).
+
+    ON UPDATE A BY (u_A, v_A):
+      U_B := [u_A, A * u_A + u_A * (v_A' * u_A)];      assignments: thin factors over old values
+      V_B := [A' * v_A, v_A];
+      A += u_A * v_A';  B += U_B * V_B';                 updates, all with the factors above
+      C := B * B;                                        recomputed views, over new values
+
+Each view is treated in one of three ways: its delta is kept in factors, formed in full, or the view is recomputed. A
+view that reads a recomputed one is recomputed too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from viewlet.linalg.associate import Sizes, associate_all
+from viewlet.linalg.delta import Delta, Derivation, collapse, woodbury
+from viewlet.linalg.expression import (
+    Expression,
+    Identity,
+    Inverse,
+    Matrix,
+    matrices,
+    matrix,
+    product,
+    shape,
+    transpose,
+)
+from viewlet.linalg.printer import ATOM, text
+from viewlet.linalg.program import Statement, Statements
+from viewlet.linalg.sizes import Size, size
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How a trigger treats views: those that it recomputes, and whether the others may have full deltas.
+
+    With `full`, a delta is formed where the view has no more rows or columns than the delta has outer products. Without
+    `extract`, common factors are not merged.
+    """
+
+    recomputed: frozenset[Matrix] = frozenset()
+    full: bool = False
+    extract: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """view += left * right'."""
+
+    view: Matrix
+    left: Expression
+    right: Expression
+
+    @property
+    def rank(self) -> Size:
+        """The number of outer products."""
+        return shape(self.left)[1]
+
+    def __str__(self) -> str:
+        if isinstance(self.right, Identity):
+            return f"{self.view.name} += {text(self.left)};"
+        if isinstance(self.left, Identity):
+            return f"{self.view.name} += {text(transpose(self.right))};"
+        return f"{self.view.name} += {text(self.left, ATOM)} * {text(transpose(self.right), ATOM)};"
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """The reaction to a change of some inputs. `factors` are the variables that hold the change of each."""
+
+    factors: Mapping[Matrix, tuple[Matrix, Matrix]]
+    assignments: tuple[Statement, ...]
+    updates: tuple[Update, ...]
+    recomputed: tuple[Statement, ...]
+
+    def __str__(self) -> str:
+        changes = ", ".join(
+            f"{each.name} BY ({left.name}, {right.name})" for each, (left, right) in self.factors.items()
+        )
+        lines = [f"ON UPDATE {changes}:"]
+        lines += [f"  {statement}" for statement in self.assignments]
+        lines.append("  " + " ".join(str(update) for update in self.updates))
+        lines += [f"  {statement}" for statement in self.recomputed]
+        return "\n".join(lines)
+
+
+def derive_trigger(
+    source: Statements, ranks: Mapping[Matrix, Size | int], sizes: Sizes, policy: Policy | None = None
+) -> Trigger:
+    """Algorithm 1, for changes of several inputs at once: `ranks` has the rank of the change of each."""
+    return _Deriver(source, ranks, sizes, policy or Policy()).trigger()
+
+
+class _Deriver:
+    def __init__(self, source: Statements, ranks: Mapping[Matrix, Size | int], sizes: Sizes, policy: Policy) -> None:
+        self.source = source
+        self.sizes = sizes
+        self.policy = policy
+        self.factors = {each: _factors(each, size(rank)) for each, rank in ranks.items()}
+        self.deltas = {each: Delta((pair,)) for each, pair in self.factors.items()}
+        self.variables: set[Expression] = {each for pair in self.factors.values() for each in pair}
+        self.assignments: list[Statement] = []
+        self.recomputed: list[Statement] = []
+
+    def trigger(self) -> Trigger:
+        stale: set[Matrix] = set()
+        for statement in self.source.views:
+            target = statement.target
+            read = matrices(statement.body)
+            if not read & (self.deltas.keys() | stale):
+                continue
+            if read & stale or target in self.policy.recomputed:
+                stale.add(target)
+                self.recomputed.append(statement)
+                continue
+            delta = self._delta(statement)
+            if delta.blocks:
+                self.deltas[target] = self._assign(target, delta)
+        updates = tuple(Update(each, delta.left, delta.right) for each, delta in self.deltas.items())
+        return Trigger(self.factors, self._associated(), updates, tuple(self.recomputed))
+
+    def _delta(self, statement: Statement) -> Delta:
+        derivation = Derivation(self.deltas, self.policy.extract)
+        if not isinstance(statement.body, Inverse):
+            return derivation.of(statement.body)
+        change = derivation.of(statement.body.body)
+        if not change.blocks:
+            return change
+        target = statement.target
+        return woodbury(target, self._variable(f"Z_{target.name}", product(target, change.left)), change.right)
+
+    def _assign(self, target: Matrix, delta: Delta) -> Delta:
+        """Gives the factors names, so that later statements read them; a factor that has a name keeps it."""
+        rows, columns = target.rows.at(self.sizes), target.columns.at(self.sizes)
+        if self.policy.full and min(rows, columns) <= delta.rank.at(self.sizes):
+            by_rows = rows < columns
+            delta = collapse(delta, by_rows=by_rows)
+            ((left, right),) = delta.blocks
+            if by_rows:
+                return Delta(((left, self._variable(f"D_{target.name}", right)),))
+            return Delta(((self._variable(f"D_{target.name}", left), right),))
+        left = self._variable(f"U_{target.name}", delta.left)
+        right = self._variable(f"V_{target.name}", delta.right)
+        return Delta(((left, right),))
+
+    def _variable(self, name: str, body: Expression) -> Expression:
+        """The variable that holds a factor; a view is copied, because it changes before its value is used."""
+        if isinstance(body, Identity) or body in self.variables:
+            return body
+        variable = matrix(name, *shape(body))
+        self.variables.add(variable)
+        self.assignments.append(Statement(variable, body))
+        return variable
+
+    def _associated(self) -> tuple[Statement, ...]:
+        bodies = associate_all([statement.body for statement in self.assignments], self.sizes)
+        return tuple(
+            Statement(statement.target, body) for statement, body in zip(self.assignments, bodies, strict=True)
+        )
+
+
+def _factors(changed: Matrix, rank: Size) -> tuple[Matrix, Matrix]:
+    """The variables of a change: u and v are thin, A += u v'."""
+    return matrix(f"u_{changed.name}", changed.rows, rank), matrix(f"v_{changed.name}", changed.columns, rank)
