@@ -44,6 +44,7 @@ PAGES = (
             "product",
             "as_products",
             "spark_session",
+            "register_format",
             "changes_of",
             "ViewletError",
             "SqlError",

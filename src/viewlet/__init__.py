@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from viewlet.changes.product_change import as_products, product
     from viewlet.connection import Connection, connect
+    from viewlet.connection.spark_format import register_format
     from viewlet.errors import (
         DataError,
         InternalError,
@@ -49,6 +50,7 @@ __all__ = [
     "changes_of",
     "connect",
     "product",
+    "register_format",
     "spark_session",
 ]
 
@@ -59,6 +61,7 @@ _HOMES = {
     "as_products": "viewlet.changes.product_change",
     "product": "viewlet.changes.product_change",
     "changes_of": "viewlet.hosts.feeds",
+    "register_format": "viewlet.connection.spark_format",
     "spark_session": "viewlet.spark.run.java",
 }
 

@@ -197,3 +197,22 @@ def test_a_snapshot_keeps_stored_views_of_the_same_name_apart(
     expected = {"by_a": [(1, 3)], "by_b": [(1, 2, 13), (1, 4, 5)]}
     assert found == {name: expected[name] for name in chosen}
     forget()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [("compiled", "auto"), ("compiled", "interpreter"), ("interpreter", "compiled")]
+)
+def test_the_log_is_replayed_by_either_kernel(tmp_path: Path, before: str, after: str) -> None:
+    """What the driver logs depends on its kernel; views at the driver were empty, or could not be opened."""
+    with connect_inline(tmp_path, 2, sync=False, engine=before) as db:
+        db.execute("CREATE TABLE t (a BIGINT NOT NULL, b BIGINT)")
+        db.execute("CREATE MATERIALIZED VIEW whole AS SELECT SUM(b) AS s, MAX(b) AS m, COUNT(b) AS n FROM t")
+        db.execute("CREATE MATERIALIZED VIEW groups AS SELECT a, SUM(b) AS s FROM t GROUP BY a")
+        db.insert("t", [(1, 2), (2, 3), (3, None)])
+        db.insert("t", [(1, 7), (1, -2)])
+        db.delete("t", [(2, 3)])
+        found = {name: db.view(name).rows() for name in ("whole", "groups")}
+    with connect_inline(tmp_path, 2, sync=False, engine=after) as db:
+        assert {name: db.view(name).rows() for name in found} == found
+        db.insert("t", [(2, 9)])
+        assert db.view("whole").rows() == [(16, 9, 4)]

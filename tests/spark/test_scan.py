@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -12,12 +12,18 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from viewlet import StateError
+import viewlet
+from viewlet import SchemaError, StateError
 from viewlet.connection.spark_facade import SparkConnection, connect_inline
+from viewlet.connection.spark_format import open_view
 from viewlet.spark.run.execution import scan_task
 from viewlet.spark.run.execution.scan_task import repeated
 from viewlet.spark.run.state import partition
+from viewlet.spark.run.state.checkpoint import Checkpoint
 from viewlet.spark.run.views.scan import TableScan, ViewScan
+from viewlet.spark.run.views.stored_rows import StoredRows
+
+cloudpickle = pytest.importorskip("pyspark.cloudpickle")
 
 PARTITIONS = 3
 TABLES = """
@@ -199,6 +205,79 @@ def test_scans_of_two_epochs_side_by_side(db: SparkConnection) -> None:
     for number in range(PARTITIONS):
         first.read(number), second.read(number)
     assert (rows_of(first), rows_of(second)) == (before, after)
+
+
+# -- other jobs -------------------------------------------------------------------------------------------------------
+
+
+def read_by_others(db: SparkConnection, name: str) -> tuple[Counter[tuple[Any, ...]], StoredRows]:
+    """The rows that a job finds that has not opened the database; what it needs is sent to its tasks."""
+    found: StoredRows = cloudpickle.loads(cloudpickle.dumps(open_view(directory_of(db), name)))
+    rows: Counter[tuple[Any, ...]] = Counter()
+    for task in range(found.tasks):
+        table = found.read(task)
+        rows.update(zip(*(column.to_pylist() for column in table.columns), strict=True))
+    return rows, found
+
+
+def directory_of(db: SparkConnection) -> str:
+    return db._host.cluster.checkpoint.directory
+
+
+def test_other_jobs_read_any_view(make: Callable[[str], SparkConnection]) -> None:
+    db = make(TOTALS + OTHERS + "; CREATE MATERIALIZED VIEW over AS SELECT last, SUM(n) AS n FROM totals GROUP BY last")
+    names = ("totals", "bag", "mixed", "hidden", "sorted", "cheapest", "whole", "over", "sales")
+    for step in range(3):
+        tasks = {}
+        for name in names:
+            rows, found = read_by_others(db, name)
+            tasks[name] = found.tasks
+            assert rows == shown(db, name)
+            handle = db.table(name) if name in db.tables else db.view(name)
+            assert [column.name for column in found.columns] == handle.to_arrow().column_names
+        assert [name for name, count in tasks.items() if count == 1] == ["mixed", "cheapest", "whole", "over"]
+        if step == 0:
+            db.delete("sales", ROWS[3:20])
+        elif step == 1:
+            db.checkpoint()
+            db.insert("sales", ROWS[3:9])
+
+
+def test_other_jobs_read_the_epoch_that_they_have_opened(db: SparkConnection) -> None:
+    found, rows = open_view(directory_of(db), "totals"), shown(db, "totals")
+    db.delete("sales", ROWS[:20])
+    assert (
+        Counter(row for task in range(found.tasks) for row in zip(*found.read(task).to_pydict().values(), strict=True))
+        == rows
+    )
+    assert read_by_others(db, "totals")[0] == shown(db, "totals") != rows
+
+
+def test_what_other_jobs_cannot_read(db: SparkConnection, tmp_path: Path) -> None:
+    where = directory_of(db)
+    with pytest.raises(SchemaError, match=r"there is no view 'total' in .*did you mean 'totals'"):
+        open_view(where, "total")
+    with pytest.raises(SchemaError, match="'visits' is a stream"):
+        open_view(where, "visits")
+    with pytest.raises(StateError, match="check the path"):
+        open_view(str(tmp_path / "absent"), "totals")
+    viewlet.connect(tmp_path / "local").execute("CREATE TABLE t (a BIGINT)")
+    with pytest.raises(StateError, match="of a database in one process"):
+        open_view(str(tmp_path / "local"), "t")
+
+
+def test_a_commit_while_the_checkpoint_is_opened(db: SparkConnection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A snapshot removes the log that is about to be read."""
+    records, steps = Checkpoint.records, iter([True])
+
+    def interfered(self: Checkpoint) -> Iterator[Any]:
+        if next(steps, False):
+            db.insert("sales", [(700, "late", None, None, None, None, None, None)])
+            db.checkpoint()
+        return records(self)
+
+    monkeypatch.setattr(Checkpoint, "records", interfered)
+    assert read_by_others(db, "totals")[0] == shown(db, "totals")
 
 
 def remove_local_state(found: ViewScan | TableScan) -> None:

@@ -80,3 +80,33 @@ def test_frames_of_one_epoch(db: SparkConnection, spark: Any) -> None:
     refused = "call to_spark() again, or cache() the frame before the batches" in str(found)
     assert refused or found == before  # a worker may still have that version
     assert rows_of(later) == sorted(db.view("bag").rows(), key=repr)
+
+
+def test_other_jobs_read_a_view(
+    db: SparkConnection, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`spark.read.format("viewlet")` knows the directory only."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql import functions as f
+
+    db.execute("CREATE MATERIALIZED VIEW whole AS SELECT COUNT(*) AS n, MAX(at) AS last FROM sales")
+    monkeypatch.chdir(tmp_path)
+    viewlet.register_format(spark)
+
+    def read(name: str) -> Any:
+        return spark.read.format("viewlet").option("view", name).load("state")
+
+    for name in ("bag", "latest", "mixed", "whole"):
+        frame = read(name)
+        assert rows_of(frame) == sorted(db.view(name).rows(), key=repr)
+        assert frame.schema.simpleString() == db.view(name).to_spark().schema.simpleString()
+    sales, bag = read("sales"), read("BAG")
+    assert sales.schema == db.table("sales").to_spark().schema
+    assert (sales.rdd.getNumPartitions(), bag.count(), read("whole").first().n) == (2, 4, 4)
+    db.delete("sales", ROWS[:1])
+    assert (sales.count(), bag.where("price is null").count(), read("sales").count()) == (4, 1, 3)
+    expected = spark.createDataFrame(ROWS[1:], sales.schema).groupBy("shop").agg(f.sum("price"))
+    assert rows_of(read("sales").groupBy("shop").agg(f.sum("price"))) == rows_of(expected)
+    for name, told in (("bga", "there is no view 'bga' in"), ("", "the option 'view' says what is read")):
+        with pytest.raises(PySparkException, match=told):
+            read(name)

@@ -195,7 +195,7 @@ class Engine:
 
     @property
     def needs_snapshot(self) -> bool:
-        """Some unit is about to be moved to generated code, which does not read what the driver's log has of it."""
+        """Some unit is about to be moved to generated code, which happens at a snapshot."""
         return any(self._is_due(entry) for entry in self._units.values())
 
     def _is_due(self, entry: _UnitEntry) -> bool:

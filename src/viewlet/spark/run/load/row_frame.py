@@ -40,7 +40,7 @@ class ReadTable:
 
 def table_rows(table: Table, held: Any) -> Any:
     """The rows of a view that keeps a table, in the table's types."""
-    fields = [pa.field(column.name, _exact_type(column.type)) for column in table.columns]
+    fields = [pa.field(column.name, exact_type(column.type)) for column in table.columns]
     schema = pa.schema([*fields, pa.field(MULTIPLICITY, pa.int64())])
     if any(map(is_text, held.schema)):
         rows = [(key, count) for key, (count,) in from_arrow(held, len(table.columns))]
@@ -49,12 +49,12 @@ def table_rows(table: Table, held: Any) -> Any:
     return pa.Table.from_arrays([*columns, held.column(len(columns)).cast(pa.int64())], schema=schema)
 
 
-def _exact_type(type: SqlType) -> Any:
+def exact_type(type: SqlType) -> Any:
     return pa.decimal128(type.precision, type.scale) if type.kind is Kind.DECIMAL else arrow_type(type)
 
 
 def _typed(held: Any, column: Column) -> Any:
-    target = _exact_type(column.type)
+    target = exact_type(column.type)
     match column.type.kind:
         case Kind.DECIMAL:
             return _decimals(held, target)

@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from viewlet.errors import StateError
 from viewlet.runtime.durable.batch_ids import Ranges
 from viewlet.runtime.durable.files import files_at, is_url, local_path
 from viewlet.runtime.durable.log import Record
@@ -73,10 +74,14 @@ class Checkpoint:
     def setup(self, kind: int) -> int | None:
         """The number of partitions, if the directory has a state: a fact of the snapshot, or the first record."""
         reader = self._store.snapshot()
-        if reader is not None:
+        if reader is not None and "partitions" in reader.facts.get("facts", {}):
             return int(reader.facts["facts"]["partitions"])
-        found = (record for record in self._store.records() if record.kind == kind)
-        return next((int.from_bytes(record.payload, "little") for record in found), None)
+        first = next(iter(self._store.records()), None)
+        if reader is not None or (first is not None and first.kind != kind):
+            raise StateError(
+                f"{self.directory} is the directory of a database in one process, not a checkpoint of Spark"
+            )
+        return None if first is None else int.from_bytes(first.payload, "little")
 
     def snapshot(self) -> SnapshotReader | None:
         """The last snapshot: the driver's views, and what `take_up` needs to know of the partitions."""

@@ -22,6 +22,7 @@ from viewlet.runtime.columns import to_columns
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FlatStore, Layout
 from viewlet.spark.run.exchange.wire_columns import decode_contents, encode_contents, numbers_of, partitions_of
+from viewlet.spark.run.units.node import REPLACED, tells_effects
 from viewlet.spark.run.units.plan_code import Departure, DriverBlock, PlanCode, WorkerBlock
 from viewlet.spark.run.units.unit import ProgramCode
 from viewlet.triggers.program import Program, Statement
@@ -32,7 +33,6 @@ from viewlet.types import Row, Table
 
 Blob = bytes | memoryview
 Done = tuple[Undo, Changes]
-REPLACED = ":="
 
 
 def block_plan(code: PlanCode) -> BlockPlan:
@@ -136,12 +136,24 @@ class GeneratedNode:
         return found
 
     def redo(self, plan: PlanCode, record: Mapping[str, Sequence[Blob]]) -> None:
+        if record and not tells_effects(record, self._views):
+            self._redo_inputs(plan, record)
+            return
         self.begin(plan)
         for name, blobs in record.items():
             if name.startswith(REPLACED):
                 self.restore(name.removeprefix(REPLACED), blobs[0])
             else:
                 self.put(name, blobs)
+
+    def _redo_inputs(self, plan: PlanCode, record: Mapping[str, Sequence[Blob]]) -> None:
+        """The reference kernel runs the statements, on copies of the views."""
+        reference = self._code.evaluated(self._views)
+        for name in self._views:
+            reference.restore(name, self.contents(name))
+        reference.redo(plan, record)
+        for name in self._views:
+            self.restore(name, reference.contents(name))
 
     def put(self, name: str, blobs: Sequence[Blob]) -> None:
         store = self._store(name)

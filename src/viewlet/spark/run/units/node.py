@@ -24,6 +24,8 @@ from viewlet.triggers.store import MapStore, Payload
 from viewlet.types import Row, Table
 
 Blob = bytes | memoryview
+REPLACED = ":="
+"""Before the name of a view in a record: what follows is all that the view held."""
 Definitions = Mapping[str, ViewDefinition]
 
 
@@ -52,10 +54,13 @@ class Node(Protocol):
         """The change of a table that statements may read, until the next `begin`."""
 
     def record(self) -> dict[str, list[bytes]]:
-        """What it takes to do again what the batch has done, for `redo`."""
+        """What it takes to do again what the batch has done, for `redo`: what came in, or what became of the views.
+
+        Entries named `:=view` are all that a view held afterwards, those named after a view what was added to it.
+        """
 
     def redo(self, plan: PlanCode, record: Mapping[str, Sequence[Blob]]) -> None:
-        """Does again what another node has done."""
+        """Does again what another node has done, a node of either kernel."""
 
     def put(self, name: str, blobs: Sequence[Blob]) -> None:
         """Fills a temporary with the sum of what was sent."""
@@ -152,6 +157,9 @@ class ReferenceNode:
 
     def redo(self, plan: PlanCode, record: Mapping[str, Sequence[Blob]]) -> None:
         self.begin(plan)
+        if tells_effects(record, self._views):
+            self._redo_effects(record)
+            return
         for table in plan.tables:
             for blob in record.get(_change_entry(table), []):
                 found = bytes_table(blob)
@@ -163,6 +171,20 @@ class ReferenceNode:
                     self.run([step])
                 elif isinstance(step, Receipt):
                     self.put(step.target, record.get(step.target, []))
+
+    def _redo_effects(self, record: Mapping[str, Sequence[Blob]]) -> None:
+        """A count that is zero on the way to the sum of all that was added takes no sums with it."""
+        for name, blobs in record.items():
+            if name.startswith(REPLACED):
+                self.restore(name.removeprefix(REPLACED), blobs[0])
+                continue
+            view = self._executor.definition(name)
+            total = MapStore([field.name for field in view.fields], None)
+            for blob in blobs:
+                for key, payload in decode(view, blob):
+                    total.add(key, payload)
+            for key, payload in list(total.items()):
+                self._views[name].add(key, payload)
 
     def put(self, name: str, blobs: Sequence[Blob]) -> None:
         self._received[name] = blobs
@@ -221,6 +243,12 @@ class ReferenceNode:
 
     def bytes(self) -> int:
         return sum(len(store) * 8 * (len(store.fields) + 4) for store in self._views.values())
+
+
+def tells_effects(record: Mapping[str, Sequence[Blob]], views: Iterable[str]) -> bool:
+    """A record tells what became of views; otherwise it tells what came in."""
+    known = set(views)
+    return any(name in known or name.startswith(REPLACED) for name in record)
 
 
 def _change_entry(table: str) -> str:

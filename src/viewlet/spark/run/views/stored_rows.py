@@ -1,0 +1,107 @@
+"""The rows of a view or table in one epoch of a checkpoint, for jobs that have not opened it: tasks read their shares.
+
+ScannedView    partitions of a view, each read by a task; one task reads them all if parts have to be added up
+ScannedTable   partitions of a kept table
+HeldRows       rows that were read when the checkpoint was opened: those at the driver, and those cut by LIMIT
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from viewlet.changes import MULTIPLICITY
+from viewlet.spark.run.exchange.wire import bytes_table
+from viewlet.spark.run.execution.scan_task import repeated
+from viewlet.spark.run.load.row_frame import exact_type
+from viewlet.spark.run.views.scan import TableScan, ViewScan, read_type
+from viewlet.types import Column
+
+
+class StoredRows(Protocol):
+    """Rows that some tasks read."""
+
+    @property
+    def columns(self) -> tuple[Column, ...]: ...
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks read them."""
+
+    def read(self, task: int) -> Any:
+        """The share of a task as an Arrow table, its columns in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScannedView:
+    scan: ViewScan
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return tuple(Column(column.name, read_type(column.var.type)) for column in self.scan.query.columns)
+
+    @property
+    def tasks(self) -> int:
+        return 1 if self.scan.adds_up else self.scan.context.partitions
+
+    def read(self, task: int) -> Any:
+        scan = self.scan
+        if scan.adds_up:
+            found = added_up([scan.read(number) for number in range(scan.context.partitions)])
+        else:
+            found = scan.read(task)
+        output = scan.query.output
+        return repeated(found).select([output.index(column.var) for column in scan.query.columns])
+
+
+@dataclass(frozen=True, slots=True)
+class ScannedTable:
+    scan: TableScan
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.scan.table.columns
+
+    @property
+    def tasks(self) -> int:
+        return self.scan.context.partitions
+
+    def read(self, task: int) -> Any:
+        found = self.scan.read(task)
+        return arrow_schema(self.columns).empty_table() if found is None else repeated(found)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldRows:
+    columns: tuple[Column, ...]
+    rows: bytes
+
+    @property
+    def tasks(self) -> int:
+        return 1
+
+    def read(self, task: int) -> Any:
+        return bytes_table(self.rows)
+
+
+def added_up(parts: Sequence[Any]) -> Any:
+    """Tables of rows with multiplicities as one, in which no row occurs twice.
+
+    >>> part = pa.table({"a": ["x", "y"], MULTIPLICITY: [1, 2]})
+    >>> added_up([part, pa.table({"a": ["x", "y"], MULTIPLICITY: [2, -2]})]).to_pydict()
+    {'a': ['x'], '_multiplicity': [3]}
+    """
+    whole = pa.concat_tables(parts)
+    names = whole.column_names[:-1]
+    total = whole.group_by(names).aggregate([(MULTIPLICITY, "sum")])
+    total = total.select([*names, f"{MULTIPLICITY}_sum"]).rename_columns(whole.column_names)
+    return total.filter(pc.field(MULTIPLICITY) != 0)
+
+
+def arrow_schema(columns: Sequence[Column]) -> Any:
+    """The schema that Spark expects of batches with these columns."""
+    return pa.schema([pa.field(each.name, exact_type(each.type), nullable=each.type.nullable) for each in columns])
