@@ -15,8 +15,8 @@ import numpy as np
 
 from viewlet.runtime.control import FAILURE, NEEDED_ROWS, NEEDED_STORE, OVERFLOW
 from viewlet.runtime.jit import compiled
-from viewlet.runtime.probe import INDEX, META, ROOM, enter, find, leave
-from viewlet.runtime.state import hashes, numbers, words
+from viewlet.runtime.probe import INDEX, LIVE, META, ROOM, find, hash_key, leave, place, take_slot
+from viewlet.runtime.state import flags, hashes, numbers, words
 
 STORES = 13
 TUPLES, FIRSTS, SECONDS, STORES_OF_RELATION = 0, 1, 2, 3
@@ -171,32 +171,60 @@ def leave_value(state: Any, shape: Any, store: Any, slot: Any) -> None:
 
 
 @compiled
-def add_tuple(state: Any, shape: Any, relation: Any, x: Any, y: Any, kind: Any, term: Any, control: Any) -> None:
-    """Adds a payload to a tuple, which comes with `kind` if it is new and leaves if that makes it zero."""
+def new_row(state: Any, shape: Any, store: Any, key: Any) -> Any:
+    """A row for a key that is not in a store without slices; there is room for it."""
+    rows, begin = rows_of(state, shape, store), shape[BEGINS + store]
+    slot = take_slot(rows, numbers(state, begin + META), flags(state, begin + LIVE))
+    for j in range(len(key)):
+        rows[slot, j] = key[j]
+    place(hashes(state, begin + INDEX), hash_key(key), slot)
+    return slot
+
+
+@compiled
+def add_tuple(
+    state: Any,
+    shape: Any,
+    relation: Any,
+    x: Any,
+    y: Any,
+    slot: Any,
+    first: Any,
+    second: Any,
+    kind: Any,
+    term: Any,
+    control: Any,
+) -> Any:
+    """Adds a payload to a tuple, which comes with `kind` if it is new and leaves if that makes it zero.
+
+    `slot`, `first` and `second` are the rows of the tuple and of its values, or -1. Says whether degrees have changed.
+    """
     store = STORES_OF_RELATION * relation
-    slot = tuple_slot(state, shape, relation, x, y)
     tuples = rows_of(state, shape, store)
     firsts, seconds = rows_of(state, shape, store + FIRSTS), rows_of(state, shape, store + SECONDS)
-    if slot < 0:
-        slot = enter(state, shape[BEGINS + store], shape[WORDS_OF + store], (x, y))
+    is_new = slot < 0
+    if is_new:
+        slot = new_row(state, shape, store, (x, y))
         tuples[slot, KIND] = kind
-        first = enter(state, shape[BEGINS + store + FIRSTS], VALUE_WORDS, (x,))
-        if count_of(firsts, first, 7) == 0:
+        if first < 0:
+            first = new_row(state, shape, store + FIRSTS, (x,))
             firsts[first, STATUS] = kind == HEAVY
+        if second < 0:
+            second = new_row(state, shape, store + SECONDS, (y,))
         push(tuples, firsts, first, ROW_LINKS, slot)
-        push_second(tuples, seconds, enter(state, shape[BEGINS + store + SECONDS], VALUE_WORDS, (y,)), slot)
+        push_second(tuples, seconds, second, slot)
     gone = True
     for j in range(shape[WIDTH]):
         total = added(tuples[slot, NUMBERS + j], term[j], control)
         tuples[slot, NUMBERS + j] = total
         gone = gone and total == 0
     if gone:
-        first, second = value_slot(state, shape, store + FIRSTS, x), value_slot(state, shape, store + SECONDS, y)
         pull(tuples, firsts, first, ROW_LINKS, slot)
         pull(tuples, seconds, second, COLUMN_LINKS, slot)
         leave(state, shape[BEGINS + store], shape[WORDS_OF + store], np.int64(2), slot)
         leave_value(state, shape, store + FIRSTS, first)
         leave_value(state, shape, store + SECONDS, second)
+    return is_new or gone
 
 
 @compiled

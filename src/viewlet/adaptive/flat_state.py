@@ -16,7 +16,7 @@ import numpy as np
 from viewlet.adaptive import flat_parts, kernel
 from viewlet.adaptive.columns import TOO_WIDE, ColumnReader
 from viewlet.adaptive.plan import RELATIONS, AdaptivePlan, Numbers, SideReader
-from viewlet.adaptive.state import GROUPS, StateFacts, read_thresholds, saved_thresholds
+from viewlet.adaptive.state import GROUPS, StateFacts, read_thresholds, saved_parts, saved_thresholds
 from viewlet.adaptive.triangles import Thresholds, Triangles, Work, thresholds_for
 from viewlet.changes import Change
 from viewlet.changes.word_codec import Codes, decode_words, encode_words
@@ -246,8 +246,7 @@ class FlatState:
         """Everything from the tuples: N = 2 * |D| + 1, strict partitions, views, and the groups by a join."""
         self._is_dirty = True
         self._rebase(2 * self._size + 1)
-        for relation in range(len(self.relations)):
-            self._call(kernel.partition, relation, self._thresholds)
+        self._partition()
         progress = np.zeros(kernel.PROGRESS_WORDS, np.int64)
         self._build_views(progress)
         self._totals[:] = 0
@@ -257,6 +256,11 @@ class FlatState:
         self._note(progress)
         self._work.major += 1
         self._is_dirty = False
+
+    def _partition(self) -> None:
+        """Strict partitions of all relations."""
+        for relation in range(len(self.relations)):
+            self._call(kernel.partition, relation, self._thresholds)
 
     def _build_views(self, progress: Words) -> None:
         for view, store in enumerate(self.views):
@@ -425,18 +429,23 @@ class FlatState:
                 kept = rows[rows[:, flat_parts.KIND] == kind]
                 writer.words(f"{name} {part}", np.hstack([kept[:, :2], kept[:, flat_parts.NUMBERS :]]))
         writer.words(GROUPS, self._groups.packed() if self._keys else self._totals.copy())
-        return saved_thresholds(self.base, self.thresholds)
+        return saved_thresholds(self.base, self.thresholds, self._plan.query.linear)
 
     def resume(self, layout: Mapping[str, Any], reader: StateReader) -> None:
         for relation, name in zip(range(len(self.relations)), RELATIONS, strict=False):
-            parts = [reader.words(f"{name} {part}") for part in self._plan.query.part_names]
+            parts = [reader.words(f"{name} {part}") for part in saved_parts(layout)]
             self._fill_parts(relation, [part.reshape(-1, 2 + self._width) for part in parts])
         groups = reader.words(GROUPS)
         if self._keys:
             self._groups.fill(groups)
         else:
             self._totals[:] = groups
-        self._resume_with(layout["base"], read_thresholds(layout))
+        thresholds = read_thresholds(layout, self._plan.query)
+        if thresholds is None:
+            self._rebase(layout["base"])
+            self._partition()
+        else:
+            self._resume_with(layout["base"], thresholds)
         self._build_views(np.zeros(kernel.PROGRESS_WORDS, np.int64))
         self._settle()
 

@@ -78,11 +78,12 @@ from viewlet.runtime.state import chains, flags, hashes, numbers, words
 
 BEFORE, TOUCHED = 4, 5
 """Arrays of the journal of the groups, counted from their first."""
-ROW, CHECKED, RUN_END, BUDGET, STEPS, MINOR, MAJOR, MOVED, BALANCING = range(9)
+ROW, CHECKED, RUN_END, DUE, BUDGET, STEPS, MINOR, MAJOR, MOVED, BALANCING = range(10)
 """Words of `progress`: the next row to apply; twice the next row to check, plus one for its second value; the end of a
-run; the steps of rebalancing that may still be done; and what it has cost: steps, minor and major rebalancing, tuples
-that minor rebalancing moved, and the steps that were spent on rebalancing."""
-PROGRESS_WORDS = 9
+run, and whether a value of it may have to move; the steps of rebalancing that may still be done; and what it has cost:
+steps, minor and major rebalancing, tuples that minor rebalancing moved, and the steps that were spent on rebalancing.
+"""
+PROGRESS_WORDS = 10
 CHANGE, TERM, SUMS, TRIANGLE, TRIPLED, MOVE = range(6)
 """Rows of `scratch`: the payload of a change and three times it, a product, sums of products, the values of a triangle,
 and the payload of a tuple that moves."""
@@ -427,6 +428,35 @@ def change_views(
 
 
 @compiled
+def value_store(number: Any) -> Any:
+    """The stores of values, by relation: that of second values, then that of first ones."""
+    return STORES_OF_RELATION * (number // 2) + (SECONDS if number % 2 == 0 else FIRSTS)
+
+
+@compiled
+def wants_status(values: Any, value: Any, number: Any, threshold: Any, strict: Any) -> Any:
+    """Whether a value should be heavy by its degree; otherwise as it is."""
+    degree, status = count_of(values, value, ANY), values[value, STATUS]
+    if number % 2 == 0 and values[value, LENGTHS + LIGHT] + values[value, LENGTHS + SPARSE] == 0:
+        return status  # no tuple depends on it
+    if strict:
+        return np.int64(degree >= threshold)
+    if status == 0 and degree >= 1.5 * threshold:
+        return np.int64(1)
+    if status == 1 and degree < 0.5 * threshold:
+        return np.int64(0)
+    return status
+
+
+@compiled
+def is_due(state: Any, shape: Any, number: Any, value: Any, thresholds: Any) -> Any:
+    """Whether the degree of a value, if it still has tuples, asks for another part."""
+    values, relation = rows_of(state, shape, value_store(number)), number // 2
+    threshold = thresholds[(SECOND_THRESHOLD if number % 2 == 0 else THRESHOLD) + relation]
+    return np.int64(value >= 0 and wants_status(values, value, number, threshold, False) != values[value, STATUS])
+
+
+@compiled
 def change_tuple(
     relation: Any,
     x: Any,
@@ -445,15 +475,12 @@ def change_tuple(
     second = value_slot(state, shape, STORES_OF_RELATION * ((relation + 1) % 3) + FIRSTS, y)
     first = value_slot(state, shape, STORES_OF_RELATION * ((relation + 2) % 3) + SECONDS, x)
     slot, kind = tuple_slot(state, shape, relation, x, y), np.int64(HEAVY)
+    mine, its = value_slot(state, shape, own + FIRSTS, x), value_slot(state, shape, own + SECONDS, y)
+    firsts, seconds = rows_of(state, shape, own + FIRSTS), rows_of(state, shape, own + SECONDS)
     if slot >= 0:
         kind = rows_of(state, shape, own)[slot, KIND]
-    else:
-        value = value_slot(state, shape, own + FIRSTS, x)
-        firsts = rows_of(state, shape, own + FIRSTS)
-        if firsts[value, STATUS] == 0 if value >= 0 else shape[ALL_HEAVY + relation] == 0:
-            seconds = rows_of(state, shape, own + SECONDS)
-            value = value_slot(state, shape, own + SECONDS, y)
-            kind = np.int64(light_kind(seconds, value, thresholds[SECOND_THRESHOLD + relation]))
+    elif firsts[mine, STATUS] == 0 if mine >= 0 else shape[ALL_HEAVY + relation] == 0:
+        kind = np.int64(light_kind(seconds, its, thresholds[SECOND_THRESHOLD + relation]))
     for store in range(STORES_OF_RELATION):
         if not has_room(state, shape, own + store, 1, control):
             return False
@@ -466,7 +493,9 @@ def change_tuple(
     else:
         change_result(state, shape, relation, x, y, second, first, m, scratch, totals, progress, control)
     change_views(state, shape, relation, kind, x, y, second, first, m, scratch[TERM], progress, control)
-    add_tuple(state, shape, relation, x, y, kind, m, control)
+    if add_tuple(state, shape, relation, x, y, slot, mine, its, kind, m, control):
+        progress[DUE] |= is_due(state, shape, 2 * relation + 1, mine, thresholds)
+        progress[DUE] |= is_due(state, shape, 2 * relation, its, thresholds)
     return True
 
 
@@ -489,27 +518,6 @@ def rebase(base: Any, thresholds: Any, balance: Any) -> None:
     for i in range(6):
         exponent = thresholds[EXPONENT + i]
         thresholds[i] = np.float64(base) ** exponent if exponent >= 0 else 0.0
-
-
-@compiled
-def value_store(number: Any) -> Any:
-    """The stores of values, by relation: that of second values, then that of first ones."""
-    return STORES_OF_RELATION * (number // 2) + (SECONDS if number % 2 == 0 else FIRSTS)
-
-
-@compiled
-def wants_status(values: Any, value: Any, number: Any, threshold: Any, strict: Any) -> Any:
-    """Whether a value should be heavy by its degree; otherwise as it is."""
-    degree, status = count_of(values, value, ANY), values[value, STATUS]
-    if number % 2 == 0 and values[value, LENGTHS + LIGHT] + values[value, LENGTHS + SPARSE] == 0:
-        return status  # no tuple depends on it
-    if strict:
-        return np.int64(degree >= threshold)
-    if status == 0 and degree >= 1.5 * threshold:
-        return np.int64(1)
-    if status == 1 and degree < 0.5 * threshold:
-        return np.int64(0)
-    return status
 
 
 @compiled
@@ -654,6 +662,8 @@ def run(
             balance[SWEEP], balance[SWEEP_SLOT] = 1, 0
             progress[MAJOR] += 1
             progress[CHECKED] = 2 * progress[ROW]
+        if progress[DUE] == 0:
+            progress[CHECKED] = 2 * progress[ROW]
         if not rebalance(state, shape, thresholds, balance, scratch, progress, control):
             return NEEDS_ROOM
         while progress[CHECKED] < 2 * progress[ROW]:
@@ -669,7 +679,7 @@ def run(
             return DONE
         shortest = np.int64(min(thresholds[0], thresholds[1], thresholds[2]))
         progress[RUN_END] = min(rows, progress[ROW] + (1 if limit > 0 else max(np.int64(1), shortest)))
-        progress[BUDGET] = limit if limit > 0 else np.int64(1) << 62
+        progress[BUDGET], progress[DUE] = limit if limit > 0 else np.int64(1) << 62, 0
 
 
 # -- everything from the tuples ---------------------------------------------------------------------------------------
@@ -685,7 +695,10 @@ def insert(
         for store in range(STORES_OF_RELATION):
             if not has_room(state, shape, own + store, 1, control):
                 return NEEDS_ROOM
-        add_tuple(state, shape, relation, firsts[row], seconds[row], np.int64(HEAVY), payloads[row], control)
+        x, y, heavy = firsts[row], seconds[row], np.int64(HEAVY)
+        mine, its = value_slot(state, shape, own + FIRSTS, x), value_slot(state, shape, own + SECONDS, y)
+        slot = tuple_slot(state, shape, relation, x, y)
+        add_tuple(state, shape, relation, x, y, slot, mine, its, heavy, payloads[row], control)
         progress[ROW] = row + 1
     return DONE
 

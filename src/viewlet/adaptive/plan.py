@@ -102,7 +102,7 @@ class AdaptivePlan:
     @property
     def digest(self) -> str:
         """Plans with the same text keep the same state."""
-        return f"{self.query!r}" + (" in linear space" if self.query.linear else "")
+        return f"{self.query!r}"
 
 
 def show_triangle(query: TriangleQuery) -> str:

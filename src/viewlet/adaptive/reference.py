@@ -8,8 +8,8 @@ from typing import Any
 
 from viewlet.adaptive.partition import Partition
 from viewlet.adaptive.plan import RELATIONS, AdaptivePlan, Numbers, SideReader
-from viewlet.adaptive.rebalance import load, on_batch, views_over
-from viewlet.adaptive.state import GROUPS, StateFacts, read_thresholds, saved_thresholds
+from viewlet.adaptive.rebalance import load, on_batch, partitioned, views_over
+from viewlet.adaptive.state import GROUPS, StateFacts, read_thresholds, saved_parts, saved_thresholds
 from viewlet.adaptive.triangles import Parts, Triangles, Update
 from viewlet.changes import Change
 from viewlet.triggers.saved_state import StateReader, StateWriter
@@ -71,19 +71,22 @@ class ReferenceState:
                 items = (((first, second), numbers(payload)) for first, second, payload in part.items())
                 writer.rows(f"{relation} {name}", items, 2, self._plan.query.width)
         writer.rows(GROUPS, self.groups(), len(self._plan.query.keys), self._plan.query.width)
-        return saved_thresholds(parts.base, parts.thresholds)
+        return saved_thresholds(parts.base, parts.thresholds, self._plan.query.linear)
 
     def resume(self, layout: Mapping[str, Any], reader: StateReader) -> None:
         plan, state = self._plan, self.triangles
         partitions = []
         for relation in RELATIONS:
             partition = Partition.empty(plan.ring, UndoLog())
-            for name, part in zip(plan.query.part_names, partition.parts, strict=False):
+            for name, part in zip(saved_parts(layout), partition.parts, strict=False):
                 for (first, second), numbers in reader.rows(f"{relation} {name}", 2):
                     part.add(first, second, plan.payload(tuple(numbers)))
             partitions.append(partition)
-        views = views_over(state, partitions)
-        state.install(Parts(layout["base"], read_thresholds(layout), partitions, views))
+        thresholds = read_thresholds(layout, plan.query)
+        if thresholds is None:
+            state.install(partitioned(state, layout["base"], [partition.items() for partition in partitions]))
+        else:
+            state.install(Parts(layout["base"], thresholds, partitions, views_over(state, partitions)))
         saved = reader.rows(GROUPS, len(plan.query.keys))
         state.groups.replace({tuple(key): plan.payload(tuple(numbers)) for key, numbers in saved})
         self.commit()

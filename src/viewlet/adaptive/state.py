@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from viewlet.adaptive.plan import Numbers, SideReader
 from viewlet.adaptive.triangles import Thresholds, Work
+from viewlet.algebra.triangle_query import PARTS, TriangleQuery
 from viewlet.changes import Change
 from viewlet.triggers.saved_state import StateReader, StateWriter
 from viewlet.types import Row
@@ -58,12 +59,22 @@ class TriangleState(Protocol):
     def facts(self) -> StateFacts: ...
 
 
-def saved_thresholds(base: int, thresholds: Thresholds) -> dict[str, object]:
-    """N and the thresholds in the layout of a saved state; those of second values where they are in use."""
-    second = {"second_thresholds": list(thresholds.second)} if any(thresholds.second) else {}
+SECOND = "second_thresholds"
+
+
+def saved_thresholds(base: int, thresholds: Thresholds, linear: bool) -> dict[str, object]:
+    """N and the thresholds in the layout of a saved state; those of second values where space is linear."""
+    second = {SECOND: list(thresholds.second)} if linear else {}
     return {"base": base, "thresholds": list(thresholds.first), **second}
 
 
-def read_thresholds(layout: Mapping[str, Any]) -> Thresholds:
-    """The thresholds that `saved_thresholds` has saved."""
-    return Thresholds(tuple(layout["thresholds"]), tuple(layout.get("second_thresholds", (0.0, 0.0, 0.0))))
+def read_thresholds(layout: Mapping[str, Any], query: TriangleQuery) -> Thresholds | None:
+    """The thresholds of a saved state, None if its parts are not those that the query asks for now."""
+    if (SECOND in layout) is not query.linear:
+        return None
+    return Thresholds(tuple(layout["thresholds"]), tuple(layout.get(SECOND, (0.0, 0.0, 0.0))))
+
+
+def saved_parts(layout: Mapping[str, Any]) -> tuple[str, ...]:
+    """The parts of each relation that a state was saved with."""
+    return PARTS if SECOND in layout else PARTS[:2]

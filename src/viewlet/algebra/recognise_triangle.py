@@ -66,7 +66,7 @@ class _Body:
 
 
 def recognise_triangle(
-    query: Query, epsilons: tuple[float, float, float] = (0.5, 0.5, 0.5), linear: bool = False
+    query: Query, epsilons: tuple[float, float, float] = (0.5, 0.5, 0.5), linear: bool = True
 ) -> TriangleQuery:
     """The query as one over triangles; raises `NotTriangleError` with the reason if it is not."""
     parts = _Parts()

@@ -21,6 +21,9 @@ from viewlet.algebra.query import Query
 from viewlet.algebra.traverse import substitute_scalar
 from viewlet.types import Table
 
+PARTS = ("heavy", "light", "sparse")
+"""What a relation is divided into; the last one is there only in linear space."""
+
 
 @dataclass(frozen=True, slots=True)
 class Side:
@@ -61,13 +64,13 @@ class TriangleQuery:
     table: Table
     result: Query
     epsilons: tuple[float, float, float] = (0.5, 0.5, 0.5)
-    linear: bool = field(default=False, repr=False)
-    """Whether its views are to take linear space."""
+    linear: bool = field(default=True, repr=False)
+    """Whether the auxiliary views are to take linear space; a saved state can be continued either way."""
 
     @property
     def part_names(self) -> tuple[str, ...]:
         """What the parts of a relation are called."""
-        return ("heavy", "light", "sparse") if self.linear else ("heavy", "light")
+        return PARTS if self.linear else PARTS[:2]
 
     @property
     def counts_cycles(self) -> bool:

@@ -2,8 +2,8 @@
 
     SELECT COUNT(*) FROM edges r, edges s, edges t WHERE r.dst = s.src AND s.dst = t.src AND t.dst = r.src
 
-`epsilon` is one exponent for all tables, or one for each in the order of FROM: `epsilon = '0.5, 0, 1'`. With
-`space = 'linear'` the views over the parts take no more space than the tables.
+`epsilon` is one exponent for all tables, or one for each in the order of FROM: `epsilon = '0.5, 0, 1'`. The
+auxiliary views take no more space than the tables, unless `space = 'any'`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class AdaptiveOptions:
 def bind_adaptive(definition: object, options: AdaptiveOptions, source: Source) -> TriangleQuery:
     """The triangle of a query; an error names what else the query is."""
     exponents = DEFAULT if options.epsilon is None else _exponents(options.epsilon, source)
-    linear = options.space is not None and _is_linear(options.space, source)
+    linear = options.space is None or _is_linear(options.space, source)
     try:
         if not isinstance(definition, Query):
             raise NotTriangleError("it calls a user-defined aggregate")
