@@ -52,12 +52,14 @@ class Executor:
         sizes: Sizes,
         worst_condition: float,
         exact: Mapping[Matrix, Put],
+        pending: Pending | None = None,
     ) -> None:
         self.backend = backend
         self.stored = stored
         self.sizes = sizes
         self.worst_condition = worst_condition
         self.exact = exact
+        self.pending = pending or Pending(0)
         self.operations = 0.0
 
     def run(self, steps: tuple[Step, ...], factors: Mapping[Any, Thin]) -> dict[Expression, Any]:
@@ -82,10 +84,16 @@ class Executor:
         for node in postorder([body]):
             if not isinstance(node, Matrix):
                 values[node] = self._compute(node, values)
-        found = values[body] if body in values else self.backend.copy(self.stored[body])  # type: ignore[index]
+        self.pending.forget(target)
+        found = values[body] if body in values else self.backend.copy(self._value(body, values))
         if not self.backend.is_finite(found):
             raise MatrixDataError(f"{target.name} := {body} is not finite: its numbers overflow")
         self.stored[target] = self.backend.array(found, copy=False) if target not in self.stored else found
+
+    def matrix(self, node: Matrix) -> Array:
+        """A stored matrix with all its updates."""
+        self.pending.flush(node, self.backend, self.stored[node])
+        return self.stored[node]
 
     # -- thin values ---------------------------------------------------------------------------------------------------
 
@@ -95,7 +103,7 @@ class Executor:
         if isinstance(node, Transpose):
             return self._flip(self._value(node.body, values))
         if isinstance(node, Matrix):
-            return self.stored[node]
+            return self.matrix(node)
         raise InternalError(f"the value of {node} is not there")
 
     def _assigned(self, body: Expression, values: Mapping[Expression, Any]) -> Any:
@@ -181,7 +189,7 @@ class Executor:
         if step.update is not None:
             update = self._value(step.update.left, values), self._value(step.update.right, values)
         forward, backward = self._operand(ahead, values), self._operand(behind, values)
-        found = self.backend.sweep(self.stored[step.matrix], update, forward, backward)
+        found = self._pass(step.matrix, update, forward, backward)
         if update is not None and step.matrix in self.exact:
             self.exact[step.matrix](self.stored[step.matrix])
         outcome: Any
@@ -192,6 +200,11 @@ class Executor:
                 part = outcome if len(reads) == 1 else outcome[:, first : first + width]
                 values[read.node] = self._flip(part) if read.flipped else part
                 first += width
+
+    def _pass(self, each: Matrix, update: Any, forward: Any, backward: Any) -> tuple[Any, Any]:
+        if each.dynamic or not self.pending.cap:
+            return self.backend.sweep(self.stored[each], update, forward, backward)
+        return self.pending.sweep(each, self.backend, self.stored[each], update, forward, backward)
 
     def _operand(self, reads: list[Any], values: Mapping[Expression, Any]) -> Any:
         if not reads:
@@ -205,6 +218,55 @@ class Executor:
 
     def _width(self, operand: Expression, flipped: bool) -> int:
         return int(operand.shape[0 if flipped else 1].at(self.sizes))
+
+
+class Pending:
+    """Deferred updates: a view is its stored matrix plus factors, added on reading or when there are `cap` of them.
+
+    Until then a step reads the matrix and does not write it.
+    """
+
+    def __init__(self, cap: int) -> None:
+        self.cap = cap
+        self.factors: dict[Matrix, tuple[Any, Any]] = {}
+
+    def sweep(
+        self, each: Matrix, backend: Backend, stored: Array, update: Any, forward: Any, backward: Any
+    ) -> tuple[Any, Any]:
+        """The pass of a back end, with the factors that wait: (P + L R') X = P X + L (R' X)."""
+        ahead, behind = (
+            backend.sweep(stored, None, forward, backward)
+            if (forward is not None or backward is not None)
+            else (None, None)
+        )
+        if each in self.factors:
+            left, right = self.factors[each]
+            if ahead is not None:
+                ahead = backend.combine(
+                    [(1.0, ahead), (1.0, backend.multiply(left, backend.multiply(right.T, forward)))]
+                )
+            if behind is not None:
+                own = backend.multiply(right, backend.multiply(left.T, backward))
+                behind = backend.combine([(1.0, behind), (1.0, own)])
+        if update is not None:
+            self._add(each, backend, *update)
+            if self.factors[each][0].shape[1] >= self.cap:
+                self.flush(each, backend, stored)
+        return ahead, behind
+
+    def flush(self, each: Matrix, backend: Backend, stored: Array) -> None:
+        """Adds the factors that wait to the matrix."""
+        if each in self.factors:
+            backend.sweep(stored, self.factors.pop(each), None, None)
+
+    def forget(self, each: Matrix) -> None:
+        """Leaves out the factors of a view that is computed again."""
+        self.factors.pop(each, None)
+
+    def _add(self, each: Matrix, backend: Backend, left: Any, right: Any) -> None:
+        known = self.factors.get(each)
+        parts = [[part] for part in (left, right)] if known is None else [[known[0], left], [known[1], right]]
+        self.factors[each] = tuple(backend.stack(part, vertical=False) for part in parts)
 
 
 class _Flipped:

@@ -15,7 +15,7 @@ from viewlet.linalg.backends import make_backend
 from viewlet.linalg.backends.contract import Backend
 from viewlet.linalg.cost import Machine, calibrate
 from viewlet.linalg.errors import LinAlgWarning, MatrixDataError, ProgramError
-from viewlet.linalg.execute import Executor, IllConditioned, Put
+from viewlet.linalg.execute import Executor, IllConditioned, Pending, Put
 from viewlet.linalg.expression import Identity, Inverse, Matrix, Recurrence, postorder, shape
 from viewlet.linalg.program import Program, Statements
 from viewlet.linalg.strategy import Plan, check_strategy, choose, plan_statements
@@ -26,7 +26,7 @@ Floats = npt.NDArray[Any]
 PLANS = 64
 """Plans that a run remembers, one for each set of changed inputs and their ranks."""
 
-OPTIONS = ("strategy", "copy", "dtype", "backend", "memory")
+OPTIONS = ("strategy", "copy", "dtype", "backend", "memory", "defer")
 
 
 @dataclass(slots=True)
@@ -55,8 +55,9 @@ class Run:
     """The inputs and views of a program, kept together by updates.
 
     `strategy` is "auto", "incremental", "hybrid" or "reevaluate". `copy=False` takes over the given arrays, which are
-    then changed in place. `dtype` is float64 or float32; the default is that of the inputs. `backend` is "auto" or
-    "numpy". `memory` limits the bytes of all matrices when a model of iteration is chosen.
+    then changed in place. `dtype` is float64 or float32; the default is that of the inputs. `backend` is "auto",
+    "numpy" or "compiled". `defer=64` lets views wait with updates until there are that many factors or the view is
+    read. `memory` limits the bytes of all matrices when a model of iteration is chosen.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Run:
         dtype: Any = None,
         backend: str | Backend = "auto",
         memory: float = math.inf,
+        defer: int = 0,
     ) -> None:
         self.program = program
         self.strategy = check_strategy(strategy)
@@ -87,6 +89,7 @@ class Run:
         self._names |= {statement.target.name: statement.target for statement in self._statements.views}
         self._plans: dict[tuple[tuple[Matrix, int], ...], Plan] = {}
         self._last: Plan | None = None
+        self._pending = Pending(_whole(defer, "defer"))
         self._stale = True
         self._worst_condition = 1.0 / math.sqrt(np.finfo(kind).eps)
         self.statistics = Statistics()
@@ -97,7 +100,7 @@ class Run:
     def __getitem__(self, name: str) -> Floats:
         """An input, a view or an output by name: a read-only array that shows the state until the next update."""
         self._settle()
-        shown: Floats = self._backend.numpy(self._stored[self._matrix(name)]).view()
+        shown: Floats = self._backend.numpy(self._executor().matrix(self._matrix(name))).view()
         shown.flags.writeable = False
         return shown
 
@@ -281,7 +284,7 @@ class Run:
         self._stale = False
 
     def _executor(self, exact: Mapping[Matrix, Put] | None = None) -> Executor:
-        return Executor(self._backend, self._stored, self._sizes, self._worst_condition, exact or {})
+        return Executor(self._backend, self._stored, self._sizes, self._worst_condition, exact or {}, self._pending)
 
     # -- rows that come and go -----------------------------------------------------------------------------------------
 
@@ -314,7 +317,9 @@ class Run:
         """Gives a dimension another size; the rows that come or go are zeros everywhere."""
         ((dimension,), _) = side.terms[0]
         keeps_zeros = not any(_is_square_in(dimension, statement.body) for statement in self._statements.views)
-        for each, array in list(self._stored.items()):
+        executor = self._executor()
+        for each in list(self._stored):
+            array = executor.matrix(each)
             for axis, own in enumerate(shape(each)):
                 if dimension in own.names:
                     array = _resized(self._backend, array, axis, count, without)
@@ -383,6 +388,12 @@ def _put(place: Any, values: Any) -> Put:
 
 def _keep(stored: Array) -> None:
     """Leaves an array as it is."""
+
+
+def _whole(value: Any, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ProgramError(f"{name} is a whole number that is not negative, not {value!r}")
+    return value
 
 
 def _place(place: Any, count: int, name: str, what: str) -> int:

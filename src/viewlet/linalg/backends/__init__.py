@@ -7,13 +7,27 @@ from typing import Any
 from viewlet.linalg.backends.contract import Backend
 from viewlet.linalg.errors import ProgramError
 
-BACKENDS = ("auto", "numpy")
+BACKENDS = ("auto", "numpy", "compiled")
 
 
 def make_backend(name: str, dtype: Any) -> Backend:
-    """The back end of a name; "auto" is the fastest one in this process."""
+    """The back end of a name; "auto" is compiled where Numba is there, and NumPy else."""
     if name not in BACKENDS:
         raise ProgramError(f"backend {name!r} is not one of {', '.join(repr(each) for each in BACKENDS)}")
+    if name == "compiled" or (name == "auto" and _can_compile()):
+        from viewlet.linalg.backends.compiled_backend import CompiledBackend
+
+        return CompiledBackend(dtype)
     from viewlet.linalg.backends.numpy_backend import NumpyBackend
 
     return NumpyBackend(dtype)
+
+
+def _can_compile() -> bool:
+    from viewlet.errors import MissingExtraError
+
+    try:
+        from viewlet.runtime.jit import ENABLED
+    except MissingExtraError:
+        return False
+    return ENABLED
