@@ -61,6 +61,8 @@ OWNERS_OF_LIBRARIES = {
     "pyspark": {"spark"},
     "fsspec": {"runtime"},
     "numba": {"runtime"},
+    "torch": {"linalg"},
+    "triton": {"linalg"},
 }
 """Third-party library -> the only units that may name it in an import."""
 

@@ -6,50 +6,11 @@ of two ways is faster at a given size; bytes and operations do.
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
-
-import numpy as np
-
 from viewlet.linalg.associate import Sizes
 from viewlet.linalg.expression import Expression, Inverse, Product, postorder, shape
+from viewlet.linalg.machine import Machine
 from viewlet.linalg.operations import own_operations
 from viewlet.linalg.schedule import Assign, Compute, Recompute, Step, Sweep
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """What a machine does in a second: multiplications with an addition, bytes from or to memory, and steps."""
-
-    operations: float
-    bandwidth: float
-    step: float
-    itemsize: int
-
-
-NOMINAL = Machine(operations=2.5e10, bandwidth=1.5e10, step=5e-6, itemsize=8)
-"""A plain machine, for plans that are made before any matrix is known."""
-
-
-@lru_cache(maxsize=8)
-def calibrate(dtype: Any, size: int = 512) -> Machine:
-    """Measures this machine: a product of matrices, and an addition in place that no cache holds."""
-    left = np.full((size, size), 0.5, dtype)
-    product = _seconds(lambda: left @ left)
-    large = np.zeros(1 << 22, dtype)
-    traffic = _seconds(lambda: np.add(large, 1.0, out=large))
-    return Machine(size**3 / product, 2 * large.nbytes / traffic, NOMINAL.step, large.itemsize)
-
-
-def _seconds(work: Any) -> float:
-    found = []
-    for _ in range(3):
-        start = time.perf_counter()
-        work()
-        found.append(time.perf_counter() - start)
-    return max(min(found), 1e-7)
 
 
 def seconds(steps: tuple[Step, ...], sizes: Sizes, machine: Machine) -> float:

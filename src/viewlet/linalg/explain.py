@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from viewlet.linalg.cost import NOMINAL
 from viewlet.linalg.expression import Matrix, shape
+from viewlet.linalg.machine import NOMINAL
 from viewlet.linalg.operations import operations, trigger_operations, update_operations
 from viewlet.linalg.program import Program, sizes_of
 from viewlet.linalg.sizes import Size

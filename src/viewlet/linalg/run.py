@@ -13,10 +13,10 @@ import numpy.typing as npt
 
 from viewlet.linalg.backends import make_backend
 from viewlet.linalg.backends.contract import Backend
-from viewlet.linalg.cost import Machine, calibrate
 from viewlet.linalg.errors import LinAlgWarning, MatrixDataError, ProgramError
 from viewlet.linalg.execute import Executor, IllConditioned, Pending, Put
 from viewlet.linalg.expression import Identity, Inverse, Matrix, Recurrence, postorder, shape
+from viewlet.linalg.machine import Machine
 from viewlet.linalg.program import Program, Statements
 from viewlet.linalg.strategy import Plan, check_strategy, choose, plan_statements
 from viewlet.linalg.values import Array, Factors, Units, checked_matrix, compress, merge, outer, sparse_change
@@ -56,8 +56,8 @@ class Run:
 
     `strategy` is "auto", "incremental", "hybrid" or "reevaluate". `copy=False` takes over the given arrays, which are
     then changed in place. `dtype` is float64 or float32; the default is that of the inputs. `backend` is "auto",
-    "numpy" or "compiled". `defer=64` lets views wait with updates until there are that many factors or the view is
-    read. `memory` limits the bytes of all matrices when a model of iteration is chosen.
+    "numpy", "compiled" or "torch". `defer=64` lets views wait with updates until there are that many factors or the
+    view is read. `memory` limits the bytes of all matrices when a model of iteration is chosen.
     """
 
     def __init__(
@@ -78,9 +78,9 @@ class Run:
         if kind not in (np.dtype(np.float64), np.dtype(np.float32)):
             raise ProgramError(f"a program computes in float64 or float32, not in {kind}")
         self._backend: Backend = make_backend(backend, kind) if isinstance(backend, str) else backend
-        self._machine: Machine = calibrate(kind)
-        given = {each: checked_matrix(inputs[each.name], each.name, kind, (None, None)) for each in program.inputs}
-        self._sizes = _bind_sizes({each: value.shape for each, value in given.items()})
+        self._machine: Machine = self._backend.machine()
+        given = {each: self._backend.checked(inputs[each.name], each.name) for each in program.inputs}
+        self._sizes = _bind_sizes({each: tuple(value.shape) for each, value in given.items()})
         self._statements: Statements = plan_statements(program, self._sizes, self._machine, self.strategy, memory)
         self._stored: dict[Matrix, Array] = {
             each: self._backend.array(value, copy=copy) for each, value in given.items()
@@ -99,10 +99,14 @@ class Run:
 
     def __getitem__(self, name: str) -> Floats:
         """An input, a view or an output by name: a read-only array that shows the state until the next update."""
-        self._settle()
-        shown: Floats = self._backend.numpy(self._executor().matrix(self._matrix(name))).view()
+        shown: Floats = self._backend.numpy(self.array(name)).view()
         shown.flags.writeable = False
         return shown
+
+    def array(self, name: str) -> Array:
+        """The array of the back end that holds a matrix, on a GPU a tensor; it changes with the next update."""
+        self._settle()
+        return self._executor().matrix(self._matrix(name))
 
     @property
     def names(self) -> list[str]:
@@ -127,25 +131,24 @@ class Run:
         row, column = _place(row, rows, name, "row"), _place(column, columns, name, "column")
         wanted = checked_matrix([[value]], f"the value of {name}", self._dtype, (1, 1))
         change = np.zeros((columns, 1), self._dtype)
-        change[column] = wanted[0, 0] - self[name][row, column]
+        change[column] = wanted[0, 0] - float(self._stored[each][row, column])
         self._apply({each: (Units(rows, np.array([row])), change)}, {each: _put((row, column), wanted[0, 0])})
 
     def set_row(self, name: str, row: int, values: Any) -> None:
         """Replaces one row of an input."""
         each, (rows, columns) = self._dynamic(name)
         row = _place(row, rows, name, "row")
-        wanted = checked_matrix(np.reshape(values, (-1, 1)), f"the row of {name}", self._dtype, (columns, 1))
-        change = Units(rows, np.array([row])), wanted - self[name][row][:, None]
-        self._apply({each: change}, {each: _put(row, self._backend.array(wanted[:, 0], copy=False))})
+        new = self._vector(values, f"the row of {name}", columns)
+        change = Units(rows, np.array([row])), new - self._stored[each][row][:, None]
+        self._apply({each: change}, {each: _put(row, new[:, 0])})
 
     def set_column(self, name: str, column: int, values: Any) -> None:
         """Replaces one column of an input."""
         each, (rows, columns) = self._dynamic(name)
         column = _place(column, columns, name, "column")
-        wanted = checked_matrix(np.reshape(values, (-1, 1)), f"the column of {name}", self._dtype, (rows, 1))
-        change = wanted - self[name][:, column][:, None], Units(columns, np.array([column]))
-        put = _put((slice(None), column), self._backend.array(wanted[:, 0], copy=False))
-        self._apply({each: change}, {each: put})
+        new = self._vector(values, f"the column of {name}", rows)
+        change = new - self._stored[each][:, column][:, None], Units(columns, np.array([column]))
+        self._apply({each: change}, {each: _put((slice(None), column), new[:, 0])})
 
     def add(self, name: str, change: Any) -> None:
         """Adds a matrix to an input: a SciPy sparse matrix, or an array in which few rows or columns are not zero."""
@@ -214,8 +217,26 @@ class Run:
         if isinstance(change, tuple):
             if len(change) != 2:
                 raise MatrixDataError(f"a change of {name} is a pair (u, v), not {len(change)} arrays")
+            if all(self._backend.is_native(part) for part in change):
+                return self._native_factors(*change, name, sides)
             return outer(*change, name, self._dtype, sides)
         return sparse_change(change, name, self._dtype, sides)
+
+    def _native_factors(self, u: Any, v: Any, name: str, sides: tuple[int, int]) -> Factors:
+        left, right = self._backend.checked(u, f"u of {name}"), self._backend.checked(v, f"v of {name}")
+        if (len(left), len(right)) != sides or left.shape[1] != right.shape[1]:
+            raise MatrixDataError(f"u and v of {name} are {tuple(left.shape)} and {tuple(right.shape)} for {sides}")
+        return left, right
+
+    def _vector(self, values: Any, what: str, length: int) -> Array:
+        """A row or column that a user gives, as a column of the back end."""
+        if self._backend.is_native(values):
+            found = self._backend.checked(values.reshape(-1, 1), what)
+            if len(found) != length:
+                raise MatrixDataError(f"{what} has {len(found)} numbers where {length} are expected")
+            return self._backend.array(found, copy=False)
+        found = checked_matrix(np.reshape(values, (-1, 1)), what, self._dtype, (length, 1))
+        return self._backend.array(found, copy=False)
 
     def _apply(self, changes: dict[Matrix, Factors], exact: Mapping[Matrix, Put] | None = None) -> None:
         """Applies checked changes. `exact` puts entries in place that a sum would have rounded."""
@@ -231,8 +252,11 @@ class Run:
     def _run(self, plan: Plan, changes: dict[Matrix, Factors], exact: Mapping[Matrix, Put]) -> None:
         saved = {each: _before(self._backend, self._stored[each], *change) for each, change in changes.items()}
         executor = self._executor(exact)
-        names = plan.trigger.factors
-        factors = {part: own for each, change in changes.items() for part, own in zip(names[each], change, strict=True)}
+        factors = {
+            variable: self._backend.thin(factor)
+            for each, change in changes.items()
+            for variable, factor in zip(plan.trigger.factors[each], change, strict=True)
+        }
         try:
             executor.run(plan.steps, factors)
             self.statistics.updates += 1
@@ -261,7 +285,8 @@ class Run:
         saved = {each: _before(self._backend, self._stored[each], *change) for each, change in changes.items()}
         try:
             for each, change in changes.items():
-                self._backend.sweep(self._stored[each], change, None, None)
+                left, right = (self._backend.thin(factor) for factor in change)
+                self._backend.sweep(self._stored[each], (left, right), None, None)
                 exact.get(each, _keep)(self._stored[each])
             self._settle()
             self.statistics.ill_conditioned += 1
@@ -357,20 +382,14 @@ def _resized(backend: Backend, array: Array, axis: int, count: int, without: int
 
 def _before(backend: Backend, array: Array, left: Any, right: Any) -> Any:
     """What brings an input back: the rows or columns that an update touches, or a copy of the matrix."""
-    if isinstance(left, Units):
-        rows = backend.copy(array[left.places])
+    if isinstance(left, Units) or isinstance(right, Units):
+        place = backend.index(left) if isinstance(left, Units) else (slice(None), backend.index(right))
+        touched = backend.copy(array[place])
 
-        def put_rows(stored: Array) -> None:
-            stored[left.places] = rows
+        def put_back(stored: Array) -> None:
+            stored[place] = touched
 
-        return put_rows
-    if isinstance(right, Units):
-        columns = backend.copy(array[:, right.places])
-
-        def put_columns(stored: Array) -> None:
-            stored[:, right.places] = columns
-
-        return put_columns
+        return put_back
     whole = backend.copy(array)
 
     def put_all(stored: Array) -> None:

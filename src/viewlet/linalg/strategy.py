@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from viewlet.linalg.associate import Sizes
-from viewlet.linalg.cost import Machine, seconds
+from viewlet.linalg.cost import seconds
 from viewlet.linalg.errors import ProgramError
 from viewlet.linalg.expression import (
     Expression,
@@ -20,6 +20,7 @@ from viewlet.linalg.expression import (
     rebuild,
     shape,
 )
+from viewlet.linalg.machine import Machine
 from viewlet.linalg.program import Program, Statement, Statements, Supply, recurrences, statements
 from viewlet.linalg.recurrences import candidates
 from viewlet.linalg.schedule import Step, schedule

@@ -123,10 +123,10 @@ def _merge_rows(parts: list[Factors]) -> Factors:
 def compress(left: Factor, right: Factor) -> Factors:
     """The same change with as few outer products as its numbers need: QR of both factors, SVD of the core.
 
-    Unit vectors and small ranks stay as they are.
+    Unit vectors, small ranks and arrays of other back ends stay as they are.
     """
     rank = left.shape[1]
-    if isinstance(left, Units) or isinstance(right, Units) or rank < COMPRESS_FROM:
+    if not isinstance(left, np.ndarray) or not isinstance(right, np.ndarray) or rank < COMPRESS_FROM:
         return left, right
     first, upper = np.linalg.qr(left)
     second, lower = np.linalg.qr(right)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from viewlet.linalg.machine import Machine
 from viewlet.linalg.values import Array, Units
 
 Thin = Array | Units
@@ -25,6 +26,21 @@ class Backend(Protocol):
     @property
     def dtype(self) -> Any:
         """The NumPy type of the numbers."""
+
+    def machine(self) -> Machine:
+        """The rates by which plans are compared."""
+
+    def checked(self, value: Any, name: str) -> Any:
+        """A matrix of finite numbers that a user gives, as `array` takes it."""
+
+    def is_native(self, value: Any) -> bool:
+        """Whether a value is an array of the back end that need not be converted."""
+
+    def index(self, units: Units) -> Any:
+        """The places of unit vectors, as arrays are indexed."""
+
+    def thin(self, factor: Any) -> Thin:
+        """A factor of an update, from NumPy's array or from one of the back end."""
 
     def array(self, data: Any, *, copy: bool) -> Array:
         """A matrix that the run owns, from a NumPy array."""

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from viewlet.linalg.backends.contract import Thin
-from viewlet.linalg.values import Units, dense
+from viewlet.linalg.machine import Machine, this_processor
+from viewlet.linalg.values import Units, checked_matrix, dense
 
 Floats = npt.NDArray[Any]
 
@@ -24,6 +25,28 @@ class NumpyBackend:
 
     def __init__(self, dtype: Any) -> None:
         self.dtype = np.dtype(dtype)
+
+    def machine(self) -> Machine:
+        """The rates of this machine, measured once."""
+        return this_processor(self.dtype)
+
+    def checked(self, value: Any, name: str) -> Floats:
+        """A matrix of finite numbers."""
+        return checked_matrix(value, name, self.dtype, (None, None))
+
+    def is_native(self, value: Any) -> bool:
+        """Everything is converted by NumPy."""
+        return False
+
+    def index(self, units: Units) -> Any:
+        """The places of unit vectors; a single one is a slice, which copies nothing."""
+        if len(units.places) == 1:
+            return slice(int(units.places[0]), int(units.places[0]) + 1)
+        return units.places
+
+    def thin(self, factor: Any) -> Thin:
+        """The factor itself."""
+        return factor
 
     def array(self, data: Any, *, copy: bool) -> Floats:
         """A matrix in row order, copied if asked for or if it has to be."""
@@ -46,9 +69,9 @@ class NumpyBackend:
 
     def _update(self, matrix: Floats, left: Thin, right: Thin) -> None:
         if isinstance(left, Units):
-            matrix[left.places] += self.dense(right).T
+            matrix[self.index(left)] += self.dense(right).T
         elif isinstance(right, Units):
-            matrix[:, right.places] += left
+            matrix[:, self.index(right)] += left
         else:
             self.add_product(matrix, left, right)
 
