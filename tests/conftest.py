@@ -6,6 +6,7 @@ import contextlib
 import gc
 import importlib.util
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,9 @@ os.environ.setdefault("VIEWLET_JIT", "0")
 It is said here, for all folders, before any test imports the runtime.
 """
 os.environ.setdefault("VIEWLET_CACHE", os.path.join(tempfile.gettempdir(), "viewlet-generated"))
+MAPPED_STATE = None if "VIEWLET_STATE" in os.environ else tempfile.mkdtemp(prefix="viewlet-test-state-")
+"""What workers of Spark keep, for this run only; the workers of pytest inherit it."""
+os.environ["VIEWLET_STATE"] = MAPPED_STATE or os.environ["VIEWLET_STATE"]
 os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "spark" / "jvm"))
 """Options for every JVM of Spark: it lives for a minute, and Java's optimising compiler would take half of its time."""
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
@@ -64,6 +68,8 @@ def pytest_collection_finish() -> None:
 
 def pytest_unconfigure() -> None:
     gc.unfreeze()
+    if MAPPED_STATE is not None:
+        shutil.rmtree(MAPPED_STATE, ignore_errors=True)
 
 
 @pytest.hookimpl(optionalhook=True)

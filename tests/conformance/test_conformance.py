@@ -119,11 +119,11 @@ def test_on_spark(program: str, spark: Any, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("program", AS_MACHINE_CODE)
-def test_as_machine_code(program: str, tmp_path: Path) -> None:
+def test_as_machine_code(program: str) -> None:
     pytest.importorskip("numba")
     command = [sys.executable, "-m", "tests.conformance.machine_code", program, AS_MACHINE_CODE[program]]
     paths = os.pathsep.join(entry for entry in sys.path if entry)
-    environment = {**os.environ, "VIEWLET_JIT": "1", "VIEWLET_CACHE": str(tmp_path), "PYTHONPATH": paths}
+    environment = {**os.environ, "VIEWLET_JIT": "1", "PYTHONPATH": paths}
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert ran.returncode == 0, ran.stderr
     assert json.loads(ran.stdout) == {}

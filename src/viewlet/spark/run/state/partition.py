@@ -246,7 +246,9 @@ def _tidy(root: Path) -> None:
     oldest = time.time() - UNUSED_DAYS * 86_400
     for home in root.glob("*"):
         with contextlib.suppress(OSError):
-            if max(stamp.stat().st_mtime for stamp in [home, *home.glob("*/*/stamp")]) < oldest:
+            if home.stat().st_mtime < oldest and all(
+                stamp.stat().st_mtime < oldest for stamp in home.glob("*/*/stamp")
+            ):
                 shutil.rmtree(home)
 
 
