@@ -6,12 +6,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Event
 
 import pytest
 
 import viewlet
 from viewlet import StateError
 from viewlet.connection.spark_facade import SparkConnection, connect_inline
+from viewlet.spark.run import engine
 from viewlet.spark.run.state import checkpoint
 from viewlet.spark.run.state.partition import forget
 
@@ -216,3 +218,30 @@ def test_the_log_is_replayed_by_either_kernel(tmp_path: Path, before: str, after
         assert {name: db.view(name).rows() for name in found} == found
         db.insert("t", [(2, 9)])
         assert db.view("whole").rows() == [(16, 9, 4)]
+
+
+def test_closing_removes_what_the_machine_keeps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The state of generated code is in mapped files; a connection that is opened again reads the checkpoint."""
+    kept = tmp_path / "mapped"
+    monkeypatch.setenv("VIEWLET_STATE", str(kept))
+    for number in range(3):
+        with connect_inline(tmp_path / "state", 2, engine="compiled") as db:
+            if number == 0:
+                db.execute(DECLARED)
+            db.apply({"orders": [(number, "c")], "items": [(number, 5)]})
+            assert dict(db.view("revenue").rows()) == {"c": 5 * (number + 1)}
+            assert list(kept.glob("*/*/*/stamp"))
+        assert list(kept.iterdir()) == []
+
+
+def test_a_cluster_that_does_not_answer_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "CLOSE_SECONDS", 0.1)
+    answered = Event()
+    db = connect_inline(tmp_path / "state", 2, engine="compiled")
+    db.execute(DECLARED)
+    db.apply({"orders": [(1, "c")], "items": [(1, 5)]})
+    monkeypatch.setattr(db._host.cluster.cluster, "run", lambda *given: answered.wait())
+    db.close()
+    assert not answered.is_set()
+    answered.set()
+    assert dict(connect_inline(tmp_path / "state", 2, engine="compiled").view("revenue").rows()) == {"c": 5}

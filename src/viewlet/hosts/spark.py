@@ -342,4 +342,5 @@ class SparkHost:
         self._is_open = True
 
     def close(self) -> None:
+        self.cluster.close()
         self.on_close()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import uuid
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from threading import Thread
 from typing import Any, TypeVar
 
 from viewlet.changes import Change, Changes, RowChange
@@ -30,6 +32,7 @@ from viewlet.spark.run.execution.tasks import (
     PartitionTask,
     ReadResult,
     ReadViews,
+    RemoveState,
     WriteSnapshot,
 )
 from viewlet.spark.run.execution.tree_task import AskTree, Question
@@ -50,6 +53,8 @@ from viewlet.viewtree.ring_plan import RingPlan
 R = TypeVar("R")
 
 REMEMBERED_BATCHES = 1000
+CLOSE_SECONDS = 10.0
+"""How long closing waits for the cluster."""
 GENERATE_FROM_ROWS = 50_000
 """Rows of state from which compiling code for a view pays."""
 
@@ -212,6 +217,22 @@ class Engine:
                     return None
                 found |= columns
         return frozenset(found)
+
+    def close(self) -> None:
+        """Removes what the machines keep of the state, which can be read from the checkpoint.
+
+        A cluster that is gone, or has no executor to spare, is not waited for: what remains on a machine is removed
+        after some days.
+        """
+
+        def remove() -> None:
+            with contextlib.suppress(Exception):
+                self._ask(RemoveState(replace(self.context(), units={})), "removing local state")
+
+        if any(isinstance(entry.code, ProgramCode) and entry.code.module is not None for entry in self._units.values()):
+            removal = Thread(target=remove, daemon=True)
+            removal.start()
+            removal.join(CLOSE_SECONDS)
 
     def context(self) -> Context:
         """What tasks need to know now."""

@@ -24,6 +24,7 @@ from viewlet.spark.run.state.partition import (
     nearest,
     partition_folder,
     read_delivery,
+    remove_state,
 )
 from viewlet.spark.run.state.unit_state import empty_node
 from viewlet.spark.run.units.node import Node, with_result
@@ -263,6 +264,16 @@ class MapTableRows(PartitionTask[list[Piece]]):
             view = self.context.code(unit_name(table)).views[rows_view(table)]
             rows = decode(view, state.node.contents(view.name))
         return RowChange({row: count for row, (count,) in rows})
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveState(PartitionTask[None]):
+    """Removes what the machine of a partition has of a checkpoint."""
+
+    context: Context
+
+    def answer(self, partition: int) -> None:
+        remove_state(self.context)
 
 
 @dataclass(frozen=True, slots=True)

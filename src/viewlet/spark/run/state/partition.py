@@ -222,13 +222,17 @@ def _opened(context: Context, code: UnitCode, partition: int) -> UnitState:
     from viewlet.codegen.module_cache import runtime_digest
     from viewlet.runtime.durable.mapped_state import MappedState
 
-    checkpoint = hashlib.blake2b(context.checkpoint.encode(), digest_size=8).hexdigest()
     root = _private(Path(context.state))
-    home = root / checkpoint
+    home = _home(context)
     if not home.exists():
         _tidy(root)
     folder = home / code.digest / str(partition)
     return FileState(code, MappedState.open(folder, code.digest + runtime_digest().hex(), WAIT_SECONDS), initial)
+
+
+def _home(context: Context) -> Path:
+    """The folder with what this machine has of a checkpoint."""
+    return Path(context.state, hashlib.blake2b(context.checkpoint.encode(), digest_size=8).hexdigest())
 
 
 def _private(root: Path) -> Path:
@@ -256,6 +260,13 @@ def nearest(context: Context, unit: str) -> int:
     """A partition that this process has worked on, if there is one."""
     here = (number for checkpoint, name, number in _kept if (checkpoint, name) == (context.checkpoint, unit))
     return next(here, 0)
+
+
+def remove_state(context: Context) -> None:
+    """Removes what this machine has of a checkpoint. Another process that still holds some finds its files gone."""
+    for key in [key for key in _kept if key[0] == context.checkpoint]:
+        _kept.pop(key).give_up()
+    shutil.rmtree(_home(context), ignore_errors=True)
 
 
 def forget() -> None:
