@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 
 from tests.adaptive.oracle import Tables
 from tests.adaptive.streams import LENGTH, STREAMS, Change
-from viewlet.adaptive import flat_parts, flat_state, invariants
+from viewlet.adaptive import flat_parts, flat_state, invariants, kernel
 from viewlet.adaptive.flat_state import FlatState
 from viewlet.adaptive.plan import AdaptivePlan
 from viewlet.adaptive.reference import ReferenceState
@@ -187,6 +188,40 @@ def check_degrees(heavy: list[int], light: list[int], every: list[int], threshol
     assert not set(heavy) & set(light)
     assert all(degrees[value] >= threshold / 2 for value in heavy)
     assert all(degrees[value] < 1.5 * threshold for value in light)
+
+
+@pytest.mark.parametrize("linear", [True, False])
+@pytest.mark.parametrize(("keys", "steps", "size"), [("", 3, 3), ("t.c, r.a, r.b", 5, 4)])
+def test_rebalancing_is_spread_over_updates(
+    keys: str, steps: int, size: int, linear: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Answers and views are right at any time, an update does no more than its share, and it comes to an end."""
+    monkeypatch.setattr(flat_state, "ENABLED", True)
+    whole = plan(keys, 0.5, linear=linear)
+    wanted = replace(whole, query=replace(whole.query, rebalance_steps=steps))
+    for name in ("power_law", "grow_and_shrink"):
+        flat, tables = FlatState(wanted, CATALOGUE, StringDictionary()), Tables()
+        changes, most = list(STREAMS[name](Random(3), LENGTH)), 0
+        for start in range(0, len(changes), size):
+            apply(flat, wanted, changes[start : start + size])
+            if start % 5:
+                flat.commit()
+            else:
+                flat.rollback()
+                apply(flat, wanted, changes[start : start + size])
+                flat.commit()
+            for change in changes[start : start + size]:
+                tables.apply(change)
+            assert {key: numbers[0] for key, numbers in flat.groups()} == tables.groups(KEYS[keys])
+            check(flat, settled=False)
+            most = max(most, 2 * max(len(rows) for rows in flat.relations[0][1:]) + 2)
+        assert 0 < flat.facts().work.longest <= steps + most
+        for _ in range(LENGTH):
+            for times in (1, -1):
+                apply(flat, wanted, [(0, 0, 1, times)])
+                flat.commit()
+        assert not flat._balance[kernel.SWEEP]
+        check(flat)
 
 
 class Saved:

@@ -264,12 +264,33 @@ def test_epsilon_is_checked(epsilon: str) -> None:
         declare(reference(), "cycles", f"strategy = 'adaptive', epsilon = {epsilon}")
 
 
+@pytest.mark.parametrize("steps", ["0", "-1", "'few'"])
+def test_steps_of_rebalancing_are_checked(steps: str) -> None:
+    with pytest.raises(viewlet.SqlError, match="rebalance_steps is a number of steps"):
+        declare(reference(), "cycles", f"strategy = 'adaptive', rebalance_steps = {steps}")
+
+
+def test_rebalancing_is_bounded_and_told() -> None:
+    db = reference("compiled")
+    declare(db, "cycles", "strategy = 'adaptive', rebalance_steps = 2")
+    declare(db, "listed", "strategy = 'adaptive'")
+    for leaf in range(40):
+        db.insert("e", [(0, leaf), (leaf, 0)])
+    rebalancing: Any = db.view("cycles").stats()["rebalancing"]
+    assert 0 < rebalancing["longest"] <= 6 < rebalancing["steps"]
+    text = f"at most {rebalancing['longest']} at a time, the last ones after 79 updates"
+    assert text in db.explain("cycles", "parts")
+    expected = reference()
+    expected.insert("e", [pair for leaf in range(40) for pair in ((0, leaf), (leaf, 0))])
+    assert_right(db, expected, ["cycles"])
+
+
 def test_space_is_linear_or_any() -> None:
     with pytest.raises(viewlet.SqlError, match="space is 'linear' or 'any', not small"):
         declare(reference(), "cycles", "strategy = 'adaptive', space = 'small'")
 
 
-@pytest.mark.parametrize("option", ["epsilon = 0.5", "space = 'linear'"])
+@pytest.mark.parametrize("option", ["epsilon = 0.5", "space = 'linear'", "rebalance_steps = 9"])
 def test_its_options_belong_to_the_strategy(option: str) -> None:
     with pytest.raises(viewlet.UnsupportedError, match="strategy = 'adaptive'"):
         declare(reference(), "cycles", option)

@@ -8,7 +8,7 @@ the same invariants. As plain Python (`VIEWLET_JIT=0`) calls are not atomic, and
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -93,7 +93,8 @@ class FlatState:
             max(epsilon, 1 - epsilon) if query.linear else -1 for epsilon in query.epsilons
         ]
         self._balance = np.zeros(kernel.BALANCE_WORDS, np.int64)
-        self._work = Work()
+        self._balance[kernel.STEP_LIMIT] = query.rebalance_steps
+        self.work = Work()
         self._work_before = Work()
         self._batch: list[_Applied] = []
         self._copy: _Copy | None = None
@@ -215,7 +216,7 @@ class FlatState:
 
     def _apply(self, rows: _Applied) -> None:
         self._batch.append(rows)
-        self._work.updates += len(rows.firsts)
+        self.work.updates += len(rows.firsts)
         if len(rows.firsts) > self._size:
             self._is_dirty = True
             self._insert(rows.relation, rows.firsts, rows.seconds, rows.payloads, rows.progress)
@@ -228,14 +229,18 @@ class FlatState:
         given = (firsts, seconds, payloads, self._thresholds, self._balance, self._scratch, self._totals, progress)
         while self._call(kernel.run, relation, *given) != kernel.DONE:
             self._grow()
-        self._note(progress)
+        self._note(progress, len(firsts))
 
-    def _note(self, progress: Words) -> None:
-        work = self._work
+    def _note(self, progress: Words, rows: int = 0) -> None:
+        work = self.work
         work.steps += int(progress[kernel.STEPS])
         work.minor += int(progress[kernel.MINOR])
         work.major += int(progress[kernel.MAJOR])
         work.moved += int(progress[kernel.MOVED])
+        if progress[kernel.BALANCING]:
+            work.balancing += int(progress[kernel.BALANCING])
+            work.longest = max(work.longest, int(progress[kernel.LONGEST]))
+            work.paused = work.updates - rows + int(progress[kernel.PAUSED])
 
     def _insert(self, relation: int, firsts: Words, seconds: Words, payloads: Words, progress: Words) -> None:
         """Adds rows to the tuples alone."""
@@ -254,7 +259,7 @@ class FlatState:
             kernel.empty_groups(self._shape, self._arrays())
         self._from_slot(lambda start: (kernel.join, start, self._scratch, self._totals, progress))
         self._note(progress)
-        self._work.major += 1
+        self.work.major += 1
         self._is_dirty = False
 
     def _partition(self) -> None:
@@ -310,11 +315,7 @@ class FlatState:
         self._totals_before = self._totals.copy()
         self._batch = []
         self._copy = None
-        self._work_before = Work(**self._counted(self._work))
-
-    @staticmethod
-    def _counted(work: Work) -> dict[str, int]:
-        return {name: getattr(work, name) for name in ("updates", "steps", "minor", "major", "moved")}
+        self._work_before = replace(self.work)
 
     def rollback(self) -> None:
         """Takes back what the batch did; may be called again if it was interrupted."""
@@ -325,7 +326,7 @@ class FlatState:
         self._totals[:] = self._totals_before
         self._forget_journal()
         self._control[:] = 0
-        self._work = Work(**self._counted(self._work_before))
+        self.work = replace(self._work_before)
         self._batch, self._copy = [], None
 
     def _put_back(self, copy: _Copy) -> None:
@@ -391,7 +392,7 @@ class FlatState:
                 rows.append(np.column_stack([words.firsts, words.seconds, words.payloads]).astype(np.int64))
             self._fill_parts(reader.relation, rows)
         self._fill_groups({key: numbers(payload) for key, payload in other.groups.items()})
-        self._work = Work(**self._counted(other.work))
+        self.work = replace(other.work)
         if self._copies == 1:
             self._resume_with(parts.base, parts.thresholds)
             self._build_views(np.zeros(kernel.PROGRESS_WORDS, np.int64))
@@ -456,7 +457,7 @@ class FlatState:
             sizes |= {f"{name}_{part}": kinds[kind] for kind, part in enumerate(self._plan.query.part_names)}
         sizes |= dict(zip(("V_RS", "V_ST", "V_TR"), map(len, self.views * self._copies), strict=True))
         sizes["Q"] = len(self._groups) if self._keys else int(self._totals.any())
-        return StateFacts(self.base, self.thresholds, sizes, self._work, self.nbytes())
+        return StateFacts(self.base, self.thresholds, sizes, self.work, self.nbytes())
 
     def nbytes(self) -> int:
         """The bytes of all arrays."""
@@ -469,7 +470,7 @@ class FlatState:
         self._run(rows.relation, rows.firsts, rows.seconds, rows.payloads, rows.progress)
         self._insert(rows.relation, rows.firsts, rows.seconds, rows.payloads, rows.progress)
         self._rebuild()
-        self._work = Work()
+        self.work = Work()
 
 
 def _layouts(width: int, keys: tuple[int, ...], relations: int) -> list[Layout]:

@@ -78,12 +78,12 @@ from viewlet.runtime.state import chains, flags, hashes, numbers, words
 
 BEFORE, TOUCHED = 4, 5
 """Arrays of the journal of the groups, counted from their first."""
-ROW, CHECKED, RUN_END, DUE, BUDGET, STEPS, MINOR, MAJOR, MOVED, BALANCING = range(10)
+ROW, CHECKED, RUN_END, DUE, BUDGET, STEPS, MINOR, MAJOR, MOVED, BALANCING, BALANCED, LONGEST, PAUSED = range(13)
 """Words of `progress`: the next row to apply; twice the next row to check, plus one for its second value; the end of a
 run, and whether a value of it may have to move; the steps of rebalancing that may still be done; and what it has cost:
-steps, minor and major rebalancing, tuples that minor rebalancing moved, and the steps that were spent on rebalancing.
-"""
-PROGRESS_WORDS = 10
+steps, minor and major rebalancing, tuples that minor rebalancing moved, the steps that were spent on rebalancing, those
+before this run, the most of one run, and the row after which there was some last."""
+PROGRESS_WORDS = 13
 CHANGE, TERM, SUMS, TRIANGLE, TRIPLED, MOVE = range(6)
 """Rows of `scratch`: the payload of a change and three times it, a product, sums of products, the values of a triangle,
 and the payload of a tuple that moves."""
@@ -675,6 +675,9 @@ def run(
                 progress[MINOR] += 1
             if not rebalance(state, shape, thresholds, balance, scratch, progress, control):
                 return NEEDS_ROOM
+        if progress[BALANCING] > progress[BALANCED]:
+            progress[LONGEST] = max(progress[LONGEST], progress[BALANCING] - progress[BALANCED])
+            progress[PAUSED], progress[BALANCED] = progress[ROW], progress[BALANCING]
         if progress[ROW] >= rows:
             return DONE
         shortest = np.int64(min(thresholds[0], thresholds[1], thresholds[2]))

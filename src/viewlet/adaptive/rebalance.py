@@ -26,13 +26,15 @@ T = TypeVar("T")
 def on_update(state: Triangles[T], relation: int, first: Datum, second: Datum, payload: T) -> None:
     """A change of one tuple, and the rebalancing that it calls for."""
     apply_update(state, relation, kind_of(state, relation, first, second), first, second, payload)
-    base, size = state.parts.base, state.parts.size
+    base, size, before = state.parts.base, state.parts.size, state.work.steps
     if size == base:
         major_rebalancing(state, 2 * base)
     elif size < base // 4:
         major_rebalancing(state, base // 2 - 1)
     else:
         check_values(state, relation, first, second)
+    if state.work.steps > before:
+        state.work.pause(state.work.steps - before)
 
 
 def on_batch(state: Triangles[T], updates: Sequence[Update]) -> None:
@@ -44,12 +46,14 @@ def on_batch(state: Triangles[T], updates: Sequence[Update]) -> None:
     while run := list(islice(rest, run_length(state))):
         for relation, first, second, payload in run:
             apply_update(state, relation, kind_of(state, relation, first, second), first, second, payload)
-        base, size = state.parts.base, state.parts.size
+        base, size, before = state.parts.base, state.parts.size, state.work.steps
         if size >= base or size < base // 4:
             major_rebalancing(state, 2 * size + 1)
         else:
             for relation, first, second, _ in run:
                 check_values(state, relation, first, second)
+        if state.work.steps > before:
+            state.work.pause(state.work.steps - before)
 
 
 def run_length(state: Triangles[T]) -> int:

@@ -42,6 +42,17 @@ class Work:
     major: int = 0
     moved: int = 0
     """Tuples that went from one part to the other in minor rebalancing."""
+    balancing: int = 0
+    """Steps that were spent on rebalancing."""
+    longest: int = 0
+    """The most steps of rebalancing between two updates."""
+    paused: int = 0
+    """After how many updates there was rebalancing last."""
+
+    def pause(self, steps: int) -> None:
+        """Notes that rebalancing took so many steps after the last update."""
+        self.balancing += steps
+        self.longest, self.paused = max(self.longest, steps), self.updates
 
 
 @dataclass(frozen=True, slots=True)

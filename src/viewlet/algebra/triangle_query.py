@@ -67,6 +67,9 @@ class TriangleQuery:
     linear: bool = field(default=True, repr=False)
     """Whether the auxiliary views are to take linear space; a saved state can be continued either way."""
 
+    rebalance_steps: int = field(default=0, repr=False)
+    """How many steps of rebalancing the compiled form does after one update; 0 is all there are to do."""
+
     @property
     def part_names(self) -> tuple[str, ...]:
         """What the parts of a relation are called."""

@@ -134,7 +134,13 @@ class AdaptiveEngine:
             "threshold_base": facts.base,
             "thresholds": list(facts.thresholds.first),
             **({"second_thresholds": list(facts.thresholds.second)} if self.plan.query.linear else {}),
-            "rebalancing": {"major": work.major, "minor": work.minor, "moved": work.moved},
+            "rebalancing": {
+                "major": work.major,
+                "minor": work.minor,
+                "moved": work.moved,
+                "steps": work.balancing,
+                "longest": work.longest,
+            },
             "steps": work.steps,
             **({"bytes": {"all": facts.bytes}} if facts.bytes else {}),
         }
@@ -155,6 +161,9 @@ class AdaptiveEngine:
         lines += [f"{name}: {size:,} entries" for name, size in sizes.items() if name.startswith("V_")]
         lines.append(f"Q: {sizes['Q']:,} groups")
         lines.append(f"rebalanced: {work.major:,} times all, {work.minor:,} times one value ({work.moved:,} tuples)")
+        if work.balancing:
+            most = f"at most {work.longest:,} at a time, the last ones after {work.paused:,} updates"
+            lines.append(f"that took {work.balancing:,} steps, {most}")
         lines.append(f"steps: {work.steps:,} for {work.updates:,} updates")
         return "\n".join(lines)
 

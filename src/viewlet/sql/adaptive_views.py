@@ -3,12 +3,13 @@
     SELECT COUNT(*) FROM edges r, edges s, edges t WHERE r.dst = s.src AND s.dst = t.src AND t.dst = r.src
 
 `epsilon` is one exponent for all tables, or one for each in the order of FROM: `epsilon = '0.5, 0, 1'`. The
-auxiliary views take no more space than the tables, unless `space = 'any'`.
+auxiliary views take no more space than the tables, unless `space = 'any'`. `rebalance_steps` bounds the steps of
+rebalancing after one update.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -19,6 +20,7 @@ from viewlet.sql.source import Source, sql_of
 
 ADAPTIVE = "adaptive"
 DEFAULT = (0.5, 0.5, 0.5)
+ADAPTIVE_OPTIONS = ("epsilon", "space", "rebalance_steps")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,22 +29,23 @@ class AdaptiveOptions:
 
     epsilon: exp.Expr | None = None
     space: exp.Expr | None = None
+    rebalance_steps: exp.Expr | None = None
 
     @property
     def given(self) -> dict[str, exp.Expr]:
         """The options that are there, by name."""
-        written = {"epsilon": self.epsilon, "space": self.space}
-        return {name: option for name, option in written.items() if option is not None}
+        return {name: option for name in ADAPTIVE_OPTIONS if (option := getattr(self, name)) is not None}
 
 
 def bind_adaptive(definition: object, options: AdaptiveOptions, source: Source) -> TriangleQuery:
     """The triangle of a query; an error names what else the query is."""
     exponents = DEFAULT if options.epsilon is None else _exponents(options.epsilon, source)
     linear = options.space is None or _is_linear(options.space, source)
+    steps = 0 if options.rebalance_steps is None else _steps(options.rebalance_steps, source)
     try:
         if not isinstance(definition, Query):
             raise NotTriangleError("it calls a user-defined aggregate")
-        return recognise_triangle(definition, exponents, linear)
+        return replace(recognise_triangle(definition, exponents, linear), rebalance_steps=steps)
     except NotTriangleError as reason:
         hint = f"{reason}. It maintains sums and counts over the triangles of three tables; leave the strategy out"
         raise source.unsupported("strategy 'adaptive' for this view", None, hint) from None
@@ -58,6 +61,13 @@ def _is_linear(option: exp.Expr, source: Source) -> bool:
     if text not in ("linear", "any"):
         raise source.error(f"space is 'linear' or 'any', not {text}", option)
     return text == "linear"
+
+
+def _steps(option: exp.Expr, source: Source) -> int:
+    text = _text(option)
+    if not text.isdecimal() or int(text) < 1:
+        raise source.error(f"rebalance_steps is a number of steps, at least 1, not {text}", option)
+    return int(text)
 
 
 def _exponents(option: exp.Expr, source: Source) -> tuple[float, float, float]:

@@ -12,7 +12,7 @@ from sqlglot import exp
 from viewlet.algebra.aggregate_query import AggregateQuery
 from viewlet.algebra.layered_query import LayeredQuery
 from viewlet.algebra.query import Query
-from viewlet.sql.adaptive_views import ADAPTIVE, AdaptiveOptions, bind_adaptive
+from viewlet.sql.adaptive_views import ADAPTIVE, ADAPTIVE_OPTIONS, AdaptiveOptions, bind_adaptive
 from viewlet.sql.depth import shallow
 from viewlet.sql.modify import bind_modify
 from viewlet.sql.parser import quiet
@@ -205,11 +205,11 @@ def _options(written: Sequence[exp.Expr], source: Source) -> _Options:
         if name == "variable_order":
             options = replace(options, variable_order=option)
             continue
-        if name in ("epsilon", "space"):
+        if name in ADAPTIVE_OPTIONS:
             options = replace(options, adaptive=replace(options.adaptive, **{name: option}))
             continue
         if name != "strategy":
-            known = "strategy, variable_order, epsilon and space"
+            known = f"strategy, variable_order, {', '.join(ADAPTIVE_OPTIONS[:-1])} and {ADAPTIVE_OPTIONS[-1]}"
             raise source.error(f"unknown option '{name}': a view has the options {known}", option)
         strategy = str(option.args["value"].name).lower()
         if strategy not in STRATEGIES:
