@@ -30,7 +30,7 @@ Epsilons = tuple[float, float, float]
 LARGEST_FACTORISED = 10_000
 """Tuples up to which it is run: its view of two relations has an entry for every pair of neighbours of a hub."""
 LARGEST_BASIC = 1_000_000
-"""Tuples up to which views that are not linear are measured: beyond, they outgrow memory."""
+"""Tuples up to which approaches are measured that outgrow memory, or patience, beyond."""
 UPDATES = 16
 """Tuples of a stream; each comes and goes in every relation."""
 
@@ -47,9 +47,9 @@ class Approach:
 
 APPROACHES = (
     Approach("adaptive, epsilon 1/2, linear space", (0.5, 0.5, 0.5)),
-    Approach("adaptive, epsilon 1/2, space = 'any'", (0.5, 0.5, 0.5), linear=False),
-    Approach("classical (epsilon 0)", (0.0, 0.0, 0.0)),
-    Approach("classical (epsilon 1)", (1.0, 1.0, 1.0)),
+    Approach("adaptive, epsilon 1/2, space = 'any'", (0.5, 0.5, 0.5), linear=False, largest=LARGEST_BASIC),
+    Approach("classical (epsilon 0)", (0.0, 0.0, 0.0), largest=LARGEST_BASIC),
+    Approach("classical (epsilon 1)", (1.0, 1.0, 1.0), largest=LARGEST_BASIC),
     Approach("factorised (1/2, 0, 1)", (0.5, 0.0, 1.0), linear=False, largest=LARGEST_FACTORISED),
 )
 
