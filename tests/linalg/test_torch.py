@@ -34,4 +34,4 @@ def test_the_kernel_on_a_gpu_agrees_with_numpy() -> None:
         pytest.skip("there is no GPU")
     from bench.linalg_gpu import check
 
-    check(torch)
+    assert check(torch)

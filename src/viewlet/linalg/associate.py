@@ -31,14 +31,14 @@ def associate_all(nodes: list[Expression], sizes: Sizes) -> list[Expression]:
     done: dict[Expression, Expression] = {}
     for part in postorder(nodes):
         if isinstance(part, Product):
-            done[part] = _cheapest([done[factor] for factor in _chain(part)], sizes)
+            done[part] = _cheapest([done[factor] for factor in factors(part)], sizes)
         else:
             done[part] = rebuild(part, tuple(done[child] for child in children(part)))
     return [done[node] for node in nodes]
 
 
-def _chain(node: Expression) -> list[Expression]:
-    """The factors of a product of products."""
+def factors(node: Expression) -> list[Expression]:
+    """The factors of a product of products, in order; any other expression is its only factor."""
     found: list[Expression] = []
     pending = [node]
     while pending:
@@ -50,8 +50,8 @@ def _chain(node: Expression) -> list[Expression]:
     return found
 
 
-def _cheapest(factors: list[Expression], sizes: Sizes) -> Expression:
-    flat = [part for factor in factors for part in _chain(factor)]
+def _cheapest(given: list[Expression], sizes: Sizes) -> Expression:
+    flat = [part for factor in given for part in factors(factor)]
     if len(flat) == 2:
         return product(*flat)
     edges = [shape(flat[0])[0].at(sizes), *(shape(factor)[1].at(sizes) for factor in flat)]

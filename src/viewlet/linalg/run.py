@@ -18,7 +18,10 @@ from viewlet.linalg.execute import Executor, IllConditioned, Pending, Put
 from viewlet.linalg.expression import Identity, Inverse, Matrix, Recurrence, postorder, shape
 from viewlet.linalg.machine import Machine
 from viewlet.linalg.program import Program, Statements
+from viewlet.linalg.refresh import Refresh
 from viewlet.linalg.strategy import Plan, check_strategy, choose, plan_statements
+from viewlet.linalg.symmetry import symmetric_views
+from viewlet.linalg.trust import FAILURE, Audit, ErrorReport
 from viewlet.linalg.values import Array, Factors, Units, checked_matrix, compress, merge, outer, sparse_change
 
 Floats = npt.NDArray[Any]
@@ -26,7 +29,7 @@ Floats = npt.NDArray[Any]
 PLANS = 64
 """Plans that a run remembers, one for each set of changed inputs and their ranks."""
 
-OPTIONS = ("strategy", "copy", "dtype", "backend", "memory", "defer")
+OPTIONS = ("strategy", "copy", "dtype", "backend", "memory", "defer", "refresh")
 
 
 @dataclass(slots=True)
@@ -57,7 +60,9 @@ class Run:
     `strategy` is "auto", "incremental", "hybrid" or "reevaluate". `copy=False` takes over the given arrays, which are
     then changed in place. `dtype` is float64 or float32; the default is that of the inputs. `backend` is "auto",
     "numpy", "compiled" or "torch". `defer=64` lets views wait with updates until there are that many factors or the
-    view is read. `memory` limits the bytes of all matrices when a model of iteration is chosen.
+    view is read. `memory` limits the bytes of all matrices when a model of iteration is chosen. `refresh=1000`
+    evaluates all views again after every 1,000 updates; `refresh=1e-9` does so when the estimated relative error of an
+    output is larger, which is looked at every 64 updates and after unusually large ones.
     """
 
     def __init__(
@@ -71,6 +76,7 @@ class Run:
         backend: str | Backend = "auto",
         memory: float = math.inf,
         defer: int = 0,
+        refresh: int | float | None = None,
     ) -> None:
         self.program = program
         self.strategy = check_strategy(strategy)
@@ -90,6 +96,9 @@ class Run:
         self._plans: dict[tuple[tuple[Matrix, int], ...], Plan] = {}
         self._last: Plan | None = None
         self._pending = Pending(_whole(defer, "defer"))
+        self._refresh = Refresh(refresh)
+        self._symmetric = symmetric_views(self._statements)
+        self._skewed: set[Matrix] = set()
         self._stale = True
         self._worst_condition = 1.0 / math.sqrt(np.finfo(kind).eps)
         self.statistics = Statistics()
@@ -106,7 +115,40 @@ class Run:
     def array(self, name: str) -> Array:
         """The array of the back end that holds a matrix, on a GPU a tensor; it changes with the next update."""
         self._settle()
-        return self._executor().matrix(self._matrix(name))
+        each = self._matrix(name)
+        found = self._executor().matrix(each)
+        if each in self._skewed:
+            self._skewed.discard(each)
+            self._backend.symmetrise(found)
+        return found
+
+    def error(self, name: str) -> ErrorReport:
+        """How far a matrix may be from its definition over the inputs as they are.
+
+        The bound always holds and costs an evaluation of the program; the estimate takes a few products with thin
+        matrices, and is too small with a probability of at most `failure`.
+        """
+        view, audit = self._matrix(name), self._audit()
+        norm = float(np.linalg.norm(audit.stored[view]))
+        return ErrorReport(audit.bound(view), audit.estimate(view), FAILURE, norm)
+
+    def condition(self, name: str) -> float:
+        """The condition number, in the 1-norm, of the matrix whose inverse a view is; of any other matrix, its own."""
+        view, audit = self._matrix(name), self._audit()
+        body = audit.bodies.get(view)
+        if isinstance(body, Inverse) and isinstance(body.body, Matrix):
+            return float(np.linalg.norm(audit.stored[view], 1) * np.linalg.norm(audit.stored[body.body], 1))
+        return float(np.linalg.cond(audit.stored[view], 1))
+
+    def refresh(self) -> None:
+        """Evaluates all views from the inputs."""
+        self._stale = True
+        self._settle()
+
+    def _audit(self) -> Audit:
+        self._settle()
+        stored = {each: self._backend.numpy(self._executor().matrix(each)) for each in self._stored}
+        return Audit(self._statements, stored, self._sizes)
 
     @property
     def names(self) -> list[str]:
@@ -248,6 +290,19 @@ class Run:
             plan = self._plans[key] = choose(self._statements, dict(key), self._sizes, self._machine, self.strategy)
         self._run(plan, changes, exact or {})
         self._last = plan
+        self._skewed |= {update.view for update in plan.trigger.updates} & self._symmetric
+        if self._refresh.is_due(changes, self._worst_error):
+            self.refresh()
+
+    def _worst_error(self) -> float:
+        """The largest estimated relative error of an output."""
+        audit = self._audit()
+        outputs = set(self._statements.outputs.values())
+        found = 0.0
+        for seed, view in enumerate(each for each in outputs if each in audit.bodies):
+            norm = float(np.linalg.norm(audit.stored[view]))
+            found = max(found, audit.estimate(view, seed) / norm if norm else 0.0)
+        return found
 
     def _run(self, plan: Plan, changes: dict[Matrix, Factors], exact: Mapping[Matrix, Put]) -> None:
         saved = {each: _before(self._backend, self._stored[each], *change) for each, change in changes.items()}
@@ -306,6 +361,7 @@ class Run:
             except np.linalg.LinAlgError:
                 raise MatrixDataError(f"{statement} has no value: the matrix is singular") from None
         self.statistics.recomputed += 1
+        self._skewed = set(self._symmetric)
         self._stale = False
 
     def _executor(self, exact: Mapping[Matrix, Put] | None = None) -> Executor:
@@ -422,8 +478,8 @@ def _place(place: Any, count: int, name: str, what: str) -> int:
 
 
 def _common_type(values: Any) -> Any:
-    kinds = {getattr(value, "dtype", None) for value in values}
-    return np.float32 if kinds == {np.dtype(np.float32)} else np.float64
+    kinds = {str(getattr(value, "dtype", None)).removeprefix("torch.") for value in values}
+    return np.float32 if kinds == {"float32"} else np.float64
 
 
 def _bind_sizes(shapes: Mapping[Matrix, tuple[int, ...]]) -> dict[str, int]:

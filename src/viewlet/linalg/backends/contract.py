@@ -74,6 +74,9 @@ class Backend(Protocol):
     def strengths(self, array: Array) -> tuple[float, float]:
         """The largest and the smallest singular value of a small matrix; infinity and zero if it is not finite."""
 
+    def symmetrise(self, array: Array) -> None:
+        """Makes a square matrix equal to its transpose, in place."""
+
     def copy(self, array: Array) -> Array:
         """The numbers of an array in memory of their own."""
 

@@ -124,6 +124,15 @@ class NumpyBackend:
         found = np.linalg.svd(array, compute_uv=False)
         return float(found[0]), float(found[-1])
 
+    def symmetrise(self, array: Floats) -> None:
+        """(P + P') / 2, a block of rows at a time."""
+        rows = max(1, BLOCK // max(1, len(array)))
+        for first in range(0, len(array), rows):
+            last = first + rows
+            array[first:last, first:] += array[first:, first:last].T
+            array[first:last, first:] *= 0.5
+            array[last:, first:last] = array[first:last, last:].T
+
     def copy(self, array: Floats) -> Floats:
         """A copy in row order."""
         return np.array(array, order="C")

@@ -20,11 +20,11 @@ GPU_STEP = 2e-5
 
 
 class TorchBackend:
-    """Tensors of PyTorch on one device, a GPU where there is one."""
+    """Tensors of PyTorch on one device, a GPU where there is one; without `kernel` cuBLAS does all."""
 
     name = "torch"
 
-    def __init__(self, dtype: Any, device: str | None = None) -> None:
+    def __init__(self, dtype: Any, device: str | None = None, *, kernel: bool = True) -> None:
         try:
             self._torch: Any = import_module("torch")
         except ImportError as missing:
@@ -33,7 +33,7 @@ class TorchBackend:
         self.dtype = np.dtype(dtype)
         self._kind = getattr(self._torch, self.dtype.name)
         self._kernel: Any = None
-        if self.device.startswith("cuda"):
+        if kernel and self.device.startswith("cuda"):
             self._kernel = import_module("viewlet.linalg.backends.triton_sweep")
 
     def machine(self) -> Machine:
@@ -162,6 +162,10 @@ class TorchBackend:
             return float("inf"), 0.0
         found = self._torch.linalg.svdvals(array)
         return float(found[0]), float(found[-1])
+
+    def symmetrise(self, array: Any) -> None:
+        """(P + P') / 2."""
+        array.copy_((array + array.T) / 2)
 
     def copy(self, array: Any) -> Any:
         """A copy in row order."""

@@ -21,8 +21,10 @@ jit: Callable[[Any], Any] = (lambda function: function) if triton is None else t
 
 WIDEST = 32
 """The number of factors up to which one pass beats separate products by cuBLAS."""
-ROWS = 64
-"""Rows of a strip."""
+Shape = tuple[int, int, int]
+"""Rows and columns of a tile, and the warps that work on it."""
+SHAPES: dict[str, Shape] = {"float32": (64, 128, 8), "float64": (64, 64, 8)}
+"""The shape that is used for each type of number; `bench/linalg_gpu.py` tries others."""
 PROGRAMS = 1024
 """About as many programs as keep a large GPU busy; matrices of few rows are cut into ranges of columns."""
 
@@ -73,8 +75,8 @@ def sweep(matrix: Any, update: tuple[Any, Any] | None, forward: Any, backward: A
     a = 0 if forward is None else forward.shape[1]
     b = 0 if backward is None else backward.shape[1]
     r = 0 if update is None else update[0].shape[1]
-    tile = 64 if matrix.dtype == torch.float64 else 128
-    strips = triton.cdiv(rows, ROWS)
+    height, tile, warps = SHAPES[str(matrix.dtype).removeprefix("torch.")]
+    strips = triton.cdiv(rows, height)
     cuts = max(1, min(triton.cdiv(columns, 8 * tile), PROGRAMS // strips))
     span = triton.cdiv(triton.cdiv(columns, cuts), tile) * tile
     cuts = triton.cdiv(columns, span)
@@ -86,6 +88,6 @@ def sweep(matrix: Any, update: tuple[Any, Any] | None, forward: Any, backward: A
     u, v = (part.T.contiguous() for part in update) if update is not None else (empty, empty)
     _sweep_kernel[(strips, cuts)](
         matrix, x, y, u, v, out, parts, rows, columns, matrix.stride(0), span,
-        a=a, b=b, r=r, padded=max(2, triton.next_power_of_2(a)), height=ROWS, width=tile, num_warps=8,
+        a=a, b=b, r=r, padded=max(2, triton.next_power_of_2(a)), height=height, width=tile, num_warps=warps,
     )  # fmt: skip
     return out.sum(0) if a else None, parts.sum(0).T if b else None
