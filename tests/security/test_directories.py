@@ -67,9 +67,9 @@ def test_opening_a_checkpoint_runs_nothing(tmp_path: Path, names: list[str], mon
 
 
 def test_the_changes_of_every_view_have_a_folder_of_their_own() -> None:
-    from viewlet.hosts.feeds import _folder
+    from viewlet.spark.run.exchange.change_files import folder_of_view
 
-    folders = [_folder(name) for name in NAMES]
+    folders = [folder_of_view(name) for name in NAMES]
     assert len(set(folders)) == len(NAMES)
     for folder in folders:
         outer, _, inner = folder.partition("/")

@@ -58,6 +58,8 @@ class CompiledNode:
         self._process = Process(module.generated, dictionary, make_store)
         self.dictionary = self._process.dictionary
         self.stores = self._process.stores
+        self._scratch: CompiledNode | None = None
+        """Other stores for the same code, to compute something on the side."""
         self.undo: Undo = []
         """What this batch did to views: what was added, or what there was before it was replaced."""
 
@@ -157,6 +159,31 @@ class CompiledNode:
     def read_columns(self, query: Query) -> Listed | None:
         """The columns of the result and the multiplicities of its rows; None where `read` has none."""
         return self._process.read_result([var.type for var in query.output], READ_BY_CODE_FROM)
+
+    def read_change(self, query: Query, store: str) -> Listed | None:
+        """What this batch has done to a result whose rows are each made of one of a view: rows as they are and were.
+
+        Those as they were have negative multiplicities. None where `read_columns` has none, or few rows have changed.
+        """
+        types = [var.type for var in query.output]
+        added = [contents for name, contents, replaced in self.undo if name == store and not replaced]
+        if sum(map(len, added)) < READ_BY_CODE_FROM:
+            return None
+        if self._scratch is None:
+            self._scratch = CompiledNode(self.module, self.dictionary)
+        scratch = self._scratch
+        try:
+            scratch.replace(store, self.touched_contents(store))
+            after = scratch._process.read_result(types)
+            for contents in added:
+                scratch.add(store, contents.negated())
+            before = scratch._process.read_result(types)
+        finally:
+            scratch.stores[store].clear()
+        if after is None or before is None:
+            return None
+        columns = [np.concatenate(pair) for pair in zip(after[0], before[0], strict=True)]
+        return columns, np.concatenate([after[1], -before[1]])
 
     def touched(self, store: str) -> list[tuple[Column, ...]]:
         """The keys of a view that this batch has added something to."""

@@ -16,11 +16,12 @@ from viewlet.connection.session import Session
 from viewlet.engine.kind import Hints
 from viewlet.errors import DataError, SchemaError, StateError
 from viewlet.hosts.catalogue import Catalogue
-from viewlet.hosts.feeds import FEED, begin_changes, read_changes, remove_changes
+from viewlet.hosts.feeds import FEED, read_changes
 from viewlet.hosts.progress import progress_on
 from viewlet.hosts.spark import SETUP, SparkHost
 from viewlet.runtime.durable.log import Record
 from viewlet.spark.run.engine import Engine
+from viewlet.spark.run.exchange import change_files
 from viewlet.spark.run.execution.cluster import Cluster, InlineCluster, SparkCluster
 from viewlet.spark.run.java import require_spark, session_of
 from viewlet.spark.run.load.sources import apart, debezium_changes, together
@@ -182,7 +183,7 @@ class SparkConnection(Connection):
         with self._session.open() as database:
             found, feeds, epoch = database.catalogue.find_view(view), self._host.feeds, database.epoch
             if found.name not in feeds.since:
-                begin_changes(feeds.files, found.name, found.columns)
+                change_files.begin(feeds.files, found.name, found.columns, epoch)
                 known = {"name": found.name, "since": epoch}
                 database.declare(FEED, known, lambda: self._host.feed(found, epoch))
             begin = feeds.since[found.name] if since is None else since
@@ -191,7 +192,7 @@ class SparkConnection(Connection):
     def forget_changes(self, view: str, until: int) -> None:
         """Removes the files of a view's changes up to an epoch."""
         with self._session.open() as database:
-            remove_changes(self._host.feeds.files, database.catalogue.find_view(view).name, until=until)
+            change_files.remove_until(self._host.feeds.files, database.catalogue.find_view(view).name, until)
 
     def debezium(self, table: str, events: Any) -> Any:
         """Events of Debezium about a table as changes for `apply` or `stream`; see `debezium_changes`."""

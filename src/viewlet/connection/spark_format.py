@@ -16,10 +16,11 @@ from viewlet.runtime.durable.read_only import ATTEMPTS, open_for_reading
 from viewlet.spark.run.engine import Engine
 from viewlet.spark.run.exchange.wire import table_bytes
 from viewlet.spark.run.execution.cluster import InlineCluster
+from viewlet.spark.run.execution.scan_task import read_type
 from viewlet.spark.run.java import require_spark
 from viewlet.spark.run.load.sources import has_spark_type
 from viewlet.spark.run.state.checkpoint import Checkpoint
-from viewlet.spark.run.views.scan import TableScan, read_type
+from viewlet.spark.run.views.scan import TableScan
 from viewlet.spark.run.views.stored_rows import HeldRows, ScannedTable, ScannedView, StoredRows
 from viewlet.types import Column
 

@@ -24,13 +24,14 @@ from viewlet.engine.rows import is_limited
 from viewlet.errors import SchemaError, StateError, UnsupportedError
 from viewlet.hosts.catalogue import Catalogue
 from viewlet.hosts.contract import Batch, Signed, Start
-from viewlet.hosts.feeds import FEED, FOLDER, Feeds
+from viewlet.hosts.feeds import FEED, Feeds
 from viewlet.hosts.progress import Progress, no_progress
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.durable.batch_ids import BatchMark
 from viewlet.runtime.durable.log import Record
 from viewlet.runtime.durable.snapshot import SnapshotReader, SnapshotWriter
 from viewlet.spark.run.engine import Engine, Units
+from viewlet.spark.run.exchange.change_files import FOLDER
 from viewlet.spark.run.execution.batch import Batch as ClusterBatch
 from viewlet.spark.run.execution.batch import BatchStats
 from viewlet.spark.run.execution.frame_change import collected, frame_change, is_spark_frame
@@ -229,7 +230,9 @@ class SparkHost:
     def feed(self, view: MaintainedView, since: int) -> None:
         """After an epoch, the changes of a view are written to files."""
         self.feeds.since[view.name] = since
-        view.subscribe(FOLDER, lambda epoch, changes: None)
+        engine = view.engine
+        if not isinstance(engine, UnitView) or not engine.keep_changes(view.name, view.declared.query):
+            view.subscribe(FOLDER, lambda epoch, changes: None)
 
     # -- batches ----------------------------------------------------------------------------------------------------
 
@@ -257,15 +260,27 @@ class SparkHost:
     ) -> Sequence[tuple[MaintainedView, Changes]]:
         """Runs the stages of the batch. A data frame counts as a change even if it turns out empty."""
         assert self._under_way is not None
+        self.feeds.begin(epoch)
         with self.progress(f"batch {epoch}"):
             self._under_way.ran = self.cluster.apply(epoch, batch)
         for view in reached:
             for table in self._views[view.name].unit.tables & batch.keys():
                 view.note(table, len(batch[table]))
         visible = [(view, view.finish()) for view in reached if view.is_touched]
-        self.feeds.write(((view.name, view.columns, changes) for view, changes in visible), epoch)
+        self._keep_changes(self._under_way.ran[0], visible)
         self.cluster.checkpoint.started = self.cluster.checkpoint.started.union(batch)
         return visible
+
+    def _keep_changes(self, ran: ClusterBatch | None, visible: Sequence[tuple[MaintainedView, Changes]]) -> None:
+        """Writes what the driver knows of changes that are kept, and which parts tasks have written."""
+        if ran is None:
+            return
+        for view, changes in visible:
+            unit = self._views[view.name].unit.name
+            if unit in self.cluster.keeps_changes_of:
+                self.feeds.write_shares(ran.commit, view.name, ran.shares.get(unit, ()))
+            else:
+                self.feeds.write(ran.commit, view.name, view.columns, changes)
 
     def commit(self) -> None:
         under_way = self._under_way

@@ -82,6 +82,7 @@ def test_frames_of_one_epoch(db: SparkConnection, spark: Any) -> None:
     assert rows_of(later) == sorted(db.view("bag").rows(), key=repr)
 
 
+@pytest.mark.parametrize("db", ["compiled"], indirect=True)
 def test_other_jobs_read_a_view(
     db: SparkConnection, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,3 +111,54 @@ def test_other_jobs_read_a_view(
     for name, told in (("bga", "there is no view 'bga' in"), ("", "the option 'view' says what is read")):
         with pytest.raises(PySparkException, match=told):
             read(name)
+
+
+@pytest.mark.parametrize("db", ["interpreter"], indirect=True)
+def test_other_jobs_follow_the_changes(db: SparkConnection, spark: Any, tmp_path: Path) -> None:
+    """Every change exactly once, in whatever pieces the stream is run; large changes are parts that tasks have written."""
+    from pyspark.errors import PySparkException
+
+    viewlet.register_format(spark)
+    batches: list[list[tuple[Any, ...]]] = []
+
+    def feed(reader: Any, **options: str) -> Any:
+        known = reader.format("viewlet").option("view", "bag").option("readChangeFeed", "true")
+        return known.options(**options).load(str(tmp_path / "state"))
+
+    def follow() -> list[tuple[Any, ...]]:
+        batches.clear()
+        query = feed(spark.readStream).writeStream.foreachBatch(lambda batch, _: batches.append(rows_of(shown(batch))))
+        query = query.option("checkpointLocation", str(tmp_path / "progress")).trigger(availableNow=True).start()
+        query.awaitTermination()
+        return [row for batch in batches for row in batch]
+
+    def shown(frame: Any) -> Any:
+        return frame.select("shop", "price", "_change_type", "_commit_version")
+
+    with pytest.raises(PySparkException, match="keeps no changes of 'bag'"):
+        feed(spark.read)
+    db.changes("bag")
+    db.delete("sales", ROWS[2:3])
+    assert follow() == [("b", Decimal("-3.50"), "delete", 2)]
+    db._host.cluster.inline_bytes = 0
+    db.insert("sales", [(5, "a", *ROWS[0][2:]), (6, "a", *ROWS[0][2:]), (7, "b", *ROWS[0][2:])])
+    db.delete("sales", ROWS[3:4])
+    third = [("a", Decimal("1.25"), "insert", 3)] * 2 + [("b", Decimal("1.25"), "insert", 3)]
+    assert sorted(follow(), key=repr) == [*third, (None, None, "delete", 4)]
+    assert follow() == []
+    assert rows_of(shown(feed(spark.read, startingVersion="3", endingVersion="3"))) == third
+    assert feed(spark.read).schema.simpleString() == (
+        "struct<a.b:string,shop:string,at:timestamp_ntz,price:decimal(38,2),day:date,open:boolean,"
+        "_change_type:string,_commit_version:bigint,_commit_timestamp:timestamp>"
+    )
+    found = db.changes("bag").groupBy("_epoch").sum("_multiplicity")
+    assert rows_of(found) == [(2, -1), (3, 3), (4, -1)]
+    db.forget_changes("bag", until=2)
+    with pytest.raises(PySparkException, match=r"begin with .option.'startingVersion', 3"):
+        feed(spark.read, startingVersion="1").count()
+    assert feed(spark.read).count() == 4
+    with pytest.raises(PySparkException, match=r"add .option.'readChangeFeed', 'true'"):
+        stream = spark.readStream.format("viewlet").option("view", "bag").load(str(tmp_path / "state"))
+        stream.writeStream.format("noop").option(
+            "checkpointLocation", str(tmp_path / "other")
+        ).start().awaitTermination()

@@ -19,6 +19,7 @@ from viewlet.runtime.durable.snapshot import SnapshotReader, SnapshotWriter
 from viewlet.spark.plan.compile import compile_distributed
 from viewlet.spark.plan.locations import LOCAL, REPLICATED
 from viewlet.spark.plan.tree_split import TreeSplit
+from viewlet.spark.run.exchange.change_files import KeptChanges
 from viewlet.spark.run.exchange.moves import INLINE_BYTES, fetch_all
 from viewlet.spark.run.exchange.stage_record import EVERYWHERE, StepHead, read_head, read_step, write_step
 from viewlet.spark.run.exchange.wire import bytes_table, decode, encode, table_bytes
@@ -27,6 +28,7 @@ from viewlet.spark.run.execution.batch import Batch, BatchStats, UnitRun
 from viewlet.spark.run.execution.cluster import Cluster
 from viewlet.spark.run.execution.frame_change import FrameChange, by_place, is_small, needed_at_driver
 from viewlet.spark.run.execution.tasks import (
+    KeepRows,
     MapChanges,
     MapTableRows,
     PartitionTask,
@@ -79,6 +81,7 @@ class Units:
 
     entries: Mapping[str, _UnitEntry]
     watched: frozenset[str]
+    kept: Mapping[str, KeptChanges]
     history: History
 
 
@@ -101,6 +104,8 @@ class Engine:
         """The strings of changes that are at the driver."""
         self._units: dict[str, _UnitEntry] = {}
         self._watched: set[str] = set()
+        self._kept_changes: dict[str, KeptChanges] = {}
+        """The units whose changes tasks write to files."""
         self._loader = loader.Loader(cluster, checkpoint, partitions)
         self._settled: str | None = ""
         """The snapshot after which old files were removed."""
@@ -160,15 +165,17 @@ class Engine:
     def remove(self, name: str) -> None:
         del self._units[name]
         self._watched.discard(name)
+        self._kept_changes.pop(name, None)
         self.checkpoint.forget(name)
 
     def units_now(self) -> Units:
         """The units that there are, to be brought back by `reset`."""
-        return Units(dict(self._units), frozenset(self._watched), self.checkpoint.history)
+        return Units(dict(self._units), frozenset(self._watched), dict(self._kept_changes), self.checkpoint.history)
 
     def reset(self, units: Units) -> None:
         """Takes back what was added and removed; may be called again if it was interrupted."""
         self._units, self._watched = dict(units.entries), set(units.watched)
+        self._kept_changes = dict(units.kept)
         self.checkpoint.go_back_to(units.history)
 
     def _node(self, code: UnitCode) -> Node:
@@ -242,7 +249,10 @@ class Engine:
             self.partitions,
             {name: self._share(entry) for name, entry in self._units.items()},
             self.checkpoint.history,
-            frozenset(name for name in self._watched if self.units[name].reading is ResultLocation.PARTITIONS),
+            frozenset(name for name in self._watched if self.units[name].reading is ResultLocation.PARTITIONS)
+            | self._kept_changes.keys(),
+            {name: replace(kept, is_told=name in self._watched) for name, kept in self._kept_changes.items()},
+            None,
             self.inline_bytes,
             self.checkpoint.sync,
         )
@@ -294,6 +304,10 @@ class Engine:
                 batch.changes[name] = self.result(name)
             elif name in batch.runs and self.units[name].reading is ResultLocation.DRIVER:
                 batch.changes[name] = with_result(self._units[name].node).result_change()
+        for name in self._kept_changes.keys() & loaded:
+            task = KeepRows(replace(self.context(), commit=batch.commit), name)
+            batch.shares[name] = [share for share in self._ask(task, f"changes of {name}") if share is not None]
+            batch.count_stage()
 
     def _run(self, entry: _UnitEntry, key: str, changed: Iterable[str]) -> UnitRun:
         plan = entry.code.plan(key, entry.unit.tables.intersection(changed))
@@ -504,6 +518,18 @@ class Engine:
             return None
         told = self._under_way.changes.get(name, {}) if self._under_way is not None else {}
         return {row: weight for row, weight in told.items() if weight}
+
+    def keep_changes(self, name: str, kept: KeptChanges) -> bool:
+        """From now on tasks write what batches do to the rows of a query; False if only the driver can tell it."""
+        if self._units[name].unit.reading is not ResultLocation.PARTITIONS:
+            return False
+        self._kept_changes[name] = kept
+        return True
+
+    @property
+    def keeps_changes_of(self) -> Collection[str]:
+        """The units whose changes tasks write."""
+        return self._kept_changes.keys()
 
     def watch(self, name: str) -> bool:
         """From now on batches tell what they do to the rows of a query, if they can."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from viewlet.changes import Change, Changes
+from viewlet.spark.run.exchange.change_files import Commit, Share
 from viewlet.spark.run.exchange.file_range import FileRange
 from viewlet.spark.run.exchange.moves import fetch
 from viewlet.spark.run.exchange.stage_record import (
@@ -124,6 +125,9 @@ class Batch:
     """Units that were loaded, and from where."""
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
     changes: dict[str, Changes] = field(default_factory=dict)
+    shares: dict[str, list[Share]] = field(default_factory=dict)
+    """What tasks tell of changes that are to be kept as files."""
+    began: int = field(default_factory=lambda: time.time_ns() // 1000)
     begun: list[UnitRun] = field(default_factory=list)
     """The units with driver state to roll back."""
     sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -165,8 +169,13 @@ class Batch:
             self._run_stage(stages)
             started = self.stats.spent("workers", started)
 
+    @property
+    def commit(self) -> Commit:
+        """What changes that are kept tell of the batch."""
+        return Commit(self.stats.epoch, self.began, self.token)
+
     def _run_stage(self, stages: tuple[UnitStage, ...]) -> None:
-        context = self.context()
+        context = replace(self.context(), commit=self.commit)
         shipment, self._shipment = self._shipment, Shipment()
         head = StepHead(f"{self.token}.{self._stages}", stages)
         started = time.perf_counter()
@@ -194,6 +203,8 @@ class Batch:
                 total = self.changes.setdefault(name, {})
                 for row, weight in changes.items():
                     total[row] = total.get(row, 0) + weight
+            for name, share in reply.shares.items():
+                self.shares.setdefault(name, []).append(share)
         for name in {name for reply in replies for name in reply.rows}:
             self.sizes[name] = sum(reply.rows[name] for reply in replies), sum(reply.bytes[name] for reply in replies)
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
 
+from viewlet.algebra.query import Query
 from viewlet.changes import MULTIPLICITY, arrow_type, rows_to_arrow
 from viewlet.spark.run.state.partition import Context
 from viewlet.spark.run.state.version import read_version
 from viewlet.spark.run.units.node import Node, with_result
 from viewlet.spark.run.units.table_unit import rows_view, unit_name
-from viewlet.types import Column
+from viewlet.types import MAX_DECIMAL_DIGITS, Column, Kind, SqlType
 
 
 @runtime_checkable
@@ -23,6 +24,9 @@ class ArrowNode(Protocol):
 
     def result_arrow(self) -> tuple[list[Any], Any] | None:
         """The rows as Arrow columns with their multiplicities; None where they are computed one by one."""
+
+    def change_arrow(self) -> tuple[list[Any], Any] | None:
+        """The same for what the batch has done to the rows."""
 
 
 def result_table(node: Node, columns: Sequence[Column]) -> Any:
@@ -33,9 +37,24 @@ def result_table(node: Node, columns: Sequence[Column]) -> Any:
     found = node.result_arrow() if isinstance(node, ArrowNode) else None
     if found is None or (found[1] < 0).any():
         return rows_to_arrow(columns, with_result(node).result().items(), with_multiplicity=True)
+    return weighted_table(columns, *found)
+
+
+def weighted_table(columns: Sequence[Column], arrays: Sequence[Any], multiplicities: Any) -> Any:
+    """A table of rows with their multiplicities in the last column."""
     fields = [pa.field(column.name, arrow_type(column.type)) for column in columns]
     schema = pa.schema([*fields, pa.field(MULTIPLICITY, pa.int64(), nullable=False)])
-    return pa.Table.from_arrays([*found[0], pa.array(found[1])], schema=schema)
+    return pa.Table.from_arrays([*arrays, pa.array(multiplicities)], schema=schema)
+
+
+def output_columns(query: Query) -> tuple[Column, ...]:
+    """The variables of a stored row as columns; numbered, as names of users may have dots or occur twice."""
+    return tuple(Column(f"c{i}", read_type(var.type)) for i, var in enumerate(query.output))
+
+
+def read_type(type: SqlType) -> SqlType:
+    """The type of a column as it is read: decimals are as wide as can be, since a sum outgrows its summands."""
+    return replace(type, precision=MAX_DECIMAL_DIGITS) if type.kind is Kind.DECIMAL else type
 
 
 def repeated(table: Any) -> Any:

@@ -13,9 +13,11 @@ from typing import Any, Generic, TypeVar
 from viewlet.changes import Change, Changes, RowChange, to_changes
 from viewlet.errors import ViewletError
 from viewlet.runtime.durable.snapshot import SnapshotWriter
+from viewlet.spark.run.exchange.change_files import Share
 from viewlet.spark.run.exchange.moves import Outbox, fetch_all
 from viewlet.spark.run.exchange.stage_record import DRIVER, EVERYWHERE, Delivery, Piece, SentDeliveries, UnitStage
 from viewlet.spark.run.exchange.wire import bytes_table, decode
+from viewlet.spark.run.execution.change_task import change_table, rows_table, share_of
 from viewlet.spark.run.state.partition import (
     Context,
     LoggedStep,
@@ -45,6 +47,8 @@ class Reply:
 
     pieces: list[Piece] = field(default_factory=list)
     changes: dict[str, Changes] = field(default_factory=dict)
+    shares: dict[str, Share] = field(default_factory=dict)
+    """Changes that are to be kept as files."""
     rows: dict[str, int] = field(default_factory=dict)
     bytes: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
@@ -86,9 +90,20 @@ class RunStage:
             if stage.last:
                 _check(code, state.node)
                 if watched:
-                    reply.changes[unit] = with_result(state.node).result_change()
+                    self._tell(unit, state.node, partition, reply)
             outbox.put(leaving(unit, state.node, block.departures, context.partitions, partition))
             reply.rows[unit], reply.bytes[unit] = state.node.size(), state.node.bytes()
+
+    def _tell(self, unit: str, node: Node, partition: int, reply: Reply) -> None:
+        """What the batch has done to the rows of a unit: to the driver, to a file, or both."""
+        kept = self.context.kept.get(unit)
+        if kept is None or kept.is_told:
+            reply.changes[unit] = with_result(node).result_change()
+        if kept is not None:
+            table = change_table(node, self.context.code(unit), reply.changes.get(unit))
+            share = share_of(self.context, kept, partition, table)
+            if share is not None:
+                reply.shares[unit] = share
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,3 +333,16 @@ class ReadResult(PartitionTask[Changes]):
     def answer(self, partition: int) -> Changes:
         with held(self.context, self.unit, partition) as state:
             return with_result(state.node).result()
+
+
+@dataclass(frozen=True, slots=True)
+class KeepRows(PartitionTask[Share | None]):
+    """Writes all rows of a unit as its changes, after a load."""
+
+    context: Context
+    unit: str
+
+    def answer(self, partition: int) -> Share | None:
+        with held(self.context, self.unit, partition) as state:
+            table = rows_table(state.node, self.context.code(self.unit))
+        return share_of(self.context, self.context.kept[self.unit], partition, table)

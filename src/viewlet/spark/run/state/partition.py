@@ -24,6 +24,7 @@ from viewlet.runtime.durable.files import Files, files_at
 from viewlet.runtime.durable.log import OVERHEAD, read_record
 from viewlet.runtime.durable.snapshot import SnapshotReader, index_of
 from viewlet.runtime.private_folders import private_folder
+from viewlet.spark.run.exchange.change_files import Commit, KeptChanges
 from viewlet.spark.run.exchange.moves import INLINE_BYTES, Outbox, fetch_all, folder_of
 from viewlet.spark.run.exchange.stage_record import Delivery, StepHead, read_contents, read_shares, read_step
 from viewlet.spark.run.exchange.wire import table_bytes
@@ -144,6 +145,10 @@ class Context:
     units: Mapping[str, SharedCode]
     history: History
     watched: frozenset[str] = frozenset()
+    kept: Mapping[str, KeptChanges] = field(default_factory=dict)
+    """The watched units whose changes tasks write to files."""
+    commit: Commit | None = None
+    """The batch that a stage belongs to."""
     inline_bytes: int = INLINE_BYTES
     """What the tasks of a stage may send through the driver, all of them together."""
     sync: bool = True
@@ -159,7 +164,7 @@ class Context:
     def of(self, unit: str) -> Context:
         """What tasks need to know of one unit."""
         units, watched = {unit: self.units[unit]}, self.watched & {unit}
-        return replace(self, units=units, history=self.history.of(unit), watched=watched)
+        return replace(self, units=units, history=self.history.of(unit), watched=watched, kept={})
 
 
 _kept: dict[tuple[str, str, int], UnitState] = {}

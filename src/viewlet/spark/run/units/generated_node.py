@@ -195,8 +195,17 @@ class GeneratedNode:
         found = self._node.read_columns(query)
         if found is None:
             return None
-        columns, weights = found
-        types = (var.type for var in query.output)
+        return self._arrow(*found)
+
+    def change_arrow(self) -> tuple[list[Any], Any] | None:
+        """What the batch has done to the rows, like `result_arrow`."""
+        if not self._is_watched:
+            raise InternalError("nobody watches the result")
+        found = None if self._shown is None else self._node.read_change(self._program.query, self._shown)
+        return None if found is None else self._arrow(*_net(*found))
+
+    def _arrow(self, columns: Sequence[Any], weights: Any) -> tuple[list[Any], Any]:
+        types = (var.type for var in self._program.query.output)
         dictionary = self._node.dictionary
         return [arrow_column(type, words, dictionary) for type, words in zip(types, columns, strict=True)], weights
 
@@ -279,6 +288,21 @@ class GeneratedNode:
         if name not in self._code.plans[self._plan].temporaries:
             raise InternalError(f"{name} is neither a view nor a temporary of the plan for {self._plan}")
         return self._node.module.temporaries[self._plan, name]
+
+
+def _net(columns: Sequence[Any], weights: Any) -> tuple[list[Any], Any]:
+    """Columns of words with the multiplicities of equal rows added up, without rows that are there zero times."""
+    import pyarrow as pa
+
+    names = [str(i) for i in range(len(columns))]
+    words = [_bits(column + 0.0 if column.dtype == np.float64 else column) for column in columns]  # -0.0 equals 0.0
+    table = pa.table([*words, weights], names=[*names, "weight"])
+    total = table.group_by(names).aggregate([("weight", "sum")])
+    total = total.filter(pa.compute.not_equal(total.column("weight_sum"), 0))
+    found = [total.column(name).to_numpy() for name in names]
+    is_double = [column.dtype == np.float64 for column in columns]
+    typed = [column.view(np.float64) if double else column for column, double in zip(found, is_double, strict=True)]
+    return typed, total.column("weight_sum").to_numpy()
 
 
 def _bits(column: Any) -> Any:

@@ -1,8 +1,9 @@
-"""The format `viewlet` of Spark: a view of a checkpoint as a data frame, in the epoch in which `load` found it.
+"""The format `viewlet` of Spark: a view of a checkpoint as a data frame, or its changes as a frame or a stream.
 
 Spark calls these classes in Python processes of its own: `schema` where a frame is made, `reader` and `partitions`
 where a query over it is planned, `read` in tasks. The frame and all its evaluations are of one epoch, because what
-`schema` has found travels with the source.
+`schema` has found travels with the source. With the option `readChangeFeed`, as of Delta, the rows are changes
+(`feed_source.py`).
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
-import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from viewlet.errors import DataError
 from viewlet.runtime.durable.files import is_url
-from viewlet.spark.run.load.partition_frame import ROWS_AT_ONCE, schema_of
+from viewlet.spark.run.load.partition_frame import schema_of
+from viewlet.spark.run.views.feed_source import ChangesReader, ChangesStream, Feed, in_batches
 from viewlet.spark.run.views.stored_rows import StoredRows, arrow_schema
 
 FORMAT = "viewlet"
@@ -31,8 +32,8 @@ class ViewletSource(DataSource):
     open: ClassVar[Opener]
     base: ClassVar[str]
 
-    def __init__(self, options: Mapping[str, str]) -> None:
-        super().__init__(dict(options))
+    def __init__(self, options: Any) -> None:
+        super().__init__(options)
         self._location = location_of(options, self.base)
         self._view = view_of(options)
         self._found: StoredRows | None = None
@@ -41,15 +42,30 @@ class ViewletSource(DataSource):
     def name(cls) -> str:
         return FORMAT
 
-    def schema(self) -> str:
-        return schema_of(self._rows().columns)
+    def schema(self) -> Any:
+        return self._feed().schema if self._follows else schema_of(self._rows().columns)
 
-    def reader(self, schema: Any) -> ViewReader:
+    def reader(self, schema: Any) -> DataSourceReader:
+        if self._follows:
+            return ChangesReader(self._feed())
         rows = self._rows()
         expected = arrow_schema(rows.columns)
         if schema.fieldNames() != expected.names:
             raise DataError(f"the columns of {self._view!r} are {', '.join(expected.names)}; leave schema(...) out")
         return ViewReader(rows)
+
+    def streamReader(self, schema: Any) -> ChangesStream:  # noqa: N802 - the name is Spark's
+        if not self._follows:
+            raise DataError(f"a stream has the changes of {self._view!r}: add .option('readChangeFeed', 'true')")
+        return ChangesStream(self._feed())
+
+    @property
+    def _follows(self) -> bool:
+        return self.options.get("readChangeFeed", "false").lower() == "true"
+
+    def _feed(self) -> Feed:
+        first, last = (self.options.get(name) for name in ("startingVersion", "endingVersion"))
+        return Feed(self._location, self._view, first, last)
 
     def _rows(self) -> StoredRows:
         if self._found is None:
@@ -85,12 +101,6 @@ class ViewReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return in_batches(self.rows.read(partition.value), arrow_schema(self.rows.columns))
-
-
-def in_batches(table: Any, schema: Any) -> Iterator[Any]:
-    """A table with the types of a schema, a few rows at a time."""
-    arrays = [column.cast(field.type) for column, field in zip(table.columns, schema, strict=True)]
-    yield from pa.Table.from_arrays(arrays, schema=schema).to_batches(ROWS_AT_ONCE)
 
 
 def source_class(opener: Opener, base: str) -> type[ViewletSource]:

@@ -6,27 +6,17 @@ A frame shows one epoch whenever it is evaluated (see `state/version.py`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from viewlet.algebra.query import Query
 from viewlet.changes import MULTIPLICITY
-from viewlet.spark.run.execution.scan_task import ReadRows, ReadTableRows, repeated
+from viewlet.spark.run.execution.scan_task import ReadRows, ReadTableRows, output_columns, read_type, repeated
 from viewlet.spark.run.load.partition_frame import partition_frame, schema_of
 from viewlet.spark.run.load.row_frame import ReadTable
 from viewlet.spark.run.load.sources import has_spark_type
 from viewlet.spark.run.state.partition import Context
-from viewlet.types import COUNT, MAX_DECIMAL_DIGITS, Column, Kind, SqlType, Table
-
-
-def output_columns(query: Query) -> tuple[Column, ...]:
-    """The variables of a stored row as columns of a frame; numbered, as names of users may have dots or occur twice."""
-    return tuple(Column(f"c{i}", read_type(var.type)) for i, var in enumerate(query.output))
-
-
-def read_type(type: SqlType) -> SqlType:
-    """The type of a column as it is read: decimals are as wide as can be, since a sum outgrows its summands."""
-    return replace(type, precision=MAX_DECIMAL_DIGITS) if type.kind is Kind.DECIMAL else type
+from viewlet.types import COUNT, Column, Table
 
 
 @dataclass(frozen=True, slots=True)

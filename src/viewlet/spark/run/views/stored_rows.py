@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 
 from viewlet.changes import MULTIPLICITY
 from viewlet.spark.run.exchange.wire import bytes_table
-from viewlet.spark.run.execution.scan_task import repeated
+from viewlet.spark.run.execution.scan_task import read_type, repeated
 from viewlet.spark.run.load.row_frame import exact_type
-from viewlet.spark.run.views.scan import TableScan, ViewScan, read_type
+from viewlet.spark.run.views.scan import TableScan, ViewScan
 from viewlet.types import Column
 
 

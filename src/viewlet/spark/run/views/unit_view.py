@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from viewlet.algebra.query import Query
 from viewlet.spark.plan import draw_plan, show_plan
+from viewlet.spark.run.exchange.change_files import KeptChanges
 from viewlet.spark.run.units.result_location import rows_are_apart
 from viewlet.spark.run.units.unit import ProgramUnit, unit_stats
 from viewlet.spark.run.views.scan import ViewScan
-from viewlet.types import Row
+from viewlet.types import Column, Row
 
 if TYPE_CHECKING:
     from viewlet.spark.run.engine import Engine
@@ -33,6 +34,18 @@ class UnitView:
         """How tasks read the rows of the query that the unit maintains; None where the driver reads them."""
         context = self._cluster.scan(self.unit.name)
         return None if context is None else ViewScan(context, self.unit.name, query, self._adds_up)
+
+    def keep_changes(self, name: str, query: Query) -> bool:
+        """From now on tasks write the changes of the view to files; False if that is left to the driver.
+
+        Tasks know the changes of rows that no other partition has a part of, and of which nothing is hidden or cut.
+        """
+        is_cut = query.limit is not None or query.offset > 0
+        if is_cut or self._adds_up or {column.var for column in query.columns} != set(query.output):
+            return False
+        columns = tuple(Column(column.name, column.var.type) for column in query.columns)
+        places = tuple(query.output.index(column.var) for column in query.columns)
+        return self._cluster.keep_changes(self.unit.name, KeptChanges(name, columns, places))
 
     @property
     def _adds_up(self) -> bool:

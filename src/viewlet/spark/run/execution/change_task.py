@@ -1,0 +1,50 @@
+"""Changes of views that are kept as files: each task writes those of its partition, or sends them if they are few."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from viewlet.changes import rows_to_arrow
+from viewlet.errors import InternalError
+from viewlet.runtime.durable.files import files_at
+from viewlet.spark.run.exchange.change_files import KeptChanges, Share, write_part
+from viewlet.spark.run.exchange.wire import table_bytes
+from viewlet.spark.run.execution.scan_task import ArrowNode, output_columns, result_table, weighted_table
+from viewlet.spark.run.state.partition import Context
+from viewlet.spark.run.units.node import Node, with_result
+from viewlet.spark.run.units.unit import ProgramCode, UnitCode
+from viewlet.types import Column, Row
+
+
+def change_table(node: Node, code: UnitCode, told: Mapping[Row, int] | None) -> Any:
+    """What a batch has done to the stored rows of a node, as an Arrow table; `told` is the same, where it is known."""
+    columns = _columns(code)
+    found = node.change_arrow() if told is None and isinstance(node, ArrowNode) else None
+    if found is not None:
+        return weighted_table(columns, *found)
+    rows = with_result(node).result_change() if told is None else told
+    return rows_to_arrow(columns, rows.items(), with_multiplicity=True)
+
+
+def rows_table(node: Node, code: UnitCode) -> Any:
+    """All stored rows of a node, as `change_table` gives their changes."""
+    return result_table(node, _columns(code))
+
+
+def _columns(code: UnitCode) -> tuple[Column, ...]:
+    if not isinstance(code, ProgramCode):
+        raise InternalError(f"tasks do not know the changes of {code.name}")
+    return output_columns(code.program.query)
+
+
+def share_of(context: Context, kept: KeptChanges, partition: int, table: Any) -> Share | None:
+    """What a task tells of the changes of its partition; None if there are none."""
+    if context.commit is None:
+        raise InternalError(f"changes of {kept.view} belong to a batch")
+    if not table.num_rows:
+        return None
+    rows = kept.shown(table)
+    if rows.nbytes <= context.inline_bytes // context.partitions:
+        return table_bytes(rows)
+    return write_part(files_at(context.checkpoint, context.sync), kept.view, context.commit, partition, rows)
