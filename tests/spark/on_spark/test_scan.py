@@ -115,7 +115,7 @@ def test_other_jobs_read_a_view(
 
 @pytest.mark.parametrize("db", ["interpreter"], indirect=True)
 def test_other_jobs_follow_the_changes(db: SparkConnection, spark: Any, tmp_path: Path) -> None:
-    """Every change exactly once, in whatever pieces the stream is run; large changes are parts that tasks have written."""
+    """Every change exactly once, in whatever pieces the stream is run; large changes are written by tasks."""
     from pyspark.errors import PySparkException
 
     viewlet.register_format(spark)
@@ -157,8 +157,7 @@ def test_other_jobs_follow_the_changes(db: SparkConnection, spark: Any, tmp_path
     with pytest.raises(PySparkException, match=r"begin with .option.'startingVersion', 3"):
         feed(spark.read, startingVersion="1").count()
     assert feed(spark.read).count() == 4
+    stream = spark.readStream.format("viewlet").option("view", "bag").load(str(tmp_path / "state"))
+    query = stream.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "other")).start()
     with pytest.raises(PySparkException, match=r"add .option.'readChangeFeed', 'true'"):
-        stream = spark.readStream.format("viewlet").option("view", "bag").load(str(tmp_path / "state"))
-        stream.writeStream.format("noop").option(
-            "checkpointLocation", str(tmp_path / "other")
-        ).start().awaitTermination()
+        query.awaitTermination()
