@@ -192,3 +192,43 @@ def test_a_missing_file_is_an_error(db: SparkConnection, tmp_path: Path) -> None
     next((tmp_path / "state" / "changes").rglob("parts-*/*.parquet")).unlink()
     with pytest.raises(StateError, match="is missing: forget_changes"):
         viewlet.changes_of(tmp_path / "state", "totals")
+
+
+def test_a_stream_has_changes(db: SparkConnection, tmp_path: Path) -> None:
+    """The source of a stream, without the processes of Spark that call it (`on_spark/test_scan.py` has those)."""
+    pytest.importorskip("pyspark")
+    from viewlet.connection.spark_format import open_view
+    from viewlet.spark.run.views.data_source import source_class
+
+    source = source_class(open_view, str(tmp_path))
+    options = {"path": "state", "view": "totals"}
+    with pytest.raises(DataError, match=r"add .option.'readChangeFeed', 'true'"):
+        source(options).streamReader(None)
+    db._host.cluster.inline_bytes = 0
+    db.insert("sales", [(1, "ab", None, Decimal(5), None)])
+    db.changes("totals")
+    stream = source({**options, "readChangeFeed": "true"}).streamReader(None)
+    begin = stream.initialOffset()
+    assert stream.latestOffset() == begin == {"version": 1}
+    assert stream.partitions(begin, begin) == []
+    played(db, 4, 3)
+    middle = {"version": 3}
+    found = [
+        [read_by(stream, task) for task in stream.partitions(*ends)]
+        for ends in ((begin, middle), (middle, stream.latestOffset()))
+    ]
+    told_twice = Counter(row for part in found for rows in part for row in rows)
+    table = db.changes("totals")
+    expected = zip(*(column.to_pylist() for column in table.columns), strict=True)
+    assert told_twice == Counter((*row[:-2], "insert" if row[-2] > 0 else "delete", row[-1]) for row in expected)
+    db.forget_changes("totals", 3)
+    with pytest.raises(StateError, match=r"before epoch 4.*begin with .option\('startingVersion', 4\)"):
+        stream.partitions(begin, middle)
+    with pytest.raises(DataError, match="'startingVersion' is the number of an epoch, not 'x'"):
+        source({**options, "readChangeFeed": "true", "startingVersion": "x"}).streamReader(None).initialOffset()
+
+
+def read_by(stream: Any, task: Any) -> list[tuple[Any, ...]]:
+    return [
+        row[:-1] for batch in stream.read(task) for row in zip(*(c.to_pylist() for c in batch.columns), strict=True)
+    ]
