@@ -62,6 +62,11 @@ PAGES = (
     Page("viewlet.engine.partitioned", ("partitioned",)),
     Page("viewlet.sketches"),
     Page("viewlet.linalg"),
+    Page(
+        "viewlet.linalg.analyses",
+        ("least_squares", "ridge", "gradient_descent", "markov_chain", "power_iteration", "path_counts", "expm"),
+    ),
+    Page("viewlet.linalg.pagerank", ("PageRank",)),
     Page("viewlet.ml"),
     Page("viewlet.ml.estimator", ("Estimator", "CofactorEstimator")),
 )

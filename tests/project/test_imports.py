@@ -27,7 +27,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "viewtree": BASE | {"algebra", "rings", "triggers"},
     "adaptive": BASE | {"algebra", "rings", "runtime", "triggers"},
     "linalg": BASE | {"runtime"},
-    "ml": BASE | {"rings", "viewtree"},
+    "ml": BASE | {"linalg", "rings", "viewtree"},
     "codegen": BASE | {"algebra", "rings", "runtime", "triggers", "viewtree"},
     "spark": BASE | {"algebra", "codegen", "rings", "runtime", "sqlgen", "triggers", "viewtree"},
     "engine": BASE

@@ -5,7 +5,7 @@
 
 The models follow the conventions of scikit-learn: parameters are given to the constructor, the methods are `fit`,
 `predict` and `score`, and fitted attributes end with an underscore. `fit` takes a view, a cofactor table, or a view
-tree.
+tree. `RecursiveRidge` and `TruncatedSVD` learn from arrays of rows instead, which come and go.
 """
 
 from viewlet.errors import MissingExtraError
@@ -21,6 +21,7 @@ from viewlet.ml.linear import ConvergenceWarning, LinearRegression, RidgeRegress
 from viewlet.ml.pca import PCA
 from viewlet.ml.per_group import PerGroup
 from viewlet.ml.polynomial import PolynomialRegression
+from viewlet.ml.rows import RecursiveRidge, TruncatedSVD
 
 __all__ = [
     "PCA",
@@ -32,5 +33,7 @@ __all__ = [
     "ParameterError",
     "PerGroup",
     "PolynomialRegression",
+    "RecursiveRidge",
     "RidgeRegression",
+    "TruncatedSVD",
 ]
