@@ -110,7 +110,7 @@ def show_triangle(query: TriangleQuery) -> str:
 
     R(a, b) of follows, heavy from |R|^0.5 tuples of a value on
     """
-    lines = []
+    lines = [f"chosen by auto: {query.reason}"] if query.reason else []
     for i, side in enumerate(query.sides):
         first, second = VARIABLES[i], VARIABLES[(i + 1) % 3]
         told = f"{first} = {show_scalar(side.variables[0])}, {second} = {show_scalar(side.variables[1])}"

@@ -70,6 +70,9 @@ class TriangleQuery:
     rebalance_steps: int = field(default=0, repr=False)
     """How many steps of rebalancing the compiled form does after one update; 0 is all there are to do."""
 
+    reason: str = field(default="", repr=False)
+    """Why `auto` has chosen adaptive maintenance, if it has."""
+
     @property
     def part_names(self) -> tuple[str, ...]:
         """What the parts of a relation are called."""

@@ -160,9 +160,9 @@ class Database:
         started: list[Start] = []
 
         def work() -> None:
-            made = self.host.start(declared, engine)
+            made = self.host.start(self.host.choose(declared), engine)
             started.append(made)
-            known = {**view_to_json(declared, self.catalogue), **self.host.facts(made.view)}
+            known = {**view_to_json(made.view.declared, self.catalogue), **self.host.facts(made.view)}
             self.journal.declare(VIEW, known, made.records)
 
         def finish() -> None:

@@ -30,7 +30,7 @@ def explain_view(database: Database, view: MaintainedView, stage: str | None, fo
 
 def explain_query(database: Database, declared: Declaration, stage: str | None) -> str:
     """The same for a query that is planned but not maintained."""
-    return _explain(_subject(database, declared, NOT_RUNNING), stage)
+    return _explain(_subject(database, database.host.choose(declared), NOT_RUNNING), stage)
 
 
 def _subject(database: Database, declared: Declaration, engine: str, format: str = "text", plan: Any = None) -> Subject:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from viewlet import __version__
 from viewlet.engine.catalogue_json import Json, table_of_json, table_to_json
+from viewlet.engine.choose_adaptive import chosen_adaptive
 from viewlet.engine.declaration import Declaration, declared_by
 from viewlet.engine.progress import ProgressLine
 from viewlet.errors import DataError, MissingExtraError, SqlError, StateError
@@ -218,6 +219,8 @@ def view_to_json(declared: Declaration, catalogue: Catalogue) -> Json:
     known: Json = {"name": declared.name, "statement": declared.statement, "version": __version__}
     if declared.layered:
         known["layered"] = True
+    if declared.chosen:
+        known["adaptive"] = declared.chosen
     if declared.aggregates:
         known["aggregates"] = {name: catalogue.aggregates[name].digest for name in declared.aggregates}
     return known
@@ -238,7 +241,8 @@ def declared_again(known: Json, catalogue: Catalogue) -> Declaration:
                 f"that was given: {found}"
             )
     layered = known.get("layered", False)  # a view goes on as it was declared: its state depends on it
-    return declared_by(known["statement"], catalogue.schemas(), catalogue.aggregates, layered)
+    declared = declared_by(known["statement"], catalogue.schemas(), catalogue.aggregates, layered)
+    return chosen_adaptive(declared, known["adaptive"]) if "adaptive" in known else declared
 
 
 @contextmanager

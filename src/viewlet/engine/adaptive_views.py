@@ -60,11 +60,7 @@ class AdaptiveDraft:
 
     @property
     def is_cached(self) -> bool:
-        from viewlet.adaptive import kernel
-        from viewlet.codegen.module_cache import is_cached
-        from viewlet.runtime.jit import ENABLED
-
-        return not ENABLED or all(is_cached(kernel, name) for name in _ENTRIES)
+        return is_kernel_cached()
 
     def build(self, sources: Sources, dictionary: StringDictionary, step: Step, reads: bool) -> LocalEngine:
         from viewlet.adaptive.flat_state import FlatState
@@ -73,6 +69,15 @@ class AdaptiveDraft:
         triangles = FlatState(self.plan, sources.tables, dictionary)
         triangles.warm_up()
         return AdaptiveEngine(self.plan, triangles, sources, UndoLog())
+
+
+def is_kernel_cached() -> bool:
+    """Whether the kernel need not be compiled: another view has had that done, in any process of this machine."""
+    from viewlet.adaptive import kernel
+    from viewlet.codegen.module_cache import is_cached
+    from viewlet.runtime.jit import ENABLED
+
+    return not ENABLED or all(is_cached(kernel, name) for name in _ENTRIES)
 
 
 def wide_sums(plan: AdaptivePlan) -> str | None:

@@ -36,6 +36,8 @@ class Declaration:
     partition_by: tuple[str, ...] = ()
     aggregates: tuple[str, ...] = ()
     layered: bool = False
+    chosen: str = ""
+    """Why `auto` has chosen another kind than that of the definition as it is written, if it has."""
 
 
 def declaration(view: CreateView, text: str = "") -> Declaration:

@@ -59,6 +59,9 @@ class Host(Protocol):
     def over_tables(self, declared: Declaration) -> Declaration:
         """A view as its engine sees it: a host may replace the views that it reads by their definitions."""
 
+    def choose(self, declared: Declaration) -> Declaration:
+        """A view that is declared now, as the kind that is best for it here if the strategy is `auto`."""
+
     def plan(self, declared: Declaration, tables: Mapping[str, Table]) -> Any:
         """The plan of a view that need not be declared, as `over_tables` gives it."""
 

@@ -132,6 +132,9 @@ class SparkHost:
         self.cluster.drop(table.schema.name)
         self.cluster.checkpoint.started -= {table.schema.name}
 
+    def choose(self, declared: Declaration) -> Declaration:
+        return declared
+
     def over_tables(self, declared: Declaration) -> Declaration:
         views = self.catalogue.views
         inner = sorted(declared.sources & views.keys())
