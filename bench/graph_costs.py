@@ -27,7 +27,7 @@ from viewlet.types import Table
 Pairs = tuple[Any, Any]
 """First and second values."""
 Epsilons = tuple[float, float, float]
-LARGEST_FACTORISED = 10_000
+LARGEST_FACTORISED = 20_000
 """Tuples up to which it is run: its view of two relations has an entry for every pair of neighbours of a hub."""
 LARGEST_BASIC = 1_000_000
 """Tuples up to which approaches are measured that outgrow memory, or patience, beyond."""
@@ -171,7 +171,8 @@ def exponents(sizes: Sequence[int]) -> Iterator[str]:
             found = [cost(stream, size, approach) for size in fit]
             cells = [f"{steps:,.0f} ({micros:,.1f})" for steps, micros in found]
             cells += ["not run"] * (len(sizes) - len(fit))
-            yield f"| {approach.name} | {' | '.join(cells)} | {exponent(fit, [steps for steps, _ in found]):.2f} |"
+            slope = f"{exponent(fit, [steps for steps, _ in found]):.2f}" if len(fit) > 1 else "not fitted"
+            yield f"| {approach.name} | {' | '.join(cells)} | {slope} |"
         yield ""
 
 
@@ -181,8 +182,8 @@ def exponents(sizes: Sequence[int]) -> Iterator[str]:
 def paths(size: int, epsilon: float, share: int) -> list[Pairs]:
     """Heavy values of R next to all light values of S, whose last values are all different; then the same with few last
     values, so that these are heavy, too. A larger `share` makes fewer of them."""
-    heavy, middles = round(size ** (1 - epsilon) / (2 * share)) + 1, round(2 * size**epsilon) + 1
-    each = max(1, min(round(size**epsilon / share), size // (2 * middles)))
+    heavy, middles = round(size ** (1 - epsilon) / share) + 1, round(4 * size**epsilon) + 1
+    each = max(1, min(round(size**epsilon / 8), size // (2 * middles)))
     hubs, joints = np.arange(heavy), np.arange(middles)
     r = np.repeat(hubs, middles), np.tile(joints, heavy)
     s = np.repeat(joints, each), np.arange(middles * each)
@@ -206,7 +207,7 @@ def space(sizes: Sequence[int]) -> Iterator[str]:
     yield ""
 
 
-def entries(size: int, epsilon: float, linear: bool, share: int = 8) -> int:
+def entries(size: int, epsilon: float, linear: bool, share: int = 32) -> int:
     kernel = Kernel((epsilon, epsilon, epsilon), linear)
     kernel.load(paths(size, epsilon, share))
     return kernel.entries

@@ -39,7 +39,8 @@ def main() -> None:
 
 
 def _page(given: argparse.Namespace) -> Iterator[str]:
-    sizes = [int(10**power) for power in np.arange(2 if given.quick else 4, np.log10(given.largest) + 0.1)]
+    powers = [2, 3] if given.quick else [3.5, *np.arange(4, np.log10(given.largest) + 0.1)]
+    sizes = [int(10**power) for power in powers]
     yield "# Triangles under updates\n"
     yield "Written by `python -m bench.graphs`, one thread.\n"
     for section in given.sections.split(","):
@@ -49,7 +50,7 @@ def _page(given: argparse.Namespace) -> Iterator[str]:
             case "space":
                 yield from space(sizes)
             case "tradeoff":
-                small = [size for size in (10**3, 10**4, 10**5) if size <= given.largest]
+                small = [size for size in (10**4, 3 * 10**4, 10**5, 3 * 10**5) if size <= given.largest]
                 found = tradeoff(small if len(small) > 1 else sizes)
                 yield from show_tradeoff(found, small if len(small) > 1 else sizes)
                 yield from _plot(found, given.out)
