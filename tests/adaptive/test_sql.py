@@ -35,6 +35,9 @@ QUERIES = {
     "cycles": f"SELECT COUNT(*) AS n {CYCLE}",
     "cycles_of_each": f"SELECT x.src, COUNT(*) AS n {CYCLE} GROUP BY x.src",
     "ordered": f"SELECT COUNT(*) AS n {UNDIRECTED} AND x.src < x.dst AND y.src < z.dst",
+    "paths": "SELECT COUNT(*) AS n FROM e x, e y, e z WHERE x.dst = y.src AND y.dst = z.src",
+    "paths_by_joint": "SELECT t.a, COUNT(*) AS n, SUM(r.w * t.w) AS total FROM s, r, t WHERE s.b = r.b AND t.a = r.a "
+    "GROUP BY t.a",
     "named_once": "SELECT COUNT(*) AS n FROM r JOIN s USING (b) JOIN t USING (c, a)",
 }
 
@@ -235,7 +238,14 @@ def test_explain_shows_the_triangle_its_parts_and_the_rebalancing() -> None:
     ("sql", "reason"),
     [
         ("SELECT COUNT(*) AS n FROM r JOIN s USING (b)", "its join has 2 tables, not three"),
-        ("SELECT COUNT(*) AS n FROM e x, e y, e z WHERE x.dst = y.src AND y.dst = z.src", "not a triangle"),
+        ("SELECT COUNT(*) AS n FROM e x, e y, e z WHERE x.dst = y.src", "not all of its tables are joined"),
+        ("SELECT COUNT(*) AS n FROM e x, e y, e z WHERE x.dst = y.dst AND y.dst = z.dst", "all three tables share"),
+        (
+            "SELECT COUNT(*) AS n FROM e w, e x, e y, e z WHERE w.dst = x.src AND x.dst = y.src AND y.dst = z.src "
+            "AND z.dst = w.src",
+            "4 tables, not three: cycles of four would need other parts",
+        ),
+        ("SELECT COUNT(*) AS n FROM r, s, t WHERE r.b = s.b AND r.w = s.w AND s.c = t.c", "share several columns"),
         (f"SELECT MAX(r.w) AS n {JOIN}", "not a sum or a count"),
         (f"SELECT COUNT(DISTINCT r.w) AS n {JOIN}", "not a sum or a count"),
         (f"SELECT SUM(r.w + s.w) AS n {JOIN}", "takes columns of several tables"),

@@ -51,8 +51,8 @@ class ColumnReader:
 
     def read(self, change: ColumnChange) -> tuple[Any, Any, Any]:
         """First values, second values, and a row of numbers for each tuple."""
-        words = change.words
-        firsts, seconds = (read(words) for read in self._variables)
+        words, rows = change.words, change.multiplicity.shape
+        firsts, seconds = (np.ascontiguousarray(np.broadcast_to(read(words), rows)) for read in self._variables)
         kept = (firsts != NULL) & (seconds != NULL) & (change.multiplicity != 0)
         for holds in self._conditions:
             kept &= holds(words)

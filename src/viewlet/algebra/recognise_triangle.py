@@ -1,7 +1,9 @@
-"""Recognises queries over the triangles of three relations.
+"""Recognises queries over the triangles of three relations, and over paths of three.
 
     (n := Sum[](r(a, b) * s(b', c) * t(c', a') * {b = b'} * {c = c'} * {a' = a} * w))   ->   table(n)
     Exists(Sum[a](r * s * t * ...)) * (n := Sum[](r * s * t * ...)) * {n > 2}             ->   table(a, n) * {n > 2}
+
+A path r(a, b) * s(b, c) * t(c, d) is a triangle whose ends meet at a constant: r(0, b) * s(b, c) * t(c, 0).
 
 Every aggregate of the query has to be a sum over the same triangle. The rest of the query stays as it is, over a table
 with a row for every group: the keys, then the sums.
@@ -157,7 +159,7 @@ class _Parts:
                 case _:
                     raise NotTriangleError("it joins something else than three tables: an outer join or a subquery")
         if len(rels) != 3:
-            raise NotTriangleError(f"its join has {len(rels)} table{'' if len(rels) == 1 else 's'}, not three")
+            raise NotTriangleError(_other_number(len(rels)))
         if self.rels and self.rels != tuple(rels):
             raise NotTriangleError("its aggregates are over different joins")
         self.rels = tuple(rels)
@@ -177,6 +179,16 @@ def _other_part(factor: Expr) -> str:
             return "it lists rows and not sums: select the join columns alone, or aggregate"
         case _:
             return _OTHER_AGGREGATE
+
+
+_PAIRS = (frozenset((0, 1)), frozenset((0, 2)), frozenset((1, 2)))
+
+
+def _other_number(tables: int) -> str:
+    found = f"its join has {tables} table{'' if tables == 1 else 's'}, not three"
+    if tables == 4:
+        return f"{found}: cycles of four would need other parts, by paths of two, and take N^(2/3) for an update"
+    return found
 
 
 class _Join:
@@ -225,15 +237,22 @@ class _Join:
 
     def _triangle(self) -> list[tuple[list[Scalar], list[Scalar]]]:
         """The scalars of each relation that are its two variables, in the order of the cycle."""
-        pairs = [frozenset(each) for each in self._classes]
-        if sorted(map(sorted, pairs)) != [[0, 1], [0, 2], [1, 2]]:
-            raise NotTriangleError(
-                "its join is not a triangle: each of three tables has to share one column with each of the other two"
-            )
-        between = dict(zip(pairs, self._classes, strict=True))
+        between = dict(zip(map(frozenset, self._classes), self._classes, strict=True))
+        if len(between) < len(self._classes) or not between.keys() <= set(_PAIRS) or len(between) < 2:
+            raise NotTriangleError(self._other_shape())
+        for pair in _PAIRS:  # the ends of a path meet at a constant
+            between.setdefault(pair, {relation: [_ZERO] for relation in pair})
         a, b, c = between[frozenset((0, 2))], between[frozenset((0, 1))], between[frozenset((1, 2))]
         self._variables = (a, b, c)
         return [(a[0], b[0]), (b[1], c[1]), (c[2], a[2])]
+
+    def _other_shape(self) -> str:
+        """What the join is, as it is neither a triangle nor a path."""
+        if any(len(each) == 3 for each in self._classes):
+            return "all three tables share a column, so that other plans take constant time for an update"
+        if len(self._classes) < 2:
+            return "not all of its tables are joined by equalities"
+        return "two of its tables share several columns: join them on one"
 
     def variable(self, key: Var) -> int:
         """The variable of the triangle that a column stands for."""

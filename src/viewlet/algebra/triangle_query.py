@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from viewlet.algebra.nodes import Scalar, Var
+from viewlet.algebra.nodes import Const, Scalar, Var
 from viewlet.algebra.query import Query
 from viewlet.algebra.traverse import substitute_scalar
 from viewlet.types import Table
@@ -77,6 +77,11 @@ class TriangleQuery:
     def part_names(self) -> tuple[str, ...]:
         """What the parts of a relation are called."""
         return PARTS if self.linear else PARTS[:2]
+
+    @property
+    def is_path(self) -> bool:
+        """Two of its relations share no variable, but a constant."""
+        return any(isinstance(variable, Const) for side in self.sides for variable in side.variables)
 
     @property
     def counts_cycles(self) -> bool:

@@ -47,7 +47,9 @@ def bind_adaptive(definition: object, options: AdaptiveOptions, source: Source) 
             raise NotTriangleError("it calls a user-defined aggregate")
         return replace(recognise_triangle(definition, exponents, linear), rebalance_steps=steps)
     except NotTriangleError as reason:
-        hint = f"{reason}. It maintains sums and counts over the triangles of three tables; leave the strategy out"
+        hint = (
+            f"{reason}. It maintains sums and counts over triangles and paths of three tables; leave the strategy out"
+        )
         raise source.unsupported("strategy 'adaptive' for this view", None, hint) from None
 
 
