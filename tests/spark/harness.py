@@ -18,7 +18,6 @@ from viewlet.spark.run.execution.batch import Batch, BatchStats
 from viewlet.spark.run.execution.cluster import InlineCluster
 from viewlet.spark.run.execution.frame_change import FrameChange
 from viewlet.spark.run.state.checkpoint import Checkpoint
-from viewlet.spark.run.units.result_location import result_location
 from viewlet.spark.run.units.unit import ProgramUnit
 from viewlet.sql import CreateView, bind_statement, split_statements
 from viewlet.triggers.plan import plan_query
@@ -38,7 +37,7 @@ def unit_of(query: NamedQuery) -> tuple[ProgramUnit, dict[str, Table]]:
     sources = {name: replace(tables[name], kind=TableKind.STREAM) for name in sorted(view.sources)}
     program = plan_query(query.name, view.query, sources, "higher-order")
     distributed = compile_distributed(program, sources, {} if query in finance.QUERIES else MEASURED)
-    return ProgramUnit(query.name, distributed, result_location(distributed), sources), sources
+    return ProgramUnit(query.name, distributed, sources), sources
 
 
 class Run:

@@ -178,13 +178,14 @@ def by_unit(unit: str, view: str) -> str:
 def test_a_snapshot_keeps_stored_views_of_the_same_name_apart(
     named: Callable[[str, str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both views store rows of the table at the driver, with other columns; older snapshots name no units."""
+    """Both views store rows of the table, with other columns; older snapshots name no units."""
     views = {
         "by_a": "SELECT a, COUNT(*) AS n FROM r GROUP BY a",
         "by_b": "SELECT a, b, SUM(c) AS s FROM r GROUP BY a, b",
     }
     chosen = views if named is by_unit else {"by_b": views["by_b"]}
-    monkeypatch.setattr("viewlet.spark.run.engine._snapshot_name", named)
+    monkeypatch.setattr("viewlet.spark.run.engine.saved_name", named)
+    monkeypatch.setattr("viewlet.spark.run.execution.snapshot_tasks.saved_name", named)
     with connect_inline(tmp_path, 2, sync=False, engine="interpreter") as db:
         db.execute("CREATE TABLE r (a INTEGER, b INTEGER, c INTEGER)")
         for name, sql in chosen.items():

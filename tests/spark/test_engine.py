@@ -13,11 +13,11 @@ from tests.conformance.workload import order_book, warehouse
 from tests.spark.harness import Run, players
 from viewlet.engine.ranking import ranking
 from viewlet.errors import DataError, StateError
+from viewlet.spark.plan.result_location import ResultLocation
 from viewlet.spark.run.engine import Engine
 from viewlet.spark.run.execution.cluster import InlineCluster
 from viewlet.spark.run.state.checkpoint import Checkpoint
 from viewlet.spark.run.state.partition import forget
-from viewlet.spark.run.units.result_location import ResultLocation
 from viewlet.sql import bind_query
 from viewlet.triggers.plan import plan_query
 from viewlet.triggers.result_view import result_store

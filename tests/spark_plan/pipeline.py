@@ -14,7 +14,6 @@ from viewlet.spark.run.execution.tasks import leaving
 from viewlet.spark.run.units.generated_node import GeneratedNode
 from viewlet.spark.run.units.node import Node, ReferenceNode
 from viewlet.spark.run.units.plan_code import DriverBlock, PlanCode, Receipt
-from viewlet.spark.run.units.result_location import result_location
 from viewlet.spark.run.units.unit import AT_DRIVER, SPREAD, ProgramUnit
 from viewlet.triggers.program import Statement, ViewDefinition
 from viewlet.triggers.store import MapStore
@@ -34,7 +33,7 @@ class Pipeline:
     ) -> None:
         self.program = program
         self.partitions = partitions
-        unit = ProgramUnit(program.program.name, program, result_location(program), tables)
+        unit = ProgramUnit(program.program.name, program, tables)
         self.unit = unit.code(generated)
         self.driver = self._made(self.unit.local)
         self.workers = [self._made(self.unit.views) for _ in range(partitions)]

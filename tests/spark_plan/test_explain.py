@@ -41,13 +41,13 @@ block 4, at the driver
 
 
 def test_a_plan_as_text() -> None:
-    program = distributed(QUERY, tables_of(TABLES))
+    program = distributed(QUERY, tables_of(TABLES), rows={"orders.custkey": 100})
     plan = program.plan({"item": program.plan().arrivals["item"]})
     assert show_plan(plan) == TEXT
 
 
 def test_a_plan_as_a_picture() -> None:
-    plan = distributed(QUERY, tables_of(TABLES)).plan()
+    plan = distributed(QUERY, tables_of(TABLES), rows={"orders.custkey": 100}).plan()
     picture = ElementTree.fromstring(draw_plan(plan))
     boxes = [node for node in picture if node.tag.endswith("rect")]
     assert len(boxes) == len(plan.blocks)

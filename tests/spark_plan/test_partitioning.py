@@ -10,7 +10,11 @@ from tests.triggers.trigger_program import tables_of
 from viewlet.changes import Changes
 from viewlet.errors import SchemaError
 from viewlet.spark.plan import compile_distributed
+from viewlet.spark.plan.compile import compile_at
 from viewlet.spark.plan.hashing import partition_of
+from viewlet.spark.plan.locations import LOCAL, REPLICATED, Dist, ViewLocation, locations_to_json
+from viewlet.spark.plan.partitioning import misplaced
+from viewlet.spark.plan.result_location import ResultLocation, views_of
 from viewlet.types import Table
 from workloads.query import NamedQuery
 
@@ -44,7 +48,7 @@ def locations(query: NamedQuery, **options: object) -> dict[str, str]:
 def test_views_go_by_the_key_of_the_larger_table() -> None:
     plan = distributed(BY_SEGMENT, shop())
     found = {name: str(location) for name, location in plan.locations.items()}
-    assert found["v_customer_orders_item"] == "local"
+    assert found["v_customer_orders_item"] == "[segment]"
     assert found["customer_rows"] == "[custkey]"
     with_orders = [view.name for view in plan.program.views if "orderkey" in {key.name for key in view.keys}]
     assert len(with_orders) > 1
@@ -67,8 +71,66 @@ def test_static_tables_are_at_every_worker() -> None:
     assert "replicated" in locations(BY_COUNTRY).values()
 
 
-def test_large_results_without_keys_do_not_stay_at_the_driver() -> None:
-    assert locations(BY_SEGMENT, rows={"v_customer_orders_item": 1e6})["v_customer_orders_item"] == "[segment]"
+@pytest.mark.parametrize(
+    ("rows", "found"),
+    [
+        ({}, "[segment]"),
+        ({"customer": 1e7, "orders": 1e7, "item": 1e7}, "[segment]"),
+        ({"v_customer_orders_item": 1e6}, "[segment]"),
+        ({"customer": 5e4}, "local"),
+        ({"customer": 1e7, "customer.segment": 5}, "local"),
+        ({"customer.segment": 1e6}, "[segment]"),
+    ],
+)
+def test_groups_are_partitioned_unless_they_are_known_to_be_few(rows: dict[str, float], found: str) -> None:
+    assert locations(BY_SEGMENT, rows=rows)["v_customer_orders_item"] == found
+
+
+FEW = {
+    "SELECT segment = 'a' AS x, COUNT(*) AS n FROM customer GROUP BY segment = 'a'": "local",
+    "SELECT name, code, COUNT(*) AS n FROM country JOIN item ON line = code GROUP BY name, code": "local",
+    "SELECT EXTRACT(YEAR FROM day) AS x, COUNT(*) AS n FROM visit GROUP BY EXTRACT(YEAR FROM day)": "local",
+    "SELECT EXTRACT(SECOND FROM day) AS x, COUNT(*) AS n FROM visit GROUP BY EXTRACT(SECOND FROM day)": "[key]",
+    "SELECT day, COUNT(*) AS n FROM visit GROUP BY day": "[day]",
+    "SELECT COUNT(*) AS n FROM visit": "local",
+    "SELECT day, MAX(who) AS last, COUNT(DISTINCT who) AS n FROM visit GROUP BY day": "[day]",
+}
+
+
+@pytest.mark.parametrize("sql", FEW, ids=lambda sql: sql.partition(" FROM")[0])
+def test_what_is_known_of_keys(sql: str) -> None:
+    """Booleans, parts of dates and columns of small tables have few values."""
+    tables = tables_of(SHOP + "CREATE STREAM visit (day TIMESTAMP NOT NULL, who BIGINT NOT NULL);")
+    plan = distributed(NamedQuery("v", sql), tables)
+    assert {str(plan.locations[name]) for name in views_of(plan.program)} == {FEW[sql]}
+
+
+def test_a_result_is_not_gathered_for_the_sake_of_its_groups() -> None:
+    """What every row is compared with lives at the driver, and so do the rows until they are measured to be many."""
+    sql = (
+        "SELECT segment, COUNT(*) AS n FROM customer GROUP BY segment HAVING COUNT(*) > (SELECT COUNT(*) FROM item) / 9"
+    )
+    plan = distributed(NamedQuery("v", sql), shop())
+    assert plan.reading is ResultLocation.DRIVER
+    large = {name: 1e6 for name in views_of(plan.program) if plan.view(name).keys}
+    assert distributed(NamedQuery("v", sql), shop(), rows=large).reading is ResultLocation.GATHERED
+
+
+def test_what_was_measured_to_be_in_the_wrong_place() -> None:
+    at: dict[str, ViewLocation] = {"a": LOCAL, "b": REPLICATED, "c": Dist(()), "d": Dist(())}
+    assert misplaced(at, {"a": 10, "b": 200_000, "c": 10, "d": 5_000}, False) == ({"b": 200_000}, {})
+    assert misplaced(at, {"a": 300_000, "b": 2, "c": 10, "d": 5_000}, True) == ({"a": 300_000}, {"c": 10})
+
+
+def test_earlier_versions_kept_groups_at_the_driver() -> None:
+    program, sources = program_of(BY_SEGMENT, shop())
+    found = compile_distributed(program, sources, earlier=True)
+    assert found.locations["v_customer_orders_item"] == LOCAL
+    known = locations_to_json(found.program.views, found.locations)
+    again = compile_at(program, sources, {}, known)
+    assert again is not None
+    assert again.locations == found.locations
+    assert compile_at(program, sources, {}, {}) is None
 
 
 def test_partition_by_has_the_last_word() -> None:

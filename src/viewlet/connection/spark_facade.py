@@ -27,6 +27,7 @@ from viewlet.spark.run.java import require_spark, session_of
 from viewlet.spark.run.load.sources import apart, debezium_changes, together
 from viewlet.spark.run.state.checkpoint import Checkpoint
 from viewlet.spark.run.views.scan import driver_frame
+from viewlet.types import Table
 from viewlet.view import Relation, StoredTable, View
 
 if TYPE_CHECKING:
@@ -114,6 +115,21 @@ def _partitions(asked: int | None, known: int | None, usual: int) -> int:
     return known or asked or usual
 
 
+def _measured(catalogue: Catalogue, name: str) -> str:
+    """A table, or a column of one, by the name that plans know it by."""
+    table, dot, column = name.rpartition(".")
+    if not dot or catalogue.find(name) is not None:
+        return catalogue.find_table(name).schema.name
+    schema = catalogue.find_table(table).schema
+    return f"{schema.name}.{_check_column(schema, column)}"
+
+
+def _check_column(table: Table, column: str) -> str:
+    if column not in table.column_names:
+        raise SchemaError(f"table {table.name!r} has no column {column!r}" + did_you_mean(column, table.column_names))
+    return column
+
+
 class SparkConnection(Connection):
     """Tables, views over them, and batches, on a Spark cluster (see `Connection`)."""
 
@@ -148,14 +164,14 @@ class SparkConnection(Connection):
             return driver_frame(self._spark, database.columns(name), database.arrow(name))
 
     def expect_rows(self, rows: Mapping[str, float]) -> None:
-        """Says about how many rows tables will have, for views declared from now on.
+        """Says about how many rows tables, and how many values columns, will have, for views declared from now on.
 
-        Small tables can then be kept at every worker, and large views go by the keys of large tables: batches need
-        fewer stages.
+        Small tables can then be kept at every worker, small groups at the driver, and large views go by the keys of
+        large tables: batches need fewer stages. A column is named `table.column`.
         """
         with self._session.open() as database:
-            find, hints = database.catalogue.find_table, self._host.hints
-            known = {find(name).schema.name: float(count) for name, count in rows.items()}
+            hints = self._host.hints
+            known = {_measured(database.catalogue, name): float(count) for name, count in rows.items()}
             self._host.hints = Hints({**hints.rows, **known}, hints.partition_by)
 
     def partition_by(self, name: str, *columns: str) -> None:
@@ -167,10 +183,8 @@ class SparkConnection(Connection):
             found = database.catalogue.find(name)
             if found in database.tables:
                 name = found
-                known = database.tables[found].schema.column_names
                 for column in columns:
-                    if column not in known:
-                        raise SchemaError(f"table {found!r} has no column {column!r}" + did_you_mean(column, known))
+                    _check_column(database.tables[found].schema, column)
             hints = self._host.hints
             self._host.hints = Hints(hints.rows, {**hints.partition_by, name: columns})
 

@@ -182,7 +182,7 @@ def unit_on_spark(
 
     program = plan_on_spark(declared, tables)
     wanted = {**hints.partition_by, **result_partitioning(program, declared.partition_by)}
-    return cluster.unit(program, tables, hints.rows, wanted)
+    return cluster.unit(program, tables, hints.rows, wanted, facts)
 
 
 def engine_on_spark(cluster: Cluster, unit: ProgramUnit, declared: Declaration) -> Engine:

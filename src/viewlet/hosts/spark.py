@@ -7,6 +7,7 @@ there. Views read tables: the views that they read are replaced by their definit
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,14 +31,17 @@ from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.durable.batch_ids import BatchMark
 from viewlet.runtime.durable.log import Record
 from viewlet.runtime.durable.snapshot import SnapshotReader, SnapshotWriter
+from viewlet.spark.plan.locations import describe
+from viewlet.spark.plan.partitioning import DRIVER_ROWS, misplaced
 from viewlet.spark.run.engine import Engine, Units
 from viewlet.spark.run.exchange.change_files import FOLDER
 from viewlet.spark.run.execution.batch import Batch as ClusterBatch
 from viewlet.spark.run.execution.batch import BatchStats
 from viewlet.spark.run.execution.frame_change import collected, frame_change, is_spark_frame
 from viewlet.spark.run.state.checkpoint import DRIVER
+from viewlet.spark.run.units.relocation import Relocation
 from viewlet.spark.run.units.table_unit import unit_name
-from viewlet.spark.run.units.unit import Unit
+from viewlet.spark.run.units.unit import ProgramUnit, Unit
 from viewlet.spark.run.views.scan import TableScan, ViewScan
 from viewlet.spark.run.views.unit_view import UnitView
 from viewlet.tables import BaseTable
@@ -45,8 +49,11 @@ from viewlet.triggers.statistics import UNKNOWN, Statistics
 from viewlet.triggers.store import UndoLog
 from viewlet.types import Row, Table, TableKind
 
+logger = logging.getLogger("viewlet")
+
 SETUP = 100
 """The kind of the first record: the number of partitions."""
+BUSY_BATCHES = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +91,10 @@ class SpreadView:
     unit: Unit
     hints: Hints
 
+    def facts(self) -> Json:
+        by = {name: list(keys) for name, keys in self.hints.partition_by.items()}
+        return {"digest": self.unit.digest, **self.unit.facts, "rows": dict(self.hints.rows), "partition_by": by}
+
 
 @dataclass(slots=True)
 class UnderWay:
@@ -93,6 +104,11 @@ class UnderWay:
     units: Units | None = None
     views: Mapping[str, SpreadView] = field(default_factory=dict)
     ran: tuple[ClusterBatch | None, BatchStats] | None = None
+
+
+def is_busy(view: MaintainedView) -> bool:
+    """It has seen enough changes that a small size says something of its size later."""
+    return view.work.tuples >= DRIVER_ROWS or view.work.batches >= BUSY_BATCHES
 
 
 @dataclass(slots=True)
@@ -112,8 +128,12 @@ class SparkHost:
     _is_open: bool = False
     """Everything that the log says has been repeated."""
 
+    _moves: Mapping[str, SpreadView] = field(default_factory=dict)
+    """Views as they will be when the snapshot is in place that is being written."""
+
     def __post_init__(self) -> None:
         self.feeds = Feeds(self.cluster.checkpoint.files)
+        self.cluster.checkpoint.on_snapshot = self._adopt
 
     @property
     def dictionary(self) -> StringDictionary:
@@ -197,10 +217,7 @@ class SparkHost:
         return view
 
     def facts(self, view: MaintainedView) -> Json:
-        known = self._views[view.name]
-        by = {name: list(keys) for name, keys in known.hints.partition_by.items()}
-        said = {"rows": dict(known.hints.rows), "partition_by": by}
-        return {"digest": known.unit.digest, **known.unit.facts, **said}
+        return self._views[view.name].facts()
 
     def forget_view(self, view: MaintainedView) -> None:
         """The unit is gone already if another view has replaced this one."""
@@ -325,11 +342,45 @@ class SparkHost:
         return self._is_open and any(self.cluster.checkpoint.history.steps_of(unit) for unit in (name, unit_name(name)))
 
     def save(self, writer: SnapshotWriter, known: Json) -> Json:
-        views = self.catalogue.views
-        saved = [{**each, **self.facts(views[each["name"]])} for each in known["views"]]
+        """Views whose sizes are not what they were taken to be are written to better places."""
+        self._moves = moves = {name: better for name in self._views if (better := self._replaced(name)) is not None}
+        saved = [{**each, **(moves.get(each["name"]) or self._views[each["name"]]).facts()} for each in known["views"]]
         facts = {**known, "views": saved, "partitions": self.cluster.partitions, "feeds": self.feeds.since}
+        units = {known.unit.name: known.unit for known in moves.values()}
+        relocation = Relocation(units, self.cluster.partitions) if units else None
         with self.progress("a snapshot is being written"):
-            return self.cluster.save(writer, facts)
+            return self.cluster.save(writer, facts, relocation)
+
+    def _replaced(self, name: str) -> SpreadView | None:
+        """A view in better places, by the sizes that it has turned out to have; None if there are none."""
+        known = self._views[name]
+        before = known.unit
+        if not isinstance(before, ProgramUnit):
+            return None
+        sizes = self.cluster.sizes(before.name)
+        large, small = misplaced(before.locations, sizes, is_busy(known.view))
+        if not (large or small):
+            return None
+        hints = Hints({**known.hints.rows, **large, **small}, known.hints.partition_by)
+        unit = self._unit(known.view.declared, hints, {})
+        if not isinstance(unit, ProgramUnit) or unit.program.views != before.program.views:
+            return None
+        if unit.locations == before.locations or not (large or unit.distributed.is_shorter_than(before.distributed)):
+            return None
+        return SpreadView(known.view, unit, hints)
+
+    def _adopt(self) -> None:
+        """The snapshot is in place: views are where it was written."""
+        sizes = {name: self.cluster.sizes(known.unit.name) for name, known in self._moves.items()}
+        self.cluster.adopt()
+        moves, self._moves = self._moves, {}
+        for name, known in moves.items():
+            before, self._views[name] = self._views[name].unit.locations, known
+            known.view.run_on(known.view.choice)  # its changes are told from another place
+            for view, at in known.unit.locations.items():
+                if at != before[view]:
+                    rows = sizes[name].get(view, 0)
+                    logger.info("view %s: %s has %d rows and is now %s", name, view, rows, describe(at))
 
     def take_up(self, saved: SnapshotReader) -> Json:
         self.cluster.checkpoint.take_up(saved.facts)

@@ -14,14 +14,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from viewlet.algebra.traverse import Names
 from viewlet.spark.plan.annotate import Planner
 from viewlet.spark.plan.blocks import fuse, one_by_one, stage_count
 from viewlet.spark.plan.dead import live
-from viewlet.spark.plan.locations import LOCAL, RANDOM, Arrival, Dist, ViewLocation
-from viewlet.spark.plan.partitioning import SMALL_ROWS, Facts, facts_of, locations, ranking, statements_of
-from viewlet.spark.plan.program import BatchPlan, Compute, Footprint, Mode, Owned, Step, Temporary, owned_by
+from viewlet.spark.plan.locations import LOCAL, RANDOM, Arrival, Dist, ViewLocation, locations_of_json
+from viewlet.spark.plan.partitioning import SMALL_ROWS, Facts, Spread, facts_of, locations, ranking, statements_of
+from viewlet.spark.plan.program import (
+    BatchPlan,
+    Compute,
+    Footprint,
+    Mode,
+    Owned,
+    Step,
+    Temporary,
+    owned_by,
+    state_moves,
+)
+from viewlet.spark.plan.result_location import ResultLocation, result_location
 from viewlet.spark.plan.single import Normalizer, in_sequence
 from viewlet.spark.plan.table_views import tables_as_views
 from viewlet.spark.plan.temporaries import Temporaries
@@ -41,32 +53,54 @@ def compile_distributed(
     tables: Mapping[str, Table],
     cardinalities: Mapping[str, float] | None = None,
     partition_by: Mapping[str, Sequence[str]] | None = None,
+    earlier: bool = False,
 ) -> DistributedProgram:
     """The program distributed over workers.
 
     `cardinalities` gives rows of views and tables as far as they are known; `partition_by` names, for views, the keys
     to go by (none: keep at the driver), and, for tables, the columns that views go by that have them among their keys.
+    `earlier` asks for the choice of earlier versions, which kept views at the driver unless a key spoke for more.
     """
     stored = tables_as_views(program, tables)
-    facts = facts_of(stored, tables, cardinalities or {})
-    return _best_ranking(facts, partition_by or {})
+    facts = facts_of(stored, tables, cardinalities or {}, by_column=not earlier)
+    best, *others = (
+        _best_ranking(facts, partition_by or {}, spread) for spread in ([Spread.LARGE] if earlier else _spreads(stored))
+    )
+    for other in others:
+        if other.locations != best.locations and other.burden < best.burden:
+            best = other
+    return best
 
 
-def _best_ranking(facts: Facts, partition_by: Mapping[str, Sequence[str]]) -> DistributedProgram:
+def compile_at(
+    program: Program, tables: Mapping[str, Table], cardinalities: Mapping[str, float], known: Mapping[str, Any]
+) -> DistributedProgram | None:
+    """The program with its views where they are already (`locations_to_json`); None if it has other views."""
+    stored = tables_as_views(program, tables)
+    placed = locations_of_json(stored.views, known)
+    return None if placed is None else DistributedProgram(stored, facts_of(stored, tables, cardinalities), placed)
+
+
+def _spreads(program: Program) -> list[Spread]:
+    """What is considered, the first best; large programs are planned once."""
+    return [*reversed(Spread)] if len(statements_of(program)) <= SEARCHED_STATEMENTS else [Spread.RESULTS]
+
+
+def _best_ranking(facts: Facts, partition_by: Mapping[str, Sequence[str]], spread: Spread) -> DistributedProgram:
     """Views go by the keys of the largest tables.
 
     While the tables are unmeasured, access patterns decide: two keys change ranks if a batch of all tables then
     needs fewer stages. Keys that are looked up together should decide together where views go.
     """
     ranked = ranking(facts)
-    best = DistributedProgram(facts.program, facts, locations(facts, ranked, partition_by))
+    best = DistributedProgram(facts.program, facts, locations(facts, ranked, partition_by, spread))
     if all(name in facts.rows for name in facts.tables) or len(statements_of(facts.program)) > SEARCHED_STATEMENTS:
         return best
     for i in range(len(ranked) - 1):
         if best.stages() <= FEWEST_STAGES:
             break
         swapped = [*ranked[:i], ranked[i + 1], ranked[i], *ranked[i + 2 :]]
-        other = DistributedProgram(facts.program, facts, locations(facts, swapped, partition_by))
+        other = DistributedProgram(facts.program, facts, locations(facts, swapped, partition_by, spread))
         if other.locations != best.locations and other.stages() < best.stages():
             ranked, best = swapped, other
     return best
@@ -93,6 +127,20 @@ class DistributedProgram:
         if key not in self._plans:
             self._plans[key] = self._plan(dict(key))
         return self._plans[key]
+
+    @property
+    def reading(self) -> ResultLocation:
+        """Where the rows of the query are computed from its views."""
+        return result_location(self.program, self.locations)
+
+    @property
+    def burden(self) -> tuple[bool, int]:
+        """What should not grow with the state: reading all of it for the result, then moves of it in a batch."""
+        return self.reading is ResultLocation.GATHERED, state_moves(self.plan())
+
+    def is_shorter_than(self, other: DistributedProgram) -> bool:
+        """Its batches take fewer stages, and it moves and reads no more state."""
+        return self.burden <= other.burden and self.stages() < other.stages()
 
     def stages(self) -> int:
         """How many distributed blocks a batch has that changes all tables."""

@@ -1,39 +1,58 @@
 """The location of each view (thesis, section 5.5, made to follow declared keys, access patterns and measured sizes).
 
 A view is partitioned by the highest-ranking class of columns among its keys. A class identifies the rows of some table,
-and its rank is their number. A view without such a key is assumed to be small. It lives at the driver, or at all
-workers if they read it together with partitioned views. `PARTITION BY` overrides the choice.
+and its rank is their number. A view without such a key is partitioned by all its keys. A view without keys, or one that
+is known to be small, lives at the driver, or at all workers if they read it together with partitioned views.
+`PARTITION BY` overrides the choice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 
-from viewlet.algebra.nodes import Rel, Var, View
+from viewlet.algebra.nodes import Call, Lift, Rel, Value, Var, View
 from viewlet.algebra.traverse import walk
 from viewlet.errors import SchemaError
 from viewlet.spark.plan.columns import Column, ColumnClasses, column_classes, key_columns
 from viewlet.spark.plan.locations import LOCAL, REPLICATED, Dist, ViewLocation
 from viewlet.triggers.program import Program, Statement, ViewDefinition
-from viewlet.types import Table
+from viewlet.types import Kind, Table
 
 SMALL_ROWS = 1_000.0
 """So many rows may be kept at every worker."""
 DRIVER_ROWS = 100_000.0
 """So many rows may be kept at the driver."""
+DATE_PARTS = 400.0
+"""The values of a part of a date, years included: those of a few centuries."""
+BOOLEANS = 3.0
+"""The values of a BOOLEAN, NULL included."""
 STATIC_ROWS = 100.0
 """The assumed rows of an unmeasured static table: such tables are usually look-up tables."""
 
 
+class Spread(IntEnum):
+    """Which views are partitioned by all their keys, as no class of columns is among them that ranks."""
+
+    LARGE = 0
+    """Those measured to be large: the choice of earlier versions."""
+    RESULTS = 1
+    """Those too that no statement reads."""
+    ALL = 2
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Known facts about the data of a program."""
+    """Known facts about the data of a program; `rows` are those of tables and views, and values of `table.column`."""
 
     program: Program
     tables: Mapping[str, Table]
     rows: Mapping[str, float]
     classes: ColumnClasses
+    by_column: bool = True
+    """A column has no more values than its table has rows; earlier versions knew that of primary keys only."""
 
     def table_rows(self, name: str) -> float | None:
         if name in self.rows:
@@ -53,13 +72,33 @@ class Facts:
         return min((limit for limit in limits if limit is not None), default=None)
 
     def _keys_bound(self, view: ViewDefinition) -> float | None:
+        """The product of what the keys can be; those that are columns of one table have no more values than it has."""
+        dated = _parts_of_dates(view)
+        limits = {key: self._values(key, columns, dated) for key, columns in key_columns(view).items()}
         total = 1.0
-        for columns in key_columns(view).values():
-            sizes = [rows for column in columns if (rows := self.class_rows(self.classes.class_of(column))) is not None]
-            if not sizes:
-                return None
-            total *= min(sizes)
-        return total
+        for atom in self._measured_atoms(view) if self.by_column else ():
+            mine = _product(limits.pop(key) for key in set(atom.args) & limits.keys())
+            total *= min(self.table_rows(atom.name) or 0.0, mine)
+        rest = _product(limits.values())
+        return None if math.isinf(rest) else total * rest
+
+    def _measured_atoms(self, view: ViewDefinition) -> list[Rel]:
+        """The tables that a view reads, as often as it reads them, the smallest first."""
+        atoms = {node for each in view.fields[:1] for node in walk(each.definition) if isinstance(node, Rel)}
+        known = [(rows, str(atom), atom) for atom in atoms if (rows := self.table_rows(atom.name)) is not None]
+        return [atom for *_, atom in sorted(known, key=lambda each: each[:2])]
+
+    def _values(self, key: Var, columns: Iterable[Column], dated: Collection[Var]) -> float | None:
+        """How many values a key has at most."""
+        limits = [self.class_rows(self.classes.class_of(column)) for column in columns]
+        if self.by_column:
+            limits += [limit for column in columns for limit in self._column_values(column)]
+            limits += [BOOLEANS if key.type.kind is Kind.BOOLEAN else None, DATE_PARTS if key in dated else None]
+        return min((limit for limit in limits if limit is not None), default=None)
+
+    def _column_values(self, column: Column) -> tuple[float | None, ...]:
+        table = self.tables[column[0]]
+        return self.table_rows(table.name), self.rows.get(f"{table.name}.{table.column_names[column[1]]}")
 
     def _tables_bound(self, view: ViewDefinition) -> float | None:
         atoms = {node for each in view.fields[:1] for node in walk(each.definition) if isinstance(node, Rel)}
@@ -72,8 +111,25 @@ class Facts:
         return total
 
 
-def facts_of(program: Program, tables: Mapping[str, Table], rows: Mapping[str, float]) -> Facts:
-    return Facts(program, tables, rows, column_classes(program, tables))
+def _parts_of_dates(view: ViewDefinition) -> set[Var]:
+    """Variables of a view that are parts of dates, none smaller than a day."""
+    found: set[Var] = set()
+    for each in view.fields[:1]:
+        for node in walk(each.definition):
+            match node:
+                case Lift(var, Value(Call(op))) if op.startswith("extract_") and not op.endswith("second"):
+                    found.add(var)
+                case _:
+                    pass
+    return found
+
+
+def _product(limits: Iterable[float | None]) -> float:
+    return math.prod(math.inf if limit is None else limit for limit in limits)
+
+
+def facts_of(program: Program, tables: Mapping[str, Table], rows: Mapping[str, float], by_column: bool = True) -> Facts:
+    return Facts(program, tables, rows, column_classes(program, tables), by_column)
 
 
 def ranking(facts: Facts) -> list[Column]:
@@ -99,13 +155,14 @@ def ranking(facts: Facts) -> list[Column]:
 
 
 def locations(
-    facts: Facts, ranked: Sequence[Column], partition_by: Mapping[str, Sequence[str]]
+    facts: Facts, ranked: Sequence[Column], partition_by: Mapping[str, Sequence[str]], spread: Spread = Spread.ALL
 ) -> dict[str, ViewLocation]:
     """The location of every view, under a ranking of classes."""
     read = {name for statement in statements_of(facts.program) for name in views_read(statement)}
     found: dict[str, ViewLocation | None] = {}
     for view in facts.program.views:
-        found[view.name] = _asked_for(view, facts, partition_by) or _partitioned(view, facts, ranked, view.name in read)
+        asked = _asked_for(view, facts, partition_by)
+        found[view.name] = asked or _partitioned(view, facts, ranked, view.name in read, spread)
     apart = {name for name, location in found.items() if isinstance(location, Dist)}
     together = _read_beside(facts.program, apart)
     return {
@@ -114,8 +171,10 @@ def locations(
     }
 
 
-def _partitioned(view: ViewDefinition, facts: Facts, ranked: Sequence[Column], is_read: bool) -> ViewLocation | None:
-    """A partitioning for a large view; None for a small one."""
+def _partitioned(
+    view: ViewDefinition, facts: Facts, ranked: Sequence[Column], is_read: bool, spread: Spread
+) -> ViewLocation | None:
+    """A partitioning for a view that may be large; None for a small one."""
     bound = facts.bound(view)
     if bound is not None and bound <= SMALL_ROWS:
         return None
@@ -126,7 +185,23 @@ def _partitioned(view: ViewDefinition, facts: Facts, ranked: Sequence[Column], i
             rows = facts.class_rows(root)
             if rows is None or rows > SMALL_ROWS:
                 return Dist((keys[root],))
-    return Dist(view.keys) if facts.rows.get(view.name, 0.0) > DRIVER_ROWS else None
+    is_large = facts.rows.get(view.name, 0.0) > DRIVER_ROWS
+    may_be = (spread is Spread.ALL or (spread is Spread.RESULTS and not is_read)) and (bound or math.inf) > DRIVER_ROWS
+    return Dist(_group_keys(view, facts.program)) if view.keys and (is_large or may_be) else None
+
+
+def _group_keys(view: ViewDefinition, program: Program) -> tuple[Var, ...]:
+    """The keys to spread a view by: what all views are grouped by that the result reads, else all keys.
+
+    Each partition can then compute its rows of the result.
+    """
+    output = program.query.output
+    atoms = [node for node in walk(program.result) if isinstance(node, View) and node.args]
+    if not any(atom.name == view.name for atom in atoms):
+        return view.keys
+    common = set(output).intersection(*(atom.args for atom in atoms))
+    mine = next(atom.args for atom in atoms if atom.name == view.name)
+    return tuple(view.keys[mine.index(var)] for var in output if var in common) or view.keys
 
 
 def _asked_for(view: ViewDefinition, facts: Facts, partition_by: Mapping[str, Sequence[str]]) -> ViewLocation | None:
@@ -147,6 +222,18 @@ def _asked_for(view: ViewDefinition, facts: Facts, partition_by: Mapping[str, Se
             if keys and all(key is not None for key in keys):
                 return Dist(tuple(key for key in keys if key is not None))
     return None
+
+
+def misplaced(
+    locations: Mapping[str, ViewLocation], rows: Mapping[str, int], is_busy: bool
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Views in one place that have become large, and views of a busy program that have stayed small in partitions."""
+    large = {name: float(rows.get(name, 0)) for name, at in locations.items() if not isinstance(at, Dist)}
+    small = {name: float(rows.get(name, 0)) for name, at in locations.items() if isinstance(at, Dist) and is_busy}
+    return (
+        {name: count for name, count in large.items() if count > DRIVER_ROWS},
+        {name: count for name, count in small.items() if count <= SMALL_ROWS},
+    )
 
 
 def result_partitioning(program: Program, columns: Sequence[str]) -> dict[str, tuple[str, ...]]:

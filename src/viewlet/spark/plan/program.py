@@ -140,3 +140,17 @@ class BatchPlan:
 
 def mode_of(at: Location) -> Mode:
     return Mode.LOCAL if at == LOCAL else Mode.DISTRIBUTED
+
+
+def state_moves(plan: BatchPlan) -> int:
+    """How many moves of a batch send what is stored, whatever the batch changes: no change limits their size."""
+    driven: set[str] = set()
+    found = 0
+    for block in plan.unfused:
+        for step in block.steps:
+            touched = step.footprint
+            if touched.changes or not driven.isdisjoint(touched.reads):
+                driven |= touched.writes.intersection(plan.temporaries)
+            elif isinstance(step, Move) and plan.temporaries[step.source].view.keys:
+                found += 1
+    return found

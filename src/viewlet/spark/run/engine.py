@@ -16,17 +16,31 @@ from viewlet.errors import InternalError, ViewletError
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.durable.log import Record
 from viewlet.runtime.durable.snapshot import SnapshotReader, SnapshotWriter
-from viewlet.spark.plan.compile import compile_distributed
+from viewlet.spark.plan.compile import compile_at, compile_distributed
 from viewlet.spark.plan.locations import LOCAL, REPLICATED
+from viewlet.spark.plan.partitioning import DRIVER_ROWS
+from viewlet.spark.plan.result_location import ResultLocation
 from viewlet.spark.plan.tree_split import TreeSplit
 from viewlet.spark.run.exchange.change_files import KeptChanges
 from viewlet.spark.run.exchange.moves import INLINE_BYTES, fetch_all
-from viewlet.spark.run.exchange.stage_record import EVERYWHERE, StepHead, read_head, read_step, write_step
-from viewlet.spark.run.exchange.wire import bytes_table, decode, encode, table_bytes
+from viewlet.spark.run.exchange.stage_record import DRIVER as AT_THE_DRIVER
+from viewlet.spark.run.exchange.stage_record import (
+    EVERYWHERE,
+    Piece,
+    Sent,
+    SentDeliveries,
+    Shipment,
+    StepHead,
+    read_head,
+    read_step,
+    write_step,
+)
+from viewlet.spark.run.exchange.wire import bytes_table, decode, encode
 from viewlet.spark.run.execution import loader
-from viewlet.spark.run.execution.batch import Batch, BatchStats, UnitRun
+from viewlet.spark.run.execution.batch import Batch, BatchStats, StateSize, UnitRun
 from viewlet.spark.run.execution.cluster import Cluster
 from viewlet.spark.run.execution.frame_change import FrameChange, by_place, is_small, needed_at_driver
+from viewlet.spark.run.execution.snapshot_tasks import SplitState, WriteSnapshot
 from viewlet.spark.run.execution.tasks import (
     KeepRows,
     MapChanges,
@@ -35,19 +49,28 @@ from viewlet.spark.run.execution.tasks import (
     ReadResult,
     ReadViews,
     RemoveState,
-    WriteSnapshot,
+    leaving,
 )
 from viewlet.spark.run.execution.tree_task import AskTree, Question
 from viewlet.spark.run.state.checkpoint import DRIVER, Checkpoint
-from viewlet.spark.run.state.partition import Context, History, SharedCode, state_root
-from viewlet.spark.run.state.segment_files import LoadedViews
+from viewlet.spark.run.state.partition import Context, History, SharedCode, saved_name, saved_view, state_root
+from viewlet.spark.run.state.segment_files import LoadedViews, joined
 from viewlet.spark.run.state.unit_state import NOTHING
 from viewlet.spark.run.units.node import Node, ReferenceNode, with_result
+from viewlet.spark.run.units.relocation import Relocation, departures
 from viewlet.spark.run.units.rename import rename_views
-from viewlet.spark.run.units.result_location import ResultLocation, result_location
 from viewlet.spark.run.units.table_unit import checks_of, partitioned_by, table_program, unit_name
 from viewlet.spark.run.units.tree_unit import TreeUnit, form_of
-from viewlet.spark.run.units.unit import AT_DRIVER, SPREAD, ProgramCode, ProgramUnit, Unit, UnitCode, can_run_generated
+from viewlet.spark.run.units.unit import (
+    AT_DRIVER,
+    LOCATIONS,
+    SPREAD,
+    ProgramCode,
+    ProgramUnit,
+    Unit,
+    UnitCode,
+    can_run_generated,
+)
 from viewlet.triggers.program import Program
 from viewlet.types import Table
 from viewlet.viewtree.ring_plan import RingPlan
@@ -69,10 +92,25 @@ class _UnitEntry:
     code: UnitCode
     node: Node
     shared: SharedCode | None = None
-    rows: int = 0
-    bytes: int = 0
+    size: StateSize = field(default_factory=StateSize)
+    """What it has at the workers, as far as batches and loads have told."""
+    driver_rows: int = 0
+    """The rows of its largest view at the driver at the last snapshot."""
     compiled: set[tuple[str, tuple[str, ...]]] = field(default_factory=set)
     """Plans whose code is in the cache of this machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """Units that a snapshot moves elsewhere, and what it sends to which partition for them."""
+
+    token: str
+    entries: Mapping[str, _UnitEntry]
+    partitions: int
+    shipment: Shipment
+
+    def deliveries(self) -> list[SentDeliveries]:
+        return self.shipment.deliveries(self.partitions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +147,8 @@ class Engine:
         self._loader = loader.Loader(cluster, checkpoint, partitions)
         self._settled: str | None = ""
         """The snapshot after which old files were removed."""
+        self._layout: _Layout | None = None
+        """What will be in force when the snapshot is in place that is being written."""
 
     # -- views ------------------------------------------------------------------------------------------------------
 
@@ -122,14 +162,19 @@ class Engine:
         tables: Mapping[str, Table],
         rows: Mapping[str, float] | None = None,
         partition_by: Mapping[str, Sequence[str]] | None = None,
+        facts: Mapping[str, Any] | None = None,
     ) -> ProgramUnit:
-        """Plans a program that is not here yet."""
+        """Plans a program that is not here yet; one that continues has `facts`, which say where its views are."""
         others = (entry.unit for name, entry in self._units.items() if name != program.name)
         taken = {view.name for unit in others for view in unit.stored}
         clashes = [view.name for view in program.views if view.name in taken]
         program = rename_views(program, {name: f"{program.name}/{name}" for name in clashes})
-        distributed = compile_distributed(program, tables, rows, partition_by)
-        return ProgramUnit(program.name, distributed, result_location(distributed), dict(tables))
+        known = (facts or {}).get(LOCATIONS)
+        earlier = bool(facts) and known is None
+        distributed = None if known is None else compile_at(program, tables, rows or {}, known)
+        if distributed is None:
+            distributed = compile_distributed(program, tables, rows, partition_by, earlier)
+        return ProgramUnit(program.name, distributed, dict(tables), earlier=earlier)
 
     def tree_unit(
         self, name: str, plan: RingPlan, split: TreeSplit, tables: Mapping[str, Table], known: bool | None
@@ -147,7 +192,7 @@ class Engine:
         self.kept[table.name] = table
         distributed = compile_distributed(table_program(table), {table.name: table}, None, partitioned_by(table))
         name = unit_name(table.name)
-        self.add(ProgramUnit(name, distributed, result_location(distributed), {table.name: table}, checks_of(table)))
+        self.add(ProgramUnit(name, distributed, {table.name: table}, checks_of(table)))
 
     def drop(self, table: str) -> None:
         """The rows of a table are forgotten."""
@@ -207,11 +252,11 @@ class Engine:
 
     @property
     def needs_snapshot(self) -> bool:
-        """Some unit is about to be moved to generated code, which happens at a snapshot."""
-        return any(self._is_due(entry) for entry in self._units.values())
+        """Some unit is about to be moved to generated code, or to partitions, which happens at a snapshot."""
+        return any(self._is_due(entry) or _has_outgrown(entry) for entry in self._units.values())
 
     def _is_due(self, entry: _UnitEntry) -> bool:
-        large = self._generated is None and entry.rows > GENERATE_FROM_ROWS
+        large = self._generated is None and entry.size.rows > GENERATE_FROM_ROWS
         return large and entry.code.module is None and entry.unit.may_generate
 
     def takes_columns(self, table: str) -> frozenset[int] | None:
@@ -340,7 +385,9 @@ class Engine:
             self._take_up(self._units[name], loaded)
 
     def _take_up(self, entry: _UnitEntry, loaded: LoadedViews) -> None:
-        entry.rows, entry.bytes = loaded.rows, loaded.bytes
+        copies = {name: self.partitions for name, at in entry.unit.locations.items() if at == REPLICATED}
+        rows = {name: view.rows * copies.get(name, 1) for name, view in loaded.views.items()}
+        entry.size = StateSize(rows, (), loaded.bytes)
         if self._is_due(entry):
             self._generate(entry)
         for name in entry.code.local:
@@ -356,7 +403,7 @@ class Engine:
         if not tables:
             return None, stats
         batch = self._under_way = Batch(self.cluster, self.checkpoint, self.context, stats)
-        if sum(self._units[unit_name(table)].rows for table in names) >= loader.LOAD_FROM_ROWS:
+        if sum(self._units[unit_name(table)].size.rows for table in names) >= loader.LOAD_FROM_ROWS:
             found = self._loader.from_tables(batch, entry.unit, self.context(), tables)
             self._take_loaded(batch, found)
             if found:
@@ -393,10 +440,10 @@ class Engine:
         self.checkpoint.keep()
         stats.log_bytes, stats.seconds["commit"] = self.checkpoint.last_commit
         self._under_way = None
-        for name, (rows, size) in (batch.sizes if batch is not None else {}).items():
-            self._units[name].rows, self._units[name].bytes = rows, size
-        stats.state_rows = sum(entry.rows for entry in self._units.values())
-        stats.state_bytes = sum(entry.bytes for entry in self._units.values())
+        for name, size in (batch.sizes if batch is not None else {}).items():
+            self._units[name].size = size
+        stats.state_rows = sum(entry.size.rows for entry in self._units.values())
+        stats.state_bytes = sum(entry.size.bytes for entry in self._units.values())
         if stats not in self.batches:
             self.batches.append(stats)
         if batch is not None:
@@ -417,7 +464,7 @@ class Engine:
         self._under_way = None
 
     def _empty(self, entry: _UnitEntry) -> None:
-        entry.rows = entry.bytes = 0
+        entry.size = StateSize()
         initial = entry.code.at_driver()
         for view in entry.code.local:
             entry.node.restore(view, initial.get(view, b""))
@@ -436,37 +483,91 @@ class Engine:
 
     # -- snapshots --------------------------------------------------------------------------------------------------
 
-    def save(self, writer: SnapshotWriter, facts: object) -> dict[str, Any]:
+    def save(self, writer: SnapshotWriter, facts: object, relocation: Relocation | None = None) -> dict[str, Any]:
         """Writes everything to a snapshot, so that no log is needed; returns the facts to go with it.
 
-        The driver's views are parts of it, and every partition writes its own to the folder.
+        The driver's views are parts of it, and every partition writes its own to the folder. Units that move elsewhere
+        are written to where they will be; `adopt` puts that in force once the snapshot is in place.
         """
+        layout = self._layout = self._sent(relocation)
+        entries = {**self._units, **layout.entries}
         held = {
-            _snapshot_name(unit, name): contents
-            for unit, each in self._units.items()
+            saved_name(unit, name): contents
+            for unit, each in entries.items()
             for name in each.code.local
             if (contents := each.node.contents(name))
         }
         for name, contents in held.items():
             writer.table(name, bytes_table(contents))
-        written: list[tuple[int, int]] = self._ask(WriteSnapshot(self.context(), writer.folder), "snapshot")
+        task = WriteSnapshot(self.context(), writer.folder, frozenset(layout.entries))
+        found = self.cluster.run(task, layout.deliveries(), "snapshot")
+        written: list[tuple[int, int]] = [_good(answer) for answer in found]
+        history = self.checkpoint.history
         return {
             "facts": facts,
             "driver": list(held),
-            "bases": {unit: self.checkpoint.history.token(unit) for unit in self._units},
-            "generated": [
-                unit for unit, each in self._units.items() if each.code.module is not None or self._is_due(each)
-            ],
+            "bases": {unit: layout.token if unit in layout.entries else history.token(unit) for unit in entries},
+            "generated": [unit for unit, each in entries.items() if each.code.module is not None or self._is_due(each)],
             "partitions": [checksum for checksum, _ in written],
             "bytes": sum(size for _, size in written),
         }
+
+    def _sent(self, relocation: Relocation | None) -> _Layout:
+        """Sends the state of units that move to where it will be."""
+        token = uuid.uuid4().hex
+        if relocation is None:
+            return _Layout(token, {}, self.partitions, Shipment())
+        units, context = relocation.units, self.context()
+        mine = {name: departures(self._units[name].unit, unit, at_driver=True) for name, unit in units.items()}
+        theirs = {name: departures(self._units[name].unit, unit, at_driver=False) for name, unit in units.items()}
+        task = SplitState(context, token, theirs, relocation.partitions)
+        pieces: list[Piece] = [piece for part in self._ask(task, "state that moves") for piece in part]
+        with context.outbox(token, 1) as outbox:
+            for name, leaves in mine.items():
+                outbox.put(leaving(name, self._units[name].node, leaves, relocation.partitions, 0))
+        shipment, gathered = Shipment(), dict[str, dict[str, list[Sent]]]()
+        for unit, view, partition, contents in (*pieces, *outbox.pieces):
+            if partition == AT_THE_DRIVER:
+                gathered.setdefault(unit, {}).setdefault(view, []).append(contents)
+            else:
+                shipment.add(unit, view, partition, contents)
+        entries = {name: self._moved(unit, gathered.get(name, {})) for name, unit in units.items()}
+        return _Layout(token, entries, relocation.partitions, shipment)
+
+    def _moved(self, unit: Unit, gathered: Mapping[str, list[Sent]]) -> _UnitEntry:
+        """A unit as it will be, with what the driver has of it then."""
+        code = unit.code(self._units[unit.name].code.module is not None)
+        node = self._empty_node(code)
+        found = fetch_all(self.checkpoint.files, gathered)
+        for name in code.local:
+            node.restore(name, joined(found.get(name, [])))
+        return _UnitEntry(unit, code, node, size=self._units[unit.name].size)
+
+    def adopt(self) -> None:
+        """The snapshot is in place: what it has moved is where it was written."""
+        layout, self._layout = self._layout, None
+        if layout is not None:
+            self._units = {**self._units, **layout.entries}
+            self.partitions = layout.partitions
+            self._loader = loader.Loader(self.cluster, self.checkpoint, self.partitions)
+            self._watched -= layout.entries.keys()
+        for entry in self._units.values():
+            entry.driver_rows = _driver_rows(entry)
+
+    def sizes(self, name: str) -> dict[str, int]:
+        """The rows of each view of a unit, as far as they are known."""
+        entry = self._units[name]
+        at_workers = {
+            view: rows // self.partitions if entry.unit.locations.get(view) == REPLICATED else rows
+            for view, rows in entry.size.views.items()
+        }
+        return at_workers | dict(entry.node.sizes() if entry.code.local else {})
 
     def restore(self, unit: str, saved: SnapshotReader) -> None:
         """The driver's views of a unit as a snapshot has them; older versions name them without their unit."""
         entry = self._units[unit]
         for name in entry.code.local:
-            kept = next((part for part in (_snapshot_name(unit, name), name) if part in saved), None)
-            entry.node.restore(name, b"" if kept is None else table_bytes(saved.table(kept)))
+            entry.node.restore(name, saved_view(saved, unit, name))
 
     def settle(self) -> None:
         """After a snapshot: moves units that have become large to generated code, and removes files of old loads."""
@@ -543,6 +644,15 @@ class Engine:
         return True
 
 
+def _has_outgrown(entry: _UnitEntry) -> bool:
+    """A view at the driver has become large since the last snapshot, which may move it to the partitions."""
+    return _driver_rows(entry) > max(DRIVER_ROWS, 2 * entry.driver_rows)
+
+
+def _driver_rows(entry: _UnitEntry) -> int:
+    return max(entry.node.sizes().values(), default=0) if entry.code.local else 0
+
+
 def _good(answer: Any) -> Any:
     if isinstance(answer, ViewletError):
         raise answer
@@ -555,8 +665,3 @@ def _sum(parts: Iterable[Changes]) -> Changes:
         for row, weight in part.items():
             total[row] = total.get(row, 0) + weight
     return {row: weight for row, weight in total.items() if weight}
-
-
-def _snapshot_name(unit: str, view: str) -> str:
-    """Units may have stored views of the same name, such as the rows of a table that both read."""
-    return f"{unit}/{view}"

@@ -57,6 +57,28 @@ class BatchStats:
         return now
 
 
+@dataclass(frozen=True, slots=True)
+class StateSize:
+    """What a unit has at the workers: the rows of each view in all partitions, the rows in each of them, and bytes."""
+
+    views: Mapping[str, int] = field(default_factory=dict)
+    partitions: tuple[int, ...] = ()
+    bytes: int = 0
+
+    @property
+    def rows(self) -> int:
+        return sum(self.views.values())
+
+    @staticmethod
+    def of(parts: Sequence[tuple[Mapping[str, int], int]]) -> StateSize:
+        """The total of what partitions tell: the rows of views, and bytes."""
+        views: dict[str, int] = {}
+        for sizes, _ in parts:
+            for name, rows in sizes.items():
+                views[name] = views.get(name, 0) + rows
+        return StateSize(views, tuple(sum(sizes.values()) for sizes, _ in parts), sum(size for _, size in parts))
+
+
 @dataclass(slots=True)
 class UnitRun:
     """The execution of the plan of one unit."""
@@ -130,8 +152,8 @@ class Batch:
     began: int = field(default_factory=lambda: time.time_ns() // 1000)
     begun: list[UnitRun] = field(default_factory=list)
     """The units with driver state to roll back."""
-    sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Rows and bytes of the units that the batch concerned, at the workers."""
+    sizes: dict[str, StateSize] = field(default_factory=dict)
+    """What the units that the batch concerned have at the workers."""
     _gathered: set[str] = field(default_factory=set)
     """Files that hold something for the driver."""
     _shipped: set[str] = field(default_factory=set)
@@ -205,8 +227,8 @@ class Batch:
                     total[row] = total.get(row, 0) + weight
             for name, share in reply.shares.items():
                 self.shares.setdefault(name, []).append(share)
-        for name in {name for reply in replies for name in reply.rows}:
-            self.sizes[name] = sum(reply.rows[name] for reply in replies), sum(reply.bytes[name] for reply in replies)
+        for name in {name for reply in replies for name in reply.sizes}:
+            self.sizes[name] = StateSize.of([reply.sizes[name] for reply in replies])
 
     def load(self, loads: Mapping[str, Any]) -> None:
         """Some units get all their contents from files."""

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import time
-import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Generic, TypeVar
 
 from viewlet.changes import Change, Changes, RowChange, to_changes
 from viewlet.errors import ViewletError
-from viewlet.runtime.durable.snapshot import SnapshotWriter
 from viewlet.spark.run.exchange.change_files import Share
 from viewlet.spark.run.exchange.moves import Outbox, fetch_all
 from viewlet.spark.run.exchange.stage_record import DRIVER, EVERYWHERE, Delivery, Piece, SentDeliveries, UnitStage
-from viewlet.spark.run.exchange.wire import bytes_table, decode
+from viewlet.spark.run.exchange.wire import decode
 from viewlet.spark.run.execution.change_task import change_table, rows_table, share_of
 from viewlet.spark.run.state.partition import (
     Context,
@@ -24,7 +22,6 @@ from viewlet.spark.run.state.partition import (
     files_of,
     held,
     nearest,
-    partition_folder,
     read_delivery,
     remove_state,
 )
@@ -49,8 +46,8 @@ class Reply:
     changes: dict[str, Changes] = field(default_factory=dict)
     shares: dict[str, Share] = field(default_factory=dict)
     """Changes that are to be kept as files."""
-    rows: dict[str, int] = field(default_factory=dict)
-    bytes: dict[str, int] = field(default_factory=dict)
+    sizes: dict[str, tuple[Mapping[str, int], int]] = field(default_factory=dict)
+    """By unit: the rows of each view, and the bytes of all."""
     seconds: float = 0.0
     error: ViewletError | None = None
 
@@ -92,7 +89,7 @@ class RunStage:
                 if watched:
                     self._tell(unit, state.node, partition, reply)
             outbox.put(leaving(unit, state.node, block.departures, context.partitions, partition))
-            reply.rows[unit], reply.bytes[unit] = state.node.size(), state.node.bytes()
+            reply.sizes[unit] = state.node.sizes(), state.node.bytes()
 
     def _tell(self, unit: str, node: Node, partition: int, reply: Reply) -> None:
         """What the batch has done to the rows of a unit: to the driver, to a file, or both."""
@@ -289,25 +286,6 @@ class RemoveState(PartitionTask[None]):
 
     def answer(self, partition: int) -> None:
         remove_state(self.context)
-
-
-@dataclass(frozen=True, slots=True)
-class WriteSnapshot(PartitionTask[tuple[int, int]]):
-    """Writes the state of a partition into a folder; returns the checksum and the size."""
-
-    context: Context
-    folder: str
-
-    def answer(self, partition: int) -> tuple[int, int]:
-        files, folder = files_of(self.context.checkpoint), partition_folder(self.folder, partition)
-        writer = SnapshotWriter(files, folder, attempt=uuid.uuid4().hex)
-        for unit in self.context.units:
-            with held(self.context, unit, partition) as state:
-                for name in self.context.code(unit).views:
-                    contents = state.node.contents(name)
-                    if contents:
-                        writer.table(name, bytes_table(contents))
-        return writer.finish({}), writer.bytes
 
 
 @dataclass(frozen=True, slots=True)

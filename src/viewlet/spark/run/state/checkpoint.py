@@ -55,6 +55,8 @@ class Checkpoint:
         """Tables that have received rows, to be noted by the next commit."""
         self.is_wanted = False
         """The engine waits for a snapshot."""
+        self.on_snapshot: Callable[[], None] = lambda: None
+        """Called when a snapshot is in place."""
         self.last_commit = 0, 0.0
         """Bytes that the last commit wrote, and seconds that it took."""
 
@@ -190,15 +192,21 @@ class Checkpoint:
     def checkpoint(self, write: Callable[[SnapshotWriter], Any]) -> None:
         """Replaces the log by a snapshot; `write` fills it and returns the facts that `take_up` reads."""
         written: list[Mapping[str, Any]] = []
+        before = self.manifest.snapshot
 
         def fill(writer: SnapshotWriter) -> Mapping[str, Any]:
             written.append(write(writer))
             return written[0]
 
-        self._store.checkpoint(fill)
-        self.take_up(written[0])
-        self._measure()
-        self._remove_moves()
+        try:
+            self._store.checkpoint(fill)
+        finally:
+            self.position()
+            if self.manifest.snapshot != before:
+                self.take_up(written[0])
+                self.on_snapshot()
+            self._measure()
+            self._remove_moves()
 
     def stats(self) -> dict[str, object]:
         return self._store.stats() | {"stages_since_snapshot": len(self.history.steps)}

@@ -307,7 +307,7 @@ def _run_again(context: Context, code: UnitCode, partition: int, state: UnitStat
     state.perform(code, stage, step.head.token, delivery, code.name in context.watched)
 
 
-def loaded_contents(checkpoint: str, code: UnitCode, known: Any, partition: int) -> dict[str, bytes]:
+def loaded_contents(checkpoint: str, code: UnitCode, known: Any, partition: int) -> dict[str, bytes | memoryview]:
     """What was loaded into the views of a partition."""
     from viewlet.spark.run.state.segment_files import LoadedViews
 
@@ -323,8 +323,23 @@ def _restore(context: Context, code: UnitCode, partition: int, state: UnitState)
         folder = partition_folder(history.snapshot, partition)
         checksum = history.checksums[partition]
         reader = SnapshotReader(files_of(context.checkpoint), folder, checksum, index_of(checksum))
-        contents = {name: table_bytes(reader.table(name)) if name in reader else b"" for name in code.views}
+        contents = {name: saved_view(reader, code.name, name) for name in code.views}
         state.load(contents, history.base(code.name))
+
+
+def saved_name(unit: str, view: str) -> str:
+    """What a snapshot calls a view: units may have views of the same name, such as the rows of a table that both read.
+
+    >>> saved_name("revenue", "orders_rows")
+    'revenue/orders_rows'
+    """
+    return f"{unit}/{view}"
+
+
+def saved_view(reader: SnapshotReader, unit: str, view: str) -> bytes:
+    """What a snapshot has of a view; older versions name it without its unit."""
+    part = next((name for name in (saved_name(unit, view), view) if name in reader), None)
+    return b"" if part is None else table_bytes(reader.table(part))
 
 
 def read_delivery(checkpoint: str, step: LoggedStep, unit: str, partition: int) -> Delivery:

@@ -58,7 +58,7 @@ class LoadedViews:
     folder: str
     views: Mapping[str, LoadedView]
 
-    def read(self, view: str, partition: int = WHOLE) -> bytes:
+    def read(self, view: str, partition: int = WHOLE) -> bytes | memoryview:
         """The contents of a view in a partition, in the format of `wire`; nothing for no rows."""
         files = files_at(self.checkpoint)
         return joined([segment.read(files) for segment in self.views[view].segments(partition)])
@@ -130,7 +130,7 @@ def _held(name: str, column: Any) -> tuple[Any, Any]:
     return as_text(name, [None if value is None else int(value) for value in column.to_pylist()])
 
 
-def joined(blobs: Sequence[bytes]) -> bytes:
+def joined(blobs: Sequence[bytes | memoryview]) -> bytes | memoryview:
     """Segments as one; what one of them holds as text is text in all."""
     if len(blobs) <= 1:
         return blobs[0] if blobs else b""

@@ -276,8 +276,8 @@ class GeneratedNode:
                 return tuple(found), int(counts[first])
         return None
 
-    def size(self) -> int:
-        return sum(len(self._node.stores[name]) for name in self._views)
+    def sizes(self) -> Mapping[str, int]:
+        return {name: len(self._node.stores[name]) for name in self._views}
 
     def bytes(self) -> int:
         return sum(self._node.stores[name].nbytes() for name in self._views)

@@ -79,8 +79,8 @@ class Node(Protocol):
     def misfit(self, name: str, at_most: int | None) -> tuple[Row, int] | None:
         """A key of a view whose count the batch has made negative, or larger than it may be; None if there is none."""
 
-    def size(self) -> int:
-        """How many rows there are in the views."""
+    def sizes(self) -> Mapping[str, int]:
+        """How many rows there are in each view."""
 
     def bytes(self) -> int:
         """What the views take, as far as that is known."""
@@ -238,8 +238,8 @@ class ReferenceNode:
                 return key, count
         return None
 
-    def size(self) -> int:
-        return sum(map(len, self._views.values()))
+    def sizes(self) -> Mapping[str, int]:
+        return {name: len(store) for name, store in self._views.items()}
 
     def bytes(self) -> int:
         return sum(len(store) * 8 * (len(store.fields) + 4) for store in self._views.values())

@@ -99,9 +99,9 @@ class PartitionedNode(OneStageNode):
         if not self._engine.resume(json.loads(parts.data(LAYOUT)), parts):
             raise StateError(f"the state of {self._name} is not one that this version keeps")
 
-    def size(self) -> int:
+    def sizes(self) -> Mapping[str, int]:
         stored: Mapping[str, int] = self._engine.stats()["stored"]
-        return sum(stored.values())
+        return stored
 
     def bytes(self) -> int:
         return 0

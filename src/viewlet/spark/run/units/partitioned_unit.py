@@ -16,10 +16,10 @@ from typing import Any
 
 from viewlet.algebra.nodes import Var
 from viewlet.spark.plan.locations import Dist, ViewLocation
+from viewlet.spark.plan.result_location import ResultLocation
 from viewlet.spark.run.units.one_stage import OneStageCode, change_name, one_stage_plans
 from viewlet.spark.run.units.partitioned_node import MakeEngine, PartitionedNode
 from viewlet.spark.run.units.plan_code import Departure
-from viewlet.spark.run.units.result_location import ResultLocation
 from viewlet.spark.run.units.table_unit import Check
 from viewlet.spark.run.units.unit import digest_of
 from viewlet.triggers.program import ViewDefinition

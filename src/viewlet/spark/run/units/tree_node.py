@@ -86,8 +86,8 @@ class TreeNode(OneStageNode):
         """All views are restored together, when the tree is used the next time."""
         self._restored[name] = blob
 
-    def size(self) -> int:
-        return sum(self.tree_state.sizes().values())
+    def sizes(self) -> Mapping[str, int]:
+        return self.tree_state.sizes()
 
     def bytes(self) -> int:
         return self.tree_state.bytes()

@@ -15,11 +15,11 @@ from functools import cached_property
 from viewlet.algebra.nodes import Var
 from viewlet.errors import MissingExtraError, UnsupportedError
 from viewlet.spark.plan.locations import ViewLocation
+from viewlet.spark.plan.result_location import ResultLocation
 from viewlet.spark.plan.tree_split import TreeSplit
 from viewlet.spark.run.units.node import Node
 from viewlet.spark.run.units.one_stage import OneStageCode, change_name, one_stage_plans
 from viewlet.spark.run.units.plan_code import Departure, Place, PlanCode
-from viewlet.spark.run.units.result_location import ResultLocation
 from viewlet.spark.run.units.table_unit import Check
 from viewlet.spark.run.units.tree_node import TreeNode
 from viewlet.spark.run.units.unit import can_run_generated, digest_of

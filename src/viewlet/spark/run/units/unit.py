@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING, Protocol
 from viewlet.errors import InternalError
 from viewlet.spark.plan.compile import DistributedProgram
 from viewlet.spark.plan.hashing import partition_of
-from viewlet.spark.plan.locations import LOCAL, RANDOM, Dist, ViewLocation
+from viewlet.spark.plan.locations import LOCAL, RANDOM, Dist, ViewLocation, locations_to_json
 from viewlet.spark.plan.partitioning import SMALL_ROWS
+from viewlet.spark.plan.result_location import ResultLocation, views_of
 from viewlet.spark.run.exchange.wire import encode
 from viewlet.spark.run.units.node import Node, ReferenceNode
 from viewlet.spark.run.units.plan_code import NotMappable, PlanCode, plan_code
 from viewlet.spark.run.units.restrict import restrict
-from viewlet.spark.run.units.result_location import ResultLocation, views_of
 from viewlet.spark.run.units.table_unit import Check
 from viewlet.triggers.program import Program, ViewDefinition
 from viewlet.triggers.step import initial_contents
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from viewlet.codegen.blocks import BlockModule
 
 AT_DRIVER, SPREAD = "local", "spread"
+LOCATIONS = "locations"
+"""The fact of a unit that says where its views are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,11 +178,19 @@ class ProgramUnit:
 
     name: str
     distributed: DistributedProgram
-    reading: ResultLocation
     sources: Mapping[str, Table]
     checks: tuple[Check, ...] = ()
-    facts: Mapping[str, object] = field(default_factory=dict)
+    earlier: bool = False
+    """Its views are where an earlier version has put them, without noting where that is."""
     is_loadable = True
+
+    @cached_property
+    def reading(self) -> ResultLocation:
+        return self.distributed.reading
+
+    @property
+    def facts(self) -> Mapping[str, object]:
+        return {} if self.earlier else {LOCATIONS: locations_to_json(self.program.views, self.locations)}
 
     @property
     def program(self) -> Program:

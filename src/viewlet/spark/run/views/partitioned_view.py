@@ -11,7 +11,10 @@ from viewlet.spark.run.views.unit_view import UnitView
 class PartitionedView(UnitView):
     """Reads a partitioned unit, as the engine of a view (`engine/contract.py`)."""
 
-    unit: PartitionedUnit
+    @property
+    def unit(self) -> PartitionedUnit:
+        found: PartitionedUnit = super().unit
+        return found
 
     def stages(self, format: str) -> Mapping[str, Callable[[], str]]:
         """By what rows are sent to partitions."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from viewlet.algebra.query import Query
 from viewlet.spark.plan import draw_plan, show_plan
+from viewlet.spark.plan.result_location import rows_are_apart
 from viewlet.spark.run.exchange.change_files import KeptChanges
-from viewlet.spark.run.units.result_location import rows_are_apart
 from viewlet.spark.run.units.unit import ProgramUnit, unit_stats
 from viewlet.spark.run.views.scan import ViewScan
 from viewlet.types import Column, Row
@@ -24,16 +24,21 @@ class UnitView:
 
     def __init__(self, cluster: Engine, unit: Any, plan: Any) -> None:
         self._cluster = cluster
-        self.unit = unit
+        self._unit_name = unit.name
         self.plan = plan
 
+    @property
+    def unit(self) -> Any:
+        """As it is now: a snapshot may move its state."""
+        return self._cluster.units[self._unit_name]
+
     def result(self) -> Mapping[Row, int]:
-        return self._cluster.result(self.unit.name)
+        return self._cluster.result(self._unit_name)
 
     def scan(self, query: Query) -> ViewScan | None:
         """How tasks read the rows of the query that the unit maintains; None where the driver reads them."""
-        context = self._cluster.scan(self.unit.name)
-        return None if context is None else ViewScan(context, self.unit.name, query, self._adds_up)
+        context = self._cluster.scan(self._unit_name)
+        return None if context is None else ViewScan(context, self._unit_name, query, self._adds_up)
 
     def keep_changes(self, name: str, query: Query) -> bool:
         """From now on tasks write the changes of the view to files; False if that is left to the driver.
@@ -45,7 +50,7 @@ class UnitView:
             return False
         columns = tuple(Column(column.name, column.var.type) for column in query.columns)
         places = tuple(query.output.index(column.var) for column in query.columns)
-        return self._cluster.keep_changes(self.unit.name, KeptChanges(name, columns, places))
+        return self._cluster.keep_changes(self._unit_name, KeptChanges(name, columns, places))
 
     @property
     def _adds_up(self) -> bool:
@@ -53,10 +58,10 @@ class UnitView:
         return True
 
     def watch(self) -> bool:
-        return self._cluster.watch(self.unit.name)
+        return self._cluster.watch(self._unit_name)
 
     def finish(self) -> Mapping[Row, int] | None:
-        return self._cluster.changes(self.unit.name)
+        return self._cluster.changes(self._unit_name)
 
     def commit(self) -> None:
         """The cluster commits."""
@@ -71,11 +76,14 @@ class UnitView:
 class ProgramView(UnitView):
     """Reads a trigger program."""
 
-    unit: ProgramUnit
+    @property
+    def unit(self) -> ProgramUnit:
+        found: ProgramUnit = super().unit
+        return found
 
     @property
     def _adds_up(self) -> bool:
-        return not rows_are_apart(self.unit.distributed)
+        return not rows_are_apart(self.unit.program, self.unit.locations)
 
     def stages(self, format: str) -> Mapping[str, Callable[[], str]]:
         """What a batch of all tables does, block by block; as a picture too."""

@@ -10,13 +10,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 
 from viewlet.algebra.nodes import Cond, Exists, Expr, Extremum, Lift, Mul, Neg, Sum, Var, View, summands
 from viewlet.algebra.scope import outputs
 from viewlet.algebra.traverse import walk
-from viewlet.spark.plan.compile import DistributedProgram
-from viewlet.spark.plan.locations import LOCAL, Dist
+from viewlet.spark.plan.locations import LOCAL, Dist, ViewLocation
 from viewlet.triggers.program import Program
 
 
@@ -31,24 +31,23 @@ def views_of(program: Program) -> list[str]:
     return sorted({node.name for node in walk(program.result) if isinstance(node, View)})
 
 
-def result_location(distributed: DistributedProgram) -> ResultLocation:
-    program, locations = distributed.program, distributed.locations
+def result_location(program: Program, locations: Mapping[str, ViewLocation]) -> ResultLocation:
     if all(locations[name] == LOCAL for name in views_of(program)):
         return ResultLocation.DRIVER
-    if all(_is_apart(term, distributed) for term in summands(program.result)):
+    if all(_is_apart(term, program, locations) for term in summands(program.result)):
         return ResultLocation.PARTITIONS
     return ResultLocation.GATHERED
 
 
-def rows_are_apart(distributed: DistributedProgram) -> bool:
+def rows_are_apart(program: Program, locations: Mapping[str, ViewLocation]) -> bool:
     """No two partitions have parts of the same row, where the result is read in the partitions.
 
     Columns of the row name its partition, or every part counts as often as the row does.
     """
-    output, terms = distributed.program.query.output, summands(distributed.program.result)
+    output, terms = program.query.output, summands(program.result)
     if all(_is_natural(term) for term in terms):
         return True
-    by = {place for term in terms for place in _places(term, distributed)}
+    by = {place for term in terms for place in _places(term, program, locations)}
     return len(by) == 1 and set(*by) <= set(output)
 
 
@@ -63,22 +62,22 @@ def _is_natural(term: Expr) -> bool:
             return isinstance(term, Cond | Exists | Lift | Extremum)
 
 
-def _is_apart(term: Expr, distributed: DistributedProgram) -> bool:
+def _is_apart(term: Expr, program: Program, locations: Mapping[str, ViewLocation]) -> bool:
     """The term's rows in a partition depend on that partition only."""
-    if any(isinstance(node, View) and distributed.locations[node.name] == LOCAL for node in walk(term)):
+    if any(isinstance(node, View) and locations[node.name] == LOCAL for node in walk(term)):
         return False
-    places = _places(term, distributed)
+    places = _places(term, program, locations)
     return len(places) == 1 and set(*places) <= _visible(term)
 
 
-def _places(term: Expr, distributed: DistributedProgram) -> set[tuple[Var, ...]]:
+def _places(term: Expr, program: Program, locations: Mapping[str, ViewLocation]) -> set[tuple[Var, ...]]:
     """The variables by which the views that a term reads are partitioned."""
     places: set[tuple[Var, ...]] = set()
     for node in walk(term):
         if isinstance(node, View):
-            location = distributed.locations[node.name]
+            location = locations[node.name]
             if isinstance(location, Dist):
-                keys = distributed.view(node.name).keys
+                keys = program.view(node.name).keys
                 places.add(tuple(node.args[keys.index(var)] for var in location.by))
     return places
 

@@ -1,0 +1,42 @@
+"""Units that go to other places: what has to be sent when a snapshot writes their state where it will be.
+
+location before ──► location after        who sends what
+at the driver       partitions            the driver, rows by the partitions that their keys name
+partitions          other partitions      every partition, the same
+at every worker     anywhere              one partition, for all of them
+anywhere            at the driver         those that have it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from viewlet.errors import UnsupportedError
+from viewlet.spark.plan.locations import LOCAL, REPLICATED, Dist
+from viewlet.spark.run.units.plan_code import Departure, Place
+from viewlet.spark.run.units.unit import ProgramUnit, Unit
+
+
+@dataclass(frozen=True, slots=True)
+class Relocation:
+    """Units as they will be, by name, and how many partitions there will be."""
+
+    units: Mapping[str, Unit]
+    partitions: int
+
+
+def departures(before: Unit, after: Unit, at_driver: bool) -> tuple[Departure, ...]:
+    """What the driver, or each partition, sends of the views of a unit."""
+    if not isinstance(before, ProgramUnit) or not isinstance(after, ProgramUnit):
+        hint = "drop it, change the number of partitions, and declare it again"
+        raise UnsupportedError(f"another number of partitions for view {before.name!r}", hint, "engine")
+    found: list[Departure] = []
+    for view in after.program.views:
+        here, there = before.locations[view.name], after.locations[view.name]
+        if (here == LOCAL) is at_driver:
+            to: Place | tuple[int, ...] = Place.DRIVER if there == LOCAL else Place.EVERYWHERE
+            if isinstance(there, Dist):
+                to = tuple(map(view.keys.index, there.by))
+            found.append(Departure(view.name, view.name, to, here == REPLICATED))
+    return tuple(found)

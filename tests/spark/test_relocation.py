@@ -1,0 +1,209 @@
+"""State that moves at a snapshot: what has become large, and what has stayed small; without Spark."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from viewlet.connection.spark_facade import SparkConnection, connect_inline
+from viewlet.hosts import spark as host
+from viewlet.spark.plan import partitioning
+from viewlet.spark.run import engine
+from viewlet.spark.run.execution import snapshot_tasks
+from viewlet.spark.run.state.partition import forget
+
+DECLARED = """
+    CREATE TABLE shops (id BIGINT NOT NULL, city VARCHAR NOT NULL, PRIMARY KEY (id));
+    CREATE STREAM sales (shop BIGINT NOT NULL, item VARCHAR, price DOUBLE NOT NULL)
+"""
+VIEWS = {
+    "items": "SELECT item, SUM(price) AS total, COUNT(*) AS n FROM sales GROUP BY item",
+    "cities": "SELECT city, item, COUNT(*) AS n FROM shops JOIN sales ON shop = id GROUP BY city, item",
+    "dearest": "SELECT item, MAX(price) AS price FROM sales GROUP BY item",
+}
+KERNELS = ("interpreter", "compiled")
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Thirty rows are many, and five are few."""
+    for module in (partitioning, engine, host):
+        monkeypatch.setattr(module, "DRIVER_ROWS", 30)
+    monkeypatch.setattr(partitioning, "SMALL_ROWS", 5)
+    yield
+    forget()
+
+
+def opened(folder: Path, kernel: str = "interpreter") -> SparkConnection:
+    return connect_inline(folder, 3, sync=False, engine=kernel)
+
+
+def homes(db: SparkConnection, view: str) -> dict[str, str]:
+    found: Any = db.view(view).stats()["homes"]
+    return {name: at for name, at in found.items() if name.startswith(view)}
+
+
+class Model:
+    """The tables in DuckDB, and the changes that make a random batch."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.sales: list[tuple[int, str | None, float]] = []
+        self.shops = [(id, f"city {id % 3}") for id in range(9)]
+
+    def batch(self, items: int, rows: int) -> list[dict[str, Any]]:
+        """Sales of some of the items, and a fifth of them taken back."""
+        choose = self.random
+        new: list[tuple[int, str | None, float]] = [
+            (choose.randrange(9), choose.choice([None, *(f"item {i}" for i in range(items))]), choose.randrange(99) / 4)
+            for _ in range(rows)
+        ]
+        old = choose.sample(self.sales, min(len(self.sales), rows // 5))
+        for sale in old:
+            self.sales.remove(sale)
+        self.sales += new
+        signed = [(sale, 1) for sale in new] + [(sale, -1) for sale in old]
+        return [
+            {"shop": shop, "item": item, "price": price, "_multiplicity": sign} for (shop, item, price), sign in signed
+        ]
+
+    def expected(self, view: str) -> list[tuple[Any, ...]]:
+        with duckdb.connect() as db:
+            db.execute("CREATE TABLE shops (id BIGINT, city VARCHAR)")
+            db.execute("CREATE TABLE sales (shop BIGINT, item VARCHAR, price DOUBLE)")
+            db.executemany("INSERT INTO shops VALUES (?, ?)", self.shops)
+            db.executemany("INSERT INTO sales VALUES (?, ?, ?)", self.sales)
+            return sorted(db.execute(VIEWS[view]).fetchall(), key=repr)
+
+
+def check(db: SparkConnection, model: Model) -> None:
+    for view in VIEWS:
+        assert sorted(db.view(view).rows(), key=repr) == model.expected(view), view
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_what_becomes_large_leaves_the_driver(kernel: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Columns are said to have few values, and have many: after a batch a snapshot moves the groups, which go on."""
+    caplog.set_level(logging.INFO, "viewlet")
+    model, told = Model(1), dict[tuple[Any, ...], int]()
+
+    def follow(_: int, changes: Any) -> None:
+        for *row, weight in (tuple(change.values()) for change in changes.to_pylist()):
+            told[tuple(row)] = told.get(tuple(row), 0) + weight
+
+    with opened(tmp_path, kernel) as db:
+        db.execute(DECLARED)
+        db.insert("shops", model.shops)
+        db.expect_rows({"sales.item": 4, "shops.city": 3})
+        for name, sql in VIEWS.items():
+            db.execute(f"CREATE MATERIALIZED VIEW {name} AS {sql}")
+        db.view("items").subscribe(follow)
+        assert set(homes(db, "items").values()) == {"local"}
+        for items in (4, 4, 60, 60, 60):
+            db.apply({"sales": model.batch(items, 80)})
+            check(db, model)
+        assert set(homes(db, "items").values()) == {"[item]"}
+        assert "view items: items_sales has 49 rows" in caplog.text
+        assert "and is now partitioned by [item]" in caplog.text
+        assert {row for row, weight in told.items() if weight} == set(db.view("items").rows())
+        assert db._host.cluster.sizes("items")["items_sales"] == len(db.view("items").rows())
+        before = {view: homes(db, view) for view in VIEWS}
+    forget()
+    with opened(tmp_path, kernel) as db:
+        assert {view: homes(db, view) for view in VIEWS} == before
+        check(db, model)
+        db.apply({"sales": model.batch(70, 50)})
+        check(db, model)
+        db.checkpoint()
+        db.apply({"sales": model.batch(70, 50)})
+    forget()
+    with opened(tmp_path, kernel) as db:
+        check(db, model)
+
+
+def test_what_stays_small_moves_to_the_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is known of the columns; when many changes have left few groups, batches need no stage for them."""
+    model = Model(2)
+    with opened(tmp_path) as db:
+        db.execute(DECLARED)
+        db.insert("shops", model.shops)
+        for name, sql in VIEWS.items():
+            db.execute(f"CREATE MATERIALIZED VIEW {name} AS {sql}")
+        assert set(homes(db, "items").values()) == {"[item]"}
+        db.apply({"sales": model.batch(3, 20)})
+        db.checkpoint()
+        assert set(homes(db, "items").values()) == {"[item]"}  # too few changes to say anything
+        for _ in range(3):
+            db.apply({"sales": model.batch(3, 20)})
+        db.checkpoint()
+        assert set(homes(db, "items").values()) == {"local"}
+        db.apply({"sales": model.batch(3, 20)})
+        check(db, model)
+        for _ in range(2):  # and back, when it grows after all
+            db.apply({"sales": model.batch(90, 90)})
+            check(db, model)
+        assert set(homes(db, "items").values()) == {"[item]"}
+
+
+def test_partition_by_has_the_last_word(tmp_path: Path) -> None:
+    model = Model(3)
+    with opened(tmp_path) as db:
+        db.execute(DECLARED)
+        db.partition_by("items_sales")
+        db.execute(f"CREATE MATERIALIZED VIEW items AS {VIEWS['items']}")
+        for _ in range(4):
+            db.apply({"sales": model.batch(90, 90)})
+        db.checkpoint()
+        assert homes(db, "items") == {"items_sales": "local"}
+
+
+@pytest.mark.parametrize("task", ["SplitState", "WriteSnapshot"])
+def test_a_move_that_fails_changes_nothing(task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Model(4)
+    with opened(tmp_path) as db:
+        db.execute(DECLARED)
+        db.expect_rows({"sales.item": 4})
+        db.execute(f"CREATE MATERIALIZED VIEW items AS {VIEWS['items']}")
+        with monkeypatch.context() as broken:
+            broken.setattr(getattr(snapshot_tasks, task), "__call__", _fail)
+            with pytest.raises(RuntimeError, match="no more"):
+                db.apply({"sales": model.batch(60, 90)})
+            assert homes(db, "items") == {"items_sales": "local"}
+            assert sorted(db.view("items").rows(), key=repr) == model.expected("items")
+        db.apply({"sales": model.batch(60, 90)})
+        assert homes(db, "items") == {"items_sales": "[item]"}
+        assert sorted(db.view("items").rows(), key=repr) == model.expected("items")
+        assert not [name for name in db._host.cluster.checkpoint.files.list() if name.startswith("moves-")]
+
+
+def _fail(*_: object) -> None:
+    raise RuntimeError("no more")
+
+
+def test_a_move_that_is_interrupted_is_made_or_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An exception right after the manifest was written: the snapshot counts, and so do the new places."""
+    model = Model(5)
+    with opened(tmp_path) as db:
+        db.execute(DECLARED)
+        db.expect_rows({"sales.item": 4})
+        db.execute(f"CREATE MATERIALIZED VIEW items AS {VIEWS['items']}")
+        store = db._host.cluster.checkpoint._store
+        with monkeypatch.context() as interrupted:
+            interrupted.setattr(store, "_remove_what_does_not_count", _interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                db.apply({"sales": model.batch(60, 90)})
+        assert homes(db, "items") == {"items_sales": "[item]"}
+        forget()  # nothing but the snapshot is left
+        assert sorted(db.view("items").rows(), key=repr) == model.expected("items")
+        db.apply({"sales": model.batch(60, 90)})
+        assert sorted(db.view("items").rows(), key=repr) == model.expected("items")
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
