@@ -25,6 +25,7 @@ from viewlet.connection.journal import DROP, TABLE, VIEW, InMemory, Journal, vie
 from viewlet.engine.catalogue_json import Json, table_to_json
 from viewlet.engine.declaration import Declaration
 from viewlet.engine.maintained_view import MaintainedView
+from viewlet.engine.maintainer import maintainers
 from viewlet.engine.rows import net
 from viewlet.hosts.catalogue import Catalogue
 from viewlet.hosts.contract import Batch, Host, Signed, Start
@@ -245,7 +246,7 @@ class Database:
 
     def compilations(self) -> list[Task[Choice]]:
         """What is being compiled in the background."""
-        found = [view.choice.compilation for view in self.views.values()]
+        found = [maintainer.choice.compilation for maintainer in maintainers(self.views.values())]
         return [task for task in found if task is not None]
 
     # -- batches ----------------------------------------------------------------------------------------------------
@@ -305,8 +306,8 @@ class Database:
     ) -> None:
         """Forgets how to undo a batch, and queues its news; an iterator that is used up queues nothing again."""
         self.host.commit()
-        for view in touched:
-            view.commit()
+        for maintainer in maintainers(touched):
+            maintainer.commit()
         for table in changed:
             table.started = not table.kept
         self.outbox.extend(news)
@@ -314,8 +315,8 @@ class Database:
     def _take_back(self, touched: Sequence[MaintainedView]) -> None:
         """Undoes a batch: the tables first, for views are filled from them."""
         self.host.rollback()
-        for view in touched:
-            view.rollback()
+        for maintainer in maintainers(touched):
+            maintainer.rollback()
 
 
 def _announcements(view: MaintainedView, changes: Changes, epoch: int) -> list[Announcement]:

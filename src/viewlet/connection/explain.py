@@ -24,8 +24,14 @@ def explain_view(database: Database, view: MaintainedView, stage: str | None, fo
     own = engine.stages(format)
     if stage is not None and stage.lower() in own:
         return str(own[stage.lower()]())
-    subject = _subject(database, view.declared, f"{engine.name}: {view.choice.reason}", format, engine.plan)
+    subject = _subject(database, view.declared, _engine_of(view), format, engine.plan)
     return _explain(subject, stage)
+
+
+def _engine_of(view: MaintainedView) -> str:
+    """What runs a view and why, in words."""
+    shared = f"; shared with view {', '.join(view.sharers)}" if view.sharers else ""
+    return f"{view.engine.name}: {view.choice.reason}{shared}"
 
 
 def explain_query(database: Database, declared: Declaration, stage: str | None) -> str:

@@ -40,7 +40,7 @@ from viewlet.engine.contract import BulkLoad
 from viewlet.engine.declaration import Declaration
 from viewlet.engine.kind import Draft
 from viewlet.engine.kinds import compiled_form, kind_of
-from viewlet.engine.maintained_view import MaintainedView
+from viewlet.engine.maintainer import Maintainer
 from viewlet.engine.progress import ProgressLine
 from viewlet.errors import DataError, MissingExtraError, UnsupportedError
 from viewlet.runtime.garbage import collecting_later
@@ -177,7 +177,7 @@ class EngineChooser:
 
     # -- between two batches ----------------------------------------------------------------------------------------
 
-    def expect(self, view: MaintainedView, rows: int) -> None:
+    def expect(self, view: Maintainer, rows: int) -> None:
         """Before a batch with so many rows for a view: decides how they reach it."""
         view.load = None
         self.move_if_ready(view)
@@ -190,12 +190,12 @@ class EngineChooser:
         if not view.choice.is_compiled:
             view.load = load
 
-    def expect_change(self, view: MaintainedView, rows: int) -> None:
+    def expect_change(self, view: Maintainer, rows: int) -> None:
         """In a batch: the same for a view over a view that has just changed in so many rows."""
         if rows >= LARGE_BATCH and self.setting == "auto" and view.load is None and not view.is_touched:
             view.load = self._load(view, rows, self.sources(view.declared))
 
-    def _load(self, view: MaintainedView, rows: int, sources: Sources) -> BulkLoad | None:
+    def _load(self, view: Maintainer, rows: int, sources: Sources) -> BulkLoad | None:
         """How a batch is loaded in bulk, if it can be."""
         bulk_load = view.kind.bulk_load
         if bulk_load is None or view.choice.is_compiled or sources.has_past:
@@ -204,7 +204,7 @@ class EngineChooser:
             return None
         return bulk_load(view.engine, sources, self.dictionary if numba_available() else None)
 
-    def _compile(self, view: MaintainedView, sources: Sources, waits: bool) -> None:
+    def _compile(self, view: Maintainer, sources: Sources, waits: bool) -> None:
         """Compiles a view at once if its code is in the disk cache, or a batch waits for it; else in the background."""
         declared, task = view.declared, view.choice.compilation
         if task is not None:
@@ -230,7 +230,7 @@ class EngineChooser:
         finally:
             line.close()
 
-    def compile_if_busy(self, view: MaintainedView) -> None:
+    def compile_if_busy(self, view: Maintainer) -> None:
         """After a batch: begins to compile a view that has become busy, unless it has to stay where it is."""
         choice = view.choice
         if choice.may_change and choice.compilation is None and view.work.tuples > COMPILE_AFTER_ROWS:
@@ -240,12 +240,12 @@ class EngineChooser:
                 found = self.sources(view.declared)
                 self._compile_ahead(view, found, self._statistics(view, found))
 
-    def _statistics(self, view: MaintainedView, sources: Sources) -> Statistics:
+    def _statistics(self, view: Maintainer, sources: Sources) -> Statistics:
         """What the compiled program is chosen by; over streams it has to be the one that the interpreter runs."""
         return view.choice.statistics if sources.streams else self.measure(sources.tables)
 
     def _compile_ahead(
-        self, view: MaintainedView, sources: Sources, statistics: Statistics, draft: Draft | None = None
+        self, view: Maintainer, sources: Sources, statistics: Statistics, draft: Draft | None = None
     ) -> None:
         task = self._submit(view.declared, sources, statistics, draft)
         view.describe(replace(view.choice, reason="it is being compiled", compilation=task))
@@ -265,7 +265,7 @@ class EngineChooser:
         ahead = request(declared, sources.tables, statistics) if elsewhere else None
         return self._background.submit(Task(ahead, build))
 
-    def move_if_ready(self, view: MaintainedView) -> None:
+    def move_if_ready(self, view: Maintainer) -> None:
         """Moves a view to the code that was compiled for it in the background, if that is done."""
         task = view.choice.compilation
         if task is None:
@@ -278,7 +278,7 @@ class EngineChooser:
             else:
                 self._move(view, self.sources(view.declared), task.result)
 
-    def _move(self, view: MaintainedView, sources: Sources, compiled: Callable[[], Choice]) -> None:
+    def _move(self, view: Maintainer, sources: Sources, compiled: Callable[[], Choice]) -> None:
         """Fills compiled code and lets it run the view; until then, or if that fails, nothing has changed."""
         before = view.choice
         view.describe(replace(before, compilation=None))  # code that an exception leaves half filled is not used again
@@ -309,7 +309,7 @@ class EngineChooser:
             return f"compiling it failed: {type(error).__name__}: {error}"
 
     @staticmethod
-    def forget(view: MaintainedView) -> None:
+    def forget(view: Maintainer) -> None:
         """A view is gone: nobody needs its code."""
         if (task := view.choice.compilation) is not None:
             task.cancel()
@@ -332,7 +332,7 @@ def _many_rows() -> str:
     return f"there were more than {COMPILE_AFTER_ROWS:,} changed rows"
 
 
-def _must_stay(view: MaintainedView) -> str | None:
+def _must_stay(view: Maintainer) -> str | None:
     """Why a view stays on the interpreter."""
     return compiled_form(view.declared).stays(view.engine.plan, view.is_watched)
 

@@ -6,8 +6,8 @@
 A batch of a local engine is `apply`, once for each table that it changes, then `finish`, then `commit` or `rollback`.
 On a cluster all views run their batches together, so there an engine is asked for the outcome only.
 
-What only some engines can do is a small protocol of its own. Each is asked for in one place: `MaintainedView.run_on`
-asks for `ReadsColumns` and `CountsRows`.
+What only some engines can do is a small protocol of its own. Each is asked for in one place: `ReadsColumns` by
+`Maintainer`, `CountsRows` by `MaintainedView.read`.
 """
 
 from __future__ import annotations

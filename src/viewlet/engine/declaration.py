@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from viewlet.algebra.query import Query
 from viewlet.errors import StateError
@@ -13,6 +13,9 @@ from viewlet.types import Table
 if TYPE_CHECKING:
     from viewlet.aggregates import Aggregate
     from viewlet.sql import CreateView
+
+
+PLANNED = "planned"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,3 +73,23 @@ def declared_by(
     if not isinstance(bound, CreateView):
         raise StateError(f"{statement!r:.80} does not declare a view")
     return declaration(bound, statement)
+
+
+def planned_to_json(planned: Declaration, declared: Declaration) -> dict[str, Any]:
+    """The fact of a view that says what its plan was made of, if that was another declaration: its view may be gone."""
+    if planned is declared:
+        return {}
+    return {PLANNED: {"name": planned.name, "statement": planned.statement, "layered": planned.layered}}
+
+
+def planned_again(
+    facts: Mapping[str, Any],
+    declared: Declaration,
+    schemas: Mapping[str, Table],
+    aggregates: Mapping[str, Aggregate],
+) -> Declaration:
+    """What the plan of a view was made of: plans of the same declaration have the same names."""
+    known = facts.get(PLANNED)
+    if known is None:
+        return declared
+    return replace(declared_by(known["statement"], schemas, aggregates, known["layered"]), name=known["name"])

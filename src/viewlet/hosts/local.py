@@ -18,6 +18,8 @@ from viewlet.engine.declaration import Declaration
 from viewlet.engine.ingest import change_of, net_change
 from viewlet.engine.kinds import kind_of
 from viewlet.engine.maintained_view import MaintainedView
+from viewlet.engine.maintainer import Maintainer, maintainers
+from viewlet.engine.shape import shape_of
 from viewlet.hosts.catalogue import Catalogue
 from viewlet.hosts.contract import Batch, Signed, Start
 from viewlet.runtime.garbage import collecting_later
@@ -49,6 +51,8 @@ class LocalHost:
     """The rows of the tables; those of a stream are none."""
     log: UndoLog = field(default_factory=UndoLog)
     engines: EngineChooser = field(init=False)
+    _starting: MaintainedView | None = None
+    """A view that is declared, but not part of the database yet."""
 
     def __post_init__(self) -> None:
         self.engines = EngineChooser(self.engine, self.measure, self.sources, self.log)
@@ -112,17 +116,33 @@ class LocalHost:
         return self.stores[name] if self.catalogue.tables[name].kept else None
 
     def start(self, declared: Declaration, engine: str | None) -> Start:
-        """Compiles a view and fills it."""
+        """Compiles a view and fills it, unless another view has an engine that holds the same rows."""
+        shared = self._shared(declared, engine or self.engine)
+        if shared is not None:
+            return self._started(MaintainedView(declared, shared.choice, self.log, shared))
         kept = map(self._kept_rows, declared.sources)
         with collecting_later(sum(len(rows) for rows in kept if rows is not None)):
             choice = self.engines.start(declared, self.sources(declared), engine)
-            return Start(MaintainedView(declared, choice, self.log))
+            return self._started(MaintainedView(declared, choice, self.log))
+
+    def _started(self, view: MaintainedView) -> Start:
+        self._starting = view
+        return Start(view)
+
+    def _shared(self, declared: Declaration, engine: str) -> Maintainer | None:
+        """What maintains the same rows as a new view would have, on the engine that is asked for."""
+        shape = shape_of(declared)
+        if shape is None or engine != self.engine:
+            return None
+        return next((each for each in maintainers(self.catalogue.views.values()) if each.shape == shape), None)
 
     def facts(self, view: MaintainedView) -> Json:
         return {"engine": self.engine}
 
     def forget_view(self, view: MaintainedView) -> None:
-        self.engines.forget(view)
+        view.maintainer.leave(view)
+        if not view.maintainer.views:
+            self.engines.forget(view.maintainer)
 
     def stats(self, view: MaintainedView) -> dict[str, object]:
         return view.stats()
@@ -143,7 +163,7 @@ class LocalHost:
         table, used = self.catalogue.tables[name], set[int]()
         dependents = self.catalogue.dependents(name)
         for view in dependents:
-            columns = view.columns_used(name)
+            columns = view.maintainer.columns_used(name)
             if columns is None:
                 return None
             used.update(columns)
@@ -152,8 +172,8 @@ class LocalHost:
         return frozenset(used) if dependents else None
 
     def expect(self, sizes: Mapping[str, int]) -> None:
-        for view in self.catalogue.reach(tuple(sizes)):
-            self.engines.expect(view, sum(sizes.get(source, 0) for source in view.sources))
+        for maintainer in maintainers(self.catalogue.reach(tuple(sizes))):
+            self.engines.expect(maintainer, sum(sizes.get(source, 0) for source in maintainer.declared.sources))
 
     def begin(self) -> None:
         self.log.begin()
@@ -163,7 +183,7 @@ class LocalHost:
     ) -> Sequence[tuple[MaintainedView, Changes]]:
         for name, change in batch.items():
             for view in self.catalogue.dependents(name):
-                view.apply(name, change)
+                view.maintainer.apply(name, change)
             if self.catalogue.tables[name].kept:
                 self.stores[name].add_change(change)
         return [(view, self._change_view(view)) for view in reached if view.is_touched]
@@ -173,21 +193,25 @@ class LocalHost:
         if changes:
             change = RowChange(changes)
             for dependent in self.catalogue.dependents(view.name):
-                self.engines.expect_change(dependent, len(changes))
-                dependent.apply(view.name, change)
+                self.engines.expect_change(dependent.maintainer, len(changes))
+                dependent.maintainer.apply(view.name, change)
             view.publish(changes)
         return changes
 
     def commit(self) -> None:
         self.log.commit()
+        self._starting = None
 
     def rollback(self) -> None:
         """Undoes the changes of tables first, for views are filled from them."""
         self.log.rollback()
+        if self._starting is not None:
+            self.forget_view(self._starting)
+            self._starting = None
 
     def settle(self, reached: Sequence[MaintainedView]) -> None:
-        for view in reached:
-            self.engines.compile_if_busy(view)
+        for maintainer in maintainers(reached):
+            self.engines.compile_if_busy(maintainer)
 
     # -- the journal ------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ them; one over a stream cannot be, and that is an error.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +15,9 @@ from viewlet import __version__
 from viewlet.engine.catalogue_json import Json, statistics_of_json, statistics_to_json
 from viewlet.engine.choice import Choice
 from viewlet.engine.chooser import EngineChooser
-from viewlet.engine.contract import LocalEngine
-from viewlet.engine.declaration import Declaration
-from viewlet.engine.maintained_view import MaintainedView, Work
+from viewlet.engine.declaration import Declaration, planned_again, planned_to_json
+from viewlet.engine.maintained_view import MaintainedView
+from viewlet.engine.maintainer import Maintainer, Work
 from viewlet.errors import MissingExtraError, SqlError, StateError
 from viewlet.runtime.durable.rows import from_arrow, to_arrow
 from viewlet.triggers.saved_state import Item
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from viewlet.runtime.durable.snapshot import SnapshotReader, SnapshotWriter
 
 STRINGS = "strings"
+SHARES = "shares"
+"""The fact of a view that says which other view has the state of their engine."""
 
 
 def write_state(host: LocalHost, writer: SnapshotWriter, known: Json) -> Json:
@@ -38,24 +40,42 @@ def write_state(host: LocalHost, writer: SnapshotWriter, known: Json) -> Json:
         if table.kept:
             writer.table(_rows_of(name), host.stores[name].held_arrow())
     views = host.catalogue.views
-    parts = {name: _Parts(name, writer) for name in views}
-    saved = [{**each, **_write_view(views[each["name"]], parts[each["name"]])} for each in known["views"]]
+    owners = _owners(views.values())
+    parts = {maintainer: _Parts(view, writer) for maintainer, view in owners.items()}
+    states = {maintainer: _write_state(maintainer, each) for maintainer, each in parts.items()}
+    saved = [{**each, **_view_facts(views[each["name"]], owners, states)} for each in known["views"]]
     if any(each.has_words for each in parts.values()):
         texts = (((text,), ()) for text in host.dictionary.texts)
         writer.table(STRINGS, to_arrow(texts, 1, 0))
     return {**known, "views": saved}
 
 
-def _write_view(view: MaintainedView, parts: _Parts) -> Json:
-    engine: LocalEngine = view.engine
+def _owners(views: Iterable[MaintainedView]) -> dict[Maintainer, str]:
+    """The first view of each maintainer, by whose name a snapshot knows its state."""
+    found: dict[Maintainer, str] = {}
+    for view in views:
+        found.setdefault(view.maintainer, view.name)
+    return found
+
+
+def _view_facts(view: MaintainedView, owners: Mapping[Maintainer, str], states: Mapping[Maintainer, Json]) -> Json:
+    """The state of the view's engine, or which view has it."""
+    owner = owners[view.maintainer]
+    if owner != view.name:
+        return {SHARES: owner}
+    return {**states[view.maintainer], **planned_to_json(view.maintainer.declared, view.declared)}
+
+
+def _write_state(maintainer: Maintainer, parts: _Parts) -> Json:
+    engine, choice, work = maintainer.engine, maintainer.choice, maintainer.work
     return {
         "engine": engine.name,
-        "reason": view.choice.reason,
-        "may_change": view.choice.may_change,
-        "statistics": statistics_to_json(view.choice.statistics),
+        "reason": choice.reason,
+        "may_change": choice.may_change,
+        "statistics": statistics_to_json(choice.statistics),
         "digest": engine.digest,
         "stores": engine.save(parts),
-        "work": [view.work.tuples, view.work.batches, view.work.seconds],
+        "work": [work.tuples, work.batches, work.seconds],
     }
 
 
@@ -105,9 +125,13 @@ def read_table(schema: Table, saved: SnapshotReader) -> dict[Row, Payload]:
 
 
 def read_view(host: LocalHost, declared: Declaration, known: Json, saved: SnapshotReader) -> MaintainedView:
-    """A view with the state it had, or filled from its sources."""
+    """A view with the state it had, or filled from its sources; one that shared an engine shares it again."""
+    if SHARES in known:
+        owner = host.catalogue.views[known[SHARES]].maintainer
+        return MaintainedView(declared, owner.choice, host.log, owner)
     sources = host.sources(declared)
-    choice = _resumed(host.engines, declared, sources, known, saved)
+    planned = planned_again(known, declared, host.catalogue.schemas(), host.catalogue.aggregates)
+    choice = _resumed(host.engines, planned, sources, known, saved, declared.name)
     if choice is None:
         if sources.streams:
             raise StateError(
@@ -116,16 +140,16 @@ def read_view(host: LocalHost, declared: Declaration, known: Json, saved: Snapsh
             )
         view = host.start(declared, None).view
     else:
-        view = MaintainedView(declared, choice, host.log)
+        view = MaintainedView(declared, choice, host.log, Maintainer(planned, choice))
     tuples, batches, seconds = known["work"]
-    view.work = Work(tuples, batches, dict(seconds))
+    view.maintainer.work = Work(tuples, batches, dict(seconds))
     return view
 
 
 def _resumed(
-    engines: EngineChooser, declared: Declaration, sources: Sources, known: Json, saved: SnapshotReader
+    engines: EngineChooser, declared: Declaration, sources: Sources, known: Json, saved: SnapshotReader, name: str
 ) -> Choice | None:
-    """The view with the state it had, or None if this version does not keep such a state."""
+    """The view with the state it had under a name, or None if this version does not keep such a state."""
     statistics = statistics_of_json(known["statistics"])
     try:
         choice = engines.prepare(declared, sources, known["engine"], known["reason"], statistics)
@@ -137,6 +161,6 @@ def _resumed(
         return None
     if choice.engine.digest != known["digest"]:
         return None
-    if not choice.engine.resume(known["stores"], _SavedParts(declared.name, saved)):
+    if not choice.engine.resume(known["stores"], _SavedParts(name, saved)):
         return None
     return replace(choice, may_change=known["may_change"])

@@ -9,19 +9,21 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from viewlet import __version__
 from viewlet.changes import Change, Changes, RowChange, rows_to_arrow, sorted_rows
 from viewlet.engine.catalogue_json import Json
 from viewlet.engine.choice import Choice
-from viewlet.engine.declaration import Declaration
+from viewlet.engine.declaration import Declaration, planned_again, planned_to_json
 from viewlet.engine.ingest import change_of, net_change
 from viewlet.engine.kind import Hints
 from viewlet.engine.kinds import distributed_form, kind_of
 from viewlet.engine.maintained_view import MaintainedView
+from viewlet.engine.maintainer import Maintainer
 from viewlet.engine.rows import is_limited
+from viewlet.engine.shape import shape_of
 from viewlet.errors import SchemaError, StateError, UnsupportedError
 from viewlet.hosts.catalogue import Catalogue
 from viewlet.hosts.contract import Batch, Signed, Start
@@ -85,7 +87,7 @@ class ClusterTable:
 
 @dataclass(frozen=True, slots=True)
 class SpreadView:
-    """A view with its unit, and what the user had said when it was planned."""
+    """A view with its unit, which it may share, and what the user had said when that was planned."""
 
     view: MaintainedView
     unit: Unit
@@ -93,7 +95,9 @@ class SpreadView:
 
     def facts(self) -> Json:
         by = {name: list(keys) for name, keys in self.hints.partition_by.items()}
-        return {"digest": self.unit.digest, **self.unit.facts, "rows": dict(self.hints.rows), "partition_by": by}
+        said = {"rows": dict(self.hints.rows), "partition_by": by}
+        planned = planned_to_json(self.view.maintainer.declared, self.view.declared)
+        return {"digest": self.unit.digest, **self.unit.facts, **said, **planned}
 
 
 @dataclass(slots=True)
@@ -104,6 +108,12 @@ class UnderWay:
     units: Units | None = None
     views: Mapping[str, SpreadView] = field(default_factory=dict)
     ran: tuple[ClusterBatch | None, BatchStats] | None = None
+
+
+def _positions(declared: Declaration) -> list[int]:
+    """The columns that a view is to be partitioned by."""
+    names = [column.name for column in declared.query.columns]
+    return [names.index(name) for name in declared.partition_by]
 
 
 def is_busy(view: MaintainedView) -> bool:
@@ -187,9 +197,14 @@ class SparkHost:
         return UNKNOWN
 
     def start(self, declared: Declaration, engine: str | None) -> Start:
-        """Plans a view, and fills it if one of its tables has received rows."""
-        unit = self._unit(declared, self.hints, {})
+        """Plans a view, and fills it if one of its tables has received rows; or finds a unit with the same rows."""
         checkpoint = self.cluster.checkpoint
+        shared = self._shared(declared)
+        if shared is not None:
+            self._under_way = UnderWay(checkpoint.started, self.cluster.units_now(), dict(self._views))
+            return Start(self._sharing(declared, shared))
+        planned = self._renamed(declared)
+        unit = self._unit(planned, self.hints, {})
         self._under_way = under_way = UnderWay(checkpoint.started, self.cluster.units_now(), dict(self._views))
         self.cluster.add(unit)
         records: tuple[Record, ...] = ()
@@ -197,7 +212,34 @@ class SparkHost:
             with self.progress(f"view {declared.name} is being filled"):
                 under_way.ran = self.cluster.fill(unit.name, checkpoint.epoch)
             records = (self.cluster.record(under_way.ran[0], checkpoint.epoch),)
-        return Start(self._spread(declared, unit, self.hints), records)
+        return Start(self._spread(declared, planned, unit, self.hints), records)
+
+    def _shared(self, declared: Declaration) -> SpreadView | None:
+        """A view over the same tables that has the same rows, and is to be partitioned in the same way."""
+        shape, by = shape_of(declared), _positions(declared)
+        if shape is None or not declared.sources <= self.catalogue.tables.keys():
+            return None
+        for known in self._views.values():
+            maintainer = known.view.maintainer
+            alike = maintainer.shape == shape and _positions(maintainer.declared) == by
+            if alike and known.hints.partition_by == self.hints.partition_by:
+                return known
+        return None
+
+    def _sharing(self, declared: Declaration, other: SpreadView) -> MaintainedView:
+        view = MaintainedView(declared, other.view.choice, self.log, other.view.maintainer)
+        self._views[view.name] = SpreadView(view, other.unit, other.hints)
+        return view
+
+    def _renamed(self, declared: Declaration) -> Declaration:
+        """The declaration under a name that no unit has: the name of a dropped view may be that of a shared unit."""
+        users = {known.unit.name for name, known in self._views.items() if name != declared.name}
+        names = (declared.name, *(f"{declared.name}_{i}" for i in range(2, len(users) + 3)))
+        free = next(name for name in names if name not in users and (name == declared.name or self._is_unused(name)))
+        return declared if free == declared.name else replace(declared, name=free)
+
+    def _is_unused(self, name: str) -> bool:
+        return name not in self.cluster.units and name not in self.catalogue.views and not self.is_in_log(name)
 
     def _unit(self, declared: Declaration, hints: Hints, facts: Mapping[str, Any]) -> Unit:
         """How a view is kept; one that continues has `facts`."""
@@ -208,11 +250,11 @@ class SparkHost:
         unit: Unit = distributed_form(declared).unit(self.cluster, flat, sources, said, facts)
         return unit
 
-    def _spread(self, declared: Declaration, unit: Unit, hints: Hints) -> MaintainedView:
-        """A view whose unit the cluster has."""
-        form = distributed_form(declared)
-        choice = Choice(form.engine(self.cluster, unit, declared), form.reason(self.cluster, unit))
-        view = MaintainedView(declared, choice, self.log)
+    def _spread(self, declared: Declaration, planned: Declaration, unit: Unit, hints: Hints) -> MaintainedView:
+        """A view whose unit the cluster has; it may have been planned for another view of the same rows."""
+        form = distributed_form(planned)
+        choice = Choice(form.engine(self.cluster, unit, planned), form.reason(self.cluster, unit))
+        view = MaintainedView(declared, choice, self.log, Maintainer(planned, choice))
         self._views[view.name] = SpreadView(view, unit, hints)
         return view
 
@@ -220,12 +262,13 @@ class SparkHost:
         return self._views[view.name].facts()
 
     def forget_view(self, view: MaintainedView) -> None:
-        """The unit is gone already if another view has replaced this one."""
-        known = self._views.get(view.name)
+        """The unit stays while other views share it; it is gone already if another has taken its name."""
+        view.maintainer.leave(view)
+        known, unit = self._views.get(view.name), view.maintainer.declared.name
         if known is not None and known.view is view:
-            if known.unit.name in self.cluster.units:
-                self.cluster.remove(known.unit.name)
             del self._views[view.name]
+        if unit in self.cluster.units and all(other.unit.name != unit for other in self._views.values()):
+            self.cluster.remove(unit)
         self.feeds.forget(view.name, with_files=self._is_open)
 
     def stats(self, view: MaintainedView) -> dict[str, object]:
@@ -236,6 +279,7 @@ class SparkHost:
             "engine": view.engine.name,
             **view.engine.stats(),
             "subscribers": len(view.subscribers),
+            "shared_with": view.sharers,
         }
 
     def scan(self, name: str) -> ViewScan | TableScan | None:
@@ -285,7 +329,7 @@ class SparkHost:
             self._under_way.ran = self.cluster.apply(epoch, batch)
         for view in reached:
             for table in self._views[view.name].unit.tables & batch.keys():
-                view.note(table, len(batch[table]))
+                view.maintainer.note(table, len(batch[table]))
         visible = [(view, view.finish()) for view in reached if view.is_touched]
         self._keep_changes(self._under_way.ran[0], visible)
         self.cluster.checkpoint.started = self.cluster.checkpoint.started.union(batch)
@@ -316,6 +360,9 @@ class SparkHost:
             self.cluster.abandon()
             if under_way.units is not None:
                 self.cluster.reset(under_way.units)
+                for known in self._views.values():
+                    if under_way.views.get(known.view.name) is not known:
+                        known.view.maintainer.leave(known.view)
                 self._views = dict(under_way.views)
         self.log.rollback()
         self._under_way = None
@@ -343,7 +390,12 @@ class SparkHost:
 
     def save(self, writer: SnapshotWriter, known: Json) -> Json:
         """Views whose sizes are not what they were taken to be are written to better places."""
-        self._moves = moves = {name: better for name in self._views if (better := self._replaced(name)) is not None}
+        better = {unit: self._replaced(known) for unit, known in self._by_unit().items()}
+        self._moves = moves = {
+            name: SpreadView(known.view, *found)
+            for name, known in self._views.items()
+            if (found := better[known.unit.name]) is not None
+        }
         saved = [{**each, **(moves.get(each["name"]) or self._views[each["name"]]).facts()} for each in known["views"]]
         facts = {**known, "views": saved, "partitions": self.cluster.partitions, "feeds": self.feeds.since}
         units = {known.unit.name: known.unit for known in moves.values()}
@@ -351,9 +403,12 @@ class SparkHost:
         with self.progress("a snapshot is being written"):
             return self.cluster.save(writer, facts, relocation)
 
-    def _replaced(self, name: str) -> SpreadView | None:
-        """A view in better places, by the sizes that it has turned out to have; None if there are none."""
-        known = self._views[name]
+    def _by_unit(self) -> dict[str, SpreadView]:
+        """One view of every unit."""
+        return {known.unit.name: known for known in self._views.values()}
+
+    def _replaced(self, known: SpreadView) -> tuple[Unit, Hints] | None:
+        """A unit in better places, by the sizes that it has turned out to have; None if there are none."""
         before = known.unit
         if not isinstance(before, ProgramUnit):
             return None
@@ -362,25 +417,26 @@ class SparkHost:
         if not (large or small):
             return None
         hints = Hints({**known.hints.rows, **large, **small}, known.hints.partition_by)
-        unit = self._unit(known.view.declared, hints, {})
+        unit = self._unit(known.view.maintainer.declared, hints, {})
         if not isinstance(unit, ProgramUnit) or unit.program.views != before.program.views:
             return None
         if unit.locations == before.locations or not (large or unit.distributed.is_shorter_than(before.distributed)):
             return None
-        return SpreadView(known.view, unit, hints)
+        return unit, hints
 
     def _adopt(self) -> None:
         """The snapshot is in place: views are where it was written."""
-        sizes = {name: self.cluster.sizes(known.unit.name) for name, known in self._moves.items()}
+        sizes = {known.unit.name: self.cluster.sizes(known.unit.name) for known in self._moves.values()}
         self.cluster.adopt()
         moves, self._moves = self._moves, {}
-        for name, known in moves.items():
-            before, self._views[name] = self._views[name].unit.locations, known
-            known.view.run_on(known.view.choice)  # its changes are told from another place
+        before = self._by_unit()
+        self._views |= moves
+        for unit, known in {known.unit.name: known for known in moves.values()}.items():
+            known.view.maintainer.run_on(known.view.choice)  # its changes are told from another place
             for view, at in known.unit.locations.items():
-                if at != before[view]:
-                    rows = sizes[name].get(view, 0)
-                    logger.info("view %s: %s has %d rows and is now %s", name, view, rows, describe(at))
+                if at != before[unit].unit.locations[view]:
+                    rows = sizes[unit].get(view, 0)
+                    logger.info("view %s: %s has %d rows and is now %s", known.view.name, view, rows, describe(at))
 
     def take_up(self, saved: SnapshotReader) -> Json:
         self.cluster.checkpoint.take_up(saved.facts)
@@ -391,13 +447,21 @@ class SparkHost:
     def resume(self, declared: Declaration, known: Json, saved: SnapshotReader | None) -> MaintainedView:
         """With the unit that it had; a unit of the log is filled by the records that follow."""
         hints = Hints(known["rows"], known["partition_by"])
-        unit = self._unit(declared, hints, known)
+        planned = planned_again(known, declared, self.catalogue.schemas(), self.catalogue.aggregates)
+        shared = self._by_unit().get(planned.name) if planned is not declared else None
+        if shared is not None:
+            view = self._sharing(declared, shared)
+            return self._followed(view, saved)
+        unit = self._unit(planned, hints, known)
         if unit.digest != known["digest"]:
             raise StateError(f"this version of Viewlet ({__version__}) would keep it in another way")
         self.cluster.add(unit)
         if saved is not None:
             self.cluster.restore(unit.name, saved)
-        view = self._spread(declared, unit, hints)
+        return self._followed(self._spread(declared, planned, unit, hints), saved)
+
+    def _followed(self, view: MaintainedView, saved: SnapshotReader | None) -> MaintainedView:
+        """A view of a snapshot, whose changes are written to files if they were before."""
         if saved is not None and view.name in self.feeds.since:
             self.feed(view, self.feeds.since[view.name])
         return view

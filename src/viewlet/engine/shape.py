@@ -1,0 +1,41 @@
+"""The shape of a view: what is left of its definition without the names that it gives.
+
+    SELECT custkey AS c, SUM(price) AS s FROM orders o GROUP BY custkey      orders(0, 1, 2), Sum[1](... * 2), ...
+    SELECT k.custkey, SUM(k.price) FROM orders AS k GROUP BY k.custkey       the same
+
+Views of the same shape hold the same rows, so that one engine is enough for all of them. Variables are numbered as they
+occur. Names of tables, types, the order of columns, ORDER BY and LIMIT are part of the shape; names of columns are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import fields, is_dataclass
+
+from viewlet.algebra.nodes import Var
+from viewlet.algebra.query import OutputColumn, Query
+from viewlet.engine.declaration import Declaration
+
+
+def shape_of(declared: Declaration) -> Hashable | None:
+    """The shape of a view whose definition is a query; None for others, which share nothing."""
+    query = declared.definition
+    if not isinstance(query, Query) or query is not declared.query:
+        return None
+    return declared.strategy, declared.layered, declared.aggregates, _numbered(query, {})
+
+
+def _numbered(value: object, numbers: dict[Var, int]) -> Hashable:
+    """A tree of nodes with numbers in place of variables; the type of a constant counts (`1 == 1.0 == True`)."""
+    match value:
+        case Var():
+            return numbers.setdefault(value, len(numbers)), value.type
+        case OutputColumn(_, var):
+            return _numbered(var, numbers)
+        case tuple():
+            return tuple(_numbered(each, numbers) for each in value)
+        case _ if is_dataclass(value):
+            parts = (_numbered(getattr(value, each.name), numbers) for each in fields(value) if each.compare)
+            return type(value), *parts
+        case _:
+            return type(value), value if isinstance(value, Hashable) else repr(value)
