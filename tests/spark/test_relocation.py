@@ -11,6 +11,7 @@ from typing import Any
 import duckdb
 import pytest
 
+import viewlet
 from viewlet.connection.spark_facade import SparkConnection, connect_inline
 from viewlet.hosts import spark as host
 from viewlet.spark.plan import partitioning
@@ -149,6 +150,47 @@ def test_what_stays_small_moves_to_the_driver(tmp_path: Path, monkeypatch: pytes
             db.apply({"sales": model.batch(90, 90)})
             check(db, model)
         assert set(homes(db, "items").values()) == {"[item]"}
+
+
+def test_kept_changes_follow_a_view_wherever_it_is(tmp_path: Path) -> None:
+    """Files of changes are written by the driver, then by tasks, then by the driver again."""
+    model = Model(7)
+    with opened(tmp_path) as db:
+        db.execute(DECLARED)
+        db.expect_rows({"sales.item": 4})
+        for name in ("items", "again"):
+            db.execute(f"CREATE MATERIALIZED VIEW {name} AS {VIEWS['items']}")
+            db.changes(name)
+        places = []
+        for items in (3, 90, 90, 90):
+            db.apply({"sales": model.batch(items, 90)})
+            places += homes(db, "items").values()
+        for sale in model.sales[4:]:
+            db.delete("sales", [sale])
+        del model.sales[4:]
+        db.checkpoint()
+        places += homes(db, "items").values()
+        db.apply({"sales": model.batch(2, 5)})
+        assert places == ["local", "[item]", "[item]", "[item]", "local"]
+        for name in ("items", "again"):
+            assert followed(tmp_path, name) == model.expected("items")
+        db.execute("DROP VIEW items")
+        db.apply({"sales": model.batch(90, 90)})
+        db.apply({"sales": model.batch(90, 90)})
+        assert followed(tmp_path, "again") == model.expected("items")
+
+
+def followed(folder: Path, view: str) -> list[tuple[Any, ...]]:
+    """The rows that the kept changes of a view add up to."""
+    rows: dict[tuple[Any, ...], int] = {}
+    for change in viewlet.changes_of(str(folder), view, since=0).to_pylist():
+        weight = change["_multiplicity"] if "_multiplicity" in change else SIGNS[change["_change_type"]]
+        row = tuple(value for name, value in change.items() if not name.startswith("_"))
+        rows[row] = rows.get(row, 0) + weight
+    return sorted((row for row, weight in rows.items() if weight), key=repr)
+
+
+SIGNS = {"insert": 1, "update_postimage": 1, "delete": -1, "update_preimage": -1}
 
 
 def test_partition_by_has_the_last_word(tmp_path: Path) -> None:

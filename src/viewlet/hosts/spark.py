@@ -269,6 +269,7 @@ class SparkHost:
             del self._views[view.name]
         if unit in self.cluster.units and all(other.unit.name != unit for other in self._views.values()):
             self.cluster.remove(unit)
+        self.cluster.forget_changes(unit, view.name)
         self.feeds.forget(view.name, with_files=self._is_open)
 
     def stats(self, view: MaintainedView) -> dict[str, object]:
@@ -341,7 +342,7 @@ class SparkHost:
             return
         for view, changes in visible:
             unit = self._views[view.name].unit.name
-            if unit in self.cluster.keeps_changes_of:
+            if self.cluster.keeps_changes_of(unit, view.name):
                 self.feeds.write_shares(ran.commit, view.name, ran.shares.get(unit, ()))
             else:
                 self.feeds.write(ran.commit, view.name, view.columns, changes)
@@ -431,6 +432,10 @@ class SparkHost:
         moves, self._moves = self._moves, {}
         before = self._by_unit()
         self._views |= moves
+        for known in moves.values():
+            known.view.subscribers.pop(FOLDER, None)
+            if known.view.name in self.feeds.since:
+                self.feed(known.view, self.feeds.since[known.view.name])
         for unit, known in {known.unit.name: known for known in moves.values()}.items():
             known.view.maintainer.run_on(known.view.choice)  # its changes are told from another place
             for view, at in known.unit.locations.items():

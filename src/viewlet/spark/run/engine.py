@@ -551,6 +551,8 @@ class Engine:
             self.partitions = layout.partitions
             self._loader = loader.Loader(self.cluster, self.checkpoint, self.partitions)
             self._watched -= layout.entries.keys()
+            for name in layout.entries.keys() & self._kept_changes.keys():
+                del self._kept_changes[name]
         for entry in self._units.values():
             entry.driver_rows = _driver_rows(entry)
 
@@ -624,13 +626,16 @@ class Engine:
         """From now on tasks write what batches do to the rows of a query; False if only the driver can tell it."""
         if self._units[name].unit.reading is not ResultLocation.PARTITIONS:
             return False
-        self._kept_changes[name] = kept
-        return True
+        return self._kept_changes.setdefault(name, kept).view == kept.view  # they write for one of the sharing views
 
-    @property
-    def keeps_changes_of(self) -> Collection[str]:
-        """The units whose changes tasks write."""
-        return self._kept_changes.keys()
+    def keeps_changes_of(self, unit: str, view: str) -> bool:
+        """Tasks write the changes of a unit for this view."""
+        return unit in self._kept_changes and self._kept_changes[unit].view == view
+
+    def forget_changes(self, unit: str, view: str) -> None:
+        """Tasks no longer write the changes of a unit for this view."""
+        if self.keeps_changes_of(unit, view):
+            del self._kept_changes[unit]
 
     def watch(self, name: str) -> bool:
         """From now on batches tell what they do to the rows of a query, if they can."""
