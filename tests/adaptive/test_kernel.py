@@ -224,6 +224,25 @@ def test_rebalancing_is_spread_over_updates(
         check(flat)
 
 
+def test_tuples_that_were_on_their_way_when_a_state_was_saved() -> None:
+    """A value that is half moved when it is saved is in one part when it continues."""
+    whole = plan("r.a", 0.5)
+    wanted = replace(whole, query=replace(whole.query, rebalance_steps=1))
+    found = set()
+    for length in range(60, 90):
+        old, new = (FlatState(wanted, CATALOGUE, StringDictionary()) for _ in range(2))
+        for start in range(0, length, 2):
+            apply(old, wanted, [(i % 3, 0 if i % 2 else i, i if i % 2 else 0, 1) for i in range(start, start + 2)])
+            old.commit()
+        found.add(bool(old._balance[kernel.SWEEP]) or old._balance[kernel.QUEUE_BEGIN] < old._balance[kernel.QUEUE_END])
+        saved = Saved()
+        layout = old.save(SimpleNamespace(words=saved.write_words))  # type: ignore[arg-type]
+        new.resume(layout, SimpleNamespace(words=saved.read))  # type: ignore[arg-type]
+        check(new)
+        assert dict(new.groups()) == dict(old.groups())
+    assert True in found
+
+
 class Saved:
     """What a state has saved, in memory."""
 
@@ -252,6 +271,7 @@ def test_a_saved_state_continues_in_linear_space_or_not(linear: bool, before: bo
     layout = old.save(writer)
     new.resume(layout, SimpleNamespace(words=saved.read, rows=saved.read))  # type: ignore[arg-type]
     assert dict(new.groups()) == dict(old.groups())
+    assert new.facts().sizes["V_RS"] == len(image(new)[2][9])
     assert linear is not before or image(new) == image(old)
     for state in (old, new):
         apply(state, state._plan, changes[2 * LENGTH :])

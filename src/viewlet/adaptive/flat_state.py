@@ -24,6 +24,7 @@ from viewlet.errors import DataError
 from viewlet.runtime.control import CONTROL_WORDS, FAILURE, NEEDED_ROWS, NEEDED_STORE
 from viewlet.runtime.flat import FlatStore, Image, Layout
 from viewlet.runtime.jit import ENABLED
+from viewlet.runtime.probe import SIZE
 from viewlet.runtime.state import bundle
 from viewlet.triggers.saved_state import StateReader, StateWriter
 from viewlet.types import Row, Table
@@ -244,6 +245,7 @@ class FlatState:
 
     def _insert(self, relation: int, firsts: Words, seconds: Words, payloads: Words, progress: Words) -> None:
         """Adds rows to the tuples alone."""
+        self.relations[relation][0].reserve(len(firsts))
         while self._call(kernel.insert, relation, firsts, seconds, payloads, progress) != kernel.DONE:
             self._grow()
 
@@ -444,16 +446,18 @@ class FlatState:
         thresholds = read_thresholds(layout, self._plan.query)
         if thresholds is None:
             self._rebase(layout["base"])
-            self._partition()
         else:
             self._resume_with(layout["base"], thresholds)
+        if thresholds is None or self._plan.query.rebalance_steps:  # some tuples may have been on their way
+            self._partition()
         self._build_views(np.zeros(kernel.PROGRESS_WORDS, np.int64))
         self._settle()
 
     def facts(self) -> StateFacts:
         sizes: dict[str, int] = {}
         for name, (tuples, _, _) in zip(RELATIONS, self.relations * self._copies, strict=True):
-            kinds = np.bincount(tuples.packed()[:, flat_parts.KIND], minlength=3).tolist()
+            used = int(tuples.meta[SIZE])
+            kinds = np.bincount(tuples.pool[:used, flat_parts.KIND][tuples.live[:used] != 0], minlength=3).tolist()
             sizes |= {f"{name}_{part}": kinds[kind] for kind, part in enumerate(self._plan.query.part_names)}
         sizes |= dict(zip(("V_RS", "V_ST", "V_TR"), map(len, self.views * self._copies), strict=True))
         sizes["Q"] = len(self._groups) if self._keys else int(self._totals.any())

@@ -84,9 +84,9 @@ run, and whether a value of it may have to move; the steps of rebalancing that m
 steps, minor and major rebalancing, tuples that minor rebalancing moved, the steps that were spent on rebalancing, those
 before this run, the most of one run, and the row after which there was some last."""
 PROGRESS_WORDS = 13
-CHANGE, TERM, SUMS, TRIANGLE, TRIPLED, MOVE = range(6)
-"""Rows of `scratch`: the payload of a change and three times it, a product, sums of products, the values of a triangle,
-and the payload of a tuple that moves."""
+CHANGE, TERM, SUMS, TRIANGLE, TIMES, MOVE = range(6)
+"""Rows of `scratch`: the payload of a change, a product, sums of products, the values of a triangle, the change times
+the copies of its relation, and the payload of a tuple that moves."""
 SCRATCH_ROWS = 6
 BASE, SWEEP, SWEEP_SLOT, QUEUE_BEGIN, QUEUE_END, STEP_LIMIT, QUEUE = range(7)
 """Words of `balance`: N; the store of values, plus one, and the row in it that a major rebalancing looks at next, or 0;
@@ -286,11 +286,12 @@ def change_result(
         sums[j] = 0
     ys = rows_of(state, shape, STORES_OF_RELATION * s + FIRSTS)
     xs = rows_of(state, shape, STORES_OF_RELATION * t + SECONDS)
-    if direct_cost(ys, second, xs, first) <= view_cost(ys, second, xs, first):
-        meet(state, shape, relation, second, first, ANY, ANY, each, m, scratch, totals, progress, control)
-    else:
-        for left, right in ((1 << HEAVY, 1 << HEAVY), (1 << HEAVY, 1 << SPARSE), (ANY - (1 << HEAVY), ANY)):
-            meet(state, shape, relation, second, first, left, right, each, m, scratch, totals, progress, control)
+    direct = direct_cost(ys, second, xs, first) <= view_cost(ys, second, xs, first)
+    for piece in range(1 if direct else 3):  # all, or: heavy and heavy, heavy and sparse, light and any
+        left = ANY if direct else 1 << HEAVY if piece < 2 else ANY - (1 << HEAVY)
+        right = ANY if direct or piece == 2 else 1 << HEAVY if piece == 0 else 1 << SPARSE
+        meet(state, shape, relation, second, first, left, right, each, m, scratch, totals, progress, control)
+    if not direct:
         add_paths(state, shape, s, y, x, each, third, m, scratch, totals, progress, control)
     if each:
         return
@@ -338,32 +339,15 @@ def add_paths(
 
 
 @compiled
-def change_result_of_copies(
-    state: Any,
-    shape: Any,
-    x: Any,
-    y: Any,
-    second: Any,
-    first: Any,
-    m: Any,
-    scratch: Any,
-    totals: Any,
-    progress: Any,
-    control: Any,
-) -> None:
-    """The same for a tuple of all three relations at once, where numbers are counts.
+def add_loop(state: Any, shape: Any, slot: Any, m: Any, scratch: Any, totals: Any, control: Any) -> None:
+    """What a loop changes besides, where it is a tuple of all three relations at once and numbers are counts.
 
     tr (E + m D)^3 - tr E^3  =  3 m (E^2)(y, x), and for a loop also 3 m^2 E(x, x) + m^3
     """
-    tripled, term, triangle = scratch[TRIPLED], scratch[TERM], scratch[TRIANGLE]
-    tripled[0] = product(3, m[0], control)
-    change_result(state, shape, 0, x, y, second, first, tripled, scratch, totals, progress, control)
-    if x == y:
-        slot = tuple_slot(state, shape, 0, x, y)
-        held = rows_of(state, shape, 0)[slot, NUMBERS] if slot >= 0 else np.int64(0)
-        square = product(m[0], m[0], control)
-        term[0] = added(product(3 * held, square, control), product(square, m[0], control), control)
-        add_group(state, shape, totals, triangle, term, control)
+    held = rows_of(state, shape, 0)[slot, NUMBERS] if slot >= 0 else np.int64(0)
+    square, term = product(m[0], m[0], control), scratch[TERM]
+    term[0] = added(product(3 * held, square, control), product(square, m[0], control), control)
+    add_group(state, shape, totals, scratch[TRIANGLE], term, control)
 
 
 # -- the parts --------------------------------------------------------------------------------------------------------
@@ -488,10 +472,12 @@ def change_tuple(
         return False
     if not room_for_result(state, shape, relation, x, y, second, first, control):
         return False
-    if shape[COPIES] == 3:
-        change_result_of_copies(state, shape, x, y, second, first, m, scratch, totals, progress, control)
-    else:
-        change_result(state, shape, relation, x, y, second, first, m, scratch, totals, progress, control)
+    times = scratch[TIMES]
+    for j in range(shape[WIDTH]):
+        times[j] = product(shape[COPIES], m[j], control)
+    change_result(state, shape, relation, x, y, second, first, times, scratch, totals, progress, control)
+    if shape[COPIES] == 3 and x == y:
+        add_loop(state, shape, slot, m, scratch, totals, control)
     change_views(state, shape, relation, kind, x, y, second, first, m, scratch[TERM], progress, control)
     if add_tuple(state, shape, relation, x, y, slot, mine, its, kind, m, control):
         progress[DUE] |= is_due(state, shape, 2 * relation + 1, mine, thresholds)
@@ -576,17 +562,16 @@ def move_tuple(
         kind = np.int64(light_kind(seconds, its, thresholds[SECOND_THRESHOLD + relation]))
     second = value_slot(state, shape, STORES_OF_RELATION * ((relation + 1) % 3) + FIRSTS, y)
     first = value_slot(state, shape, STORES_OF_RELATION * ((relation + 2) % 3) + SECONDS, x)
-    if not room_for_paths(state, shape, relation, old, second, first, control):
-        return False
-    if not room_for_paths(state, shape, relation, kind, second, first, control):
-        return False
-    for j in range(shape[WIDTH]):
-        m[j] = -tuples[slot, NUMBERS + j]
-    change_views(state, shape, relation, old, x, y, second, first, m, scratch[TERM], progress, control)
-    for j in range(shape[WIDTH]):
-        m[j] = -m[j]
-    set_kind(state, shape, relation, slot, mine, its, kind)
-    change_views(state, shape, relation, kind, x, y, second, first, m, scratch[TERM], progress, control)
+    for target in (old, kind):
+        if not room_for_paths(state, shape, relation, target, second, first, control):
+            return False
+    for is_added in range(2):  # the paths of the old kind go, those of the new one come
+        for j in range(shape[WIDTH]):
+            m[j] = tuples[slot, NUMBERS + j] if is_added else -tuples[slot, NUMBERS + j]
+        if is_added:
+            set_kind(state, shape, relation, slot, mine, its, kind)
+        target = kind if is_added else old
+        change_views(state, shape, relation, target, x, y, second, first, m, scratch[TERM], progress, control)
     return True
 
 
@@ -664,17 +649,17 @@ def run(
             progress[CHECKED] = 2 * progress[ROW]
         if progress[DUE] == 0:
             progress[CHECKED] = 2 * progress[ROW]
-        if not rebalance(state, shape, thresholds, balance, scratch, progress, control):
-            return NEEDS_ROOM
-        while progress[CHECKED] < 2 * progress[ROW]:
+        while True:
+            if not rebalance(state, shape, thresholds, balance, scratch, progress, control):
+                return NEEDS_ROOM
+            if progress[CHECKED] >= 2 * progress[ROW]:
+                break
             row, is_second = progress[CHECKED] // 2, progress[CHECKED] % 2
             progress[CHECKED] += 1
             number = 2 * relation + 1 - is_second
             value = value_slot(state, shape, value_store(number), seconds[row] if is_second else firsts[row])
             if value >= 0 and check_value(state, shape, number, value, False, thresholds, balance):
                 progress[MINOR] += 1
-            if not rebalance(state, shape, thresholds, balance, scratch, progress, control):
-                return NEEDS_ROOM
         if progress[BALANCING] > progress[BALANCED]:
             progress[LONGEST] = max(progress[LONGEST], progress[BALANCING] - progress[BALANCED])
             progress[PAUSED], progress[BALANCED] = progress[ROW], progress[BALANCING]
