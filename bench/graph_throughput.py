@@ -42,8 +42,11 @@ def _signed(source: Any, target: Any) -> list[pa.Table]:
 
 
 def hubs(edges: int) -> Graph:
-    """Hubs that share all their neighbours; edges between hubs come and go."""
-    count = 32
+    """Hubs that share all their neighbours; edges between hubs come and go.
+
+    It has a fifteenth of the edges: to load it takes other strategies the square of that.
+    """
+    count, edges = 32, edges // 15
     leaves = max(4, edges // (2 * count))
     ends, between = np.arange(100, 100 + leaves), np.arange(count)
     out, back = np.repeat(between, leaves), np.tile(ends, count)
