@@ -179,11 +179,11 @@ def exponents(sizes: Sequence[int]) -> Iterator[str]:
 # -- space ------------------------------------------------------------------------------------------------------------
 
 
-def paths(size: int, epsilon: float, share: int) -> list[Pairs]:
+def paths(size: int) -> list[Pairs]:
     """Heavy values of R next to all light values of S, whose last values are all different; then the same with few last
-    values, so that these are heavy, too. A larger `share` makes fewer of them."""
-    heavy, middles = round(size ** (1 - epsilon) / share) + 1, round(4 * size**epsilon) + 1
-    each = max(1, min(round(size**epsilon / 8), size // (2 * middles)))
+    values, so that these are heavy, too."""
+    heavy, middles = isqrt(size) // 32 + 1, 4 * isqrt(size)
+    each = max(1, isqrt(size) // 8)
     hubs, joints = np.arange(heavy), np.arange(middles)
     r = np.repeat(hubs, middles), np.tile(joints, heavy)
     s = np.repeat(joints, each), np.arange(middles * each)
@@ -201,15 +201,15 @@ def space(sizes: Sequence[int]) -> Iterator[str]:
     yield "|---|" + "---|" * (len(sizes) + 1)
     for name, linear in (("linear", True), ("any", False)):
         fit = [size for size in sizes if linear or size <= LARGEST_BASIC]
-        found = [entries(size, 0.5, linear) for size in fit]
+        found = [entries(paths(size), 0.5, linear) for size in fit]
         cells = [f"{count:,}" for count in found] + ["not run"] * (len(sizes) - len(fit))
         yield f"| {name} | {' | '.join(cells)} | {exponent(fit, found):.2f} |"
     yield ""
 
 
-def entries(size: int, epsilon: float, linear: bool, share: int = 32) -> int:
+def entries(relations: list[Pairs], epsilon: float, linear: bool) -> int:
     kernel = Kernel((epsilon, epsilon, epsilon), linear)
-    kernel.load(paths(size, epsilon, share))
+    kernel.load(relations)
     return kernel.entries
 
 
@@ -230,6 +230,15 @@ def tight(size: int, epsilon: float) -> list[Pairs]:
     return [(rest, rest), (np.zeros_like(shared), shared), (firsts, seconds)]
 
 
+def many_paths(size: int, epsilon: float) -> list[Pairs]:
+    """As many heavy values of R, next to light ones of S, as there may be."""
+    heavy, middles = max(1, round(size ** (1 - epsilon) / 2)), round(4 * size**epsilon)
+    each = max(1, min(round(size**epsilon / 4), round(size / middles)))
+    joints, none = np.arange(middles), np.zeros(0, np.int64)
+    r = np.repeat(np.arange(heavy), middles), np.tile(joints, heavy)
+    return [r, (np.repeat(joints, each), np.arange(middles * each)), (none, none)]
+
+
 def tight_cost(size: int, epsilon: float, linear: bool) -> float:
     kernel = Kernel((epsilon, epsilon, epsilon), linear)
     kernel.load(tight(size, epsilon))
@@ -244,7 +253,7 @@ def tradeoff(sizes: Sequence[int]) -> Tradeoff:
     found = []
     for epsilon in GRID:
         steps = [tight_cost(size, epsilon, linear=False) for size in sizes]
-        kept = [[entries(size, epsilon, linear, 4) for size in sizes] for linear in (False, True)]
+        kept = [[entries(many_paths(size, epsilon), epsilon, linear) for size in sizes] for linear in (False, True)]
         found.append((epsilon, exponent(sizes, steps), *(max(1.0, exponent(sizes, each)) for each in kept)))
     return found  # type: ignore[return-value]
 

@@ -50,7 +50,7 @@ def _page(given: argparse.Namespace) -> Iterator[str]:
             case "space":
                 yield from space(sizes)
             case "tradeoff":
-                small = [size for size in (10**4, 3 * 10**4, 10**5, 3 * 10**5) if size <= given.largest]
+                small = [size for size in (10**4, 3 * 10**4, 10**5) if size <= given.largest]
                 found = tradeoff(small if len(small) > 1 else sizes)
                 yield from show_tradeoff(found, small if len(small) > 1 else sizes)
                 yield from _plot(found, given.out)

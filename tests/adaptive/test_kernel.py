@@ -9,16 +9,19 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.adaptive.oracle import Tables
 from tests.adaptive.streams import LENGTH, STREAMS, Change
 from viewlet.adaptive import flat_parts, flat_state, invariants, kernel
+from viewlet.adaptive.bulk_join import sum_triangles
 from viewlet.adaptive.flat_state import FlatState
 from viewlet.adaptive.plan import AdaptivePlan
 from viewlet.adaptive.reference import ReferenceState
 from viewlet.algebra.recognise_triangle import recognise_triangle
 from viewlet.changes import RowChange
+from viewlet.runtime.control import CONTROL_WORDS
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.sql import bind_statement, split_statements
 from viewlet.sql.bind import bind_query
@@ -346,3 +349,26 @@ def test_an_interrupt_between_two_calls_of_the_kernel_is_taken_back(keys: str, m
         check(flat)
         apply(flat, wanted, changes[30:])
         check(flat)
+
+
+@pytest.mark.parametrize("share", [2, 40])
+def test_all_triangles_at_once(share: int) -> None:
+    """Lists of about the same length are merged, others are searched; one relation stands for three copies."""
+    random, relations = Random(9), list[Any]()
+    tables = Tables()
+    for relation in range(3):
+        pairs = {(random.randrange(3 if relation else share), random.randrange(60)) for _ in range(300)}
+        pairs |= {(second, first) for first, second in pairs} if relation == 2 else set()
+        rows = [(*pair, random.choice((-1, 1, 2))) for pair in sorted(pairs)]
+        for row in rows:
+            tables.apply((relation, *row))
+        relations.append(np.array(rows, np.int64))
+    control = np.zeros(CONTROL_WORDS, np.int64)
+    assert sum_triangles(relations, 1, control)[0].tolist() == [tables.count()]
+    once = Tables()
+    for relation in range(3):
+        for row in relations[2].tolist():
+            once.apply((relation, *row))
+    assert sum_triangles(relations[2:], 1, control)[0].tolist() == [once.count()]
+    empty = np.zeros((0, 3), np.int64)
+    assert sum_triangles([relations[0], empty, relations[2]], 1, control)[0].tolist() == [0]

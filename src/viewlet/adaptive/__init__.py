@@ -22,5 +22,6 @@ the way that is cheap for it.
 | `state`        | the protocol of a state that an engine runs                                        |
 | `reference`    | such a state on dictionaries                                                       |
 | `flat_parts`   | the parts of a relation in flat arrays                                             |
+| `bulk_join`    | all triangles of the tuples there are, to start with                               |
 | `flat_state`   | a state in flat arrays, changed by `kernel`; `columns` reads its rows              |
 """

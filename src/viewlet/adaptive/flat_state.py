@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from viewlet.adaptive import flat_parts, kernel
+from viewlet.adaptive.bulk_join import sum_triangles
 from viewlet.adaptive.columns import TOO_WIDE, ColumnReader
 from viewlet.adaptive.plan import RELATIONS, AdaptivePlan, Numbers, SideReader
 from viewlet.adaptive.state import GROUPS, StateFacts, read_thresholds, saved_parts, saved_thresholds
@@ -256,13 +257,25 @@ class FlatState:
         self._partition()
         progress = np.zeros(kernel.PROGRESS_WORDS, np.int64)
         self._build_views(progress)
-        self._totals[:] = 0
         if self._keys:
             kernel.empty_groups(self._shape, self._arrays())
-        self._from_slot(lambda start: (kernel.join, start, self._scratch, self._totals, progress))
+            self._from_slot(lambda start: (kernel.join, start, self._scratch, self._totals, progress))
+        else:
+            self._sum_triangles(progress)
         self._note(progress)
         self.work.major += 1
         self._is_dirty = False
+
+    def _sum_triangles(self, progress: Words) -> None:
+        """The only group, from all tuples."""
+        tuples = []
+        for store, _, _ in self.relations:
+            used = int(store.meta[SIZE])
+            rows = store.pool[:used][:, [0, 1, *range(flat_parts.NUMBERS, store.layout.width)]]
+            tuples.append(rows if len(store) == used else rows[store.live[:used] != 0])
+        with np.errstate(over="ignore", invalid="ignore"):  # plain Python notes an overflow as compiled code does
+            self._totals[:], steps = sum_triangles(tuples, self._width, self._control)
+        progress[kernel.STEPS] += steps
 
     def _partition(self) -> None:
         """Strict partitions of all relations."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from viewlet.runtime.dictionary import StringDictionary
 
 NOT_RUNNING = "none: the query is not declared as a view"
-_ENTRIES = ("run", "insert", "partition", "build_view", "join")
+_ENTRIES = ("run", "insert", "partition", "build_view")
 """The functions of the kernel that a view needs to start."""
 
 
