@@ -12,6 +12,7 @@ import duckdb
 import pytest
 
 import viewlet
+from viewlet import DataError, StateError, UnsupportedError, ViewletError
 from viewlet.connection.spark_facade import SparkConnection, connect_inline
 from viewlet.hosts import spark as host
 from viewlet.spark.plan import partitioning
@@ -74,18 +75,21 @@ class Model:
             {"shop": shop, "item": item, "price": price, "_multiplicity": sign} for (shop, item, price), sign in signed
         ]
 
-    def expected(self, view: str) -> list[tuple[Any, ...]]:
+    def expected(self, *views: str) -> list[list[tuple[Any, ...]]]:
+        """What DuckDB says that some views hold."""
         with duckdb.connect() as db:
             db.execute("CREATE TABLE shops (id BIGINT, city VARCHAR)")
             db.execute("CREATE TABLE sales (shop BIGINT, item VARCHAR, price DOUBLE)")
-            db.executemany("INSERT INTO shops VALUES (?, ?)", self.shops)
-            db.executemany("INSERT INTO sales VALUES (?, ?, ?)", self.sales)
-            return sorted(db.execute(VIEWS[view]).fetchall(), key=repr)
+            for name, rows in (("shops", self.shops), ("sales", self.sales)):
+                if rows:
+                    values = ", ".join(map(str, rows)).replace("None", "NULL")
+                    db.execute(f"INSERT INTO {name} VALUES {values}")
+            return [sorted(db.execute(VIEWS[view]).fetchall(), key=repr) for view in views]
 
 
 def check(db: SparkConnection, model: Model) -> None:
-    for view in VIEWS:
-        assert sorted(db.view(view).rows(), key=repr) == model.expected(view), view
+    for view, expected in zip(VIEWS, model.expected(*VIEWS), strict=True):
+        assert sorted(db.view(view).rows(), key=repr) == expected, view
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -165,19 +169,18 @@ def test_kept_changes_follow_a_view_wherever_it_is(tmp_path: Path) -> None:
         for items in (3, 90, 90, 90):
             db.apply({"sales": model.batch(items, 90)})
             places += homes(db, "items").values()
-        for sale in model.sales[4:]:
-            db.delete("sales", [sale])
+        db.delete("sales", model.sales[4:])
         del model.sales[4:]
         db.checkpoint()
         places += homes(db, "items").values()
         db.apply({"sales": model.batch(2, 5)})
         assert places == ["local", "[item]", "[item]", "[item]", "local"]
         for name in ("items", "again"):
-            assert followed(tmp_path, name) == model.expected("items")
+            assert [followed(tmp_path, name)] == model.expected("items")
         db.execute("DROP VIEW items")
         db.apply({"sales": model.batch(90, 90)})
         db.apply({"sales": model.batch(90, 90)})
-        assert followed(tmp_path, "again") == model.expected("items")
+        assert [followed(tmp_path, "again")] == model.expected("items")
 
 
 def followed(folder: Path, view: str) -> list[tuple[Any, ...]]:
@@ -217,10 +220,10 @@ def test_a_move_that_fails_changes_nothing(task: str, tmp_path: Path, monkeypatc
             with pytest.raises(RuntimeError, match="no more"):
                 db.apply({"sales": model.batch(60, 90)})
             assert homes(db, "items") == {"items_sales": "local"}
-            assert sorted(db.view("items").rows(), key=repr) == model.expected("items")
+            assert [sorted(db.view("items").rows(), key=repr)] == model.expected("items")
         db.apply({"sales": model.batch(60, 90)})
         assert homes(db, "items") == {"items_sales": "[item]"}
-        assert sorted(db.view("items").rows(), key=repr) == model.expected("items")
+        assert [sorted(db.view("items").rows(), key=repr)] == model.expected("items")
         assert not [name for name in db._host.cluster.checkpoint.files.list() if name.startswith("moves-")]
 
 
@@ -242,10 +245,99 @@ def test_a_move_that_is_interrupted_is_made_or_not(tmp_path: Path, monkeypatch: 
                 db.apply({"sales": model.batch(60, 90)})
         assert homes(db, "items") == {"items_sales": "[item]"}
         forget()  # nothing but the snapshot is left
-        assert sorted(db.view("items").rows(), key=repr) == model.expected("items")
+        assert [sorted(db.view("items").rows(), key=repr)] == model.expected("items")
         db.apply({"sales": model.batch(60, 90)})
-        assert sorted(db.view("items").rows(), key=repr) == model.expected("items")
+        assert [sorted(db.view("items").rows(), key=repr)] == model.expected("items")
 
 
 def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_another_partitioning_and_another_number_of_partitions(kernel: str, tmp_path: Path) -> None:
+    """Between random batches, with restarts: rows stay right, and go where they are asked to."""
+    model = Model(6)
+    with opened(tmp_path, kernel) as db:
+        db.execute(DECLARED)
+        db.insert("shops", model.shops)
+        for name, sql in VIEWS.items():
+            db.execute(f"CREATE MATERIALIZED VIEW {name} AS {sql}")
+    before, rows = None, 60 if kernel == "interpreter" else 15
+    for columns, partitions in (("city", 5), ("item", 1), ("item, city", 4), ("city", 2))[: rows // 7]:
+        forget()
+        with opened_anyhow(tmp_path, kernel) as db:
+            if before is not None:
+                check(db, model)
+            assert before in (None, homes(db, "cities")["cities_shops_sales"])
+            db.apply({"sales": model.batch(40, rows)})
+            db.checkpoint()
+            assert before in (None, homes(db, "cities")["cities_shops_sales"])
+            db.execute(f"ALTER MATERIALIZED VIEW cities PARTITION BY ({columns})")
+            before = homes(db, "cities")["cities_shops_sales"]
+            assert before == f"[{columns}]"
+            check(db, model)
+            db.apply({"sales": model.batch(40, rows)})
+            check(db, model)
+            db.repartition(partitions)
+            assert db.stats()["partitions"] == partitions
+            assert f"{partitions} partitions" in db.explain("cities", stage="engine")
+            check(db, model)
+            assert sorted(db.table("shops").rows()) == model.shops
+            db.apply({"sales": model.batch(40, rows)})
+            with pytest.raises(DataError, match="duplicate key"):
+                db.insert("shops", [(1, "again")])
+            check(db, model)
+            assert len(db.view("cities").stats()["partition_rows"]) == partitions  # type: ignore[arg-type]
+
+
+def opened_anyhow(folder: Path, kernel: str) -> SparkConnection:
+    """The number of partitions is the checkpoint's."""
+    from viewlet.connection import spark_facade
+
+    asked = spark_facade.Checkpoint(folder, sync=False)
+    found = asked.setup(spark_facade.SETUP)
+    asked.close()
+    return connect_inline(folder, found or 3, sync=False, engine=kernel)
+
+
+def test_what_cannot_be_altered(tmp_path: Path) -> None:
+    with opened(tmp_path) as db:
+        db.execute(DECLARED)
+        db.execute(f"CREATE MATERIALIZED VIEW items AS {VIEWS['items']}")
+        for sql, message in (
+            ("ALTER VIEW items PARTITION BY (total)", "nothing that is kept for items has these columns as keys"),
+            ("ALTER VIEW items PARTITION BY (itme)", "itme.*did you mean 'item'"),
+            ("ALTER VIEW itmes PARTITION BY (item)", "itmes"),
+            ("ALTER VIEW items PARTITION BY ()", "is expected"),
+            ("ALTER VIEW items RENAME TO others", "is expected"),
+        ):
+            with pytest.raises(ViewletError, match=message):
+                db.execute(sql)
+        with pytest.raises(DataError, match="positive"):
+            db.repartition(0)
+        db.execute("CREATE MATERIALIZED VIEW model AS SELECT COFACTOR(shop, price) FROM sales")
+        with pytest.raises(UnsupportedError, match="another number of partitions for view 'model'"):
+            db.repartition(2)
+        db.insert("sales", [(1, "a", 2.0)])
+        assert db.view("items").rows() == [("a", 2.0, 1)]
+    with pytest.raises(StateError, match=r"has 3 partitions; leave partitions=5 out, and call repartition\(5\)"):
+        connect_inline(tmp_path, 5)
+    with viewlet.connect() as local:
+        local.execute(f"{DECLARED}; CREATE MATERIALIZED VIEW items AS {VIEWS['items']}")
+        local.execute("ALTER MATERIALIZED VIEW items PARTITION BY (item)")
+
+
+def test_hot_partitions_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nearly all rows have one key of a table that says what to go by; other columns spread them."""
+    monkeypatch.setattr("viewlet.spark.run.views.unit_view.HOT_ROWS", 20)
+    with opened(tmp_path) as db:
+        db.execute("CREATE STREAM clicks (site BIGINT NOT NULL, page BIGINT NOT NULL) PARTITION BY (site)")
+        db.execute("CREATE MATERIALIZED VIEW pages AS SELECT site, page, COUNT(*) AS n FROM clicks GROUP BY site, page")
+        db.insert("clicks", [(7, page) for page in range(90)] + [(site, 0) for site in range(6)])
+        (hot,) = db.view("pages").stats()["hot_partitions"]  # type: ignore[misc]
+        assert f"hot partition {hot}: 9" in db.explain("pages", stage="spark")
+        db.execute("ALTER MATERIALIZED VIEW pages PARTITION BY (page)")
+        db.insert("clicks", [(1, 1)])
+        assert db.view("pages").stats()["hot_partitions"] == []
+        assert len(db.view("pages").rows()) == 97

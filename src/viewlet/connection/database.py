@@ -135,9 +135,10 @@ class Database:
         self._commit(work, replace(self.committed, version=self.version + 1), finish, self.host.rollback)
         self.journal.settled()
 
-    def checkpoint(self) -> None:
-        """Writes a snapshot of a database in a directory, so that opening it needs no log."""
-        self.journal.checkpoint()
+    def checkpoint(self, always: bool = False) -> None:
+        """Writes a snapshot of a database in a directory, so that opening it needs no log; `always`, even of no log."""
+        self.recover()
+        self.journal.checkpoint(always)
         self.host.settle(())
 
     def close(self, with_snapshot: bool = False) -> None:
@@ -171,6 +172,18 @@ class Database:
             self.put_view(started[0].view)
 
         self._commit_declaration(work, finish)
+
+    def partition_view(self, name: str, columns: tuple[str, ...]) -> None:
+        """Spreads a view by other columns of its own, where there is something to spread."""
+        with self.host.relocating({name: columns}, None) as moves:
+            if moves:
+                self.checkpoint(always=True)
+
+    def repartition(self, partitions: int) -> None:
+        """Spreads everything over another number of partitions."""
+        with self.host.relocating({}, partitions) as moves:
+            if moves:
+                self.checkpoint(always=True)
 
     def drop_table(self, name: str) -> None:
         self.catalogue.check_unused(name, "drop table")

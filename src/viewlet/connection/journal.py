@@ -53,8 +53,8 @@ class Journal(Protocol):
     def settled(self) -> None:
         """What was told last is in force, and the database at rest."""
 
-    def checkpoint(self) -> None:
-        """Replaces the log by a snapshot, if there is any."""
+    def checkpoint(self, always: bool = False) -> None:
+        """Replaces the log by a snapshot, if there is any, or `always`."""
 
     def stats(self) -> dict[str, object] | None:
         """What a directory holds."""
@@ -75,7 +75,7 @@ class InMemory:
 
     def settled(self) -> None: ...
 
-    def checkpoint(self) -> None: ...
+    def checkpoint(self, always: bool = False) -> None: ...
 
     def stats(self) -> None: ...
 
@@ -107,8 +107,8 @@ class LogJournal:
         if self.storage.checkpoint_is_due:
             self._checkpoint_quietly()
 
-    def checkpoint(self) -> None:
-        if self.storage.manifest.logs:
+    def checkpoint(self, always: bool = False) -> None:
+        if always or self.storage.manifest.logs:
             self.storage.checkpoint(self._write)
 
     def _checkpoint_quietly(self) -> None:

@@ -111,7 +111,9 @@ def _partitions(asked: int | None, known: int | None, usual: int) -> int:
     if asked is not None and (not isinstance(asked, int) or asked < 1):
         raise DataError(f"partitions is a positive number, not {asked!r}")
     if known is not None and asked not in (None, known):
-        raise StateError(f"the checkpoint has {known} partitions, for good; leave partitions={asked} out")
+        raise StateError(
+            f"the checkpoint has {known} partitions; leave partitions={asked} out, and call repartition({asked})"
+        )
     return known or asked or usual
 
 
@@ -187,6 +189,13 @@ class SparkConnection(Connection):
                     _check_column(database.tables[found].schema, column)
             hints = self._host.hints
             self._host.hints = Hints(hints.rows, {**hints.partition_by, name: columns})
+
+    def repartition(self, partitions: int) -> None:
+        """Spreads the state over another number of partitions; a snapshot moves it, nothing is loaded again."""
+        if not isinstance(partitions, int) or partitions < 1:
+            raise DataError(f"partitions is a positive number, not {partitions!r}")
+        with self._session.open() as database:
+            database.repartition(partitions)
 
     def changes(self, view: str, since: int | None = None) -> Any:
         """The changes of a view as a data frame: its columns, `_multiplicity` and `_epoch`.

@@ -55,6 +55,8 @@ class StatementRunner:
                 return _create_table(statement, database)
             case sql.CreateView():
                 return _create_view(statement, text, database)
+            case sql.AlterView():
+                return database.partition_view(statement.name, statement.partition_by)
             case sql.Drop():
                 return _drop(statement, database)
             case sql.Explain():

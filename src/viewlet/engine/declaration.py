@@ -79,7 +79,8 @@ def planned_to_json(planned: Declaration, declared: Declaration) -> dict[str, An
     """The fact of a view that says what its plan was made of, if that was another declaration: its view may be gone."""
     if planned is declared:
         return {}
-    return {PLANNED: {"name": planned.name, "statement": planned.statement, "layered": planned.layered}}
+    known = {"name": planned.name, "statement": planned.statement, "layered": planned.layered}
+    return {PLANNED: {**known, "partition_by": list(planned.partition_by)}}
 
 
 def planned_again(
@@ -92,4 +93,5 @@ def planned_again(
     known = facts.get(PLANNED)
     if known is None:
         return declared
-    return replace(declared_by(known["statement"], schemas, aggregates, known["layered"]), name=known["name"])
+    found = declared_by(known["statement"], schemas, aggregates, known["layered"])
+    return replace(found, name=known["name"], partition_by=tuple(known["partition_by"]))

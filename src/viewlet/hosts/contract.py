@@ -10,6 +10,7 @@ between the two. In place of `commit`, `rollback` takes back what was started or
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -76,6 +77,14 @@ class Host(Protocol):
 
     def forget_view(self, view: MaintainedView) -> None:
         """A view is dropped or replaced; may be called again."""
+
+    def relocating(
+        self, partition_by: Mapping[str, Sequence[str]], partitions: int | None
+    ) -> AbstractContextManager[bool]:
+        """While it is open, a snapshot spreads views by other columns, and all state over so many partitions.
+
+        False if there is nothing to move.
+        """
 
     def stats(self, view: MaintainedView) -> dict[str, object]: ...
 

@@ -8,6 +8,7 @@ it, and becomes visible.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -143,6 +144,12 @@ class LocalHost:
         view.maintainer.leave(view)
         if not view.maintainer.views:
             self.engines.forget(view.maintainer)
+
+    def relocating(
+        self, partition_by: Mapping[str, Sequence[str]], partitions: int | None
+    ) -> AbstractContextManager[bool]:
+        """One process has nothing to spread."""
+        return nullcontext(False)
 
     def stats(self, view: MaintainedView) -> dict[str, object]:
         return view.stats()

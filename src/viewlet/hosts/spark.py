@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -41,7 +42,7 @@ from viewlet.spark.run.execution.batch import Batch as ClusterBatch
 from viewlet.spark.run.execution.batch import BatchStats
 from viewlet.spark.run.execution.frame_change import collected, frame_change, is_spark_frame
 from viewlet.spark.run.state.checkpoint import DRIVER
-from viewlet.spark.run.units.relocation import Relocation
+from viewlet.spark.run.units.relocation import Relocation, check_movable
 from viewlet.spark.run.units.table_unit import unit_name
 from viewlet.spark.run.units.unit import ProgramUnit, Unit
 from viewlet.spark.run.views.scan import TableScan, ViewScan
@@ -93,11 +94,20 @@ class SpreadView:
     unit: Unit
     hints: Hints
 
-    def facts(self) -> Json:
+    def facts(self, planned: Declaration | None = None) -> Json:
+        """What the catalogue notes; `planned` is what the unit will be planned from."""
         by = {name: list(keys) for name, keys in self.hints.partition_by.items()}
         said = {"rows": dict(self.hints.rows), "partition_by": by}
-        planned = planned_to_json(self.view.maintainer.declared, self.view.declared)
-        return {"digest": self.unit.digest, **self.unit.facts, **said, **planned}
+        known = planned_to_json(planned or self.view.maintainer.declared, self.view.declared)
+        return {"digest": self.unit.digest, **self.unit.facts, **said, **known}
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """Units to be spread otherwise, each with what it is planned from then, and the number of partitions."""
+
+    units: Mapping[str, tuple[Declaration, Unit]]
+    partitions: int
 
 
 @dataclass(slots=True)
@@ -138,6 +148,8 @@ class SparkHost:
     _is_open: bool = False
     """Everything that the log says has been repeated."""
 
+    _wishes: Wishes | None = None
+    """What the user wants the next snapshot to change."""
     _moves: Mapping[str, SpreadView] = field(default_factory=dict)
     """Views as they will be when the snapshot is in place that is being written."""
 
@@ -272,6 +284,37 @@ class SparkHost:
         self.cluster.forget_changes(unit, view.name)
         self.feeds.forget(view.name, with_files=self._is_open)
 
+    @contextmanager
+    def relocating(self, partition_by: Mapping[str, Sequence[str]], partitions: int | None) -> Iterator[bool]:
+        """Plans units as they will be; the snapshot that moves them clears the wishes."""
+        count = self.cluster.partitions if partitions is None else partitions
+        units: dict[str, tuple[Declaration, Unit]] = {}
+        for name, columns in partition_by.items():
+            known = self._views[self.catalogue.find_view(name).name]
+            planned = self._partitioned(known, tuple(columns))
+            unit = self._unit(planned, known.hints, {})
+            if unit.locations != known.unit.locations:
+                units[unit.name] = planned, unit
+        if count != self.cluster.partitions:
+            for each in self.cluster.units.values():
+                check_movable(each)
+        self._wishes = Wishes(units, count) if units or count != self.cluster.partitions else None
+        try:
+            yield self._wishes is not None
+        finally:
+            self._wishes = None
+
+    @staticmethod
+    def _partitioned(known: SpreadView, columns: tuple[str, ...]) -> Declaration:
+        """What a view is planned from when it is spread by some of its columns, which its unit may call otherwise."""
+        planned = known.view.maintainer.declared
+        if not isinstance(known.unit, ProgramUnit):
+            hint = "drop it, and declare it again with PARTITION BY"
+            raise UnsupportedError(f"ALTER VIEW {known.view.name!r}, {known.view.kind.noun}", hint, "engine")
+        shown = [column.name for column in known.view.declared.query.columns]
+        own = [column.name for column in planned.query.columns]
+        return replace(planned, partition_by=tuple(own[shown.index(name)] for name in columns))
+
     def stats(self, view: MaintainedView) -> dict[str, object]:
         """Without the number of rows, which would have to be read."""
         return {
@@ -397,10 +440,15 @@ class SparkHost:
             for name, known in self._views.items()
             if (found := better[known.unit.name]) is not None
         }
-        saved = [{**each, **(moves.get(each["name"]) or self._views[each["name"]]).facts()} for each in known["views"]]
-        facts = {**known, "views": saved, "partitions": self.cluster.partitions, "feeds": self.feeds.since}
+        wished = {} if self._wishes is None else {unit: planned for unit, (planned, _) in self._wishes.units.items()}
+        after = self._views | moves
+        saved = [{**each, **(view := after[each["name"]]).facts(wished.get(view.unit.name))} for each in known["views"]]
+        count = self.cluster.partitions if self._wishes is None else self._wishes.partitions
+        facts = {**known, "views": saved, "partitions": count, "feeds": self.feeds.since}
         units = {known.unit.name: known.unit for known in moves.values()}
-        relocation = Relocation(units, self.cluster.partitions) if units else None
+        if count != self.cluster.partitions:
+            units = {**self.cluster.units, **units}
+        relocation = Relocation(units, count) if units else None
         with self.progress("a snapshot is being written"):
             return self.cluster.save(writer, facts, relocation)
 
@@ -411,6 +459,8 @@ class SparkHost:
     def _replaced(self, known: SpreadView) -> tuple[Unit, Hints] | None:
         """A unit in better places, by the sizes that it has turned out to have; None if there are none."""
         before = known.unit
+        if self._wishes is not None and before.name in self._wishes.units:
+            return self._wishes.units[before.name][1], known.hints
         if not isinstance(before, ProgramUnit):
             return None
         sizes = self.cluster.sizes(before.name)
@@ -428,20 +478,29 @@ class SparkHost:
     def _adopt(self) -> None:
         """The snapshot is in place: views are where it was written."""
         sizes = {known.unit.name: self.cluster.sizes(known.unit.name) for known in self._moves.values()}
+        before, partitions = self._by_unit(), self.cluster.partitions
         self.cluster.adopt()
         moves, self._moves = self._moves, {}
-        before = self._by_unit()
+        wishes, self._wishes = self._wishes, None
         self._views |= moves
-        for known in moves.values():
-            known.view.subscribers.pop(FOLDER, None)
-            if known.view.name in self.feeds.since:
-                self.feed(known.view, self.feeds.since[known.view.name])
+        for unit, (planned, _) in wishes.units.items() if wishes is not None else ():
+            self._by_unit()[unit].view.maintainer.declared = planned
+        self._read_again(moves.values() if self.cluster.partitions == partitions else self._views.values())
         for unit, known in {known.unit.name: known for known in moves.values()}.items():
-            known.view.maintainer.run_on(known.view.choice)  # its changes are told from another place
             for view, at in known.unit.locations.items():
                 if at != before[unit].unit.locations[view]:
                     rows = sizes[unit].get(view, 0)
                     logger.info("view %s: %s has %d rows and is now %s", known.view.name, view, rows, describe(at))
+
+    def _read_again(self, moved: Iterable[SpreadView]) -> None:
+        """Views are read, and their changes told, from other places."""
+        for known in moved:
+            view, form = known.view, distributed_form(known.view.declared)
+            view.subscribers.pop(FOLDER, None)
+            if view.name in self.feeds.since:
+                self.feed(view, self.feeds.since[view.name])
+            reason = form.reason(self.cluster, known.unit)
+            view.maintainer.run_on(replace(view.choice, reason=reason))
 
     def take_up(self, saved: SnapshotReader) -> Json:
         self.cluster.checkpoint.take_up(saved.facts)

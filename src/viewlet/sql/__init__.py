@@ -14,6 +14,7 @@ from viewlet.sql.bind import bind_query, bind_statement
 from viewlet.sql.split import RawStatement, split_statements
 from viewlet.sql.statements import (
     STRATEGIES,
+    AlterView,
     CreateTable,
     CreateView,
     Drop,
@@ -26,6 +27,7 @@ from viewlet.types import Table
 
 __all__ = [
     "STRATEGIES",
+    "AlterView",
     "CreateTable",
     "CreateView",
     "Drop",

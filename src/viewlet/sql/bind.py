@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -18,13 +18,14 @@ from viewlet.sql.modify import bind_modify
 from viewlet.sql.parser import quiet
 from viewlet.sql.query import translate_to_query
 from viewlet.sql.ring_views import asks_for_cofactor, bind_ring_view
+from viewlet.sql.scope import unknown
 from viewlet.sql.source import Source, name_of, sql_of
-from viewlet.sql.split import RawStatement, create_kind, factorised_word, parse, split_statements
-from viewlet.sql.statements import STRATEGIES, CreateTable, CreateView, Drop, Explain, Select, Statement
+from viewlet.sql.split import RawStatement, create_kind, factorised_word, parse, split_statements, unquoted
+from viewlet.sql.statements import STRATEGIES, AlterView, CreateTable, CreateView, Drop, Explain, Select, Statement
 from viewlet.sql.syntax import everything_read
 from viewlet.sql.table_functions import bind_call, called_function
 from viewlet.sql.tables import bind_create_table, known_columns, partitioning, table_name
-from viewlet.types import Table
+from viewlet.types import Table, TableKind
 
 if TYPE_CHECKING:
     from viewlet.aggregates import Aggregate
@@ -58,6 +59,8 @@ def bind_statement(
     names = Names(catalog, aggregates, layered)
     if raw.words[0] == "EXPLAIN":
         return _explain(raw, names)
+    if raw.words[0] == "ALTER" and "VIEW" in raw.words[1:3]:
+        return _alter_view(raw, catalog)
     node = parse(raw, aggregates=aggregates)
     if isinstance(node, exp.Create | exp.Drop | exp.Insert | exp.Delete | exp.Update):
         with quiet(), shallow(node, raw.source), everything_read(node, raw.source):
@@ -107,7 +110,30 @@ def _query_view(raw: RawStatement, skip: int, names: Names) -> CreateView:
     return CreateView("query", query, definition, sources, select_sql=raw.text_from(skip))
 
 
-# CREATE and DROP
+# CREATE, ALTER and DROP
+
+
+def _alter_view(raw: RawStatement, catalog: Mapping[str, Table]) -> AlterView:
+    """ALTER [MATERIALIZED] VIEW name PARTITION BY (column, ...)"""
+    at = raw.words.index("VIEW") + 1
+    rest = raw.words[at + 1 :]
+    if len(rest) < 4 or rest[:2] != ("PARTITION BY", "(") or rest[-1] != ")" or set(rest[3:-1:2]) - {","}:
+        raise raw.source.error("ALTER MATERIALIZED VIEW name PARTITION BY (column, ...) is expected")
+    views = {name: table for name, table in catalog.items() if table.kind is TableKind.VIEW}
+    name = _known_name(raw, at, "view", views)
+    columns = views[name].column_names
+    positions = range(at + 3, len(raw.words) - 1, 2)
+    return AlterView(name, tuple(dict.fromkeys(_known_name(raw, i, "column", columns) for i in positions)))
+
+
+def _known_name(raw: RawStatement, at: int, kind: str, known: Collection[str]) -> str:
+    """A word of the statement as the name that it stands for, which must exist."""
+    start, end = raw.positions[at]
+    name = unquoted(raw.source.text[start:end])
+    found = next((spelling for spelling in (name, name.lower()) if spelling in known), None)
+    if found is None:
+        raise raw.source.error_at(unknown(kind, name, known), start, end)
+    return found
 
 
 def _create(node: exp.Create, raw: RawStatement, names: Names) -> Statement:

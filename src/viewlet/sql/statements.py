@@ -85,4 +85,12 @@ class Modify:
     keys: tuple[Row, ...] | None = None
 
 
-Statement = CreateTable | CreateView | Drop | Explain | Select | Modify
+@dataclass(frozen=True, slots=True)
+class AlterView:
+    """ALTER MATERIALIZED VIEW ... PARTITION BY: other columns to spread a view by."""
+
+    name: str
+    partition_by: tuple[str, ...]
+
+
+Statement = CreateTable | CreateView | AlterView | Drop | Explain | Select | Modify

@@ -550,11 +550,23 @@ class Engine:
             self._units = {**self._units, **layout.entries}
             self.partitions = layout.partitions
             self._loader = loader.Loader(self.cluster, self.checkpoint, self.partitions)
-            self._watched -= layout.entries.keys()
-            for name in layout.entries.keys() & self._kept_changes.keys():
-                del self._kept_changes[name]
+            for name in layout.entries:
+                self._follow_again(name)
         for entry in self._units.values():
             entry.driver_rows = _driver_rows(entry)
+
+    def _follow_again(self, name: str) -> None:
+        """The changes of a unit that has moved are told, or written by tasks, from where it is."""
+        entry = self._units[name]
+        if entry.unit.reading is not ResultLocation.PARTITIONS:
+            self._kept_changes.pop(name, None)
+        if name in self._watched:
+            self._watched.discard(name)
+            self.watch(name)
+
+    def partition_rows(self, name: str) -> tuple[int, ...]:
+        """The rows of a unit in each partition, if batches have told."""
+        return self._units[name].size.partitions
 
     def sizes(self, name: str) -> dict[str, int]:
         """The rows of each view of a unit, as far as they are known."""

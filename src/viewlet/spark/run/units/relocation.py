@@ -26,13 +26,18 @@ class Relocation:
     partitions: int
 
 
+def check_movable(unit: Unit) -> None:
+    """The state of a unit can be split: that of a trigger program is rows by their keys."""
+    if not isinstance(unit, ProgramUnit):
+        hint = "drop it, change the number of partitions, and declare it again"
+        raise UnsupportedError(f"another number of partitions for view {unit.name!r}", hint, "engine")
+
+
 def departures(before: Unit, after: Unit, at_driver: bool) -> tuple[Departure, ...]:
     """What the driver, or each partition, sends of the views of a unit."""
-    if not isinstance(before, ProgramUnit) or not isinstance(after, ProgramUnit):
-        hint = "drop it, change the number of partitions, and declare it again"
-        raise UnsupportedError(f"another number of partitions for view {before.name!r}", hint, "engine")
+    check_movable(after)
     found: list[Departure] = []
-    for view in after.program.views:
+    for view in after.stored:
         here, there = before.locations[view.name], after.locations[view.name]
         if (here == LOCAL) is at_driver:
             to: Place | tuple[int, ...] = Place.DRIVER if there == LOCAL else Place.EVERYWHERE

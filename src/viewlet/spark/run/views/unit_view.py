@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from viewlet.algebra.query import Query
@@ -15,6 +15,23 @@ from viewlet.types import Column, Row
 
 if TYPE_CHECKING:
     from viewlet.spark.run.engine import Engine
+
+
+HOT_ROWS = 1_000
+"""Fewer rows make no partition hot."""
+HOT_FACTOR = 3
+"""A partition with so many times the mean of the others is hot."""
+
+
+def hot_partitions(rows: Sequence[int]) -> list[int]:
+    """Partitions with far more rows than the others have on average.
+
+    >>> hot_partitions([90_000, 1_200, 1_100, 900])
+    [0]
+    """
+    total = sum(rows)
+    hot = [i for i, count in enumerate(rows) if count * (len(rows) - 1) > HOT_FACTOR * (total - count)]
+    return [i for i in hot if rows[i] >= HOT_ROWS and len(rows) > 1]
 
 
 class UnitView:
@@ -70,7 +87,8 @@ class UnitView:
         """The cluster rolls back."""
 
     def stats(self) -> dict[str, object]:
-        return unit_stats(self.unit)
+        rows = self._cluster.partition_rows(self._unit_name)
+        return {**unit_stats(self.unit), "partition_rows": list(rows), "hot_partitions": hot_partitions(rows)}
 
 
 class ProgramView(UnitView):
@@ -88,4 +106,10 @@ class ProgramView(UnitView):
     def stages(self, format: str) -> Mapping[str, Callable[[], str]]:
         """What a batch of all tables does, block by block; as a picture too."""
         show = draw_plan if format == "svg" else show_plan
-        return {"spark": lambda: show(self.unit.distributed.plan())}
+        return {"spark": lambda: show(self.unit.distributed.plan()) + ("" if format == "svg" else self._skew())}
+
+    def _skew(self) -> str:
+        """Which partitions have far more rows than others."""
+        rows = self._cluster.partition_rows(self._unit_name)
+        lines = [f"hot partition {i}: {rows[i]:,} of {sum(rows):,} rows" for i in hot_partitions(rows)]
+        return "".join(f"\n{line}" for line in lines)
