@@ -287,3 +287,55 @@ def remove_local_state(found: ViewScan | TableScan) -> None:
 
     home = hashlib.blake2b(found.context.checkpoint.encode(), digest_size=8).hexdigest()
     shutil.rmtree(Path(found.context.state) / home, ignore_errors=True)
+
+
+# -- Arrow ------------------------------------------------------------------------------------------------------------
+
+AWKWARD = """
+    ; CREATE MATERIALIZED VIEW ranked AS
+      SELECT id, shop, open, price, day FROM sales ORDER BY shop DESC NULLS LAST, open NULLS FIRST, price;
+    CREATE MATERIALIZED VIEW hides AS SELECT shop FROM sales ORDER BY price DESC;
+    CREATE MATERIALIZED VIEW several AS
+      SELECT a.shop, a.n, b.total FROM (SELECT shop, COUNT(*) AS n FROM sales GROUP BY shop) a
+      JOIN (SELECT size, SUM(price) AS total FROM sales GROUP BY size) b ON a.n = -b.size;
+    CREATE MATERIALIZED VIEW less AS SELECT shop, size FROM sales EXCEPT ALL SELECT shop, size FROM visits
+"""
+
+
+def test_arrow_has_the_rows_in_reading_order(make: Callable[[str], SparkConnection]) -> None:
+    """Rows are sorted and added up as Arrow; `rows()` does the same one by one."""
+    db = make(TOTALS + OTHERS + AWKWARD)
+    db.delete("sales", ROWS[5:9])
+    names = (
+        "totals",
+        "bag",
+        "mixed",
+        "hidden",
+        "sorted",
+        "cheapest",
+        "whole",
+        "ranked",
+        "hides",
+        "several",
+        "less",
+        "sales",
+    )
+    for name in names:
+        handle = db.table(name) if name in db.tables else db.view(name)
+        table = handle.to_arrow()
+        assert list(zip(*(column.to_pylist() for column in table.columns), strict=True)) == handle.rows(), name
+        assert len(handle) == table.num_rows
+        assert table.schema.names == list(handle.columns)
+    assert db._host.cluster.units["several"].reading.value == "gathered"
+    assert db.execute("SELECT SUM(n) AS n FROM totals").to_pydict() == {"n": [len(ROWS) - 4]}
+
+
+def test_arrow_is_read_without_rows(make: Callable[[str], SparkConnection], monkeypatch: pytest.MonkeyPatch) -> None:
+    db = make(TOTALS + OTHERS + AWKWARD)
+    if db._host.cluster.code("bag").module is None:
+        return
+    for module in ("viewlet.spark.run.execution.scan_task", "viewlet.spark.run.execution.change_task"):
+        monkeypatch.setattr(f"{module}.rows_to_arrow", lambda *_, **__: pytest.fail("rows were made"))
+    for name in ("bag", "sorted", "whole"):
+        assert db.view(name).to_arrow().num_rows == len(db.view(name)) > 0
+    assert db.table("sales").to_arrow().num_rows == len(db.table("sales")) == len(ROWS)

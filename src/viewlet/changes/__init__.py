@@ -13,7 +13,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
 
-from viewlet.changes.arrow import MULTIPLICITY, arrow_type, rows_to_arrow, sorted_rows
+from viewlet.changes.arrow import MULTIPLICITY, added_up, arrow_type, rows_to_arrow, sorted_rows
 from viewlet.changes.change import Change, Changes, ColumnChange, RowChange
 from viewlet.changes.sources import Source, open_source
 from viewlet.changes.values import Misfit, converter, plain, to_python
@@ -28,6 +28,7 @@ __all__ = [
     "Changes",
     "ColumnChange",
     "RowChange",
+    "added_up",
     "arrow_type",
     "describe_row",
     "did_you_mean",

@@ -128,3 +128,23 @@ def _arrow_array(values: Sequence[Datum], type: SqlType) -> Any:
 def sorted_rows(rows: Mapping[Row, int]) -> list[tuple[Row, int]]:
     """Sorts rows by all columns, NULLs last: an order that does not depend on the order of changes."""
     return sorted(rows.items(), key=lambda item: [(value is None, 0 if value is None else value) for value in item[0]])
+
+
+def added_up(parts: Sequence[Any]) -> Any:
+    """Tables of rows with multiplicities in the last column as one without negative ones.
+
+    >>> import pyarrow as pa
+    >>> part = pa.table({"a": ["x", "y"], MULTIPLICITY: [1, 2]})
+    >>> added_up([part, pa.table({"a": ["x", "y"], MULTIPLICITY: [2, -2]})]).to_pydict()
+    {'a': ['x'], '_multiplicity': [3]}
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    whole = pa.concat_tables(parts)
+    if not (whole.column(whole.num_columns - 1).to_numpy() < 0).any():
+        return whole
+    names = [str(i) for i in range(whole.num_columns - 1)]
+    total = whole.rename_columns([*names, "n"]).group_by(names).aggregate([("n", "sum")])
+    total = total.select([*names, "n_sum"]).rename_columns(whole.column_names)
+    return total.filter(pc.not_equal(total.column(total.num_columns - 1), 0))

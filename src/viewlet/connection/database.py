@@ -242,7 +242,7 @@ class Database:
 
     def arrow(self, name: str) -> Any:
         """The rows of a kept table or of a view as Arrow, in reading order."""
-        return self.snapshot(name).to_arrow() if name in self.views else self.catalogue.find_kept(name).store.arrow()
+        return self.views[name].arrow() if name in self.views else self.catalogue.find_kept(name).store.arrow()
 
     def count(self, name: str) -> int:
         """How many rows a kept table or a view has."""

@@ -7,7 +7,7 @@ A batch of a local engine is `apply`, once for each table that it changes, then 
 On a cluster all views run their batches together, so there an engine is asked for the outcome only.
 
 What only some engines can do is a small protocol of its own. Each is asked for in one place: `ReadsColumns` by
-`Maintainer`, `CountsRows` by `MaintainedView.read`.
+`Maintainer`, `CountsRows` and `ListsArrow` by `MaintainedView.read`.
 """
 
 from __future__ import annotations
@@ -95,6 +95,17 @@ class CountsRows(Protocol):
     """An engine that counts the rows of the view without making them."""
 
     def count(self) -> int: ...
+
+
+@runtime_checkable
+class ListsArrow(Protocol):
+    """An engine that lists the rows of the view without a Python object for each."""
+
+    def arrow(self) -> Any:
+        """The rows of `result` as an Arrow table in any order, with multiplicities in the last column.
+
+        A row may be listed in several pieces, which are to be added up.
+        """
 
 
 class BulkLoad(Protocol):

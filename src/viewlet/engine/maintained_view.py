@@ -10,12 +10,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from viewlet.changes import Changes
+from viewlet.changes import Changes, rows_to_arrow
+from viewlet.engine.arrow_rows import in_reading_order
 from viewlet.engine.choice import Choice
-from viewlet.engine.contract import CountsRows, Engine
+from viewlet.engine.contract import CountsRows, Engine, ListsArrow
 from viewlet.engine.declaration import Declaration
 from viewlet.engine.kinds import kind_of
 from viewlet.engine.maintainer import Maintainer, Work
+from viewlet.engine.ranking import reading_order
 from viewlet.engine.rows import ResultRows, is_limited, net
 from viewlet.errors import UnsupportedError
 from viewlet.triggers.store import MapStore, UndoLog
@@ -25,10 +27,11 @@ from viewlet.view import Callback
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """How a view reads an engine: its rows, and how many there are where that is known without them."""
+    """How a view reads an engine: its rows and, where it knows that itself, their number and all of them as Arrow."""
 
     rows: ResultRows
     count: Callable[[], int] | None
+    arrow: Callable[[], Any] | None
 
 
 class MaintainedView:
@@ -57,7 +60,9 @@ class MaintainedView:
         rows = ResultRows(engine, query, self._log)
         if self.is_watched:
             rows.watch()
-        return Reader(rows, engine.count if isinstance(engine, CountsRows) and not is_limited(query) else None)
+        count = engine.count if isinstance(engine, CountsRows) and not is_limited(query) else None
+        arrow = engine.arrow if isinstance(engine, ListsArrow) and not is_limited(query) else None
+        return Reader(rows, count, arrow)
 
     @property
     def choice(self) -> Choice:
@@ -99,6 +104,13 @@ class MaintainedView:
         """The visible rows in reading order."""
         rows = self._reader.rows.rows()
         return rows if self._is_all_visible else [(self._show(row), weight) for row, weight in rows]
+
+    def arrow(self) -> Any:
+        """The visible rows in reading order, as an Arrow table."""
+        listed = self._reader.arrow
+        if listed is None:
+            return rows_to_arrow(self.columns, self.rows())
+        return in_reading_order(listed(), reading_order(self.declared.query), self._visible, self.columns)
 
     def count(self) -> int:
         """How many rows are visible."""

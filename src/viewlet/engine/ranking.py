@@ -83,14 +83,19 @@ def cut(ranked: Iterable[tuple[Row, int]], offset: int, limit: int | None) -> It
 
 def ranking(query: Query) -> Rank:
     """A sort key for result rows: ORDER BY first, then all columns, so that ties always fall the same way."""
-    ordered = {key.var for key in query.order}
-    keys = [*query.order, *(OrderKey(var) for var in query.output if var not in ordered)]
-    positions = [(query.output.index(key.var), key.descending, key.nulls_first) for key in keys]
+    positions = reading_order(query)
 
     def rank(row: Row) -> tuple[object, ...]:
         return tuple(_rank(row[position], descending, first) for position, descending, first in positions)
 
     return rank
+
+
+def reading_order(query: Query) -> list[tuple[int, bool, bool]]:
+    """The columns by which result rows are sorted, each with whether it is descending, and whether NULLs come first."""
+    ordered = {key.var for key in query.order}
+    keys = [*query.order, *(OrderKey(var) for var in query.output if var not in ordered)]
+    return [(query.output.index(key.var), key.descending, key.nulls_first) for key in keys]
 
 
 def _rank(value: Datum, descending: bool, nulls_first: bool) -> tuple[object, ...]:

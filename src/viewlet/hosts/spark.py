@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from viewlet import __version__
-from viewlet.changes import Change, Changes, RowChange, rows_to_arrow, sorted_rows
+from viewlet.changes import Change, Changes, RowChange
+from viewlet.engine.arrow_rows import in_reading_order
 from viewlet.engine.catalogue_json import Json
 from viewlet.engine.choice import Choice
 from viewlet.engine.declaration import Declaration, planned_again, planned_to_json
@@ -68,7 +69,8 @@ class ClusterTable:
 
     @property
     def total(self) -> int:
-        return sum(self._rows().values())
+        found = self.cluster.table_rows(self.schema)
+        return int(found.column(found.num_columns - 1).to_numpy().sum())
 
     def check(self, change: Change) -> None:
         """The last stage of the batch checks the keys that it has changed."""
@@ -77,7 +79,9 @@ class ClusterTable:
         return RowChange(self._rows())
 
     def arrow(self) -> Any:
-        return rows_to_arrow(self.schema.columns, sorted_rows(self._rows()))
+        columns = self.schema.columns
+        order = [(position, False, False) for position in range(len(columns))]
+        return in_reading_order(self.cluster.table_rows(self.schema), order, range(len(columns)), columns)
 
     def with_keys(self, keys: Sequence[Row]) -> None:
         """All partitions would have to be read."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from threading import Thread
 from typing import Any, TypeVar
 
-from viewlet.changes import Change, Changes, RowChange
+from viewlet.changes import Change, Changes, RowChange, rows_to_arrow
 from viewlet.errors import InternalError, ViewletError
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.durable.log import Record
@@ -35,31 +35,35 @@ from viewlet.spark.run.exchange.stage_record import (
     read_step,
     write_step,
 )
-from viewlet.spark.run.exchange.wire import bytes_table, decode, encode
+from viewlet.spark.run.exchange.wire import bytes_table
 from viewlet.spark.run.execution import loader
 from viewlet.spark.run.execution.batch import Batch, BatchStats, StateSize, UnitRun
+from viewlet.spark.run.execution.change_task import rows_table
 from viewlet.spark.run.execution.cluster import Cluster
 from viewlet.spark.run.execution.frame_change import FrameChange, by_place, is_small, needed_at_driver
 from viewlet.spark.run.execution.snapshot_tasks import SplitState, WriteSnapshot
 from viewlet.spark.run.execution.tasks import (
+    CountRows,
     KeepRows,
     MapChanges,
     MapTableRows,
     PartitionTask,
+    ReadArrow,
     ReadResult,
     ReadViews,
     RemoveState,
     leaving,
 )
 from viewlet.spark.run.execution.tree_task import AskTree, Question
+from viewlet.spark.run.load.row_frame import table_rows
 from viewlet.spark.run.state.checkpoint import DRIVER, Checkpoint
 from viewlet.spark.run.state.partition import Context, History, SharedCode, saved_name, saved_view, state_root
 from viewlet.spark.run.state.segment_files import LoadedViews, joined
 from viewlet.spark.run.state.unit_state import NOTHING
-from viewlet.spark.run.units.node import Node, ReferenceNode, with_result
+from viewlet.spark.run.units.node import Node, with_result
 from viewlet.spark.run.units.relocation import Relocation, departures
 from viewlet.spark.run.units.rename import rename_views
-from viewlet.spark.run.units.table_unit import checks_of, partitioned_by, table_program, unit_name
+from viewlet.spark.run.units.table_unit import checks_of, partitioned_by, rows_view, table_program, unit_name
 from viewlet.spark.run.units.tree_unit import TreeUnit, form_of
 from viewlet.spark.run.units.unit import (
     AT_DRIVER,
@@ -603,14 +607,41 @@ class Engine:
             return with_result(entry.node).result()
         if entry.unit.reading is ResultLocation.PARTITIONS:
             return _sum(self._ask(ReadResult(self.context(), name), f"read {name}"))
-        return self._gathered(entry).result()
+        return with_result(self._gathered(entry)).result()
+
+    def arrow(self, name: str) -> Any:
+        """The same as an Arrow table; a row may be listed in several pieces."""
+        import pyarrow as pa
+
+        entry = self._units[name]
+        if entry.unit.reading is ResultLocation.PARTITIONS:
+            parts = self._ask(ReadArrow(self.context(), name), f"read {name}")
+            return pa.concat_tables([bytes_table(part) for part in parts])
+        node = entry.node if entry.unit.reading is ResultLocation.DRIVER else self._gathered(entry)
+        return rows_table(node, entry.code)
+
+    def count(self, name: str) -> int:
+        """How many rows a query has."""
+        if self._units[name].unit.reading is ResultLocation.PARTITIONS:
+            return sum(self._ask(CountRows(self.context(), name), f"count {name}"))
+        found = self.arrow(name)
+        return int(found.column(found.num_columns - 1).to_numpy().sum())
+
+    def table_rows(self, table: Table) -> Any:
+        """The rows that a table keeps, as an Arrow table with multiplicities."""
+        import pyarrow as pa
+
+        task = ReadViews(self.context(), unit_name(table.name), (rows_view(table.name),))
+        found = [blob for (blob,) in self._ask(task, f"read {table.name}") if blob]
+        parts = [table_rows(table, bytes_table(blob)) for blob in found]
+        return pa.concat_tables(parts) if parts else rows_to_arrow(table.columns, [], with_multiplicity=True)
 
     def scan(self, name: str) -> Context | None:
         """What tasks have to know to read the rows of a query, if each partition can compute its share."""
         reading = self._units[name].unit.reading
         return self.context().of(name) if reading is ResultLocation.PARTITIONS else None
 
-    def _gathered(self, entry: _UnitEntry) -> ReferenceNode:
+    def _gathered(self, entry: _UnitEntry) -> Node:
         """The views that a query reads, in one place."""
         unit, code = entry.unit, entry.code
         if not isinstance(code, ProgramCode):
@@ -620,11 +651,9 @@ class Engine:
         remote = tuple(name for name in wanted if locations[name] != LOCAL)
         found = self._ask(ReadViews(self.context(), unit.name, remote), f"read {unit.name}")
         for i, name in enumerate(remote):
-            parts = found[:1] if locations[name] == REPLICATED else found
-            rows = [row for part in parts for row in decode(wanted[name], part[i])]
-            node.restore(name, encode(wanted[name], rows))
+            node.put(name, [part[i] for part in (found[:1] if locations[name] == REPLICATED else found)])
         for name in wanted.keys() - set(remote):
-            node.restore(name, entry.node.contents(name))
+            node.put(name, [entry.node.contents(name)])
         return node
 
     def changes(self, name: str) -> Changes | None:

@@ -14,7 +14,7 @@ from viewlet.errors import ViewletError
 from viewlet.spark.run.exchange.change_files import Share
 from viewlet.spark.run.exchange.moves import Outbox, fetch_all
 from viewlet.spark.run.exchange.stage_record import DRIVER, EVERYWHERE, Delivery, Piece, SentDeliveries, UnitStage
-from viewlet.spark.run.exchange.wire import decode
+from viewlet.spark.run.exchange.wire import decode, table_bytes
 from viewlet.spark.run.execution.change_task import change_table, rows_table, share_of
 from viewlet.spark.run.state.partition import (
     Context,
@@ -311,6 +311,31 @@ class ReadResult(PartitionTask[Changes]):
     def answer(self, partition: int) -> Changes:
         with held(self.context, self.unit, partition) as state:
             return with_result(state.node).result()
+
+
+@dataclass(frozen=True, slots=True)
+class ReadArrow(PartitionTask[bytes]):
+    """The same as Arrow, with multiplicities."""
+
+    context: Context
+    unit: str
+
+    def answer(self, partition: int) -> bytes:
+        with held(self.context, self.unit, partition) as state:
+            return table_bytes(rows_table(state.node, self.context.code(self.unit)))
+
+
+@dataclass(frozen=True, slots=True)
+class CountRows(PartitionTask[int]):
+    """How many rows of a query a partition has, in parts that may have to be added up."""
+
+    context: Context
+    unit: str
+
+    def answer(self, partition: int) -> int:
+        with held(self.context, self.unit, partition) as state:
+            table = rows_table(state.node, self.context.code(self.unit))
+        return int(table.column(table.num_columns - 1).to_numpy().sum())
 
 
 @dataclass(frozen=True, slots=True)

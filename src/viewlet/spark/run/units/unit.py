@@ -120,10 +120,14 @@ class ProgramCode(UnitCode):
     def evaluated(self, views: Mapping[str, ViewDefinition]) -> ReferenceNode:
         return ReferenceNode(views, self.program)
 
-    def gathered(self) -> tuple[ReferenceNode, Mapping[str, ViewDefinition]]:
+    def gathered(self) -> tuple[Node, Mapping[str, ViewDefinition]]:
         """A place for all the views that the query reads, and these views."""
         wanted = {name: self.program.view(name) for name in views_of(self.program)}
-        return self.evaluated(wanted), wanted
+        if self.module is None or not can_run_generated():
+            return self.evaluated(wanted), wanted
+        from viewlet.spark.run.units.generated_node import GeneratedNode
+
+        return GeneratedNode(self, wanted), wanted
 
 
 class Unit(Protocol):

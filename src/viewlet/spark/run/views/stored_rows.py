@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from viewlet.changes import MULTIPLICITY
+from viewlet.changes import added_up
 from viewlet.spark.run.exchange.wire import bytes_table
 from viewlet.spark.run.execution.scan_task import read_type, repeated
 from viewlet.spark.run.load.row_frame import exact_type
@@ -86,20 +85,6 @@ class HeldRows:
 
     def read(self, task: int) -> Any:
         return bytes_table(self.rows)
-
-
-def added_up(parts: Sequence[Any]) -> Any:
-    """Tables of rows with multiplicities as one, in which no row occurs twice.
-
-    >>> part = pa.table({"a": ["x", "y"], MULTIPLICITY: [1, 2]})
-    >>> added_up([part, pa.table({"a": ["x", "y"], MULTIPLICITY: [2, -2]})]).to_pydict()
-    {'a': ['x'], '_multiplicity': [3]}
-    """
-    whole = pa.concat_tables(parts)
-    names = whole.column_names[:-1]
-    total = whole.group_by(names).aggregate([(MULTIPLICITY, "sum")])
-    total = total.select([*names, f"{MULTIPLICITY}_sum"]).rename_columns(whole.column_names)
-    return total.filter(pc.field(MULTIPLICITY) != 0)
 
 
 def arrow_schema(columns: Sequence[Column]) -> Any:

@@ -103,6 +103,12 @@ class ProgramView(UnitView):
     def _adds_up(self) -> bool:
         return not rows_are_apart(self.unit.program, self.unit.locations)
 
+    def arrow(self) -> Any:
+        return self._cluster.arrow(self.unit.name)
+
+    def count(self) -> int:
+        return self._cluster.count(self.unit.name)
+
     def stages(self, format: str) -> Mapping[str, Callable[[], str]]:
         """What a batch of all tables does, block by block; as a picture too."""
         show = draw_plan if format == "svg" else show_plan
