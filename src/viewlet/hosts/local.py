@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from viewlet.changes import Change, Changes, RowChange
 from viewlet.engine.catalogue_json import Json
-from viewlet.engine.chooser import COMPILE_AFTER_ROWS, EngineChooser
+from viewlet.engine.chooser import EngineChooser
 from viewlet.engine.declaration import Declaration
 from viewlet.engine.ingest import change_of, net_change
 from viewlet.engine.kinds import kind_of
@@ -80,15 +80,13 @@ class LocalHost:
         return declared
 
     def choose(self, declared: Declaration) -> Declaration:
-        """Triangles may be kept adaptively, unless their kernel would have to be compiled while the user waits."""
+        """Triangles may be kept adaptively, once their kernel has been compiled on the machine: that is slow."""
         from viewlet.engine.adaptive_views import is_kernel_cached
         from viewlet.engine.choose_adaptive import choose_adaptive
 
         tables = self.catalogue.sources_of(declared)
         found = declared if self.engine == "interpreter" else choose_adaptive(declared, tables, self.measure(tables))
-        kept = sum(len(rows) for rows in map(self._kept_rows, declared.sources) if rows is not None)
-        waits = self.engine == "compiled" or kept > COMPILE_AFTER_ROWS
-        return declared if found.chosen and waits and not is_kernel_cached() else found
+        return declared if found.chosen and not is_kernel_cached() else found
 
     def plan(self, declared: Declaration, tables: Mapping[str, Table]) -> Any:
         return kind_of(declared).plan(declared, tables, self.measure(tables))
