@@ -51,7 +51,8 @@ def hubs(edges: int) -> Graph:
     ends, between = np.arange(100, 100 + leaves), np.arange(count)
     out, back = np.repeat(between, leaves), np.tile(ends, count)
     whole = pa.table({"source": np.concatenate([out, back]), "target": np.concatenate([back, out])})
-    signed = _signed(np.repeat(between, count)[:BATCH], np.tile(between, count)[:BATCH])
+    rows = min(BATCH, leaves * count)
+    signed = _signed(np.repeat(between, count)[:rows], np.tile(between, count)[:rows])
     return Graph(f"{count} hubs with {leaves:,} neighbours in common", whole, signed)
 
 
@@ -65,7 +66,8 @@ def power_law(edges: int) -> Graph:
         return ranks[np.minimum((vertices * random.random(count) ** 2.5).astype(np.int64), vertices - 1)]
 
     whole = pa.table({"source": ends(edges), "target": ends(edges)})
-    batches = [batch for _ in range(5) for batch in _signed(ends(BATCH), ends(BATCH))]
+    rows = min(BATCH, edges)
+    batches = [batch for _ in range(5) for batch in _signed(ends(rows), ends(rows))]
     return Graph("power law", whole, batches)
 
 

@@ -29,7 +29,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="a file for the tables; a plot is drawn beside it")
     given = parser.parse_args()
     if given.quick:
-        given.largest, given.edges, given.rounds, given.updates = 1e3, 200, 1, 300
+        given.largest, given.edges, given.rounds, given.updates = 500, 200, 1, 100
     lines: list[str] = []
     for line in _page(given):
         print(line, flush=True)
@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def _page(given: argparse.Namespace) -> Iterator[str]:
-    powers = [2, 3] if given.quick else [3.5, *np.arange(4, np.log10(given.largest) + 0.1)]
+    powers = [2, 2.7] if given.quick else [3.5, *np.arange(4, np.log10(given.largest) + 0.1)]
     sizes = [int(10**power) for power in powers]
     yield "# Triangles under updates\n"
     yield "Written by `python -m bench.graphs`, one thread.\n"
