@@ -103,11 +103,14 @@ class Scalars:
         form = weighted(
             self.choices, [(3, "coalesce"), (3, "case"), (2, "simple"), (1, "nullif"), (2, "extreme"), (1, "if")]
         )
-        if form != "nullif" and chance(self.choices, 20):
+        swapped = form != "nullif" and chance(self.choices, 20)
+        if swapped:
             first, second = second, first
         match form:
             case "coalesce":
                 others = pick(self.choices, (second, f"{second}, {self.leaf(scope, family)}", "NULL"))
+                if swapped and others == "NULL":  # alone, a string literal would not be of the family
+                    others = second
                 return f"COALESCE({first}, {others})"
             case "simple":
                 subject = pick(self.choices, FAMILIES)
