@@ -15,7 +15,6 @@ import statistics
 import sys
 import traceback
 from collections.abc import Callable
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +44,6 @@ def main() -> None:
     given.out.mkdir(parents=True, exist_ok=True)
     records = []
     for kind in KINDS:
-        if works:
-            tune(torch, kind)
         for n in SIZES:
             if n <= given.most:
                 records.append(measure(torch, n, kind, given.steps, works))
@@ -162,28 +159,6 @@ def relative(found: Any, wanted: Any) -> float:
 
 
 # -- how fast is it? ---------------------------------------------------------------------------------------------------
-
-
-def tune(torch: Any, kind: str) -> None:
-    """Takes the shape of tiles with which a pass of rank 8 over a large matrix is fastest on this GPU."""
-    from viewlet.linalg.backends import triton_sweep
-
-    n = 12288
-    matrix, thin = (torch.randn(shape, dtype=getattr(torch, kind), device="cuda") for shape in ((n, n), (n, 8)))
-    thin *= 1e-4
-    found = []
-    for shape in product((16, 32, 64, 128), (64, 128, 256), (4, 8)):
-        triton_sweep.SHAPES[kind] = shape
-        try:
-            taken = timed(torch, 9, lambda _: triton_sweep.sweep(matrix, (thin, thin), thin, thin))
-        except Exception as wrong:  # a shape that does not fit the registers or the shared memory
-            print(f"{kind} {shape}: {type(wrong).__name__}", flush=True)
-            continue
-        found.append((taken, shape))
-        limit = 2 * matrix.numel() * matrix.element_size() / taken / 1e9
-        print(f"{kind} {shape}: {taken:.3g} ms, {limit:.2f} TB/s", flush=True)
-    triton_sweep.SHAPES[kind] = min(found)[1]
-    print(f"{kind}: tiles of {triton_sweep.SHAPES[kind]}", flush=True)
 
 
 def measure(torch: Any, n: int, kind: str, steps: int, kernel: bool) -> dict[str, Any]:

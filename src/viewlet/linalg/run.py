@@ -174,7 +174,7 @@ class Run:
         wanted = checked_matrix([[value]], f"the value of {name}", self._dtype, (1, 1))
         change = np.zeros((columns, 1), self._dtype)
         change[column] = wanted[0, 0] - float(self._stored[each][row, column])
-        self._apply({each: (Units(rows, np.array([row])), change)}, {each: _put((row, column), wanted[0, 0])})
+        self._apply({each: (Units(rows, np.array([row])), change)}, {each: _put((row, column), float(wanted[0, 0]))})
 
     def set_row(self, name: str, row: int, values: Any) -> None:
         """Replaces one row of an input."""
