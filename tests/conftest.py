@@ -23,6 +23,8 @@ os.environ.setdefault("VIEWLET_JIT", "0")
 
 It is said here, for all folders, before any test imports the runtime.
 """
+os.environ.setdefault("NUMBA_OPT", "1")
+"""Code of these tests runs for moments: optimising it takes twice as long as compiling it."""
 os.environ.setdefault("VIEWLET_CACHE", os.path.join(tempfile.gettempdir(), "viewlet-generated"))
 MAPPED_STATE = None if "VIEWLET_STATE" in os.environ else tempfile.mkdtemp(prefix="viewlet-test-state-")
 """What workers of Spark keep, for this run only; the workers of pytest inherit it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,7 @@ OWNERS_OF_LIBRARIES = {
 """Third-party library -> the only units that may name it in an import."""
 
 
+@cache
 def units() -> list[str]:
     return sorted({path.relative_to(SOURCE).parts[0].removesuffix(".py") for path in SOURCE.rglob("*.py")})
 
@@ -75,8 +77,13 @@ def modules_of(unit: str) -> list[Path]:
     return sorted(SOURCE.glob(f"{unit}.py")) + sorted(SOURCE.glob(f"{unit}/**/*.py"))
 
 
-def imported_names(path: Path) -> Iterator[str]:
+@cache
+def imported_names(path: Path) -> tuple[str, ...]:
     """Dotted names of everything `path` imports, those inside functions included."""
+    return tuple(_imported_names(path))
+
+
+def _imported_names(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from viewlet.codegen.names import Identifiers, words_in
@@ -80,9 +81,14 @@ class Arrays:
     def opening(self, text: str) -> str:
         """The lines that make the arrays a function body mentions."""
         found = set(words_in(text))
-        return "".join(f"    {name} = {code}\n" for name, code in self._makers() if name in found)
+        return "".join(f"    {name} = {code}\n" for name, code in self._makers if name in found)
 
-    def _makers(self) -> Iterator[tuple[str, str]]:
+    @cached_property
+    def _makers(self) -> tuple[tuple[str, str], ...]:
+        """The arrays by their names in the code, each with what makes it."""
+        return tuple(self._made())
+
+    def _made(self) -> Iterator[tuple[str, str]]:
         for name, layout in self.layouts.items():
             for i, part in enumerate(layout.parts):
                 at = f"{name}_at + {i}" if i else f"{name}_at"
