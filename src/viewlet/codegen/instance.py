@@ -46,6 +46,7 @@ class ModuleInstance:
         self.stores = stores
         self.control = np.zeros(CONTROL_WORDS, np.int64) if control is None else control
         self._arrays = arrays
+        self._places: dict[StateArray, int] = {array: i for i, array in enumerate(arrays)}
         self._code = load_source(source)
         self._named, self._version = named, version
         self._state: Any = None
@@ -80,7 +81,7 @@ class ModuleInstance:
 
     def place(self, store: str, part: Part = POOL) -> int:
         """Where an array of a store is in the state; its pool is the first."""
-        return self._arrays.index(StoreArray(store, part))
+        return self._places[StoreArray(store, part)]
 
     def state(self) -> Any:
         """The state as compiled functions take it, valid until an array moves."""
