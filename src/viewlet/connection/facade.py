@@ -227,6 +227,16 @@ class Connection:
         """
         return self._session.explain(name, stage, format)
 
+    def program(self, name: str, program: Any, *, output: str | None = None, **tables: str) -> None:
+        """Declares a view that is an output of a matrix program over tables or views of entries (row, column, value).
+
+        `tables` names the table or view of each input, `db.program("reach", program, A="links")`; `output` is needed
+        where the program has several outputs.
+        """
+        from viewlet.linalg.declare import view_statement
+
+        self.execute(view_statement(name, program, output, tables))
+
     def register_aggregate(self, name: str, aggregate: object) -> None:
         """Lets views call an aggregate that Python code computes: `SELECT g, name(x) FROM t GROUP BY g`.
 

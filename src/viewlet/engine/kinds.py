@@ -10,6 +10,7 @@ from viewlet.engine.aggregate_views import AGGREGATE_VIEWS
 from viewlet.engine.declaration import Declaration
 from viewlet.engine.kind import CompiledForm, DistributedForm, ViewKind
 from viewlet.engine.layered_views import LAYERED_VIEWS
+from viewlet.engine.matrix_programs import MATRIX_PROGRAMS
 from viewlet.engine.ring_trees import COFACTOR_VIEWS, FACTORISED_VIEWS
 from viewlet.engine.trigger_programs import TRIGGER_PROGRAMS
 from viewlet.errors import InternalError, SchemaError, UnsupportedError
@@ -21,6 +22,7 @@ KINDS: list[ViewKind] = [
     COFACTOR_VIEWS,
     FACTORISED_VIEWS,
     ADAPTIVE_VIEWS,
+    MATRIX_PROGRAMS,
 ]
 """The first that accepts a definition is its kind."""
 

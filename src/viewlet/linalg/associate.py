@@ -21,6 +21,10 @@ Sizes = Mapping[str, int]
 """The value of every dimension."""
 
 
+LONGEST = 12
+"""The most factors whose orders are compared; longer chains stay as they are."""
+
+
 def associate(node: Expression, sizes: Sizes) -> Expression:
     """The same expression with every chain of products in the cheapest order."""
     return associate_all([node], sizes)[0]
@@ -31,7 +35,11 @@ def associate_all(nodes: list[Expression], sizes: Sizes) -> list[Expression]:
     done: dict[Expression, Expression] = {}
     for part in postorder(nodes):
         if isinstance(part, Product):
-            done[part] = _cheapest([done[factor] for factor in factors(part)], sizes)
+            flat = factors(part)
+            if len(flat) <= LONGEST:
+                done[part] = _cheapest([done[factor] for factor in flat], sizes)
+            else:
+                done[part] = product(done[part.left], done[part.right])
         else:
             done[part] = rebuild(part, tuple(done[child] for child in children(part)))
     return [done[node] for node in nodes]

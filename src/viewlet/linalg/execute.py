@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from viewlet.errors import InternalError
 from viewlet.linalg.associate import Sizes
 from viewlet.linalg.backends.contract import Backend, Thin
@@ -81,9 +83,12 @@ class Executor:
     def recompute(self, target: Matrix, body: Expression) -> None:
         """Evaluates a statement over the stored matrices, as they are now."""
         values: dict[Expression, Any] = {}
-        for node in postorder([body]):
-            if not isinstance(node, Matrix):
-                values[node] = self._compute(node, values)
+        try:
+            for node in postorder([body]):
+                if not isinstance(node, Matrix):
+                    values[node] = self._compute(node, values)
+        except np.linalg.LinAlgError:
+            raise MatrixDataError(f"{target.name} := {body}; has no value: the matrix is singular") from None
         self.pending.forget(target)
         found = values[body] if body in values else self.backend.copy(self._value(body, values))
         if not self.backend.is_finite(found):

@@ -19,6 +19,7 @@ from viewlet.linalg.expression import Identity, Inverse, Matrix, Recurrence, pos
 from viewlet.linalg.machine import Machine
 from viewlet.linalg.program import Program, Statements
 from viewlet.linalg.refresh import Refresh
+from viewlet.linalg.sizes import dim
 from viewlet.linalg.strategy import Plan, check_strategy, choose, plan_statements
 from viewlet.linalg.symmetry import symmetric_views
 from viewlet.linalg.trust import FAILURE, Audit, ErrorReport
@@ -230,6 +231,17 @@ class Run:
         self._apply({each: (units, -self[each.name][row][:, None]) for each in given})
         self._resize(side, count - 1, without=row)
 
+    def grow(self, dimension: str, size: int) -> None:
+        """Gives a dimension a larger size; the rows and columns that come are zeros in every input that has it."""
+        known = self._sizes.get(dimension)
+        if known is None:
+            raise ProgramError(f"the program has no dimension {dimension!r}, only {', '.join(sorted(self._sizes))}")
+        if size < known:
+            raise ProgramError(f"dimension {dimension} has {known} places and cannot shrink to {size}: delete rows")
+        if size > known:
+            self._settle()
+            self._resize(dim(dimension), size)
+
     # -- the rest ------------------------------------------------------------------------------------------------------
 
     @property
@@ -356,10 +368,7 @@ class Run:
             return
         executor = self._executor()
         for statement in self._statements.views:
-            try:
-                executor.recompute(statement.target, statement.body)
-            except np.linalg.LinAlgError:
-                raise MatrixDataError(f"{statement} has no value: the matrix is singular") from None
+            executor.recompute(statement.target, statement.body)
         self.statistics.recomputed += 1
         self._skewed = set(self._symmetric)
         self._stale = False
@@ -427,7 +436,7 @@ def _resized(backend: Backend, array: Array, axis: int, count: int, without: int
     if axis == 0 and isinstance(old.base, np.ndarray) and old.base.shape[0] >= count and old.base.ndim == 2:
         room = old.base
         if room.shape[1] == old.shape[1] and room.ctypes.data == old.ctypes.data:
-            room[count - 1] = 0.0
+            room[len(old) : count] = 0.0
             return room[:count]
     if axis == 0:
         room = np.zeros((max(16, 2 * count), old.shape[1]), old.dtype)

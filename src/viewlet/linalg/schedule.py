@@ -10,6 +10,7 @@ of A^16 reads and writes every matrix once.
 
 from __future__ import annotations
 
+from collections import Counter, deque
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -73,86 +74,104 @@ def schedule(trigger: Trigger, sizes: Sizes) -> tuple[Step, ...]:
 
 
 class _Scheduler:
-    """Runs what is ready: thin operations first, then the pass that leaves the fewest passes to do."""
+    """Runs what is ready: thin operations first, then a pass that is the last one over its matrix, if there is one."""
 
     def __init__(self, trigger: Trigger, sizes: Sizes) -> None:
         self.trigger = trigger
         self.sizes = sizes
-        self.variables = {statement.target for statement in trigger.assignments}
-        self.variables |= {each for pair in trigger.factors.values() for each in pair}
+        given = [each for pair in trigger.factors.values() for each in pair]
         self.bodies = {statement.target: statement.body for statement in trigger.assignments}
-        roots = [statement.body for statement in trigger.assignments]
-        roots += [part for update in trigger.updates for part in (update.left, update.right)]
-        self.nodes = [node for node in postorder(roots) if not self._stored(node)]
-        self.reads: dict[Expression, tuple[Matrix, Read] | None] = {
-            node: self._read(node) for node in self.nodes if isinstance(node, Product)
-        }
-        self.done: set[Expression] = {each for pair in trigger.factors.values() for each in pair}
+        self.variables = {*self.bodies, *given}
         self.updates = {update.view: update for update in trigger.updates}
+        self.done: set[Expression] = set()
+        self.needs: dict[Expression, int] = {}
+        """How many operands of a node are not there yet."""
+        self.readers: dict[Expression, list[Expression]] = {}
+        self.uses: Counter[Matrix] = Counter()
+        """How many nodes still read a stored matrix."""
+        self.computable: deque[Expression] = deque()
+        self.passes: dict[Matrix, list[Read]] = {}
+        """Products that a pass over each matrix could make now."""
         self.found: list[Step] = []
+        self._collect()
+        for each in given:
+            self._finish(each)
 
     def steps(self) -> tuple[Step, ...]:
-        waiting = [node for node in self.nodes if node not in self.done]
-        waiting = self._compute(waiting)
-        while waiting or self.updates:
-            if not self._sweep(waiting):
-                raise InternalError(f"a trigger waits for {[str(node) for node in waiting[:3]]}")
-            waiting = self._compute([node for node in waiting if node not in self.done])
+        self._compute()
+        while self.updates or self.passes:
+            self._sweep()
+            self._compute()
+        if missing := [node for node, count in self.needs.items() if count and node not in self.done]:
+            raise InternalError(f"a trigger waits for {[str(node) for node in missing[:3]]}")
         self.found += [Recompute(statement) for statement in self.trigger.recomputed]
         return tuple(self.found)
 
-    def _compute(self, waiting: list[Expression]) -> list[Expression]:
-        """Everything that needs no pass; nodes are in an order in which one round is enough, but for variables."""
-        progress = True
-        while progress:
-            progress, left = False, []
-            for node in waiting:
-                if self._ready(node) and self.reads.get(node) is None:
-                    body = self.bodies.get(node) if isinstance(node, Matrix) else None
-                    self.found.append(Assign(node, body) if isinstance(node, Matrix) and body else Compute(node))
-                    self.done.add(node)
-                    progress = True
-                else:
-                    left.append(node)
-            waiting = left
-        return waiting
+    def _collect(self) -> None:
+        roots = [statement.body for statement in self.trigger.assignments]
+        roots += [part for update in self.trigger.updates for part in (update.left, update.right)]
+        nodes = dict.fromkeys([*(node for node in postorder(roots) if self._stored(node) is None), *self.bodies])
+        given = {each for pair in self.trigger.factors.values() for each in pair}
+        for node in nodes:
+            if node in given:
+                continue
+            operands = set(self._operands(node))
+            missing = [each for each in operands if self._stored(each) is None]
+            self.needs[node] = len(missing)
+            for each in missing:
+                self.readers.setdefault(each, []).append(node)
+            self.uses.update({bare for each in operands if (bare := self._stored(each)) is not None})
+            if not missing:
+                self._enable(node)
 
-    def _sweep(self, waiting: list[Expression]) -> bool:
-        uses: dict[Matrix, int] = {}
-        for node in waiting:
-            for each in {bare for child in children(node) if (bare := self._stored(child)) is not None}:
-                uses[each] = uses.get(each, 0) + 1
-        ready: dict[Matrix, list[Read]] = {}
-        for node in waiting:
-            found = self.reads.get(node)
-            if found is not None and self._is_there(found[1].operand):
-                ready.setdefault(found[0], []).append(found[1])
-        for each, update in self.updates.items():
-            if not uses.get(each) and self._known(update):
-                ready.setdefault(each, [])
-        if not ready:
-            return False
-        best = max(ready, key=lambda each: self._last(each, len(ready[each]), uses))
-        final = self._last(best, len(ready[best]), uses)
-        self.found.append(Sweep(best, tuple(ready[best]), self.updates.pop(best, None) if final else None))
-        self.done |= {read.node for read in ready[best]}
-        return True
+    def _operands(self, node: Expression) -> tuple[Expression, ...]:
+        return (self.bodies[node],) if isinstance(node, Matrix) else children(node)
 
-    def _last(self, each: Matrix, reads: int, uses: dict[Matrix, int]) -> bool:
+    def _enable(self, node: Expression) -> None:
+        """All operands of a node are there: it can be computed, or wait for a pass."""
+        found = self._read(node) if isinstance(node, Product) else None
+        if found is None:
+            self.computable.append(node)
+        else:
+            self.passes.setdefault(found[0], []).append(found[1])
+
+    def _finish(self, node: Expression) -> None:
+        self.done.add(node)
+        if node in self.needs:
+            self.uses.subtract({bare for each in self._operands(node) if (bare := self._stored(each)) is not None})
+        for reader in self.readers.get(node, ()):
+            self.needs[reader] -= 1
+            if not self.needs[reader]:
+                self._enable(reader)
+
+    def _compute(self) -> None:
+        while self.computable:
+            node = self.computable.popleft()
+            body = self.bodies.get(node) if isinstance(node, Matrix) else None
+            self.found.append(Assign(node, body) if isinstance(node, Matrix) and body else Compute(node))
+            self._finish(node)
+
+    def _sweep(self) -> None:
+        """One pass: over a matrix that needs no other one, if there is such a matrix."""
+        finished = (each for each, update in self.updates.items() if not self.uses[each] and self._known(update))
+        options = [*self.passes, *finished]
+        if not options:
+            raise InternalError(f"a trigger cannot update {', '.join(each.name for each in self.updates)}")
+        best = next((each for each in options if self._is_last(each)), options[0])
+        reads = tuple(self.passes.pop(best, ()))
+        update = self.updates.pop(best, None) if self._is_last(best, len(reads)) else None
+        self.found.append(Sweep(best, reads, update))
+        for read in reads:
+            self._finish(read.node)
+
+    def _is_last(self, each: Matrix, reads: int | None = None) -> bool:
         """Whether a pass over the matrix can be its last one: it makes all products, and its update is known."""
+        count = len(self.passes.get(each, ())) if reads is None else reads
         update = self.updates.get(each)
-        return uses.get(each, 0) == reads and (update is None or self._known(update))
+        return self.uses[each] == count and (update is None or self._known(update))
 
     def _known(self, update: Update) -> bool:
-        return all(part in self.done for part in (update.left, update.right))
-
-    def _ready(self, node: Expression) -> bool:
-        if isinstance(node, Matrix):
-            return self._is_there(self.bodies[node])
-        return all(self._is_there(child) for child in children(node))
-
-    def _is_there(self, node: Expression) -> bool:
-        return node in self.done or self._stored(node) is not None
+        return update.left in self.done and update.right in self.done
 
     def _stored(self, node: Expression) -> Matrix | None:
         """The stored matrix that a node is, or is the transpose of."""

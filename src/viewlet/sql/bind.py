@@ -14,6 +14,7 @@ from viewlet.algebra.layered_query import LayeredQuery
 from viewlet.algebra.query import Query
 from viewlet.sql.adaptive_views import ADAPTIVE, ADAPTIVE_OPTIONS, AdaptiveOptions, bind_adaptive
 from viewlet.sql.depth import shallow
+from viewlet.sql.matrix_programs import bind_matrix_program
 from viewlet.sql.modify import bind_modify
 from viewlet.sql.parser import quiet
 from viewlet.sql.query import translate_to_query
@@ -23,7 +24,7 @@ from viewlet.sql.source import Source, name_of, sql_of
 from viewlet.sql.split import RawStatement, create_kind, factorised_word, parse, split_statements, unquoted
 from viewlet.sql.statements import STRATEGIES, AlterView, CreateTable, CreateView, Drop, Explain, Select, Statement
 from viewlet.sql.syntax import everything_read
-from viewlet.sql.table_functions import bind_call, called_function
+from viewlet.sql.table_functions import TABLE_FUNCTIONS, bind_call, called_function
 from viewlet.sql.tables import bind_create_table, known_columns, partitioning, table_name
 from viewlet.types import Table, TableKind
 
@@ -35,6 +36,8 @@ RING_STRATEGIES = ("auto", "view-tree")
 Defined = Mapping[str, "Aggregate"]
 """Aggregates that users defined, by name."""
 _NONE: Defined = MappingProxyType({})
+
+TABLE_FUNCTIONS["matrix_program"] = bind_matrix_program
 
 
 @dataclass(frozen=True, slots=True)

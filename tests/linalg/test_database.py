@@ -1,0 +1,150 @@
+"""Matrix programs as views of a database: entries of tables are input matrices, which follow in the same batch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import viewlet
+from viewlet import linalg
+
+n = linalg.dim("n")
+A = linalg.matrix("A", n, n, dynamic=True)
+PATHS = linalg.program(paths=linalg.power_sum(A, 4))
+LINKS = "CREATE TABLE links (source VARCHAR, target VARCHAR, weight DOUBLE)"
+
+
+def paths(links: list[tuple[str, str, float]]) -> dict[tuple[str, str], float]:
+    """The paths of up to three steps, by NumPy."""
+    nodes = sorted({node for link in links for node in link[:2]})
+    matrix = np.zeros((len(nodes), len(nodes)))
+    for source, target, weight in links:
+        matrix[nodes.index(source), nodes.index(target)] += weight
+    total = sum(np.linalg.matrix_power(matrix, i) for i in range(4))
+    return {(a, b): total[i, j] for i, a in enumerate(nodes) for j, b in enumerate(nodes) if abs(total[i, j]) > 1e-9}
+
+
+def shown(db: viewlet.Connection, view: str = "reach") -> dict[Any, float]:
+    return {(row, column): value for row, column, value in db.view(view).rows() if abs(value) > 1e-9}
+
+
+def assert_equal(found: dict[Any, float], wanted: dict[Any, float]) -> None:
+    assert found.keys() == wanted.keys()
+    assert all(found[key] == pytest.approx(value, abs=1e-9) for key, value in wanted.items())
+
+
+def test_links_come_and_go() -> None:
+    db = viewlet.connect()
+    db.execute(LINKS)
+    db.program("reach", PATHS, A="links")
+    assert db.view("reach").rows() == []
+    random, links, told = Random(1), list[tuple[str, str, float]](), list[int]()
+    db.view("reach").subscribe(lambda epoch, changes: told.append(changes.num_rows))
+    for _ in range(25):
+        new = [(random.choice("abcdef"), random.choice("abcdef"), random.randrange(1, 4) / 2) for _ in range(3)]
+        gone = random.sample(links, min(len(links), random.randrange(4)))
+        db.apply({"links": [*({"source": a, "target": b, "weight": w} for a, b, w in new)]})
+        links += new
+        for link in gone:
+            links.remove(link)
+        db.delete("links", gone)
+        assert_equal(shown(db), paths(links))
+    assert told
+
+
+def test_a_view_reads_it_and_sql_too() -> None:
+    db = viewlet.connect()
+    db.execute(LINKS)
+    db.program("reach", PATHS, A="links")
+    db.execute('CREATE MATERIALIZED VIEW out AS SELECT "row", COUNT(*) AS reached FROM reach GROUP BY "row"')
+    db.insert("links", [("a", "b", 1.0), ("b", "c", 1.0)])
+    assert sorted(db.view("out").rows()) == [("a", 3), ("b", 2), ("c", 1)]
+    answer = db.execute("SELECT value FROM reach WHERE \"row\" = 'a' AND \"column\" = 'c'").to_pylist()
+    assert answer == [{"value": 1.0}]
+    text = db.explain("reach")
+    assert "ON UPDATE A BY (u_A, v_A)" in text
+    assert "input A" in db.explain("reach", "run")
+
+
+@pytest.mark.parametrize("kind", ["TABLE", "STREAM"])
+def test_it_survives_reopening(kind: str, tmp_path: Path) -> None:
+    links = [("a", "b", 1.0), ("b", "c", 2.0), ("c", "a", 0.5)]
+    with viewlet.connect(tmp_path, fsync=False) as db:
+        db.execute(LINKS.replace("TABLE", kind))
+        db.program("reach", PATHS, A="links")
+        db.insert("links", links[:2])
+    for link in links[2:]:
+        with viewlet.connect(tmp_path, fsync=False) as db:
+            db.insert("links", [link])
+            db.checkpoint()
+    with viewlet.connect(tmp_path, fsync=False) as db:
+        assert_equal(shown(db), paths(links))
+
+
+def test_a_failed_batch_changes_nothing() -> None:
+    db = viewlet.connect()
+    db.execute("CREATE TABLE entries (i BIGINT NOT NULL, j BIGINT NOT NULL, x DOUBLE)")
+    db.program("inverse", linalg.program("input A(n, n); W := inv(A);"), A="entries")
+    db.insert("entries", [(1, 1, 2.0), (2, 2, 4.0)])
+    assert sorted(db.view("inverse").rows()) == [(1, 1, 0.5), (2, 2, 0.25)]
+    with pytest.raises(viewlet.DataError, match="singular"):
+        db.insert("entries", [(1, 1, -2.0)])
+    assert sorted(db.view("inverse").rows()) == [(1, 1, 0.5), (2, 2, 0.25)]
+    assert len(db.table("entries").rows()) == 2
+    db.insert("entries", [(3, 3, 8.0)])
+    assert (3, 3, 0.125) in db.view("inverse").rows()
+
+
+def test_nulls_duplicates_decimals_and_several_tables() -> None:
+    db = viewlet.connect()
+    db.execute("CREATE TABLE x (i BIGINT, j VARCHAR, v DECIMAL(8, 2)); CREATE TABLE y (i BIGINT, v INTEGER)")
+    db.execute("CREATE MATERIALIZED VIEW large AS SELECT i, j, SUM(v) AS v FROM x WHERE v > 0 GROUP BY i, j")
+    program = linalg.program("input X(m, n), Y(m, 1); S := X' * Y;")
+    db.program("cross", program, X="large", Y="y")
+    db.insert("x", [(1, "a", "1.50"), (1, "a", "0.50"), (2, "b", "3.00"), (2, None, "9.00"), (None, "b", "9.00")])
+    db.insert("y", [(1, 2), (2, None), (2, 5)])
+    assert sorted(db.view("cross").rows()) == [("a", 0, 4.0), ("b", 0, 15.0)]
+    db.delete("y", [(1, 2)])
+    assert sorted(db.view("cross").rows()) == [("b", 0, 15.0)]
+    db.insert("x", [(7, "c", "1.00")])
+    db.insert("y", [(7, 1), (1, 1)])
+    assert sorted(db.view("cross").rows()) == [("a", 0, 2.0), ("b", 0, 15.0), ("c", 0, 1.0)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("'input A(n, n); C := A * B;', 'C', links", "'B' is neither an input"),
+        ("'input A(n, n); C := A;', 'D', links", "no output 'D', only C"),
+        ("'input A(n, n); C := A;', 'C'", "needs a table for each of the inputs A"),
+        ("'input A(n, n); C := A;', 'C', pairs", "three columns"),
+        ("'input A(n, n); C := A;', 'C', mixed", "the keys of dimension n are"),
+        ("'input A(n, n); C := A;', 'C', texts", "not a number"),
+        ("links, 'C', links", "expects the text of a program here"),
+        ("'input A(n, n); C := [A, A];', 'C', links", "only plain dimensions"),
+    ],
+)
+def test_declarations_that_are_refused(arguments: str, message: str) -> None:
+    db = viewlet.connect()
+    db.execute(f"{LINKS}; CREATE TABLE pairs (a BIGINT, b BIGINT); CREATE TABLE mixed (a BIGINT, b VARCHAR, v DOUBLE)")
+    db.execute("CREATE TABLE texts (a BIGINT, b BIGINT, v VARCHAR)")
+    with pytest.raises(viewlet.SqlError) as caught:
+        db.execute(f"CREATE MATERIALIZED VIEW c AS SELECT * FROM matrix_program({arguments})")
+    assert message in str(caught.value)
+
+
+def test_programs_that_are_refused() -> None:
+    db = viewlet.connect()
+    db.execute(LINKS)
+    with pytest.raises(linalg.ProgramError, match="input 'A' needs a table"):
+        db.program("reach", PATHS)
+    with pytest.raises(linalg.ProgramError, match="no input 'B'"):
+        db.program("reach", PATHS, A="links", B="links")
+    with pytest.raises(linalg.ProgramError, match="say which output"):
+        db.program("reach", linalg.program(C=A @ A, D=A.T), A="links")
+    with pytest.raises(linalg.ProgramError, match="made by linalg"):
+        db.program("reach", "C := A", A="links")  # type: ignore[arg-type]
