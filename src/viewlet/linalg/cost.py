@@ -9,13 +9,31 @@ from __future__ import annotations
 from viewlet.linalg.associate import Sizes
 from viewlet.linalg.expression import Expression, Inverse, Product, postorder, shape
 from viewlet.linalg.machine import Machine
-from viewlet.linalg.operations import own_operations
+from viewlet.linalg.operations import operations, own_operations, update_operations
 from viewlet.linalg.schedule import Assign, Compute, Recompute, Step, Sweep
 
 
 def seconds(steps: tuple[Step, ...], sizes: Sizes, machine: Machine) -> float:
     """The estimated time of the steps of a trigger."""
     return sum(_step(step, sizes, machine) for step in steps)
+
+
+def counted(steps: tuple[Step, ...], sizes: Sizes) -> float:
+    """The operations that the steps do when they run."""
+    return sum(_operations(step, sizes) for step in steps)
+
+
+def _operations(step: Step, sizes: Sizes) -> float:
+    match step:
+        case Compute():
+            return own_operations(step.node).at(sizes)
+        case Assign():
+            return 0.0
+        case Sweep():
+            work = sum(own_operations(read.node).at(sizes) for read in step.reads)
+            return work + (0.0 if step.update is None else update_operations(step.update).at(sizes))
+        case Recompute():
+            return operations([step.statement.body]).at(sizes)
 
 
 def _step(step: Step, sizes: Sizes, machine: Machine) -> float:
@@ -51,10 +69,6 @@ def _own(node: Expression, sizes: Sizes, machine: Machine) -> float:
 
 def _sweep(step: Sweep, sizes: Sizes, machine: Machine) -> float:
     rows, columns = step.matrix.rows.at(sizes), step.matrix.columns.at(sizes)
-    work = sum(own_operations(read.node).at(sizes) for read in step.reads)
-    passes = 1.0
-    if step.update is not None:
-        work += rows * columns * step.update.rank.at(sizes)
-        passes = 2.0
-    entries = rows * columns * passes
+    work = _operations(step, sizes)
+    entries = rows * columns * (1.0 if step.update is None else 2.0)
     return max(work / machine.operations, entries * machine.itemsize / machine.bandwidth) + machine.step

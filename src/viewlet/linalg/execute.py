@@ -28,7 +28,6 @@ from viewlet.linalg.expression import (
     children,
     postorder,
 )
-from viewlet.linalg.operations import own_operations
 from viewlet.linalg.schedule import Assign, Compute, Recompute, Step, Sweep
 from viewlet.linalg.values import Array, Units
 
@@ -45,7 +44,7 @@ class IllConditioned(Exception):  # noqa: N818
 
 
 class Executor:
-    """Runs steps over the stored matrices; `operations` counts what it has done, as `operations.py` does."""
+    """Runs steps over the stored matrices."""
 
     def __init__(
         self,
@@ -62,7 +61,6 @@ class Executor:
         self.worst_condition = worst_condition
         self.exact = exact
         self.pending = pending or Pending(0)
-        self.operations = 0.0
 
     def run(self, steps: tuple[Step, ...], factors: Mapping[Any, Thin]) -> dict[Expression, Any]:
         """All steps of a trigger; returns the values of its thin expressions."""
@@ -116,7 +114,6 @@ class Executor:
         return found if body in values else self.backend.copy(found)
 
     def _compute(self, node: Expression, values: Mapping[Expression, Any]) -> Any:
-        self.operations += own_operations(node).at(self.sizes)
         parts = [self._value(child, values) for child in children(node)]
         match node:
             case Product():
@@ -183,11 +180,6 @@ class Executor:
     # -- passes over matrices ------------------------------------------------------------------------------------------
 
     def _sweep(self, step: Sweep, values: dict[Expression, Any]) -> None:
-        for read in step.reads:
-            self.operations += own_operations(read.node).at(self.sizes)
-        if step.update is not None:
-            rows, columns = step.matrix.rows.at(self.sizes), step.matrix.columns.at(self.sizes)
-            self.operations += rows * columns * step.update.rank.at(self.sizes)
         ahead = [read for read in step.reads if not read.transposed]
         behind = [read for read in step.reads if read.transposed]
         update = None

@@ -21,7 +21,7 @@ class Machine:
     itemsize: int
 
 
-NOMINAL = Machine(operations=2.5e10, bandwidth=1.5e10, step=5e-6, itemsize=8)
+NOMINAL = Machine(operations=2.5e10, bandwidth=1.5e10, step=1.5e-5, itemsize=8)
 """A plain machine, for plans that are made before any matrix is known."""
 
 

@@ -333,7 +333,7 @@ class Run:
         except BaseException:
             self._restore(saved)
             raise
-        self.statistics.operations += executor.operations
+        self.statistics.operations += plan.operations
 
     def _restore(self, saved: Mapping[Matrix, Any]) -> None:
         """The inputs as they were; views are evaluated again when they are next needed."""

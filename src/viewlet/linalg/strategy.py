@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from viewlet.linalg.associate import Sizes
-from viewlet.linalg.cost import seconds
+from viewlet.linalg.cost import counted, seconds
 from viewlet.linalg.errors import ProgramError
 from viewlet.linalg.expression import (
     Expression,
@@ -34,12 +34,13 @@ CUTS = 12
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A trigger, its steps and their estimated time."""
+    """A trigger, its steps, their estimated time, and the operations that they do."""
 
     policy: Policy
     trigger: Trigger
     steps: tuple[Step, ...]
     seconds: float
+    operations: float
 
 
 def check_strategy(strategy: str) -> str:
@@ -108,7 +109,7 @@ def _plan(source: Statements, ranks: Mapping[Matrix, int], sizes: Sizes, machine
     given: dict[Matrix, Size | int] = dict(ranks)
     trigger = derive_trigger(source, given, sizes, policy)
     steps = schedule(trigger, sizes)
-    return Plan(policy, trigger, steps, seconds(steps, sizes, machine))
+    return Plan(policy, trigger, steps, seconds(steps, sizes, machine), counted(steps, sizes))
 
 
 def _total(source: Statements, sizes: Sizes, machine: Machine, strategy: str) -> float:

@@ -12,7 +12,7 @@ import numpy as np
 from viewlet.errors import MissingExtraError
 from viewlet.linalg.backends.contract import Thin
 from viewlet.linalg.errors import MatrixDataError
-from viewlet.linalg.machine import Machine, fastest
+from viewlet.linalg.machine import NOMINAL, Machine, fastest
 from viewlet.linalg.values import Units, checked_matrix
 
 GPU_STEP = 2e-5
@@ -126,7 +126,7 @@ class TorchBackend:
     def multiply(self, left: Thin, right: Thin) -> Any:
         """The product; with unit vectors it reads columns."""
         if isinstance(right, Units):
-            return self.dense(left)[:, self.index(right)]
+            return self._copy(self.dense(left)[:, self.index(right)])
         return self.dense(left) @ right
 
     def combine(self, terms: Sequence[tuple[float, Thin]]) -> Any:
@@ -196,4 +196,4 @@ def _measured(device: str, kind: str) -> Machine:
     product = fastest(finished(lambda: left @ left))
     traffic = fastest(finished(lambda: large.add_(1.0)))
     itemsize = np.dtype(kind).itemsize
-    return Machine(size**3 / product, 2 * entries * itemsize / traffic, GPU_STEP if on_gpu else 5e-6, itemsize)
+    return Machine(size**3 / product, 2 * entries * itemsize / traffic, GPU_STEP if on_gpu else NOMINAL.step, itemsize)
