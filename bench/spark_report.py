@@ -88,7 +88,7 @@ def write(file: Path, plots: bool = True) -> Path:
     results = Results.of(read(file))
     sections = ["# Views on Spark", _machines(file, results), *_against_recomputation(results), _growth(results)]
     sections += [_overhead(results), _bytes(results), *_sweep(file, results, plots)]
-    sections += [*_reading(file), *_scale(file), _errors(results)]
+    sections += [*_reading(file), *_scale(file), *_sharing(file), _errors(results)]
     page = file.with_suffix(".md")
     page.write_text("\n\n".join(section for section in sections if section) + "\n")
     return page
@@ -325,6 +325,55 @@ def _reading(file: Path) -> list[str]:
     ]
     heads = ("rows", "action", "view, s", "Parquet, s", "ratio", "driver, more MB", "first, s", "load of the view, s")
     return ["## Views as data frames", text, table(heads, rows)]
+
+
+KINDS = {True: "equal", False: "different"}
+
+
+def _sharing(file: Path) -> list[str]:
+    """What `spark_sharing` measured; of several measurements of the same thing, the last one."""
+    latest: dict[tuple[Any, ...], Record] = {}
+    for line in file.read_text().splitlines():
+        record = json.loads(line)
+        if record["kind"] == "sharing":
+            latest[tuple(record.get(fact) for fact in ("what", "where", "views", "equal", "groups"))] = record
+    if not latest:
+        return []
+    loads = [record["load"] for record in latest.values()]
+    text = (
+        "1,250 rows at a time for views over the same two streams, the median of five batches: CPU seconds of the\n"
+        "interpreter and of four partitions in one process, seconds on Spark. Equal views have the same query; others\n"
+        f"differ in a constant. Measured by `bench/spark_sharing.py` with a load between {min(loads)} and {max(loads)}."
+    )
+    measured = list(latest.values())
+    places = {"process": "interpreter", "partitions": "four partitions", "spark": "Spark, two cores"}
+    rows = [
+        (
+            places[r["where"]],
+            str(r["views"]),
+            "equal" if r["equal"] else "different",
+            seconds(r["seconds"]),
+            f"{r['state_rows']:,}",
+        )
+        for r in _of(measured, "sharing")
+    ]
+    moved = [
+        (
+            f"{r['groups']:,}",
+            f"{r['before']} to {r['after']}",
+            seconds(r["moved_seconds"]),
+            seconds(r["filled_seconds"]),
+        )
+        for r in _of(measured, "relocation")
+    ]
+    heads = ("where", "views", "queries", "a batch, s", "rows of state")
+    return [
+        "## Views that share, and state that moves",
+        text,
+        table(heads, rows),
+        "`repartition` of a view, beside the batch that filled it: CPU seconds of tasks in one process, interpreted.",
+        table(("groups", "partitions", "move, s", "fill, s"), moved),
+    ]
 
 
 def _of(records: Sequence[Record], what: str) -> list[Record]:

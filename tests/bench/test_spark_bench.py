@@ -147,3 +147,16 @@ def test_a_view_of_spark_is_measured_checked_and_not_measured_again(tmp_path: Pa
     assert (arrow["mode"], frames["mode"]) == ("arrow", "frames")
     assert arrow["packed_bytes"] > 0
     assert arrow["undo_bytes"] > 0
+
+
+def test_equal_views_take_the_state_of_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from bench import spark_sharing
+
+    monkeypatch.setattr(spark_sharing, "ROWS", 40)
+    found = {}
+    for views, equal in ((1, True), (5, True), (5, False)):
+        with spark_sharing.opened("partitions", str(tmp_path / f"{views}{equal}")) as db:
+            found[views, equal] = spark_sharing.sharing("partitions", db, views, equal)["state_rows"]
+    assert found[5, True] == found[1, True]
+    assert found[5, False] == 5 * found[1, True]
+    assert spark_sharing.moves(500)["groups"] == 500
