@@ -90,6 +90,9 @@ def test_the_launcher_leaves_out_what_is_not_needed(tmp_path: Path, monkeypatch:
 def test_what_is_no_session_is_refused() -> None:
     with pytest.raises(StateError, match=r"classic SparkSession, a master such as 'local\[\*\]', or True, not 7"):
         java.session_of(7)
+    connected = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
+    with pytest.raises(StateError, match="Spark Connect cannot run the tasks of views"):
+        java.session_of(connected)
 
 
 SESSION = """

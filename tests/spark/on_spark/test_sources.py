@@ -116,3 +116,28 @@ def test_a_checkpoint_at_a_url(spark: Any, tmp_path: Path) -> None:
     log.write_bytes(good)
     with viewlet.connect(spark=spark, checkpoint=url) as db:
         assert db.view("totals").rows() == [(1, Decimal("5.00"), 1), (2, Decimal("7.00"), 1)]
+
+
+def test_a_small_file_of_many_rows_stays_where_it_is(
+    db: SparkConnection, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Run-length encoding makes millions of rows a few bytes; what the user says of jobs is left alone meanwhile."""
+    from viewlet.spark.run.execution import frame_change
+
+    monkeypatch.setattr(frame_change, "SMALL_ROWS", 1000)
+    rows = spark.range(60_000).selectExpr("id % 2 AS id", "CAST(1 AS decimal(9,2)) AS price")
+    rows.coalesce(1).write.parquet(str(tmp_path / "many"))
+    rows.limit(1000).write.parquet(str(tmp_path / "few"))
+    spark.sparkContext.setJobDescription("mine")
+    try:
+        fetched: list[str] = []
+        monkeypatch.setattr(frame_change.FrameChange, "at_driver", lambda change, *_: fetched.append("") or change)
+        many = spark.read.parquet(str(tmp_path / "many"))
+        assert frame_change.expected_bytes(many) < frame_change.SMALL_BYTES
+        db.insert("items", many)
+        assert (fetched, db.view("totals").rows()[0]) == ([], (0, Decimal("30000.00"), 30_000))
+        assert spark.sparkContext.getLocalProperty("spark.job.description") == "mine"
+        db.insert("items", spark.read.parquet(str(tmp_path / "few")))
+        assert (len(fetched), db.view("totals").rows()[0]) == (1, (0, Decimal("30500.00"), 30_500))
+    finally:
+        spark.sparkContext.setLocalProperty("spark.job.description", None)

@@ -63,6 +63,9 @@ DAEMON = "viewlet.spark.run.worker_daemon"
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
+_DESCRIPTION = "spark.job.description"
+
+
 def require_spark() -> None:
     if importlib.util.find_spec("pyspark") is None:
         raise MissingExtraError(f"views on Spark need PySpark: {_EXTRA}")
@@ -72,6 +75,11 @@ def session_of(spark: Any) -> Any:
     """The session itself, or a new one for a master such as `"local[*]"`, or for all cores if it is just True."""
     if isinstance(spark, str) or spark is True:
         return spark_session() if spark is True else spark_session(spark)
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        raise StateError(
+            "connect(spark=...) takes a classic SparkSession: Spark Connect cannot run the tasks of views; "
+            "read them there with spark.read.format('viewlet')"
+        )
     if not hasattr(spark, "sparkContext"):
         raise StateError(
             f"connect(spark=...) takes a classic SparkSession, a master such as 'local[*]', or True, not {spark!r}"
@@ -113,6 +121,17 @@ def use_this_python(context: Any) -> bool:
     if is_here and "PYSPARK_PYTHON" not in os.environ:
         context.pythonExec = sys.executable
     return bool(is_here)
+
+
+@contextmanager
+def job_description(context: Any, text: str) -> Iterator[None]:
+    """Jobs of this block have a description of ours; the user's own is put back afterwards."""
+    before = context.getLocalProperty(_DESCRIPTION)
+    context.setLocalProperty(_DESCRIPTION, f"viewlet: {text}")
+    try:
+        yield
+    finally:
+        context.setLocalProperty(_DESCRIPTION, before)
 
 
 def _local_settings(master: str) -> dict[str, str]:

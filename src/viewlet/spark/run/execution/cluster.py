@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from viewlet.changes import CHANGE_TYPE, MULTIPLICITY
-from viewlet.errors import ViewletError
+from viewlet.errors import StateError, ViewletError
 from viewlet.spark.run.exchange import task_errors
 from viewlet.spark.run.exchange.file_range import FileRange
 from viewlet.spark.run.exchange.moves import FRAME_TASKS
 from viewlet.spark.run.exchange.stage_record import Piece, Sent
 from viewlet.spark.run.execution.locality import Locality
 from viewlet.spark.run.execution.tasks import MapChanges
-from viewlet.spark.run.java import use_this_python
+from viewlet.spark.run.java import job_description, use_this_python
 from viewlet.spark.run.load.table_frame import NotLoadable
 from viewlet.spark.run.state.partition import Shared
 from viewlet.spark.run.state.segment_files import LoadedViews
@@ -33,6 +33,7 @@ ATTEMPTS = 3
 MANY_OBJECTS = 20_000
 """So many that looking through them takes a millisecond or more."""
 ERROR = "error"
+_ABSENT = "No module named 'viewlet'"
 PIECES = "unit string, target string, part int, contents binary, file string, at bigint, size bigint, checksum bigint"
 """What a mapper sends: contents, or a range of a file."""
 
@@ -166,13 +167,18 @@ class SparkCluster:
 
     def _tried(self, job: Callable[[], R], what: str) -> R:
         """Executors and Python workers may die; stages can be run again."""
-        self._context.setLocalProperty("spark.job.description", f"viewlet: {what}")
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                return job()
+                with job_description(self._context, what):
+                    return job()
             except ViewletError:
                 raise
             except Exception as error:
+                if _ABSENT in str(error):
+                    raise StateError(
+                        f"{what} failed: the executors cannot import viewlet; install it for their Python "
+                        "(spark.pyspark.python), or send it with spark.submit.pyFiles or sparkContext.addPyFile"
+                    ) from error
                 if attempt == ATTEMPTS:
                     raise
                 logger.warning("%s failed and is tried again: %s", what, str(error).splitlines()[0][:200])

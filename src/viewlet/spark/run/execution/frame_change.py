@@ -13,8 +13,10 @@ from viewlet.runtime.dictionary import StringDictionary
 from viewlet.spark.run.units.unit import SPREAD, UnitCode
 from viewlet.types import Table
 
-SMALL_BYTES = 4 << 20
+SMALL_BYTES, SMALL_ROWS = 4 << 20, 1 << 18
 """A data frame that comes alone and has no more than this is fetched by the driver: that takes no Python workers."""
+LOCAL_ROWS = "LocalRelation"
+"""What Spark calls rows that are at the driver: it knows their size. Of others it knows how long their files are."""
 
 
 @dataclass(slots=True)
@@ -55,6 +57,15 @@ class FrameChange(Change):
 
             self._arrow = pa.concat_tables(self.frame) if isinstance(self.frame, list) else self.frame.toArrow()
         return self._arrow
+
+    def is_small(self) -> bool:
+        """The driver may fetch it. A few bytes of a compressed file can be millions of rows, which are not fetched."""
+        if self._arrow is None and expected_bytes(self.frame) <= SMALL_BYTES:
+            if self.frame._jdf.queryExecution().optimizedPlan().nodeName() == LOCAL_ROWS:
+                return True
+            first = self.frame.limit(SMALL_ROWS + 1).toArrow()
+            self._arrow = first if first.num_rows <= SMALL_ROWS else None
+        return self._arrow is not None
 
     def negated(self) -> FrameChange:
         return replace(self, sign=-self.sign)
@@ -111,7 +122,7 @@ def expected_bytes(frame: Any) -> int:
 
 def is_small(frames: Sequence[FrameChange]) -> bool:
     """There is one data frame and it is small; several would take the driver one job each."""
-    return len(frames) == 1 and expected_bytes(frames[0].frame) <= SMALL_BYTES
+    return len(frames) == 1 and frames[0].is_small()
 
 
 def needed_at_driver(units: Sequence[UnitCode], spread: Collection[str], local: Collection[str]) -> set[str]:

@@ -19,6 +19,7 @@ from viewlet.errors import UnsupportedError
 from viewlet.runtime.durable.files import Files, files_at
 from viewlet.spark.plan.locations import Dist, Location
 from viewlet.spark.run.exchange import task_errors
+from viewlet.spark.run.java import job_description
 from viewlet.spark.run.load.row_frame import rows_frame
 from viewlet.spark.run.load.segment_task import SEGMENTS, WriteSegments
 from viewlet.spark.run.load.table_frame import NotLoadable, TableFrame, empty_frame, is_cheap_to_read_again, table_frame
@@ -114,15 +115,13 @@ def _task(
 
 
 def _loaded(spark: Any, view: ViewDefinition, query: str, task: WriteSegments) -> LoadedView:
-    spark.sparkContext.setLocalProperty("spark.job.description", f"viewlet: load {view.name}")
     try:
-        told = spark.sql(query).mapInArrow(task, SEGMENTS).collect()
+        with job_description(spark.sparkContext, f"load {view.name}"):
+            told = spark.sql(query).mapInArrow(task, SEGMENTS).collect()
     except Exception as error:
         if type(error).__name__ in EVALUATION_ERRORS:
             raise NotLoadable(f"{view.name}: {str(error).splitlines()[0]}") from error
         raise
-    finally:
-        spark.sparkContext.setLocalProperty("spark.job.description", None)
     parts: dict[int, list[Segment]] = {}
     for part, file, at, size, rows, checksum, refusal in told:
         if refusal is not None:
