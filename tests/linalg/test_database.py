@@ -137,6 +137,14 @@ def test_declarations_that_are_refused(arguments: str, message: str) -> None:
     assert message in str(caught.value)
 
 
+def test_names_with_quotes_are_names() -> None:
+    db = viewlet.connect()
+    db.execute("""CREATE TABLE "li""nks; --'" ("a b" VARCHAR, "c'd" VARCHAR, v DOUBLE)""")
+    db.program("re'ach\"", PATHS, A="li\"nks; --'")
+    db.insert("li\"nks; --'", [("'; DROP", "b", 1.0)])
+    assert_equal(shown(db, "re'ach\""), paths([("'; DROP", "b", 1.0)]))
+
+
 def test_programs_that_are_refused() -> None:
     db = viewlet.connect()
     db.execute(LINKS)

@@ -183,6 +183,23 @@ def test_a_dimension_that_an_identity_has_grows_by_evaluation() -> None:
     assert np.allclose(run["H"], np.linalg.inv(np.eye(5) + x @ x.T))
 
 
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_row_that_cannot_be_added_leaves_no_trace(strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = linalg.program("input X(m, n); Z := X' * X; H := X * Z; output H;").start(X=np.eye(3), strategy=strategy)
+
+    def fail(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Executor, "run", fail)
+    with pytest.raises(KeyboardInterrupt):
+        run.append_row("X", [1.0, 2.0, 3.0])
+    monkeypatch.undo()
+    assert np.array_equal(run["X"], np.eye(3))
+    assert np.allclose(run["H"], np.eye(3))
+    run.append_row("X", [1.0, 2.0, 3.0])
+    assert run["H"].shape == (4, 3)
+
+
 def test_rows_of_other_inputs_have_to_come_along() -> None:
     run = linalg.program("input X(m, n), Y(m, p); C := X' * Y;").start(X=np.eye(3), Y=np.ones((3, 1)))
     with pytest.raises(linalg.ProgramError, match="Y has as many rows as X"):

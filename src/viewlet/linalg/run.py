@@ -15,14 +15,17 @@ from viewlet.linalg.backends import make_backend
 from viewlet.linalg.backends.contract import Backend
 from viewlet.linalg.errors import LinAlgWarning, MatrixDataError, ProgramError
 from viewlet.linalg.execute import Executor, IllConditioned, Pending, Put
-from viewlet.linalg.expression import Identity, Inverse, Matrix, Recurrence, postorder, shape
+from viewlet.linalg.expression import Inverse, Matrix, shape
+from viewlet.linalg.inputs import bind_sizes, common_type, place, whole
 from viewlet.linalg.machine import Machine
 from viewlet.linalg.program import Program, Statements
 from viewlet.linalg.refresh import Refresh
+from viewlet.linalg.resize import is_square_in, resized
 from viewlet.linalg.sizes import dim
 from viewlet.linalg.strategy import Plan, check_strategy, choose, plan_statements
 from viewlet.linalg.symmetry import symmetric_views
 from viewlet.linalg.trust import FAILURE, Audit, ErrorReport
+from viewlet.linalg.undo import before, keep, put
 from viewlet.linalg.values import Array, Factors, Units, checked_matrix, compress, merge, outer, sparse_change
 
 Floats = npt.NDArray[Any]
@@ -81,13 +84,13 @@ class Run:
     ) -> None:
         self.program = program
         self.strategy = check_strategy(strategy)
-        kind = np.dtype(dtype or _common_type(inputs.values()))
+        kind = np.dtype(dtype or common_type(inputs.values()))
         if kind not in (np.dtype(np.float64), np.dtype(np.float32)):
             raise ProgramError(f"a program computes in float64 or float32, not in {kind}")
         self._backend: Backend = make_backend(backend, kind) if isinstance(backend, str) else backend
         self._machine: Machine = self._backend.machine()
         given = {each: self._backend.checked(inputs[each.name], each.name) for each in program.inputs}
-        self._sizes = _bind_sizes({each: tuple(value.shape) for each, value in given.items()})
+        self._sizes = bind_sizes({each: tuple(value.shape) for each, value in given.items()})
         self._statements: Statements = plan_statements(program, self._sizes, self._machine, self.strategy, memory)
         self._stored: dict[Matrix, Array] = {
             each: self._backend.array(value, copy=copy) for each, value in given.items()
@@ -96,7 +99,7 @@ class Run:
         self._names |= {statement.target.name: statement.target for statement in self._statements.views}
         self._plans: dict[tuple[tuple[Matrix, int], ...], Plan] = {}
         self._last: Plan | None = None
-        self._pending = Pending(_whole(defer, "defer"))
+        self._pending = Pending(whole(defer, "defer"))
         self._refresh = Refresh(refresh)
         self._symmetric = symmetric_views(self._statements)
         self._skewed: set[Matrix] = set()
@@ -171,27 +174,27 @@ class Run:
     def set(self, name: str, row: int, column: int, value: float) -> None:
         """Sets one entry of an input."""
         each, (rows, columns) = self._dynamic(name)
-        row, column = _place(row, rows, name, "row"), _place(column, columns, name, "column")
+        row, column = place(row, rows, name, "row"), place(column, columns, name, "column")
         wanted = checked_matrix([[value]], f"the value of {name}", self._dtype, (1, 1))
         change = np.zeros((columns, 1), self._dtype)
         change[column] = wanted[0, 0] - float(self._stored[each][row, column])
-        self._apply({each: (Units(rows, np.array([row])), change)}, {each: _put((row, column), float(wanted[0, 0]))})
+        self._apply({each: (Units(rows, np.array([row])), change)}, {each: put((row, column), float(wanted[0, 0]))})
 
     def set_row(self, name: str, row: int, values: Any) -> None:
         """Replaces one row of an input."""
         each, (rows, columns) = self._dynamic(name)
-        row = _place(row, rows, name, "row")
+        row = place(row, rows, name, "row")
         new = self._vector(values, f"the row of {name}", columns)
         change = Units(rows, np.array([row])), new - self._stored[each][row][:, None]
-        self._apply({each: change}, {each: _put(row, new[:, 0])})
+        self._apply({each: change}, {each: put(row, new[:, 0])})
 
     def set_column(self, name: str, column: int, values: Any) -> None:
         """Replaces one column of an input."""
         each, (rows, columns) = self._dynamic(name)
-        column = _place(column, columns, name, "column")
+        column = place(column, columns, name, "column")
         new = self._vector(values, f"the column of {name}", rows)
         change = new - self._stored[each][:, column][:, None], Units(columns, np.array([column]))
-        self._apply({each: change}, {each: _put((slice(None), column), new[:, 0])})
+        self._apply({each: change}, {each: put((slice(None), column), new[:, 0])})
 
     def add(self, name: str, change: Any) -> None:
         """Adds a matrix to an input: a SciPy sparse matrix, or an array in which few rows or columns are not zero."""
@@ -218,12 +221,16 @@ class Run:
         self._resize(side, self._row_count(name) + 1)
         last = self._row_count(name) - 1
         units = Units(last + 1, np.array([last]))
-        self._apply({each: (units, values.T) for each, values in given.items()})
+        try:
+            self._apply({each: (units, values.T) for each, values in given.items()})
+        except BaseException:
+            self._resize(side, last, without=last)
+            raise
 
     def delete_row(self, name: str, row: int) -> None:
         """Removes a row of an input, and of every other input with the same dimension; later rows move up."""
         count = self._row_count(name)
-        row = _place(row, count, name, "row")
+        row = place(row, count, name, "row")
         side = self._names[name].rows
         given = [each for each in self.program.inputs if side.names & each.rows.names]
         self._rows({each.name: self[each.name][row] for each in given}, name)
@@ -317,7 +324,7 @@ class Run:
         return found
 
     def _run(self, plan: Plan, changes: dict[Matrix, Factors], exact: Mapping[Matrix, Put]) -> None:
-        saved = {each: _before(self._backend, self._stored[each], *change) for each, change in changes.items()}
+        saved = {each: before(self._backend, self._stored[each], *change) for each, change in changes.items()}
         executor = self._executor(exact)
         factors = {
             variable: self._backend.thin(factor)
@@ -349,12 +356,12 @@ class Run:
             LinAlgWarning,
             stacklevel=5,
         )
-        saved = {each: _before(self._backend, self._stored[each], *change) for each, change in changes.items()}
+        saved = {each: before(self._backend, self._stored[each], *change) for each, change in changes.items()}
         try:
             for each, change in changes.items():
                 left, right = (self._backend.thin(factor) for factor in change)
                 self._backend.sweep(self._stored[each], (left, right), None, None)
-                exact.get(each, _keep)(self._stored[each])
+                exact.get(each, keep)(self._stored[each])
             self._settle()
             self.statistics.ill_conditioned += 1
             self.statistics.updates += 1
@@ -406,107 +413,16 @@ class Run:
     def _resize(self, side: Any, count: int, without: int | None = None) -> None:
         """Gives a dimension another size; the rows that come or go are zeros everywhere."""
         ((dimension,), _) = side.terms[0]
-        keeps_zeros = not any(_is_square_in(dimension, statement.body) for statement in self._statements.views)
+        keeps_zeros = not any(is_square_in(dimension, statement.body) for statement in self._statements.views)
         executor = self._executor()
         for each in list(self._stored):
             array = executor.matrix(each)
             for axis, own in enumerate(shape(each)):
                 if dimension in own.names:
-                    array = _resized(self._backend, array, axis, count, without)
+                    array = resized(self._backend, array, axis, count, without)
             self._stored[each] = array
         self._sizes = {**self._sizes, dimension: count}
         self._plans.clear()
         if not keeps_zeros:
             self._stale = True
             self._settle()
-
-
-def _is_square_in(dimension: str, body: Any) -> bool:
-    """Whether zeros that are added to a dimension would not stay zeros: it has an identity, an inverse or a power."""
-    return any(
-        isinstance(node, Identity | Inverse | Recurrence) and dimension in shape(node)[0].names
-        for node in postorder([body])
-    )
-
-
-def _resized(backend: Backend, array: Array, axis: int, count: int, without: int | None) -> Array:
-    old = backend.numpy(array)
-    if without is not None:
-        return backend.array(np.delete(old, without, axis=axis), copy=False)
-    if axis == 0 and isinstance(old.base, np.ndarray) and old.base.shape[0] >= count and old.base.ndim == 2:
-        room = old.base
-        if room.shape[1] == old.shape[1] and room.ctypes.data == old.ctypes.data:
-            room[len(old) : count] = 0.0
-            return room[:count]
-    if axis == 0:
-        room = np.zeros((max(16, 2 * count), old.shape[1]), old.dtype)
-        room[: len(old)] = old
-        return backend.array(room[:count], copy=False)
-    return backend.array(np.pad(old, ((0, 0), (0, count - old.shape[1]))), copy=False)
-
-
-def _before(backend: Backend, array: Array, left: Any, right: Any) -> Any:
-    """What brings an input back: the rows or columns that an update touches, or a copy of the matrix."""
-    if isinstance(left, Units) or isinstance(right, Units):
-        place = backend.index(left) if isinstance(left, Units) else (slice(None), backend.index(right))
-        touched = backend.copy(array[place])
-
-        def put_back(stored: Array) -> None:
-            stored[place] = touched
-
-        return put_back
-    whole = backend.copy(array)
-
-    def put_all(stored: Array) -> None:
-        stored[:] = whole
-
-    return put_all
-
-
-def _put(place: Any, values: Any) -> Put:
-    def put(stored: Array) -> None:
-        stored[place] = values
-
-    return put
-
-
-def _keep(stored: Array) -> None:
-    """Leaves an array as it is."""
-
-
-def _whole(value: Any, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ProgramError(f"{name} is a whole number that is not negative, not {value!r}")
-    return value
-
-
-def _place(place: Any, count: int, name: str, what: str) -> int:
-    if isinstance(place, bool) or not hasattr(place, "__index__") or not -count <= int(place) < count:
-        raise MatrixDataError(f"{name} has {count} {what}s, and no {what} {place!r}")
-    return int(place) % count
-
-
-def _common_type(values: Any) -> Any:
-    kinds = {str(getattr(value, "dtype", None)).removeprefix("torch.") for value in values}
-    return np.float32 if kinds == {"float32"} else np.float64
-
-
-def _bind_sizes(shapes: Mapping[Matrix, tuple[int, ...]]) -> dict[str, int]:
-    """The dimensions by the shapes of the inputs; the same name has to have the same value everywhere."""
-    known: dict[str, tuple[int, str]] = {}
-    sides = [
-        (each, own, got, what)
-        for each, found in shapes.items()
-        for own, got, what in zip(shape(each), found, ("rows", "columns"), strict=True)
-    ]
-    for each, own, got, what in sides:
-        if len(own.terms) == 1 and len(own.terms[0][0]) == 1 and own.terms[0][1] == 1:
-            ((name,), _) = own.terms[0]
-            value, source = known.setdefault(name, (got, f"{each.name} has {got} {what}"))
-            if value != got:
-                raise MatrixDataError(f"{each.name} has {got} {what} for dimension {name}, but {source}")
-    sizes = {name: value for name, (value, _) in known.items()}
-    for each, own, got, what in sides:
-        if own.whole(sizes) != got:
-            raise MatrixDataError(f"{each.name} has {got} {what} where {own} = {own.whole(sizes)} are expected")
-    return sizes

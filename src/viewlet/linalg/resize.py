@@ -1,0 +1,35 @@
+"""Matrices whose dimensions grow and shrink: zeros that come, and rows of zeros that go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from viewlet.linalg.backends.contract import Backend
+from viewlet.linalg.expression import Identity, Inverse, Recurrence, postorder, shape
+from viewlet.linalg.values import Array
+
+
+def is_square_in(dimension: str, body: Any) -> bool:
+    """Whether zeros that are added to a dimension would not stay zeros: it has an identity, an inverse or a power."""
+    return any(
+        isinstance(node, Identity | Inverse | Recurrence) and dimension in shape(node)[0].names
+        for node in postorder([body])
+    )
+
+
+def resized(backend: Backend, array: Array, axis: int, count: int, without: int | None) -> Array:
+    old = backend.numpy(array)
+    if without is not None:
+        return backend.array(np.delete(old, without, axis=axis), copy=False)
+    if axis == 0 and isinstance(old.base, np.ndarray) and old.base.shape[0] >= count and old.base.ndim == 2:
+        room = old.base
+        if room.shape[1] == old.shape[1] and room.ctypes.data == old.ctypes.data:
+            room[len(old) : count] = 0.0
+            return room[:count]
+    if axis == 0:
+        room = np.zeros((max(16, 2 * count), old.shape[1]), old.dtype)
+        room[: len(old)] = old
+        return backend.array(room[:count], copy=False)
+    return backend.array(np.pad(old, ((0, 0), (0, count - old.shape[1]))), copy=False)
