@@ -203,3 +203,22 @@ def test_hints_decide_where_views_live(spark: Any, tmp_path: Path) -> None:
     with viewlet.connect(spark=spark, checkpoint=tmp_path / "hinted") as again:
         assert again.view("revenue").stats()["homes"] == homes
         assert again.view("revenue").rows() == [("ada", Decimal("5.00"), 1)]
+
+
+def test_state_moves_at_a_snapshot(spark: Any, tmp_path: Path) -> None:
+    """Equal views share a unit, which goes by other columns and then to another number of partitions."""
+    query = "SELECT city, id, SUM(price) AS total FROM sales GROUP BY city, id"
+    sales = [(i, f"city {i % 7}", i) for i in range(60)]
+    with viewlet.connect(spark=spark, checkpoint=tmp_path / "state", partitions=3, engine="interpreter") as db:
+        db.execute("CREATE TABLE sales (id BIGINT NOT NULL, city VARCHAR, price BIGINT, PRIMARY KEY (id))")
+        db.execute(f"CREATE MATERIALIZED VIEW a AS {query}; CREATE MATERIALIZED VIEW b AS {query}")
+        db.insert("sales", sales)
+        db.execute("ALTER MATERIALIZED VIEW b PARTITION BY (city)")
+        assert set(db.view("a").stats()["homes"].values()) == {"[city]"}  # type: ignore[attr-defined]
+        db.repartition(2)
+        db.insert("sales", [(99, "new", 1)])
+        expected = sorted((city, id, price) for id, city, price in [*sales, (99, "new", 1)])
+        assert sorted(db.view("a").rows()) == sorted(db.view("b").rows()) == expected
+    with viewlet.connect(spark=spark, checkpoint=tmp_path / "state", engine="interpreter") as db:
+        assert db.stats()["partitions"] == 2
+        assert sorted(map(tuple, db.view("b").to_spark().collect())) == expected

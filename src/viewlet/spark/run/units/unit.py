@@ -1,4 +1,6 @@
-"""A unit maintains one view. It is planned when the view is declared, and the location of its state never changes.
+"""A unit maintains one query, for all views that declare it. Its state is somewhere else only after a snapshot.
+
+It is planned when the first view is declared, and again when a snapshot moves its state (`relocation`).
 
 Most units are trigger programs; views over rings are maintained by view trees (`tree_unit`).
 
