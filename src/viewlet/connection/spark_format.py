@@ -20,8 +20,7 @@ from viewlet.spark.run.execution.scan_task import read_type
 from viewlet.spark.run.java import require_spark
 from viewlet.spark.run.load.sources import has_spark_type
 from viewlet.spark.run.state.checkpoint import Checkpoint
-from viewlet.spark.run.views.scan import TableScan
-from viewlet.spark.run.views.stored_rows import HeldRows, ScannedTable, ScannedView, StoredRows
+from viewlet.spark.run.views.stored_rows import HeldRows, StoredRows, scanned
 from viewlet.types import Column
 
 
@@ -63,7 +62,7 @@ def _rows(store: Checkpoint, name: str) -> StoredRows:
         raise SchemaError(f"there is no view {name!r} in {store.directory}" + did_you_mean(name, known))
     scan = host.scan(found)
     if scan is not None:
-        return ScannedTable(scan) if isinstance(scan, TableScan) else ScannedView(scan)
+        return scanned(scan)
     columns = tuple(Column(each.name, read_type(each.type)) for each in database.columns(found))
     for column in columns:
         if not has_spark_type(column.type):

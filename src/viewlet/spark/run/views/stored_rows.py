@@ -87,6 +87,11 @@ class HeldRows:
         return bytes_table(self.rows)
 
 
+def scanned(scan: ViewScan | TableScan) -> StoredRows:
+    """The rows of a scan."""
+    return ScannedTable(scan) if isinstance(scan, TableScan) else ScannedView(scan)
+
+
 def arrow_schema(columns: Sequence[Column]) -> Any:
     """The schema that Spark expects of batches with these columns."""
     return pa.schema([pa.field(each.name, exact_type(each.type), nullable=each.type.nullable) for each in columns])
