@@ -16,7 +16,8 @@ CONNECTION = Path(__file__).parents[2] / "src" / "viewlet" / "connection"
 PROBES = {"isinstance", "issubclass", "hasattr", "getattr", "cast"}
 ALLOWED = {
     "str", "int", "bool", "Mapping", "os.PathLike",  # what users hand in
-    "sql.CreateTable", "sql.CreateView", "sql.AlterView", "sql.Drop", "sql.Explain", "sql.Select", "sql.Modify",  # statements of SQL
+    "sql.CreateTable", "sql.CreateView", "sql.AlterView", "sql.Drop", "sql.Explain", "sql.Select",
+    "sql.Modify",  # statements of SQL
     "LocalFiles",  # files that Spark reads itself
     "handle",  # the class of handle that the kind of a view has, whatever it is
     "'isStreaming'",  # a data frame of the user
