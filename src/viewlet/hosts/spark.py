@@ -26,7 +26,7 @@ from viewlet.engine.maintained_view import MaintainedView
 from viewlet.engine.maintainer import Maintainer
 from viewlet.engine.rows import is_limited
 from viewlet.engine.shape import shape_of
-from viewlet.errors import SchemaError, StateError, UnsupportedError
+from viewlet.errors import InternalError, SchemaError, StateError, UnsupportedError
 from viewlet.hosts.catalogue import Catalogue
 from viewlet.hosts.contract import Batch, Signed, Start
 from viewlet.hosts.feeds import FEED, Feeds
@@ -133,6 +133,15 @@ def _positions(declared: Declaration) -> list[int]:
 def is_busy(view: MaintainedView) -> bool:
     """It has seen enough changes that a small size says something of its size later."""
     return view.work.tuples >= DRIVER_ROWS or view.work.batches >= BUSY_BATCHES
+
+
+def can_be_planned(unit: ProgramUnit) -> bool:
+    """Batches of a program can be distributed with its views where they are."""
+    try:
+        unit.distributed.plan()
+    except InternalError:
+        return False
+    return True
 
 
 @dataclass(slots=True)
@@ -473,7 +482,7 @@ class SparkHost:
             return None
         hints = Hints({**known.hints.rows, **large, **small}, known.hints.partition_by)
         unit = self._unit(known.view.maintainer.declared, hints, {})
-        if not isinstance(unit, ProgramUnit) or unit.program.views != before.program.views:
+        if not isinstance(unit, ProgramUnit) or unit.program.views != before.program.views or not can_be_planned(unit):
             return None
         if unit.locations == before.locations or not (large or unit.distributed.is_shorter_than(before.distributed)):
             return None

@@ -21,7 +21,7 @@ from viewlet.spark.plan.annotate import Planner
 from viewlet.spark.plan.blocks import fuse, one_by_one, stage_count
 from viewlet.spark.plan.dead import live
 from viewlet.spark.plan.locations import LOCAL, RANDOM, Arrival, Dist, ViewLocation, locations_of_json
-from viewlet.spark.plan.partitioning import SMALL_ROWS, Facts, Spread, facts_of, locations, ranking, statements_of
+from viewlet.spark.plan.partitioning import SMALL_ROWS, Facts, facts_of, locations, ranking, statements_of
 from viewlet.spark.plan.program import (
     BatchPlan,
     Compute,
@@ -59,17 +59,11 @@ def compile_distributed(
 
     `cardinalities` gives rows of views and tables as far as they are known; `partition_by` names, for views, the keys
     to go by (none: keep at the driver), and, for tables, the columns that views go by that have them among their keys.
-    `earlier` asks for the choice of earlier versions, which kept views at the driver unless a key spoke for more.
+    `earlier` asks for the choice of earlier versions, which knew less of the values of keys.
     """
     stored = tables_as_views(program, tables)
     facts = facts_of(stored, tables, cardinalities or {}, by_column=not earlier)
-    best, *others = (
-        _best_ranking(facts, partition_by or {}, spread) for spread in ([Spread.LARGE] if earlier else _spreads(stored))
-    )
-    for other in others:
-        if other.locations != best.locations and other.burden < best.burden:
-            best = other
-    return best
+    return _best_ranking(facts, partition_by or {})
 
 
 def compile_at(
@@ -81,26 +75,21 @@ def compile_at(
     return None if placed is None else DistributedProgram(stored, facts_of(stored, tables, cardinalities), placed)
 
 
-def _spreads(program: Program) -> list[Spread]:
-    """What is considered, the first best; large programs are planned once."""
-    return [*reversed(Spread)] if len(statements_of(program)) <= SEARCHED_STATEMENTS else [Spread.RESULTS]
-
-
-def _best_ranking(facts: Facts, partition_by: Mapping[str, Sequence[str]], spread: Spread) -> DistributedProgram:
+def _best_ranking(facts: Facts, partition_by: Mapping[str, Sequence[str]]) -> DistributedProgram:
     """Views go by the keys of the largest tables.
 
     While the tables are unmeasured, access patterns decide: two keys change ranks if a batch of all tables then
     needs fewer stages. Keys that are looked up together should decide together where views go.
     """
     ranked = ranking(facts)
-    best = DistributedProgram(facts.program, facts, locations(facts, ranked, partition_by, spread))
+    best = DistributedProgram(facts.program, facts, locations(facts, ranked, partition_by))
     if all(name in facts.rows for name in facts.tables) or len(statements_of(facts.program)) > SEARCHED_STATEMENTS:
         return best
     for i in range(len(ranked) - 1):
         if best.stages() <= FEWEST_STAGES:
             break
         swapped = [*ranked[:i], ranked[i + 1], ranked[i], *ranked[i + 2 :]]
-        other = DistributedProgram(facts.program, facts, locations(facts, swapped, partition_by, spread))
+        other = DistributedProgram(facts.program, facts, locations(facts, swapped, partition_by))
         if other.locations != best.locations and other.stages() < best.stages():
             ranked, best = swapped, other
     return best

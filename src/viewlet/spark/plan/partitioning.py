@@ -1,9 +1,9 @@
 """The location of each view (thesis, section 5.5, made to follow declared keys, access patterns and measured sizes).
 
 A view is partitioned by the highest-ranking class of columns among its keys. A class identifies the rows of some table,
-and its rank is their number. A view without such a key is partitioned by all its keys. A view without keys, or one that
-is known to be small, lives at the driver, or at all workers if they read it together with partitioned views.
-`PARTITION BY` overrides the choice.
+and its rank is their number. A view without such a key is assumed to be small, unless it or one of its keys is known to
+be large: it lives at the driver, or at all workers if they read it together with partitioned views. A snapshot moves
+what has turned out to be large. `PARTITION BY` overrides the choice.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 
 from viewlet.algebra.nodes import Call, Lift, Rel, Value, Var, View
 from viewlet.algebra.traverse import walk
@@ -31,16 +30,6 @@ BOOLEANS = 3.0
 """The values of a BOOLEAN, NULL included."""
 STATIC_ROWS = 100.0
 """The assumed rows of an unmeasured static table: such tables are usually look-up tables."""
-
-
-class Spread(IntEnum):
-    """Which views are partitioned by all their keys, as no class of columns is among them that ranks."""
-
-    LARGE = 0
-    """Those measured to be large: the choice of earlier versions."""
-    RESULTS = 1
-    """Those too that no statement reads."""
-    ALL = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +59,13 @@ class Facts:
             return self.rows[view.name]
         limits = [self._keys_bound(view), self._tables_bound(view)]
         return min((limit for limit in limits if limit is not None), default=None)
+
+    def is_large(self, view: ViewDefinition) -> bool:
+        """A view is known to have too many rows for the driver or, where they are unknown, a key too many values."""
+        if view.name in self.rows:
+            return self.rows[view.name] > DRIVER_ROWS
+        columns = {column for each in key_columns(view).values() for column in each}
+        return any((self._column_values(column)[1] or 0.0) > DRIVER_ROWS for column in columns)
 
     def _keys_bound(self, view: ViewDefinition) -> float | None:
         """The product of what the keys can be; those that are columns of one table have no more values than it has."""
@@ -155,14 +151,14 @@ def ranking(facts: Facts) -> list[Column]:
 
 
 def locations(
-    facts: Facts, ranked: Sequence[Column], partition_by: Mapping[str, Sequence[str]], spread: Spread = Spread.ALL
+    facts: Facts, ranked: Sequence[Column], partition_by: Mapping[str, Sequence[str]]
 ) -> dict[str, ViewLocation]:
     """The location of every view, under a ranking of classes."""
     read = {name for statement in statements_of(facts.program) for name in views_read(statement)}
     found: dict[str, ViewLocation | None] = {}
     for view in facts.program.views:
         asked = _asked_for(view, facts, partition_by)
-        found[view.name] = asked or _partitioned(view, facts, ranked, view.name in read, spread)
+        found[view.name] = asked or _partitioned(view, facts, ranked, view.name in read)
     apart = {name for name, location in found.items() if isinstance(location, Dist)}
     together = _read_beside(facts.program, apart)
     return {
@@ -171,9 +167,7 @@ def locations(
     }
 
 
-def _partitioned(
-    view: ViewDefinition, facts: Facts, ranked: Sequence[Column], is_read: bool, spread: Spread
-) -> ViewLocation | None:
+def _partitioned(view: ViewDefinition, facts: Facts, ranked: Sequence[Column], is_read: bool) -> ViewLocation | None:
     """A partitioning for a view that may be large; None for a small one."""
     bound = facts.bound(view)
     if bound is not None and bound <= SMALL_ROWS:
@@ -185,9 +179,7 @@ def _partitioned(
             rows = facts.class_rows(root)
             if rows is None or rows > SMALL_ROWS:
                 return Dist((keys[root],))
-    is_large = facts.rows.get(view.name, 0.0) > DRIVER_ROWS
-    may_be = (spread is Spread.ALL or (spread is Spread.RESULTS and not is_read)) and (bound or math.inf) > DRIVER_ROWS
-    return Dist(_group_keys(view, facts.program)) if view.keys and (is_large or may_be) else None
+    return Dist(_group_keys(view, facts.program)) if view.keys and facts.is_large(view) else None
 
 
 def _group_keys(view: ViewDefinition, program: Program) -> tuple[Var, ...]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 
-from viewlet.algebra.nodes import Cond, Exists, Expr, Extremum, Lift, Mul, Neg, Sum, Var, View, summands
+from viewlet.algebra.nodes import Add, Cond, Exists, Expr, Extremum, Lift, Mul, Neg, Sum, Var, View, summands
 from viewlet.algebra.scope import outputs
 from viewlet.algebra.traverse import walk
 from viewlet.spark.plan.locations import LOCAL, Dist, ViewLocation
@@ -67,7 +67,22 @@ def _is_apart(term: Expr, program: Program, locations: Mapping[str, ViewLocation
     if any(isinstance(node, View) and locations[node.name] == LOCAL for node in walk(term)):
         return False
     places = _places(term, program, locations)
-    return len(places) == 1 and set(*places) <= _visible(term)
+    return len(places) == 1 and set(*places) <= _visible(term) and _is_owned(term, locations)
+
+
+def _is_owned(term: Expr, locations: Mapping[str, ViewLocation]) -> bool:
+    """Partitions without rows of a view have no rows of the term: what is absent would be absent in many of them."""
+    match term:
+        case Mul(factors):
+            return any(_is_owned(factor, locations) for factor in factors)
+        case Add(terms):
+            return all(_is_owned(each, locations) for each in terms)
+        case Neg(body) | Sum(_, body) | Exists(body):
+            return _is_owned(body, locations)
+        case View(name):
+            return isinstance(locations[name], Dist)
+        case _:
+            return False
 
 
 def _places(term: Expr, program: Program, locations: Mapping[str, ViewLocation]) -> set[tuple[Var, ...]]:
