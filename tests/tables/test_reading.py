@@ -55,22 +55,22 @@ def test_what_was_read_before_stays_as_it_was() -> None:
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Notes what is made into Arrow from the beginning."""
-    from viewlet.connection.database import Database
+    from viewlet.engine.maintained_view import MaintainedView
     from viewlet.tables import TableStore
 
     found: list[str] = []
-    sort, snapshot = TableStore._sort, Database.snapshot
+    sort, arrow = TableStore._sort, MaintainedView.arrow
 
     def noted_sort(self: TableStore) -> Any:
         found.append(self.schema.name)
         return sort(self)
 
-    def noted_snapshot(self: Database, name: str) -> Any:
-        found.append(name)
-        return snapshot(self, name)
+    def noted_arrow(self: MaintainedView) -> Any:
+        found.append(self.name)
+        return arrow(self)
 
     monkeypatch.setattr(TableStore, "_sort", noted_sort)
-    monkeypatch.setattr(Database, "snapshot", noted_snapshot)
+    monkeypatch.setattr(MaintainedView, "arrow", noted_arrow)
     return found
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import numpy as np
-
 from viewlet.changes import added_up, arrow_type
 from viewlet.types import Column
 
@@ -17,11 +15,13 @@ def in_reading_order(
     """Some columns of a table, each row as often as the last column says, sorted by columns as `reading_order` tells.
 
     >>> import pyarrow as pa
+    >>> from viewlet.changes import MULTIPLICITY
     >>> from viewlet.types import BIGINT
     >>> table = pa.table({"a": [None, 3, 5], MULTIPLICITY: [1, 1, 2]})
     >>> in_reading_order(table, [(0, True, False)], [0], [Column("a", BIGINT)]).to_pydict()
     {'a': [5, 5, 3, None]}
     """
+    import numpy as np
     import pyarrow as pa
 
     rows = added_up([table])
@@ -35,6 +35,7 @@ def in_reading_order(
 
 def _places(table: Any, order: Iterable[tuple[int, bool, bool]]) -> Any:
     """The rows of a table when sorted."""
+    import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
 
