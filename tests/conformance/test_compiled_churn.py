@@ -39,7 +39,9 @@ def rows_of(tables: dict[str, Table], batches: Iterable[Batch]) -> dict[str, lis
     return found
 
 
-def check(query: NamedQuery, tables: dict[str, Table], rows: dict[str, list[Row]], strategy: str) -> None:
+def assert_equal_after_churn(
+    query: NamedQuery, tables: dict[str, Table], rows: dict[str, list[Row]], strategy: str
+) -> None:
     view = bind_query(query.sql, tables)
     sources = {name: replace(tables[name], kind=TableKind.STREAM) for name in sorted(view.sources)}
     engine = CompiledEngine(plan_query(query.name, view.query, sources, strategy), sources)
@@ -67,11 +69,11 @@ def check(query: NamedQuery, tables: dict[str, Table], rows: dict[str, list[Row]
 @pytest.mark.parametrize("query", tpch.QUERIES, ids=lambda query: query.name)
 def test_warehouse(query: NamedQuery, strategy: str) -> None:
     tables = warehouse().tables
-    check(query, tables, rows_of(tables, warehouse().rows), strategy)
+    assert_equal_after_churn(query, tables, rows_of(tables, warehouse().rows), strategy)
 
 
 @pytest.mark.parametrize("query", finance.QUERIES, ids=lambda query: query.name)
 def test_order_book(query: NamedQuery) -> None:
     tables = order_book().tables
     events = [e for e in finance.OrderBook().events(finance.generated_messages(5, 1_000)) if e[2] > 0]
-    check(query, tables, rows_of(tables, batches_of(islice(events, 150), 150)), "higher-order")
+    assert_equal_after_churn(query, tables, rows_of(tables, batches_of(islice(events, 150), 150)), "higher-order")

@@ -43,7 +43,7 @@ def flip(file: Path, at: int) -> None:
     file.write_bytes(data)
 
 
-def refused(path: Path, *expected: str) -> str:
+def assert_refused(path: Path, *expected: str) -> str:
     before = contents(path)
     with pytest.raises(viewlet.StateError) as caught:
         viewlet.connect(path)
@@ -59,7 +59,7 @@ def test_a_damaged_log_names_the_place_and_the_last_good_epoch(kept: Path) -> No
     lengths = [len(memoryview(record.payload)) + 21 for record in read_log(whole, "log")]
     second = len(HEADER) + lengths[0]
     flip(log, second + 30)
-    message = refused(kept, str(log), f"at byte {second}", "good up to epoch 3", "4 is committed")
+    message = assert_refused(kept, str(log), f"at byte {second}", "good up to epoch 3", "4 is committed")
     assert "restore the file" in message
     log.write_bytes(whole)
     assert viewlet.connect(kept).epoch == 4
@@ -68,7 +68,7 @@ def test_a_damaged_log_names_the_place_and_the_last_good_epoch(kept: Path) -> No
 @pytest.mark.parametrize("at", [0, 16, 20, 24, 30, 33])
 def test_any_flipped_bit_at_the_beginning_of_a_log_is_noticed(kept: Path, at: int) -> None:
     flip(one(kept, "log-*"), at)
-    refused(kept, "is damaged at byte", "good up to the last snapshot")
+    assert_refused(kept, "is damaged at byte", "good up to the last snapshot")
 
 
 def test_what_follows_the_committed_part_of_a_log_does_not_count(kept: Path) -> None:
@@ -80,38 +80,38 @@ def test_what_follows_the_committed_part_of_a_log_does_not_count(kept: Path) -> 
 def test_a_log_cut_short(kept: Path) -> None:
     log = one(kept, "log-*")
     log.write_bytes(log.read_bytes()[:-1])
-    refused(kept, str(log), "is damaged", "are committed")
+    assert_refused(kept, str(log), "is damaged", "are committed")
 
 
 @pytest.mark.parametrize("pattern", ["log-*", "snapshot-*/index.json", "snapshot-*/00000.table"])
 def test_a_missing_file(kept: Path, pattern: str) -> None:
     file = one(kept, pattern)
     file.unlink()
-    refused(kept, str(file), "is missing")
+    assert_refused(kept, str(file), "is missing")
 
 
 def test_a_missing_snapshot(kept: Path) -> None:
     folder = one(kept, "snapshot-*")
     shutil.rmtree(folder)
-    refused(kept, str(folder), "is missing")
+    assert_refused(kept, str(folder), "is missing")
 
 
 @pytest.mark.parametrize("pattern", ["snapshot-*/index.json", "snapshot-*/00000.table", "manifest-*"])
 def test_a_damaged_file(kept: Path, pattern: str) -> None:
     file = one(kept, pattern)
     flip(file, file.stat().st_size // 2)
-    refused(kept, str(file), "is damaged")
+    assert_refused(kept, str(file), "is damaged")
 
 
 def test_a_missing_manifest(kept: Path) -> None:
     one(kept, "manifest-*").unlink()
-    refused(kept, "there are logs or snapshots, but no manifest")
+    assert_refused(kept, "there are logs or snapshots, but no manifest")
 
 
 def test_another_format(kept: Path) -> None:
     manifest = one(kept, "manifest-*")
     manifest.write_text(manifest.read_text().replace('"format": 1', '"format": 2'))
-    refused(kept, "has format 2", "reads and writes format 1")
+    assert_refused(kept, "has format 2", "reads and writes format 1")
 
 
 def test_a_file_is_not_a_directory(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_a_file_is_not_a_directory(tmp_path: Path) -> None:
 
 def test_a_directory_of_other_things_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("mine")
-    refused(tmp_path, "holds other files, such as letter.txt")
+    assert_refused(tmp_path, "holds other files, such as letter.txt")
     assert os.listdir(tmp_path) == ["letter.txt"]
 
 
@@ -144,14 +144,14 @@ def test_a_path_is_a_path(wrong: object) -> None:
 def test_a_directory_that_may_not_be_written(kept: Path) -> None:
     kept.chmod(0o500)
     try:
-        refused(kept, "Permission denied")
+        assert_refused(kept, "Permission denied")
     finally:
         kept.chmod(0o700)
 
 
 def test_the_second_to_open_a_directory_is_refused(kept: Path) -> None:
     with viewlet.connect(kept) as db:
-        refused(kept, "is open already", f"process {os.getpid()}", "since")
+        assert_refused(kept, "is open already", f"process {os.getpid()}", "since")
         command = [sys.executable, "-c", f"import viewlet; viewlet.connect({str(kept)!r})"]
         answer = subprocess.run(command, capture_output=True, text=True, check=False)
         assert f"StateError: {kept} is open already: process {os.getpid()}" in answer.stderr
@@ -163,7 +163,7 @@ def test_an_error_on_opening_lets_go_of_the_lock(kept: Path) -> None:
     log = one(kept, "log-*")
     whole = log.read_bytes()
     log.write_bytes(b"")
-    refused(kept, "is damaged")
+    assert_refused(kept, "is damaged")
     log.write_bytes(whole)
     assert viewlet.connect(kept).epoch == 4
 

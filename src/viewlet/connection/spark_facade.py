@@ -168,8 +168,8 @@ class SparkConnection(Connection):
     def expect_rows(self, rows: Mapping[str, float]) -> None:
         """Says about how many rows tables, and how many values columns, will have, for views declared from now on.
 
-        Small tables can then be kept at every worker, small groups at the driver, and large views go by the keys of
-        large tables: batches need fewer stages. A column is named `table.column`.
+        Small tables can then be kept at every worker, and large views go by the keys of large tables: batches need
+        fewer stages. A column is named `table.column`; groups by one with many values are partitioned from the first.
         """
         with self._session.open() as database:
             hints = self._host.hints

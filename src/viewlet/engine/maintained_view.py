@@ -37,9 +37,7 @@ class Reader:
 class MaintainedView:
     """A declared view with its subscribers, and the rows that other views read; `maintainer` runs its query."""
 
-    def __init__(
-        self, declared: Declaration, choice: Choice, log: UndoLog, maintainer: Maintainer | None = None
-    ) -> None:
+    def __init__(self, declared: Declaration, maintainer: Maintainer, log: UndoLog) -> None:
         query = declared.query
         self.declared = declared
         self.kind = kind_of(declared)
@@ -51,7 +49,7 @@ class MaintainedView:
         self._log = log
         self._visible = tuple(query.output.index(column.var) for column in query.columns)
         self._is_all_visible = self._visible == tuple(range(len(query.output)))
-        self.maintainer = Maintainer(declared, choice) if maintainer is None else maintainer
+        self.maintainer = maintainer
         self.maintainer.join(self)
 
     def read(self, engine: Any) -> Reader:

@@ -118,11 +118,11 @@ class LocalHost:
         """Compiles a view and fills it, unless another view has an engine that holds the same rows."""
         shared = self._shared(declared, engine or self.engine)
         if shared is not None:
-            return self._started(MaintainedView(declared, shared.choice, self.log, shared))
+            return self._started(MaintainedView(declared, shared, self.log))
         kept = map(self._kept_rows, declared.sources)
         with collecting_later(sum(len(rows) for rows in kept if rows is not None)):
             choice = self.engines.start(declared, self.sources(declared), engine)
-            return self._started(MaintainedView(declared, choice, self.log))
+            return self._started(MaintainedView(declared, Maintainer(declared, choice), self.log))
 
     def _started(self, view: MaintainedView) -> Start:
         self._starting = view

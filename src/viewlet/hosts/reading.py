@@ -12,6 +12,7 @@ from viewlet.engine.catalogue_json import Json
 from viewlet.engine.choice import Choice
 from viewlet.engine.declaration import Declaration
 from viewlet.engine.maintained_view import MaintainedView
+from viewlet.engine.maintainer import Maintainer
 from viewlet.hosts.spark import ClusterTable, SparkHost
 from viewlet.runtime.durable.snapshot import SnapshotReader
 from viewlet.tables import BaseTable
@@ -32,7 +33,7 @@ class ReadingHost(SparkHost):
     def resume(self, declared: Declaration, known: Json, saved: SnapshotReader | None) -> MaintainedView:
         if declared.name in self.wanted:
             return SparkHost.resume(self, declared, known, saved)
-        return MaintainedView(declared, Choice(None, "it is not read"), self.log)
+        return MaintainedView(declared, Maintainer(declared, Choice(None, "it is not read")), self.log)
 
     def feed(self, view: MaintainedView, since: int) -> None:
         self.feeds.since[view.name] = since

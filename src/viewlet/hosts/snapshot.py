@@ -128,7 +128,7 @@ def read_view(host: LocalHost, declared: Declaration, known: Json, saved: Snapsh
     """A view with the state it had, or filled from its sources; one that shared an engine shares it again."""
     if SHARES in known:
         owner = host.catalogue.views[known[SHARES]].maintainer
-        return MaintainedView(declared, owner.choice, host.log, owner)
+        return MaintainedView(declared, owner, host.log)
     sources = host.sources(declared)
     planned = planned_again(known, declared, host.catalogue.schemas(), host.catalogue.aggregates)
     choice = _resumed(host.engines, planned, sources, known, saved, declared.name)
@@ -140,7 +140,7 @@ def read_view(host: LocalHost, declared: Declaration, known: Json, saved: Snapsh
             )
         view = host.start(declared, None).view
     else:
-        view = MaintainedView(declared, choice, host.log, Maintainer(planned, choice))
+        view = MaintainedView(declared, Maintainer(planned, choice), host.log)
     tuples, batches, seconds = known["work"]
     view.maintainer.work = Work(tuples, batches, dict(seconds))
     return view

@@ -252,7 +252,7 @@ class SparkHost:
         return None
 
     def _sharing(self, declared: Declaration, other: SpreadView) -> MaintainedView:
-        view = MaintainedView(declared, other.view.choice, self.log, other.view.maintainer)
+        view = MaintainedView(declared, other.view.maintainer, self.log)
         self._views[view.name] = SpreadView(view, other.unit, other.hints)
         return view
 
@@ -279,7 +279,7 @@ class SparkHost:
         """A view whose unit the cluster has; it may have been planned for another view of the same rows."""
         form = distributed_form(planned)
         choice = Choice(form.engine(self.cluster, unit, planned), form.reason(self.cluster, unit))
-        view = MaintainedView(declared, choice, self.log, Maintainer(planned, choice))
+        view = MaintainedView(declared, Maintainer(planned, choice), self.log)
         self._views[view.name] = SpreadView(view, unit, hints)
         return view
 

@@ -65,7 +65,7 @@ class Facts:
         if view.name in self.rows:
             return self.rows[view.name] > DRIVER_ROWS
         columns = {column for each in key_columns(view).values() for column in each}
-        return any((self._column_values(column)[1] or 0.0) > DRIVER_ROWS for column in columns)
+        return any((self._said_values(column) or 0.0) > DRIVER_ROWS for column in columns)
 
     def _keys_bound(self, view: ViewDefinition) -> float | None:
         """The product of what the keys can be; those that are columns of one table have no more values than it has."""
@@ -88,13 +88,14 @@ class Facts:
         """How many values a key has at most."""
         limits = [self.class_rows(self.classes.class_of(column)) for column in columns]
         if self.by_column:
-            limits += [limit for column in columns for limit in self._column_values(column)]
+            limits += [limit for column in columns for limit in (self.table_rows(column[0]), self._said_values(column))]
             limits += [BOOLEANS if key.type.kind is Kind.BOOLEAN else None, DATE_PARTS if key in dated else None]
         return min((limit for limit in limits if limit is not None), default=None)
 
-    def _column_values(self, column: Column) -> tuple[float | None, ...]:
-        table = self.tables[column[0]]
-        return self.table_rows(table.name), self.rows.get(f"{table.name}.{table.column_names[column[1]]}")
+    def _said_values(self, column: Column) -> float | None:
+        """How many values a column is said to have."""
+        table, position = column
+        return self.rows.get(f"{table}.{self.tables[table].column_names[position]}")
 
     def _tables_bound(self, view: ViewDefinition) -> float | None:
         atoms = {node for each in view.fields[:1] for node in walk(each.definition) if isinstance(node, Rel)}

@@ -376,7 +376,7 @@ class Engine:
     def _load(
         self, batch: Batch, concerned: Iterable[_UnitEntry], frames: Sequence[FrameChange], local: Mapping[str, Change]
     ) -> set[str]:
-        """Loader what is empty and gets a lot from data frames; returns the units that need no triggers then."""
+        """Loads what is empty and gets a lot from data frames; returns the units that need no triggers then."""
         empty = [each.unit for each in concerned if self.checkpoint.history.token(each.unit.name) == NOTHING]
         found = self._loader.from_frames(batch, empty, frames, local)
         self._take_loaded(batch, found)
