@@ -25,7 +25,7 @@ from viewlet.connection.journal import DROP, TABLE, VIEW, InMemory, Journal, vie
 from viewlet.engine.catalogue_json import Json, table_to_json
 from viewlet.engine.declaration import Declaration
 from viewlet.engine.maintained_view import MaintainedView
-from viewlet.engine.maintainer import maintainers
+from viewlet.engine.maintainer import Maintainer, maintainers
 from viewlet.engine.rows import net
 from viewlet.hosts.catalogue import Catalogue
 from viewlet.hosts.contract import Batch, Host, Signed, Start
@@ -298,15 +298,15 @@ class Database:
 
         def work() -> None:
             self.host.begin()
-            for view, changes in self.host.run(after.epoch, changed, reached):
+            for view, changes in self.host.run(after.epoch, changed, reached.views):
                 if changes and view.subscribers:
                     news.extend(_announcements(view, changes, after.epoch))
             self.journal.batch(after.epoch, changed, mark)
 
-        finish = partial(self._finish, reached, tables, iter(news))
-        self._commit(work, after, finish, partial(self._take_back, reached))
+        finish = partial(self._finish, reached.maintainers, tables, iter(news))
+        self._commit(work, after, finish, partial(self._take_back, reached.maintainers))
         self.journal.settled()
-        self.host.settle(reached)
+        self.host.settle(reached.maintainers)
 
     def _note(self, mark: BatchMark | None) -> None:
         """A batch that changes nothing has been committed too."""
@@ -315,20 +315,20 @@ class Database:
             self._commit(lambda: self.journal.batch(self.epoch, {}, mark), after, lambda: None, lambda: None)
 
     def _finish(
-        self, touched: Sequence[MaintainedView], changed: Sequence[BaseTable], news: Iterator[Announcement]
+        self, touched: Sequence[Maintainer], changed: Sequence[BaseTable], news: Iterator[Announcement]
     ) -> None:
         """Forgets how to undo a batch, and queues its news; an iterator that is used up queues nothing again."""
         self.host.commit()
-        for maintainer in maintainers(touched):
+        for maintainer in touched:
             maintainer.commit()
         for table in changed:
             table.started = not table.kept
         self.outbox.extend(news)
 
-    def _take_back(self, touched: Sequence[MaintainedView]) -> None:
+    def _take_back(self, touched: Sequence[Maintainer]) -> None:
         """Undoes a batch: the tables first, for views are filled from them."""
         self.host.rollback()
-        for maintainer in maintainers(touched):
+        for maintainer in touched:
             maintainer.rollback()
 
 

@@ -163,9 +163,9 @@ class Maintainer:
         self._batch = None
 
 
-def maintainers(views: Iterable[MaintainedView]) -> list[Maintainer]:
+def maintainers(views: Iterable[MaintainedView]) -> tuple[Maintainer, ...]:
     """What maintains some views, each once."""
-    return list(dict.fromkeys(view.maintainer for view in views))
+    return tuple(dict.fromkeys(view.maintainer for view in views))
 
 
 def _columns_used(engine: Any) -> Callable[[str], tuple[int, ...] | None] | None:

@@ -8,12 +8,21 @@ from typing import TYPE_CHECKING
 from viewlet.changes import did_you_mean
 from viewlet.engine.declaration import Declaration
 from viewlet.engine.maintained_view import MaintainedView
+from viewlet.engine.maintainer import Maintainer, maintainers
 from viewlet.errors import SchemaError, UnsupportedError
 from viewlet.tables import BaseTable
 from viewlet.types import Table
 
 if TYPE_CHECKING:
     from viewlet.aggregates import Aggregate
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """The views that a batch may touch, in the order of their declaration, and what maintains them, each once."""
+
+    views: tuple[MaintainedView, ...]
+    maintainers: tuple[Maintainer, ...]
 
 
 @dataclass(slots=True)
@@ -28,8 +37,8 @@ class Catalogue:
     views: dict[str, MaintainedView] = field(default_factory=dict)
     _readers: dict[str, tuple[MaintainedView, ...]] = field(default_factory=dict)
     """The views that read a table or view directly, found when first asked for."""
-    _reached: dict[tuple[str, ...], tuple[MaintainedView, ...]] = field(default_factory=dict)
-    """The views that changes of some tables may touch, found when first asked for."""
+    _reached: dict[tuple[str, ...], Reach] = field(default_factory=dict)
+    """What changes of some tables may touch, found when first asked for."""
 
     # -- names ------------------------------------------------------------------------------------------------------
 
@@ -89,8 +98,8 @@ class Catalogue:
         """The names of the views that read a table or view directly."""
         return [view.name for view in self.dependents(name)]
 
-    def reach(self, names: tuple[str, ...]) -> tuple[MaintainedView, ...]:
-        """The views that changes of some tables may touch, through other views too, in the order of declaration."""
+    def reach(self, names: tuple[str, ...]) -> Reach:
+        """What changes of some tables may touch, through other views too."""
         found = self._reached.get(names)
         if found is None:
             touched, views = set(names), list[MaintainedView]()
@@ -98,7 +107,7 @@ class Catalogue:
                 if not touched.isdisjoint(view.sources):
                     views.append(view)
                     touched.add(view.name)
-            found = self._reached[names] = tuple(views)
+            found = self._reached[names] = Reach(tuple(views), maintainers(views))
         return found
 
     # -- declarations -----------------------------------------------------------------------------------------------

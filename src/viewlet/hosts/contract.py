@@ -18,6 +18,7 @@ from viewlet.changes import Change, Changes
 from viewlet.engine.catalogue_json import Json
 from viewlet.engine.declaration import Declaration
 from viewlet.engine.maintained_view import MaintainedView
+from viewlet.engine.maintainer import Maintainer
 from viewlet.hosts.catalogue import Catalogue
 from viewlet.runtime.durable.batch_ids import BatchMark, Ranges
 from viewlet.tables import BaseTable
@@ -112,7 +113,7 @@ class Host(Protocol):
     def rollback(self) -> None:
         """Takes back what was started or run, if anything was; may be called again if it was interrupted."""
 
-    def settle(self, reached: Sequence[MaintainedView]) -> None:
+    def settle(self, touched: Sequence[Maintainer]) -> None:
         """After a batch, or a snapshot: begins to move views to a better engine."""
 
     # -- the journal ------------------------------------------------------------------------------------------------

@@ -177,7 +177,7 @@ class LocalHost:
         return frozenset(used) if dependents else None
 
     def expect(self, sizes: Mapping[str, int]) -> None:
-        for maintainer in maintainers(self.catalogue.reach(tuple(sizes))):
+        for maintainer in self.catalogue.reach(tuple(sizes)).maintainers:
             self.engines.expect(maintainer, sum(sizes.get(source, 0) for source in maintainer.declared.sources))
 
     def begin(self) -> None:
@@ -214,8 +214,8 @@ class LocalHost:
             self.forget_view(self._starting)
             self._starting = None
 
-    def settle(self, reached: Sequence[MaintainedView]) -> None:
-        for maintainer in maintainers(reached):
+    def settle(self, touched: Sequence[Maintainer]) -> None:
+        for maintainer in touched:
             self.engines.compile_if_busy(maintainer)
 
     # -- the journal ------------------------------------------------------------------------------------------------

@@ -424,7 +424,7 @@ class SparkHost:
         self.log.rollback()
         self._under_way = None
 
-    def settle(self, reached: Sequence[MaintainedView]) -> None:
+    def settle(self, touched: Sequence[Maintainer]) -> None:
         self.cluster.settle()
 
     # -- the journal ------------------------------------------------------------------------------------------------
