@@ -59,7 +59,6 @@ class CompiledNode:
         self.dictionary = self._process.dictionary
         self.stores = self._process.stores
         self._scratch: CompiledNode | None = None
-        """Other stores for the same code, to compute something on the side."""
         self.undo: Undo = []
         """What this batch did to views: what was added, or what there was before it was replaced."""
 
@@ -165,29 +164,36 @@ class CompiledNode:
 
         Those as they were have negative multiplicities. None where `read_columns` has none, or few rows have changed.
         """
-        types = [var.type for var in query.output]
-        added = [contents for name, contents, replaced in self.undo if name == store and not replaced]
-        if sum(map(len, added)) < READ_BY_CODE_FROM:
+        if sum(map(len, self._added(store))) < READ_BY_CODE_FROM:
             return None
-        if self._scratch is None:
-            self._scratch = CompiledNode(self.module, self.dictionary)
-        scratch = self._scratch
+        types = [var.type for var in query.output]
+        found = []
         try:
-            scratch.replace(store, self.touched_contents(store))
-            after = scratch._process.read_result(types)
-            for contents in added:
-                scratch.add(store, contents.negated())
-            before = scratch._process.read_result(types)
+            for rows in self._changed_rows(store):
+                self._beside.stores[store].fill(rows)
+                found.append(self._beside._process.read_result(types))
         finally:
-            scratch.stores[store].clear()
+            self._beside.stores[store].clear()
+        before, after = found
         if after is None or before is None:
             return None
         columns = [np.concatenate(pair) for pair in zip(after[0], before[0], strict=True)]
         return columns, np.concatenate([after[1], -before[1]])
 
+    @property
+    def _beside(self) -> CompiledNode:
+        """Other stores for the same code, to compute something on the side."""
+        if self._scratch is None:
+            self._scratch = CompiledNode(self.module, self.dictionary)
+        return self._scratch
+
+    def _added(self, store: str) -> list[Contents]:
+        """What this batch has added to a view; no key occurs twice in one of them."""
+        return [contents for name, contents, replaced in self.undo if name == store and not replaced]
+
     def touched(self, store: str) -> list[tuple[Column, ...]]:
         """The keys of a view that this batch has added something to."""
-        return [contents.keys for name, contents, replaced in self.undo if name == store and not replaced]
+        return [contents.keys for contents in self._added(store)]
 
     def counts(self, store: str, keys: tuple[Column, ...]) -> Column:
         """The first number of some keys, which is a count; 0 where there is no row."""
@@ -201,14 +207,36 @@ class CompiledNode:
         slots_at(kept.pool, kept.index, np.ascontiguousarray(keys), found)
         return found
 
-    def touched_contents(self, store: str) -> Contents:
-        """The current rows of a view that this batch has changed."""
-        touched = self.touched(store)
-        if not touched:
-            return self._contents(store, self.stores[store].pool[:0])
-        keys = np.unique(np.concatenate([np.column_stack(columns) for columns in touched]), axis=0)
-        slots = self._slots(store, keys)
-        return self._contents(store, self.stores[store].pool[slots[slots >= 0]])
+    def changed(self, store: str) -> tuple[Contents, Contents]:
+        """The rows of a view of exact numbers that this batch has changed, as they were and as they are."""
+        before, after = self._changed_rows(store)
+        return self._contents(store, before), self._contents(store, after)
+
+    def _changed_rows(self, store: str) -> tuple[Column, Column]:
+        kept, added = self.stores[store], self._net_added(store)
+        arity = kept.layout.arity
+        slots = self._slots(store, added[:, :arity])
+        after = kept.pool[slots]
+        after[slots < 0] = 0
+        after[:, :arity] = added[:, :arity]
+        before = _difference(kept.layout, after, added)
+        return before[before[:, arity:].any(axis=1)], after[after[:, arity:].any(axis=1)]
+
+    def _net_added(self, store: str) -> Column:
+        """What this batch has added to a view in all, as rows of the store, each key once."""
+        added = self._added(store)
+        if not added:
+            return self.stores[store].pool[:0]
+        if len(added) == 1:
+            return self._rows(store, added[0])
+        total = self._beside.stores[store]
+        try:
+            self._beside.replace(store, added[0])
+            for contents in added[1:]:
+                self._beside.add(store, contents)
+            return total.packed()
+        finally:
+            total.clear()
 
     def end_batch(self) -> None:
         """Discards the state of the batch, which can no longer be rolled back."""
@@ -223,3 +251,17 @@ def _negative(number: tuple[Column, ...]) -> tuple[Column, ...]:
         return tuple(-column for column in number)
     high, low = number
     return np.where(low == 0, -high, ~high), -low
+
+
+def _difference(layout: Layout, rows: Column, taken: Column) -> Column:
+    """Rows of exact numbers without what others of the same keys have."""
+    found: Column = rows.copy()
+    for field, kind in zip(layout.fields, layout.kinds, strict=True):
+        at = layout.offset(field)
+        if kind == "count":
+            found[:, at] -= taken[:, at]
+        else:
+            borrow = rows[:, at + 1].view(np.uint64) < taken[:, at + 1].view(np.uint64)
+            found[:, at] -= taken[:, at] + borrow
+            found[:, at + 1] -= taken[:, at + 1]
+    return found

@@ -215,24 +215,17 @@ class GeneratedNode:
         wanted = {node.name for node in walk(program.result) if isinstance(node, View)}
         return evaluate_result(program, {name: self._as_map(name, self._node.contents(name)) for name in wanted})
 
-    def _as_map(self, name: str, *parts: Contents) -> MapStore:
-        """The sum of some rows of a view; a count that is zero on the way to it takes no sums with it."""
+    def _as_map(self, name: str, contents: Contents) -> MapStore:
+        """Rows of a view, each key once, as the evaluator reads them."""
         view = self._views[name]
-        fields = [field.name for field in view.fields]
-        total, copy = MapStore(fields, None), MapStore(fields, view.presence)
-        for contents in parts:
-            self._add_to(total, name, contents)
-        copy.assign(dict(total.items()))
-        return copy
-
-    def _add_to(self, copy: MapStore, name: str, contents: Contents) -> None:
         types = self._node.key_types(name)
         keys = [self._node.decode(words, type) for words, type in zip(contents.keys, types, strict=True)]
         rows = list(zip(*keys, strict=True)) if keys else [()] * len(contents)
         kinds = self._node.stores[name].layout.kinds
         numbers = [numbers_of(kind, words) for kind, words in zip(kinds, contents.numbers, strict=True)]
-        for key, payload in zip(rows, zip(*numbers, strict=True), strict=True):
-            copy.add(key, payload)
+        found = MapStore([field.name for field in view.fields], view.presence)
+        found.assign(dict(zip(rows, zip(*numbers, strict=True), strict=True)))
+        return found
 
     def watch(self) -> None:
         if not self._is_watched:
@@ -254,11 +247,9 @@ class GeneratedNode:
         if self._shown is None:
             after = self._whole_result()
         else:
-            rows = self._node.touched_contents(self._shown)
-            added = [contents for store, contents, _ in self._node.undo if store == self._shown]
-            taken = [contents.negated() for contents in added]
-            after = evaluate_result(self._program, {self._shown: self._as_map(self._shown, rows)})
-            before = evaluate_result(self._program, {self._shown: self._as_map(self._shown, rows, *taken)})
+            was, is_now = (self._as_map(self._shown, rows) for rows in self._node.changed(self._shown))
+            before = evaluate_result(self._program, {self._shown: was})
+            after = evaluate_result(self._program, {self._shown: is_now})
         return {row: n for row in before.keys() | after.keys() if (n := after.get(row, 0) - before.get(row, 0))}
 
     def misfit(self, name: str, at_most: int | None) -> tuple[Row, int] | None:
