@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
-import subprocess
-import sys
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bench import spark_run
 from bench.spark_changes import MULTIPLICITY, ChangeStream, change_stream, possible
 from bench.spark_check import same_answer
 from bench.spark_report import FLAT, Results, write
 from workloads.query import NamedQuery
 
-ROOT = Path(__file__).parents[2]
 ORDERS, LINES = 300, 4
 
 
@@ -131,19 +129,26 @@ def test_the_page_says_where_spark_sql_is_faster(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(importlib.util.find_spec("pyspark") is None, reason="PySpark is not installed")
-def test_a_view_of_spark_is_measured_checked_and_not_measured_again(tmp_path: Path) -> None:
-    data = tmp_path / "data"
-    options = ["--scales", "0.001", "--queries", "q03", "--batches", "50", "--repeats", "2", "--recomputations", "1"]
-    command = [sys.executable, "-m", "bench.spark_run", *options, "--data", str(data), "--out", str(tmp_path)]
-    environment = os.environ | {"VIEWLET_JIT": "0", "PYTHONPATH": str(ROOT / "src")}
+def test_a_view_on_spark_is_measured_checked_and_not_measured_again(
+    monkeypatch: pytest.MonkeyPatch, spark: Any, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("VIEWLET_STATE", os.environ["VIEWLET_STATE"])  # it changes that, and is undone
+    monkeypatch.setattr(spark_run.Runs, "session", spark)
     for _ in range(2):
-        subprocess.run(command, env=environment, cwd=ROOT, check=True, timeout=600, capture_output=True)
+        spark_run.main(
+            scales="0.001",
+            queries="q03",
+            batches="50",
+            repeats=2,
+            recomputations=1,
+            data=tmp_path / "data",
+            out=tmp_path,
+        )
     found = [json.loads(line) for line in (tmp_path / "spark.jsonl").read_text().splitlines()]
-    assert [record.get("what") for record in found] == [None, "recompute", "load", "refresh", "refresh", "check"]
-    assert all(record["status"] == "ok" for record in found[1:])
+    assert [record["what"] for record in found] == ["recompute", "load", "refresh", "refresh", "check"]
+    assert all(record["status"] == "ok" for record in found)
     assert found[-1]["correct"]
-    arrow, frames = found[3:5]
+    arrow, frames = found[2:4]
     assert (arrow["mode"], frames["mode"]) == ("arrow", "frames")
     assert arrow["packed_bytes"] > 0
     assert arrow["undo_bytes"] > 0

@@ -142,6 +142,10 @@ class Partitions(Engine):
 class MovedInFiles(Partitions):
     """The same, where everything that moves between stages is in files, as only large contents are otherwise."""
 
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return f"{super().name}-in-files"
+
     def open(self, folder: Path) -> AbstractContextManager[Any]:
         db: Any = super().open(folder)
         db._host.cluster.inline_bytes = 0
@@ -166,8 +170,13 @@ class OnSpark(Engine):
         )
 
     def changes(self, program: Program, batch: Batch) -> Changes:
-        arrow = as_arrow(program, batch)
-        return {name: self.spark.createDataFrame(rows).repartition(2) for name, rows in arrow.items()}
+        return {name: self._frame(rows) for name, rows in as_arrow(program, batch).items()}
+
+    def _frame(self, rows: pa.Table) -> Any:
+        """A timestamp without a zone is TIMESTAMP_NTZ in Spark, which makes another type of those in Arrow."""
+        frame = self.spark.createDataFrame(rows).repartition(2)
+        plain = [field.name for field in rows.schema if pa.types.is_timestamp(field.type)]
+        return frame.withColumns({name: frame[name].cast("timestamp_ntz") for name in plain}) if plain else frame
 
 
 KERNELS = ("interpreter", "compiled")
@@ -178,6 +187,6 @@ ENGINES: tuple[Engine, ...] = (
     Default(),
     Durable("interpreter"),
     Durable("compiled"),
-    *(Partitions(kernel, count) for kernel in KERNELS for count in PARTITIONS),
+    *(kind(kernel, count) for kind in (Partitions, MovedInFiles) for kernel in KERNELS for count in PARTITIONS),
 )
 """What runs in one process; `OnSpark` needs a JVM, and machine code a process of its own."""

@@ -29,7 +29,9 @@ EVERYWHERE = "small"
 """Every kind of statement: played on all numbers of partitions."""
 FEW = PARTITIONS[:2]
 """For the same queries over every type, whose few values leave most of seven partitions empty."""
-ON_SPARK = ("small", "type decimal", "type double", "type varchar")
+IN_FILES = 2
+"""The partitions between which contents are moved in files."""
+ON_SPARK = ("small", "types side by side")
 """Programs of every kind of statement and value, for the engine that takes seconds per batch."""
 AS_MACHINE_CODE = {
     "small": "grouped,extremes,streamed",
@@ -54,7 +56,8 @@ def objections(engine: Engine, program: str, folder: Path) -> Objections:
 
 
 def is_played(program: Program, engine: Engine) -> bool:
-    """Every program on every engine, but of the numbers of partitions on one for each kernel.
+    """Every program on every engine, but of the numbers of partitions on one for each kernel: on one of the kernels
+    contents move between stages in files, on the other they are sent along.
 
     A large program is played from streams on one half of the engines and from tables on the other. Planning it for
     partitions takes half a minute; `tests/spark_plan` plays its queries on 1, 2 and 7 simulated workers.
@@ -64,10 +67,14 @@ def is_played(program: Program, engine: Engine) -> bool:
     number = list(PROGRAMS).index(program.name)
     if not isinstance(engine, Partitions):
         return not program.is_large or (number + ENGINES.index(engine)) % 2 == 0
-    if program.is_large or program.name == EVERYWHERE:
-        return not program.is_large
+    if program.is_large:
+        return False
+    is_moved = isinstance(engine, MovedInFiles)
+    is_turn = is_moved == (KERNELS.index(engine.engine) == number % len(KERNELS))
+    if is_moved:
+        return is_turn and engine.count == IN_FILES
     counts = FEW if program.name.startswith("type ") else PARTITIONS
-    return engine.count == counts[(number + KERNELS.index(engine.engine)) % len(counts)]
+    return program.name == EVERYWHERE or (is_turn and engine.count == counts[number // 2 % len(counts)])
 
 
 def cases() -> list[Any]:
@@ -92,22 +99,12 @@ def test_every_program_is_played_on_both_kernels_and_every_engine_plays_all_kind
     partitions = {(name, engine) for name, engine in played if isinstance(engine, Partitions)}
     assert {(name, engine.engine) for name, engine in partitions} == set(product(small, KERNELS))
     assert {(engine.engine, engine.count) for _, engine in partitions} == set(product(KERNELS, PARTITIONS))
+    assert {name for name, engine in partitions if isinstance(engine, MovedInFiles)} == set(small)
     assert {engine for name, engine in played if PROGRAMS[name].is_large} >= set(alone)
 
 
 @pytest.mark.parametrize(("program", "engine"), cases())
 def test_in_one_process(program: str, engine: Engine, tmp_path: Path) -> None:
-    assert objections(engine, program, tmp_path) == {}
-
-
-def moved_in_files() -> list[Any]:
-    small = [program.name for program in PROGRAMS.values() if not program.is_large]
-    return [pytest.param(name, marks=() if name == EVERYWHERE else pytest.mark.slow) for name in small]
-
-
-@pytest.mark.parametrize("program", moved_in_files())
-def test_what_moves_between_stages_is_in_files(program: str, tmp_path: Path) -> None:
-    engine = MovedInFiles(KERNELS[list(PROGRAMS).index(program) % len(KERNELS)], 2)
     assert objections(engine, program, tmp_path) == {}
 
 

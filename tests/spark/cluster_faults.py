@@ -2,13 +2,15 @@
 
     python -m tests.spark.cluster_faults DIRECTORY
 
-One session for all of it, on two executors that share what the machine keeps of the state. A process dies before a task
+One session for all of it, on two executors that share what the machine keeps of the state. The first line of what it
+prints is JSON, about the places of partitions (`partition_moves.py`). A process dies before a task
 does its work, in the middle of it (the state is being changed, and locked), after it but before anybody knows, between
 two stages of a batch, and between batches. After each batch the views are compared with an engine in this process.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -22,6 +24,7 @@ os.environ.setdefault("VIEWLET_JIT", "0")
 
 import viewlet
 from bench.spark_soak import EXECUTOR, descendants
+from tests.spark.partition_moves import observed
 from viewlet.spark.run.execution.tasks import RunStage
 from viewlet.spark.run.units.generated_node import GeneratedNode
 from viewlet.spark.run.units.node import ReferenceNode
@@ -183,6 +186,7 @@ def main(directory: str) -> None:
     passed = {name: os.environ[name] for name in ("VIEWLET_JIT", "PYTHONPATH") if name in os.environ}
     settings = {f"spark.executorEnv.{name}": value for name, value in passed.items()}
     spark = viewlet.spark_session("local-cluster[2,1,1024]", **settings, **{"spark.executor.memory": "512m"})
+    print(json.dumps(observed(spark)), flush=True)
     for engine in SCENARIOS:
         run(spark, engine, Path(directory, engine))
     spark.stop()

@@ -1,20 +1,13 @@
-"""How many partitions change executors from stage to stage on a cluster of two, and what a killed executor does to it.
-
-    python -m tests.spark.partition_moves
-
-Prints a line of JSON: moves of partitions while both executors live, as placed by Viewlet and as placed by Spark;
-whether the tasks of a killed executor run elsewhere; and whether the executor that replaces it gets some.
-"""
+"""How many partitions change executors between stages on a cluster of two, and what a killed executor does to it."""
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import time
 from itertools import pairwise
+from typing import Any
 
-import viewlet
 from bench.spark_soak import EXECUTOR, descendants
 from viewlet.spark.run.execution.cluster import SparkCluster
 
@@ -47,10 +40,9 @@ def settled(cluster: SparkCluster, executors: int) -> bool:
     return False
 
 
-def main() -> None:
-    passed = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
-    settings = {f"spark.executorEnv.{name}": value for name, value in passed.items()}
-    spark = viewlet.spark_session("local-cluster[2,1,1024]", **settings, **{"spark.executor.memory": "512m"})
+def observed(spark: Any) -> dict[str, object]:
+    """Moves of partitions while both executors live, as placed by Viewlet and as placed by Spark; whether the tasks of
+    a killed executor run elsewhere; and whether the executor that replaces it gets some."""
     cluster = SparkCluster(spark)
     told: dict[str, object] = {"both": settled(cluster, 2), "moved": moves(cluster)}
     last = places(cluster)
@@ -63,9 +55,4 @@ def main() -> None:
     told["stayed"] = sum(old == new for old, new in zip(last, now, strict=True))
     cluster._locality._is_on = False
     told["moved without preferences"] = moves(cluster)
-    print(json.dumps(told))
-    spark.stop()
-
-
-if __name__ == "__main__":
-    main()
+    return told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 
 from bench.spark_soak import Soak
 from tests.spark.cluster_faults import SCENARIOS
+from tests.spark.partition_moves import PARTITIONS
 
 ROOT = Path(__file__).parents[2]
 
@@ -29,8 +31,10 @@ def test_drivers_die_at_steps_of_a_commit(engine: str, every: int, more: list[st
     assert "nothing lost, nothing twice" in done.stdout
 
 
-@pytest.mark.slow
-def test_processes_of_a_cluster_die_at_chosen_moments(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """What a driver on a real cluster prints, line by line."""
+    folder = tmp_path_factory.mktemp("cluster")
     found = importlib.util.find_spec("pyspark")
     if found is None or found.origin is None:
         pytest.skip("PySpark is not installed")
@@ -39,20 +43,32 @@ def test_processes_of_a_cluster_die_at_chosen_moments(tmp_path: Path) -> None:
         "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}",
         "SPARK_HOME": os.path.dirname(found.origin),
         "VIEWLET_JIT": "0",
-        "VIEWLET_STATE": str(tmp_path / "mapped"),
+        "VIEWLET_STATE": str(folder / "mapped"),
     }
-    command = [sys.executable, "-m", "tests.spark.cluster_faults", str(tmp_path)]
+    command = [sys.executable, "-m", "tests.spark.cluster_faults", str(folder)]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr[-4000:]
-    expected = [f"{engine}: {who} {when}" for engine in SCENARIOS for who, when in SCENARIOS[engine]]
-    assert [line for line in done.stdout.splitlines() if "nobody" not in line] == expected
+    return done.stdout.splitlines()
 
 
 @pytest.mark.slow
-def test_executors_and_workers_are_killed_at_random(tmp_path: Path) -> None:
-    """`python -m bench.spark_soak` does it for longer."""
-    if importlib.util.find_spec("pyspark") is None:
-        pytest.skip("PySpark is not installed")
-    figures = Soak(tmp_path, "local-cluster[2,1,1024]", "compiled", seed=10).run(2)
+def test_no_partition_moves_on_a_cluster_while_its_executors_live(cluster: list[str]) -> None:
+    """Pins the classes of Spark that preferred executors rely on."""
+    told = json.loads(cluster[0])
+    assert told.pop("moved without preferences") >= 0
+    assert 0 < told.pop("stayed") <= PARTITIONS // 2
+    assert told == {"both": True, "moved": 0, "one at its place": True, "without it": True, "replaced": True}
+
+
+@pytest.mark.slow
+def test_processes_of_a_cluster_die_at_chosen_moments(cluster: list[str]) -> None:
+    expected = [f"{engine}: {who} {when}" for engine in SCENARIOS for who, when in SCENARIOS[engine]]
+    assert [line for line in cluster[1:] if "nobody" not in line] == expected
+
+
+@pytest.mark.slow
+def test_drivers_are_killed_at_random(tmp_path: Path) -> None:
+    """`python -m bench.spark_soak` does it for longer, and kills executors and workers of a cluster too."""
+    figures = Soak(tmp_path, "inline", "compiled", seed=10, pause=(0.0, 1.0)).run(2)
     assert figures.killed.total() == 2
     assert figures.batches > 0

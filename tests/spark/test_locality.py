@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
-from tests.spark.partition_moves import PARTITIONS
 from viewlet.spark.run.execution.locality import Locality, assign
-
-ROOT = Path(__file__).parents[2]
 
 
 def loads(homes: dict[int, str]) -> list[int]:
@@ -65,20 +54,3 @@ def test_without_these_classes_of_spark_tasks_run_where_it_likes() -> None:
     locality = Locality(context)
     assert locality.preferences(range(4)) is None
     assert locality.preferences(range(4)) is None
-
-
-@pytest.mark.slow
-def test_no_partition_moves_on_a_cluster_while_its_executors_live() -> None:
-    """Pins the classes of Spark that preferred executors rely on."""
-    found = importlib.util.find_spec("pyspark")
-    if found is None or found.origin is None:
-        pytest.skip("PySpark is not installed")
-    paths = f"{ROOT / 'src'}{os.pathsep}{ROOT}"
-    environment = {**os.environ, "PYTHONPATH": paths, "SPARK_HOME": os.path.dirname(found.origin)}
-    command = [sys.executable, "-m", "tests.spark.partition_moves"]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600, check=False)
-    assert done.returncode == 0, done.stderr[-4000:]
-    told = json.loads(done.stdout.splitlines()[-1])
-    assert told.pop("moved without preferences") >= 0
-    assert 0 < told.pop("stayed") <= PARTITIONS // 2
-    assert told == {"both": True, "moved": 0, "one at its place": True, "without it": True, "replaced": True}

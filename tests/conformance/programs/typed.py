@@ -138,10 +138,43 @@ def batches(tested: TypeUnderTest) -> list[Batch]:
 
 
 def programs() -> tuple[Program, ...]:
-    """One for each type."""
-    return tuple(
-        Program(f"type {tested.name}", tested.tables, tuple(map(View, tested.queries)), batches(tested))
-        for tested in TYPES
+    """One for each type, and one for all of them."""
+    return (
+        *(
+            Program(f"type {tested.name}", tested.tables, tuple(map(View, tested.queries)), batches(tested))
+            for tested in TYPES
+        ),
+        side_by_side(),
+    )
+
+
+def side_by_side() -> Program:
+    """A table with a column of every type, changed as `c` is: as keys of groups and joins, in order, and in sums."""
+    columns = ", ".join(f"{tested.name}_x {tested.sql}" for tested in TYPES)
+    every = [f"{tested.name}_x" for tested in TYPES]
+    numbers = [f"{tested.name}_x" for tested in TYPES if tested.is_number]
+    extremes = ", ".join(f"MIN({x}) AS low_{x}, MAX({x}) AS high_{x}" for x in every)
+    sums = ", ".join(f"SUM({x}) AS {x}, AVG({x}) AS mean_{x}" for x in numbers)
+    equal = " AND ".join(f"a.{x} = b.{x}" for x in every)
+    queries = {
+        "grouped": f"SELECT {', '.join(every)}, COUNT(*) AS n FROM every GROUP BY {', '.join(every)}",
+        "extremes": f"SELECT g, {extremes} FROM every GROUP BY g",
+        "sums": f"SELECT g, {sums} FROM every GROUP BY g",
+        "joined": f"SELECT a.id, b.id AS other FROM every a JOIN every b ON {equal}",
+    }
+    changed = [
+        [
+            ((number, group, *(tested.value(value) for tested in TYPES)), multiplicity)
+            for table, number, group, value, multiplicity in changes
+            if table == "c"
+        ]
+        for changes in _SCRIPT
+    ]
+    return Program(
+        "types side by side",
+        {"every": f"CREATE TABLE every (id INTEGER NOT NULL, g INTEGER, {columns})"},
+        tuple(View(NamedQuery(name, sql)) for name, sql in queries.items()),
+        [{"every": rows} for rows in changed],
     )
 
 
