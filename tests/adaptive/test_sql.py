@@ -11,7 +11,6 @@ import pytest
 
 import viewlet
 from tests.durable.scripts import abandon
-from viewlet.connection.spark_facade import connect_inline
 from viewlet.engine import chooser
 
 SCHEMA = """
@@ -332,11 +331,3 @@ def test_a_busy_view_moves_to_the_kernel(monkeypatch: pytest.MonkeyPatch) -> Non
             if (task := view.choice.compilation) is not None:
                 task.wait(60)
     assert {db.view(name).stats()["engine"] for name in names} == {"compiled"}
-
-
-def test_on_spark_it_is_refused(tmp_path: Path) -> None:
-    db = connect_inline(tmp_path, 2, sync=False)
-    db.execute(SCHEMA.format(kind="TABLE"))
-    with pytest.raises(viewlet.UnsupportedError, match="an adaptive view on Spark"):
-        declare(db, "cycles")
-    db.close()

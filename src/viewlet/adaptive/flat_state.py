@@ -466,6 +466,14 @@ class FlatState:
         self._build_views(np.zeros(kernel.PROGRESS_WORDS, np.int64))
         self._settle()
 
+    def sizes(self) -> Mapping[str, int]:
+        tuples = {name: len(store) for name, (store, _, _) in zip(RELATIONS, self.relations, strict=False)}
+        return {**tuples, **{store.layout.name: len(store) for store in self.views}, "Q": self._group_count}
+
+    @property
+    def _group_count(self) -> int:
+        return len(self._groups) if self._keys else int(self._totals.any())
+
     def facts(self) -> StateFacts:
         sizes: dict[str, int] = {}
         for name, (tuples, _, _) in zip(RELATIONS, self.relations * self._copies, strict=True):
@@ -473,7 +481,7 @@ class FlatState:
             kinds = np.bincount(tuples.pool[:used, flat_parts.KIND][tuples.live[:used] != 0], minlength=3).tolist()
             sizes |= {f"{name}_{part}": kinds[kind] for kind, part in enumerate(self._plan.query.part_names)}
         sizes |= dict(zip(("V_RS", "V_ST", "V_TR"), map(len, self.views * self._copies), strict=True))
-        sizes["Q"] = len(self._groups) if self._keys else int(self._totals.any())
+        sizes["Q"] = self._group_count
         return StateFacts(self.base, self.thresholds, sizes, self.work, self.nbytes())
 
     def nbytes(self) -> int:

@@ -43,6 +43,15 @@ class SideReader:
             found[pair] = added if held is None else tuple(map(int.__add__, held, added))
         return {pair: numbers for pair, numbers in found.items() if any(numbers)}
 
+    def tuples(self, rows: Iterable[tuple[Row, int]]) -> dict[Row, int]:
+        """The same as counted rows: the two values, then the numbers of a row, without the first, which is 1."""
+        found: dict[Row, int] = {}
+        for row, multiplicity in rows:
+            if (known := self._read(row)) is not None:
+                key = (*known[0], *known[1][1:])
+                found[key] = found.get(key, 0) + multiplicity
+        return {key: count for key, count in found.items() if count}
+
     @cached_property
     def _read(self) -> Callable[[Row], tuple[tuple[Datum, Datum], Numbers] | None]:
         """The tuple of a row and its numbers; None where a condition or a NULL leaves it out."""
@@ -72,6 +81,9 @@ class AdaptivePlan:
     query: TriangleQuery
     result: Program
     strategy = "adaptive"
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"query": self.query, "result": self.result}  # readers have compiled functions
 
     @cached_property
     def readers(self) -> Mapping[str, tuple[SideReader, ...]]:

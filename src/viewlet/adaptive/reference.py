@@ -91,6 +91,9 @@ class ReferenceState:
         state.groups.replace({tuple(key): plan.payload(tuple(numbers)) for key, numbers in saved})
         self.commit()
 
+    def sizes(self) -> Mapping[str, int]:
+        return self.triangles.sizes()
+
     def facts(self) -> StateFacts:
         state = self.triangles
         return StateFacts(state.parts.base, state.parts.thresholds, state.sizes(), state.work)

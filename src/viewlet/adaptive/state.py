@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from viewlet.adaptive.plan import Numbers, SideReader
+from viewlet.adaptive.plan import RELATIONS, Numbers, SideReader
 from viewlet.adaptive.triangles import Thresholds, Work
 from viewlet.algebra.triangle_query import PARTS, TriangleQuery
 from viewlet.changes import Change
@@ -56,7 +56,30 @@ class TriangleState(Protocol):
 
     def resume(self, layout: Mapping[str, Any], reader: StateReader) -> None: ...
 
+    def sizes(self) -> Mapping[str, int]:
+        """Tuples of the relations or of their parts, entries of the views, groups: whatever is known at once."""
+
     def facts(self) -> StateFacts: ...
+
+
+def show_parts(query: TriangleQuery, facts: StateFacts) -> str:
+    """The stage `parts` of `explain`: sizes, thresholds, and the rebalancing there was."""
+    sizes, work = facts.sizes, facts.work
+    lines = [f"N = {facts.base:,}: |D| is at least {facts.base // 4:,} and below {facts.base:,}"]
+    for i, (name, side) in enumerate(zip(RELATIONS, query.sides, strict=True)):
+        *others, last = [f"{sizes[f'{name}_{part}']:,} {part}" for part in query.part_names]
+        bounds = f"threshold {facts.thresholds.first[i]:,.1f}"
+        if query.linear:
+            bounds += f", of second values {facts.thresholds.second[i]:,.1f}"
+        lines.append(f"{name} = {side.table}: {', '.join(others)} and {last} tuples, {bounds}")
+    lines += [f"{name}: {size:,} entries" for name, size in sizes.items() if name.startswith("V_")]
+    lines.append(f"Q: {sizes['Q']:,} groups")
+    lines.append(f"rebalanced: {work.major:,} times all, {work.minor:,} times one value ({work.moved:,} tuples)")
+    if work.balancing:
+        most = f"at most {work.longest:,} at a time, the last ones after {work.paused:,} updates"
+        lines.append(f"that took {work.balancing:,} steps, {most}")
+    lines.append(f"steps: {work.steps:,} for {work.updates:,} updates")
+    return "\n".join(lines)
 
 
 SECOND = "second_thresholds"

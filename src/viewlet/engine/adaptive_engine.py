@@ -12,15 +12,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from viewlet.adaptive.plan import AdaptivePlan
-from viewlet.adaptive.state import TriangleState
-from viewlet.changes import Change, RowChange
-from viewlet.errors import DataError
-from viewlet.triggers.interpreter import Interpreter
+from viewlet.adaptive.state import TriangleState, show_parts
+from viewlet.changes import Change
+from viewlet.engine.triangle_result import TriangleResult
 from viewlet.triggers.program import text_digest
 from viewlet.triggers.saved_state import StateReader, StateWriter
 from viewlet.triggers.sources import Sources
-from viewlet.triggers.store import MapStore, UndoLog
-from viewlet.types import INTEGER_BITS, MAX_DECIMAL_DIGITS, Row, SqlType
+from viewlet.triggers.store import UndoLog
+from viewlet.types import Row
 
 
 class AdaptiveEngine:
@@ -31,8 +30,7 @@ class AdaptiveEngine:
         self.triangles = triangles
         self._sources = sources
         self._log = log
-        self._table = plan.query.table
-        self._rest = Interpreter(plan.result, {}, log)
+        self._rest = TriangleResult(plan, log)
         self._fill()
 
     @property
@@ -57,14 +55,7 @@ class AdaptiveEngine:
         self._fill()
 
     def _fill(self) -> None:
-        """The rest of the query over all groups."""
-        rows = dict.fromkeys(filter(None, map(self._row, *zip(*self._groups(), strict=True))), 1)
-        held = {self._table.name: MapStore.of_rows(rows)}
-        self._rest.restore(self._rest.evaluate(held))
-
-    def _groups(self) -> list[tuple[Row, tuple[int, ...]]]:
-        groups = list(self.triangles.groups())
-        return groups or [((), (0,) * self.plan.query.width)]
+        self._rest.fill(self.triangles.groups())
 
     # -- batches ----------------------------------------------------------------------------------------------------
 
@@ -78,23 +69,7 @@ class AdaptiveEngine:
             self.triangles.apply(reader, change)
 
     def finish(self) -> Mapping[Row, int]:
-        rows: dict[Row, int] = {}
-        for key, (old, new) in self.triangles.changes().items():
-            for numbers, weight in ((old, -1), (new, 1)):
-                if (row := self._row(key, numbers)) is not None:
-                    rows[row] = rows.get(row, 0) + weight
-        changed = {row: weight for row, weight in rows.items() if weight}
-        if changed:
-            self._rest.apply(self._table.name, RowChange(changed))
-        return self._rest.finish()
-
-    def _row(self, key: Row, numbers: tuple[int, ...]) -> Row | None:
-        row = self.plan.row(key, numbers)
-        if row is not None:
-            for value, column in zip(row[len(key) :], self._table.columns[len(key) :], strict=True):
-                if not _fits(value, column.type):
-                    raise DataError("a sum overflows its type")
-        return row
+        return self._rest.fold(self.triangles.changes())
 
     def commit(self) -> None:
         self._log.commit()
@@ -146,28 +121,4 @@ class AdaptiveEngine:
         }
 
     def stages(self, format: str) -> Mapping[str, Callable[[], str]]:
-        return {"parts": self._show_parts}
-
-    def _show_parts(self) -> str:
-        facts = self.triangles.facts()
-        sizes, work = facts.sizes, facts.work
-        lines = [f"N = {facts.base:,}: |D| is at least {facts.base // 4:,} and below {facts.base:,}"]
-        for i, (name, side) in enumerate(zip("RST", self.plan.query.sides, strict=True)):
-            *others, last = [f"{sizes[f'{name}_{part}']:,} {part}" for part in self.plan.query.part_names]
-            bounds = f"threshold {facts.thresholds.first[i]:,.1f}"
-            if self.plan.query.linear:
-                bounds += f", of second values {facts.thresholds.second[i]:,.1f}"
-            lines.append(f"{name} = {side.table}: {', '.join(others)} and {last} tuples, {bounds}")
-        lines += [f"{name}: {size:,} entries" for name, size in sizes.items() if name.startswith("V_")]
-        lines.append(f"Q: {sizes['Q']:,} groups")
-        lines.append(f"rebalanced: {work.major:,} times all, {work.minor:,} times one value ({work.moved:,} tuples)")
-        if work.balancing:
-            most = f"at most {work.longest:,} at a time, the last ones after {work.paused:,} updates"
-            lines.append(f"that took {work.balancing:,} steps, {most}")
-        lines.append(f"steps: {work.steps:,} for {work.updates:,} updates")
-        return "\n".join(lines)
-
-
-def _fits(value: Any, type: SqlType) -> bool:
-    limit = 2 ** (INTEGER_BITS[type.kind] - 1) if type.kind in INTEGER_BITS else 10**MAX_DECIMAL_DIGITS
-    return bool(-limit <= value < limit)
+        return {"parts": lambda: show_parts(self.plan.query, self.triangles.facts())}

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from viewlet.algebra.triangle_query import TriangleQuery
-from viewlet.engine.contract import LocalEngine, Stages
+from viewlet.engine.contract import Engine, LocalEngine, Stages
 from viewlet.engine.declaration import Declaration
-from viewlet.engine.kind import CompiledForm, Step, Subject, Tables, ViewKind
+from viewlet.engine.kind import CompiledForm, DistributedForm, Hints, Step, Subject, Tables, ViewKind
 from viewlet.engine.trigger_programs import plan_program
 from viewlet.triggers.sources import Sources
 from viewlet.triggers.statistics import UNKNOWN, Statistics
@@ -20,6 +20,8 @@ from viewlet.types import Kind
 if TYPE_CHECKING:
     from viewlet.adaptive.plan import AdaptivePlan
     from viewlet.runtime.dictionary import StringDictionary
+    from viewlet.spark.run.engine import Engine as Cluster
+    from viewlet.spark.run.units.partitioned_unit import PartitionedUnit
 
 NOT_RUNNING = "none: the query is not declared as a view"
 _ENTRIES = ("run", "insert", "partition", "build_view")
@@ -110,6 +112,26 @@ def stages(subject: Subject) -> Stages:
     return found
 
 
+def unit_on_spark(
+    cluster: Cluster, declared: Declaration, tables: Tables, hints: Hints, facts: Mapping[str, Any]
+) -> PartitionedUnit:
+    from viewlet.engine.adaptive_on_spark import share_unit
+
+    return share_unit(cluster, declared, plan_adaptive(declared, tables, UNKNOWN), tables, hints, facts)
+
+
+def engine_on_spark(cluster: Cluster, unit: PartitionedUnit, declared: Declaration) -> Engine:
+    from viewlet.engine.adaptive_on_spark import AdaptiveOnSpark
+
+    return AdaptiveOnSpark(plan_adaptive(declared, unit.sources, UNKNOWN), cluster, unit)
+
+
+def reason_on_spark(cluster: Cluster, unit: PartitionedUnit) -> str:
+    from viewlet.engine.adaptive_on_spark import show_reason
+
+    return show_reason(cluster, unit)
+
+
 ADAPTIVE_VIEWS = ViewKind(
     noun="an adaptive view",
     accepts=lambda definition: isinstance(definition, TriangleQuery),
@@ -120,6 +142,12 @@ ADAPTIVE_VIEWS = ViewKind(
         obstacle=lambda tables: wide_values(tables.values()),
         stays=lambda plan, watched: wide_sums(plan),
         migrate=lambda reference, compiled: compiled.take_over(reference),
+    ),
+    distributed=DistributedForm(
+        lambda declared, tables: plan_adaptive(declared, tables, UNKNOWN),
+        unit_on_spark,
+        engine_on_spark,
+        reason_on_spark,
     ),
     stages=stages,
     summary=("sql", "triangle", "engine"),

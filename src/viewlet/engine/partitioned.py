@@ -43,9 +43,12 @@ class _Partitioned:
         self, cluster: Cluster, declared: Declaration, tables: Tables, hints: Hints, facts: Mapping[str, Any]
     ) -> PartitionedUnit:
         from viewlet.spark.run.units.partitioned_unit import PartitionedUnit
+        from viewlet.spark.run.units.routes import ByColumns
 
         plan = self.plan(declared, tables)
-        return PartitionedUnit(declared.name, plan, self.make, dict(tables), self.by(plan))
+        by = self.by(plan)
+        routes = {name: (ByColumns(tables[name], positions),) for name, positions in by.items()}
+        return PartitionedUnit(declared.name, plan, self.make, dict(tables), routes, (plan, sorted(by.items())))
 
     @staticmethod
     def engine(cluster: Cluster, unit: PartitionedUnit, declared: Declaration) -> Engine:

@@ -44,6 +44,7 @@ from viewlet.spark.run.execution.frame_change import FrameChange, by_place, is_s
 from viewlet.spark.run.execution.snapshot_tasks import SplitState, WriteSnapshot
 from viewlet.spark.run.execution.tasks import (
     CountRows,
+    ExplainPartition,
     KeepRows,
     MapChanges,
     MapTableRows,
@@ -155,6 +156,11 @@ class Engine:
         """What will be in force when the snapshot is in place that is being written."""
 
     # -- views ------------------------------------------------------------------------------------------------------
+
+    @property
+    def generated(self) -> bool | None:
+        """Whether new units run generated code; None if they may as well."""
+        return self._generated
 
     @property
     def units(self) -> Mapping[str, Unit]:
@@ -608,6 +614,10 @@ class Engine:
         if entry.unit.reading is ResultLocation.PARTITIONS:
             return _sum(self._ask(ReadResult(self.context(), name), f"read {name}"))
         return with_result(self._gathered(entry)).result()
+
+    def explain(self, name: str, stage: str) -> list[str]:
+        """What the engines of the partitions tell of themselves."""
+        return self._ask(ExplainPartition(self.context(), name, stage), f"explain {name}")
 
     def arrow(self, name: str) -> Any:
         """The same as an Arrow table; a row may be listed in several pieces."""

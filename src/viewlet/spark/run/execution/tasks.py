@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from viewlet.changes import Change, Changes, RowChange, to_changes
-from viewlet.errors import ViewletError
+from viewlet.errors import InternalError, ViewletError
 from viewlet.spark.run.exchange.change_files import Share
 from viewlet.spark.run.exchange.moves import Outbox, fetch_all
 from viewlet.spark.run.exchange.stage_record import DRIVER, EVERYWHERE, Delivery, Piece, SentDeliveries, UnitStage
@@ -27,6 +27,7 @@ from viewlet.spark.run.state.partition import (
 )
 from viewlet.spark.run.state.unit_state import empty_node
 from viewlet.spark.run.units.node import Node, with_result
+from viewlet.spark.run.units.partitioned_node import PartitionedNode
 from viewlet.spark.run.units.plan_code import Departure, Place, WorkerBlock
 from viewlet.spark.run.units.table_unit import rows_view, unit_name
 from viewlet.spark.run.units.unit import SPREAD, UnitCode
@@ -311,6 +312,21 @@ class ReadResult(PartitionTask[Changes]):
     def answer(self, partition: int) -> Changes:
         with held(self.context, self.unit, partition) as state:
             return with_result(state.node).result()
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainPartition(PartitionTask[str]):
+    """What the engine of a partition tells of itself, where each partition has its own."""
+
+    context: Context
+    unit: str
+    stage: str
+
+    def answer(self, partition: int) -> str:
+        with held(self.context, self.unit, partition) as state:
+            if not isinstance(state.node, PartitionedNode):
+                raise InternalError(f"the partitions of {self.unit} have no engines of their own")
+            return state.node.explain(self.stage)
 
 
 @dataclass(frozen=True, slots=True)

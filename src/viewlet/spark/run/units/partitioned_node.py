@@ -15,11 +15,12 @@ from viewlet.runtime.durable.rows import from_arrow, to_arrow
 from viewlet.spark.run.exchange.wire import bytes_table, table_bytes
 from viewlet.spark.run.units.one_stage import Blob, OneStageNode, change_name
 from viewlet.spark.run.units.plan_code import PlanCode
+from viewlet.spark.run.units.routes import Route
 from viewlet.triggers.program import Statement
 from viewlet.triggers.saved_state import Item
 from viewlet.triggers.sources import Sources
 from viewlet.triggers.store import MapStore, UndoLog
-from viewlet.types import Row, Table, TableKind
+from viewlet.types import Row, TableKind
 
 MakeEngine = Callable[[Any, Sources, UndoLog], Any]
 """A local engine (`engine/contract.py`) of a plan, over its sources; a function that workers can import."""
@@ -29,10 +30,13 @@ LAYOUT = "layout"
 class PartitionedNode(OneStageNode):
     """A local engine in one place, as a kernel (see `node.ResultNode`); a node that only splits rows makes none."""
 
-    def __init__(self, name: str, tables: Mapping[str, Table], plan: Any, make: MakeEngine, state: str) -> None:
-        super().__init__({change_name(table): len(tables[table].columns) for table in tables})
+    def __init__(
+        self, name: str, routes: Mapping[str, tuple[Route, ...]], plan: Any, make: MakeEngine, state: str
+    ) -> None:
+        self._routes = routes
+        self._arriving = {change_name(route.relation.name): route for each in routes.values() for route in each}
+        super().__init__({change: len(route.relation.columns) for change, route in self._arriving.items()})
         self._name = name
-        self._tables = tables
         self._plan = plan
         self._make = make
         self._state = state
@@ -44,7 +48,8 @@ class PartitionedNode(OneStageNode):
 
     @cached_property
     def _engine(self) -> Any:
-        streams = {name: replace(table, kind=TableKind.STREAM) for name, table in self._tables.items()}
+        relations = (route.relation for route in self._arriving.values())
+        streams = {table.name: replace(table, kind=TableKind.STREAM) for table in relations}
         sources = Sources(streams, {name: MapStore() for name in streams})
         engine = self._make(self._plan, sources, self._log)
         engine.load()
@@ -68,15 +73,24 @@ class PartitionedNode(OneStageNode):
         return True
 
     def change(self, table: str, change: Change) -> None:
-        self._changes[change_name(table)] = change.rows()
+        for route in self._routes[table]:
+            self._changes[change_name(route.relation.name)] = route.rows(change.rows())
+
+    def split(self, name: str, positions: tuple[int, ...], partitions: int) -> dict[int, bytes]:
+        """By the route of the relation, which may send a row to several partitions."""
+        parts: dict[int, list[tuple[Row, int]]] = {}
+        for row, times in self._changes.get(name, {}).items():
+            for number in self._arriving[name].partitions(row, partitions):
+                parts.setdefault(number, []).append((row, times))
+        return {number: self._encoded(name, rows) for number, rows in parts.items()}
 
     def run(self, statements: Iterable[Statement]) -> None:
-        """Applies what was put to the engine, one table after the other."""
+        """Applies what was put to the engine, one relation after the other."""
         touched = False
-        for table in self._tables:
-            if rows := self._sent(change_name(table)):
+        for name, route in self._arriving.items():
+            if rows := self._sent(name):
                 touched = True
-                self._engine.apply(table, RowChange(rows))
+                self._engine.apply(route.relation.name, RowChange(rows))
         if touched:
             self._change = self._engine.finish()
 
@@ -110,6 +124,11 @@ class PartitionedNode(OneStageNode):
 
     def result(self) -> Changes:
         return dict(self._engine.result())
+
+    def explain(self, stage: str) -> str:
+        """What the engine of this partition tells of itself."""
+        shown: str = self._engine.stages("text")[stage]()
+        return shown
 
     def watch(self) -> None:
         if not self._is_watched:

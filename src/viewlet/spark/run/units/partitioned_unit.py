@@ -1,10 +1,10 @@
-"""Units of kinds of views that need no other plan on a cluster: every partition runs a local engine over its rows.
+"""Units of kinds of views that run a local engine in every partition, over the rows that are sent there.
 
-    rows of tables ──► partitions, by some of their columns ──► local engines ──► the union of their rows
+    rows of tables ──► rows of relations, by their routes ──► partitions ──► local engines ──► the sum of their rows
 
-That is right for a view whose rows depend only on table rows with the same values in these columns, such as one that
-keeps something per key. Every batch has one stage at the workers. The state is in the worker processes; a process that
-has not seen a partition before catches up from the snapshot and the log.
+That is right for a view whose rows depend only on table rows that meet in a partition: one that keeps something per
+key, with routes by that key, or a join that is split into shares. Every batch has one stage at the workers. The state
+is in the worker processes; a process that has not seen a partition before catches up from the snapshot and the log.
 """
 
 from __future__ import annotations
@@ -14,16 +14,18 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from viewlet.algebra.nodes import Var
-from viewlet.spark.plan.locations import Dist, ViewLocation
+from viewlet.spark.plan.locations import ViewLocation
 from viewlet.spark.plan.result_location import ResultLocation
 from viewlet.spark.run.units.one_stage import OneStageCode, change_name, one_stage_plans
 from viewlet.spark.run.units.partitioned_node import MakeEngine, PartitionedNode
 from viewlet.spark.run.units.plan_code import Departure
+from viewlet.spark.run.units.routes import Route
 from viewlet.spark.run.units.table_unit import Check
 from viewlet.spark.run.units.unit import digest_of
 from viewlet.triggers.program import ViewDefinition
 from viewlet.types import Table
+
+Routes = Mapping[str, tuple[Route, ...]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,50 +35,66 @@ class PartitionedCode(OneStageCode):
     engine_plan: Any
     make: MakeEngine
     state: str
+    routes: Routes
 
     def evaluated(self, views: Mapping[str, ViewDefinition]) -> PartitionedNode:
-        return PartitionedNode(self.name, self.tables, self.engine_plan, self.make, self.state)
+        return PartitionedNode(self.name, self.routes, self.engine_plan, self.make, self.state)
 
 
 @dataclass(frozen=True)
 class PartitionedUnit:
-    """A plan whose engine runs in every partition; `by` has the columns that the rows of each table go by."""
+    """A plan whose engine runs in every partition; `routes` say how the rows of each table get there.
+
+    `identity` tells units apart that would not have the same state in the same places.
+    """
 
     name: str
     plan: Any
     make: MakeEngine
     sources: Mapping[str, Table]
-    by: Mapping[str, tuple[int, ...]]
+    routes: Routes
+    identity: object
+    facts: Mapping[str, object] = field(default_factory=dict)
     reading = ResultLocation.PARTITIONS
     checks: tuple[Check, ...] = ()
     stored: tuple[ViewDefinition, ...] = ()
-    facts: Mapping[str, object] = field(default_factory=dict)
     may_generate = False
     is_loadable = False
 
     @cached_property
     def tables(self) -> frozenset[str]:
-        return frozenset(self.by)
+        return frozenset(self.routes)
 
     @property
     def locations(self) -> Mapping[str, ViewLocation]:
-        """Where the rows of the tables go."""
-        found: dict[str, ViewLocation] = {}
-        for name, positions in self.by.items():
-            columns = (self.sources[name].columns[i] for i in positions)
-            found[name] = Dist(tuple(Var(column.name, column.type) for column in columns))
-        return found
+        """Where the rows of the relations go."""
+        return {route.relation.name: route.location for routes in self.routes.values() for route in routes}
 
     @cached_property
     def digest(self) -> str:
-        return digest_of((self.plan, sorted(self.by.items())))
+        return digest_of(self.identity)
 
     def code(self, generated: bool) -> PartitionedCode:
         plans = one_stage_plans(
-            {table: [Departure(change_name(table), change_name(table), self.by[table])] for table in sorted(self.by)}
+            {table: [_departure(route) for route in self.routes[table]] for table in sorted(self.routes)}
         )
         state, digest = f"{self.name}/state", digest_of((self.digest, self.name))
         views = {state: ViewDefinition(state, (), ())}
         return PartitionedCode(
-            self.name, digest, views, {}, self.sources, plans, engine_plan=self.plan, make=self.make, state=state
+            self.name,
+            digest,
+            views,
+            {},
+            self.sources,
+            plans,
+            engine_plan=self.plan,
+            make=self.make,
+            state=state,
+            routes=self.routes,
         )
+
+
+def _departure(route: Route) -> Departure:
+    """The rows of a relation leave for the partitions that its route names."""
+    name = change_name(route.relation.name)
+    return Departure(name, name, ())
