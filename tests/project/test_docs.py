@@ -23,6 +23,7 @@ INLINE_CODE = re.compile(r"`[^`\n]*`")
 LINK = re.compile(r"\]\((?P<target>[^)#:]*)(?:#(?P<place>[^)]*))?\)")
 HEADING = re.compile(r"^#+ (?P<title>.+)$", re.MULTILINE)
 VARIABLE = re.compile(r'environ\.get\("(?P<name>VIEWLET_\w+)"')
+PASS = re.compile(r"^\| `(?P<name>\w+)` \|.*\| `(?P<path>viewlet/[\w/]+\.py)` \|$", re.MULTILINE)
 MODULE = re.compile(r"`(?P<path>(?:src/)?viewlet/[\w/]+(?:\.py|/))`")
 
 
@@ -76,3 +77,11 @@ def test_contributing_lists_the_variables_that_enlarge_the_tests() -> None:
     listed = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     assert read
     assert not [name for name in sorted(read) if f"`{name}" not in listed]
+
+
+def test_the_passes_are_where_the_table_says() -> None:
+    passes = list(PASS.finditer((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")))
+    assert len(passes) > 15
+    for each in passes:
+        source = (ROOT / "src" / each["path"]).read_text(encoding="utf-8")
+        assert re.search(rf"^(def|class) {each['name']}\b", source, re.MULTILINE), each[0]
