@@ -56,6 +56,7 @@ class _Hashed:
         "_monomial_count",
         "_outputs",
         "_relations",
+        "_scalar_variables",
         "_size",
         "_template",
         "_variable_set",

@@ -104,15 +104,16 @@ def walk(expr: Expr) -> Iterator[Expr]:
         yield from walk(child)
 
 
-def scalar_variables(scalar: Scalar) -> Iterator[Var]:
+@once
+def scalar_variables(scalar: Scalar) -> tuple[Var, ...]:
+    """The variables of a scalar from left to right, each as often as it occurs."""
     match scalar:
         case Var():
-            yield scalar
+            return (scalar,)
         case Const():
-            return
+            return ()
         case Call(_, args, _):
-            for arg in args:
-                yield from scalar_variables(arg)
+            return tuple(var for arg in args for var in scalar_variables(arg))
         case _:
             assert_never(scalar)
 

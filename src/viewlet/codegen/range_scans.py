@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from viewlet.algebra.nodes import Cond, Exists, Expr, Extreme, Lift, Scalar, Sum, Var, View, factors_of
-from viewlet.algebra.traverse import scalar_variables
+from viewlet.algebra.traverse import variable_set
 from viewlet.codegen.monotone import Direction, intervals, is_ordered, truth_direction
 from viewlet.codegen.numbers import Product
 from viewlet.codegen.trees import Path, TreeWriter
@@ -145,7 +145,7 @@ class RangeScanWriter:
             factor.scalar
             for factor in rest
             if isinstance(factor, Cond)
-            and x in (used := set(scalar_variables(factor.scalar)))
+            and x in (used := variable_set(factor.scalar))
             and used <= bound | {x}
             and truth_direction(factor.scalar, directions) is not None
         ]

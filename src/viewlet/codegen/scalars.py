@@ -17,7 +17,7 @@ from typing import TypeVar
 from viewlet.algebra.functions import FUNCTIONS
 from viewlet.algebra.nodes import Call, Cond, Const, Expr, Scalar, Value, Var
 from viewlet.algebra.text import TEXTUAL
-from viewlet.algebra.traverse import scalar_variables, walk
+from viewlet.algebra.traverse import variable_set, walk
 from viewlet.codegen.arrays import OtherArray
 from viewlet.codegen.bounds import limits
 from viewlet.codegen.functions import WRITERS
@@ -311,7 +311,7 @@ class ScalarWriter:
 
     def _table_of(self, scalar: Call) -> Word | None:
         """A function of one string column and constants, as a table look-up."""
-        variables = set(scalar_variables(scalar))
+        variables = variable_set(scalar)
         if len(variables) != 1:
             return None
         (var,) = variables

@@ -11,8 +11,9 @@ change of the rows is told to each of them. A view has rows, subscribers and a n
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from viewlet.changes import Change
@@ -52,7 +53,6 @@ class Maintainer:
         self.declared = declared
         self.kind = kind_of(declared)
         self.name = declared.name
-        self.shape = shape_of(declared)
         self.work = Work()
         self.load: BulkLoad | None = None
         """What takes the place of the engine in the next batch."""
@@ -63,6 +63,11 @@ class Maintainer:
         self._told: tuple[Mapping[Row, int] | None] | None = None
         """What the engine has told of the batch under way."""
         self._parts = _Parts(choice, {}, _columns_used(choice.engine))
+
+    @cached_property
+    def shape(self) -> Hashable | None:
+        """What other views have to have to share the engine."""
+        return shape_of(self.declared)
 
     # -- views ------------------------------------------------------------------------------------------------------
 

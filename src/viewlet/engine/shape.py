@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import Any
 
 from viewlet.algebra.nodes import Var
 from viewlet.algebra.query import OutputColumn, Query
@@ -25,6 +27,12 @@ def shape_of(declared: Declaration) -> Hashable | None:
     return declared.strategy, declared.layered, declared.aggregates, _numbered(query, {})
 
 
+@cache
+def _compared(kind: type[Any]) -> tuple[str, ...]:
+    """The fields of a class by which its values are equal or not."""
+    return tuple(each.name for each in fields(kind) if each.compare)
+
+
 def _numbered(value: object, numbers: dict[Var, int]) -> Hashable:
     """A tree of nodes with numbers in place of variables; the type of a constant counts (`1 == 1.0 == True`)."""
     match value:
@@ -34,8 +42,8 @@ def _numbered(value: object, numbers: dict[Var, int]) -> Hashable:
             return _numbered(var, numbers)
         case tuple():
             return tuple(_numbered(each, numbers) for each in value)
-        case _ if is_dataclass(value):
-            parts = (_numbered(getattr(value, each.name), numbers) for each in fields(value) if each.compare)
+        case _ if is_dataclass(value) and not isinstance(value, type):
+            parts = (_numbered(getattr(value, name), numbers) for name in _compared(type(value)))
             return type(value), *parts
         case _:
             return type(value), value if isinstance(value, Hashable) else repr(value)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from viewlet.algebra.nodes import Call, Cond, Const, Expr, Rel, Scalar, Var, compare
 from viewlet.algebra.printer import show_scalar
 from viewlet.algebra.ring_query import JoinedRelation, Variable
-from viewlet.algebra.traverse import scalar_variables
+from viewlet.algebra.traverse import variable_set
 from viewlet.sql.scope import Field
 from viewlet.sql.source import Source
 from viewlet.types import BIGINT
@@ -84,7 +84,7 @@ class JoinGraph:
 
     def owners(self, scalar: Scalar) -> set[int]:
         """The relations whose columns a scalar is made of."""
-        used = set(scalar_variables(scalar))
+        used = variable_set(scalar)
         return {i for i, rel in enumerate(self.rels) if used & set(rel.args)}
 
     def owner(self, scalar: Scalar) -> int:

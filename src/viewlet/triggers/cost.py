@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import prod
 from typing import assert_never
 
@@ -36,7 +37,7 @@ from viewlet.algebra.nodes import (
     View,
 )
 from viewlet.algebra.scope import outputs
-from viewlet.algebra.traverse import scalar_variables
+from viewlet.algebra.traverse import variable_set
 from viewlet.triggers.program import Program, Statement, ViewDefinition
 from viewlet.triggers.statistics import UNKNOWN, Size, Statistics
 from viewlet.types import Table
@@ -104,7 +105,7 @@ def estimate(expr: Expr, sizes: Sizes, bound: Domains | None = None) -> Estimate
         case Exists(body):
             return _sum(estimate(body, sizes, given), [var for var in outputs(body) if var not in given])
         case Lift(var, Value(scalar)):
-            return _binding(var, given, prod(given.get(each, 1.0) for each in set(scalar_variables(scalar))))
+            return _binding(var, given, prod(given.get(each, 1.0) for each in variable_set(scalar)))
         case Lift(var, body):
             inner = estimate(body, sizes, given)
             return _binding(var, given, prod(given.values()), inner.materialised, inner.visited)
@@ -128,10 +129,8 @@ def selectivity(condition: Scalar, bound: Domains) -> float:
             return 1 / max(_values(left, bound), _values(right, bound), 1.0)
         case Call("<>", (left, right), _):
             return 1 - 1 / max(_values(left, bound), _values(right, bound), 2.0)
-        case Call("and", args, _):
-            return prod(selectivity(arg, bound) for arg in args)
-        case Call("or", args, _):
-            return 1 - prod(1 - selectivity(arg, bound) for arg in args)
+        case Call("and" | "or", _, _):
+            return _connected(condition, frozenset((var, bound.get(var, 1.0)) for var in variable_set(condition)))
         case Call("not", (arg,), _):
             return 1 - selectivity(arg, bound)
         case Call("is_not_null", _, _):
@@ -142,9 +141,21 @@ def selectivity(condition: Scalar, bound: Domains) -> float:
             return INEQUALITY
 
 
+@lru_cache(4096)
+def _connected(condition: Call, values: frozenset[tuple[Var, float]]) -> float:
+    """The share for a conjunction or disjunction, whose variables take so many values.
+
+    Plans that are compared have the same long conditions at many places.
+    """
+    bound = dict(values)
+    if condition.op == "and":
+        return prod(selectivity(arg, bound) for arg in condition.args)
+    return 1 - prod(1 - selectivity(arg, bound) for arg in condition.args)
+
+
 def _values(scalar: Scalar, bound: Domains) -> float:
     """How many values a scalar takes; a constant takes one, an expression as many as its variables together."""
-    return prod(bound.get(var, 1.0) for var in set(scalar_variables(scalar)))
+    return prod(bound.get(var, 1.0) for var in variable_set(scalar))
 
 
 def _atom(atom: Rel | Delta | View, size: Size, bound: Domains) -> Estimate:
