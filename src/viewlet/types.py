@@ -152,11 +152,29 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
+class TimeParts:
+    """How a stream, or a view over streams, is cut into parts by time: part i has the seconds i * length and following.
+
+    `time` is the column of a stream that says when a row happened; a view has none. The watermark of a stream is its
+    latest time less `delay`; rows that come `lateness` or more behind it are refused a part. Both are microseconds, and
+    a `lateness` of None has no bound. Parts older than `retention` seconds are deleted. `streams` are those
+    under a view.
+    """
+
+    length: int
+    time: str = ""
+    delay: int = 0
+    lateness: int | None = None
+    retention: int | None = None
+    streams: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
     """The schema of a base table, stream, static table or view result.
 
     `non_negative` names the columns declared `CHECK (column >= 0)`; `partition_by` those that rows are spread by where
-    they are spread over several machines.
+    they are spread over several machines. `parts` says how a partitioned stream, or a view over one, is cut by time.
     """
 
     name: str
@@ -165,10 +183,16 @@ class Table:
     primary_key: tuple[str, ...] = ()
     non_negative: frozenset[str] = frozenset()
     partition_by: tuple[str, ...] = ()
+    parts: TimeParts | None = None
 
     @property
     def column_names(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.columns)
+
+    @property
+    def is_forgetful(self) -> bool:
+        """Its rows pass through and are kept nowhere."""
+        return self.kind is TableKind.STREAM and self.parts is None
 
     @property
     def is_dynamic(self) -> bool:

@@ -21,7 +21,8 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "sketches": BASE,
     "algebra": BASE | {"aggregates", "rings"},
     "runtime": BASE | {"rings"},
-    "sql": BASE | {"aggregates", "algebra", "linalg"},
+    "streams": BASE,
+    "sql": BASE | {"aggregates", "algebra", "linalg", "streams"},
     "triggers": BASE | {"algebra", "rings"},
     "tables": BASE | {"runtime", "triggers"},
     "sqlgen": BASE | {"algebra", "triggers"},
@@ -43,12 +44,13 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
         "spark",
         "sql",
         "sqlgen",
+        "streams",
         "tables",
         "triggers",
         "view",
         "viewtree",
     },
-    "hosts": BASE | {"__init__", "aggregates", "engine", "runtime", "spark", "tables", "triggers", "view"},
+    "hosts": BASE | {"__init__", "aggregates", "engine", "runtime", "spark", "streams", "tables", "triggers", "view"},
     "view": BASE,
 }
 """Unit (module or package directly under viewlet) -> units it may import besides itself."""
@@ -57,7 +59,7 @@ LAYERS_OF_SPARK = ("java", "exchange", "units", "state", "load", "execution", "e
 """The packages of spark/run: each imports only itself and those before it."""
 
 OWNERS_OF_LIBRARIES = {
-    "sqlglot": {"sql"},
+    "sqlglot": {"sql", "streams"},
     "typer": {"cli"},
     "rich": {"cli", "demo"},
     "pyspark": {"spark"},

@@ -24,6 +24,7 @@ from viewlet.changes import Change, Changes, RowChange, rows_to_arrow, sorted_ro
 from viewlet.connection.journal import DROP, TABLE, VIEW, InMemory, Journal, view_to_json
 from viewlet.engine.catalogue_json import Json, table_to_json
 from viewlet.engine.declaration import Declaration
+from viewlet.engine.kinds import kind_of
 from viewlet.engine.maintained_view import MaintainedView
 from viewlet.engine.maintainer import Maintainer, maintainers
 from viewlet.engine.rows import net
@@ -156,8 +157,9 @@ class Database:
     def create_view(self, declared: Declaration, engine: str | None = None) -> None:
         """Compiles a view and fills it from the rows already there, on the connection's engine or another."""
         self.catalogue.check_name(declared)
+        reads_parts = kind_of(declared).reads_parts
         for source in sorted(self.host.over_tables(declared).sources):
-            self.catalogue.check_source(source, declared.name)
+            self.catalogue.check_source(source, declared.name, reads_parts)
         self._clear_log(declared.name)
         started: list[Start] = []
 
@@ -230,7 +232,7 @@ class Database:
         if name in self.views:
             return self.host.stats(self.views[name])
         table = self.catalogue.find_table(name)
-        return {"kind": table.schema.kind.value, "rows": table.store.total if table.kept else None}
+        return {"kind": table.schema.kind.value, "rows": None if table.schema.is_forgetful else table.store.total}
 
     def snapshot(self, name: str) -> Snapshot:
         """The rows of a kept table or of a view."""

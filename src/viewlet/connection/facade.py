@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Mapping
+from datetime import datetime
 from itertools import starmap
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from viewlet.connection.session import Session
 from viewlet.connection.statements import StatementRunner
 from viewlet.engine.chooser import check_engine
 from viewlet.engine.ingest import rows_in
-from viewlet.errors import DataError, MissingExtraError, SqlError, StateError
+from viewlet.errors import DataError, MissingExtraError, SchemaError, SqlError, StateError
 from viewlet.hosts.catalogue import Catalogue
 from viewlet.hosts.local import LocalHost
 from viewlet.runtime.durable.batch_ids import BatchMark
@@ -62,7 +63,8 @@ def connect(
         place = checkpoint if checkpoint is not None else path
         return connect_on_spark(spark, place, partitions, fsync, engine, external_access, known)
     check_engine(engine)
-    database = Database(LocalHost(Catalogue(known, layered=True), engine))
+    place = None if path is None else os.fspath(path) if isinstance(path, str | os.PathLike) else None
+    database = Database(LocalHost(Catalogue(known, layered=True), engine, place))
     if path is None:
         return Connection(Session(database), external_access)
     if not isinstance(path, str | os.PathLike) or not os.fspath(path):
@@ -236,6 +238,48 @@ class Connection:
         from viewlet.linalg.declare import view_statement
 
         self.execute(view_statement(name, program, output, tables))
+
+    def stream_view(
+        self,
+        name: str,
+        *,
+        initialize: str,
+        update: str | None = None,
+        length: int | None = None,
+        start: str | None = None,
+    ) -> None:
+        """Declares a view delta function: `initialize` computes part i of the view, `update` each later part j.
+
+        `db.stream_view("busy", initialize="SELECT * FROM packets[i] WHERE lost > 10", length=60)`; without `update`,
+        later parts are computed like the first one. `start` is the time from which on parts that are there already are
+        computed. The same as `CREATE VIEW name AS INITIALIZE name[i] AS ... UPDATE name[j] AS ...`.
+        """
+        from viewlet.streams.declare import view_statement
+
+        self.execute(view_statement(name, initialize, update, length, start))
+
+    def close_parts(self, stream: str, time: datetime | str) -> int:
+        """Says that a stream is complete until a time (UTC): its parts that end then or before are closed.
+
+        Views over them are computed before this returns. Rows that come for closed parts are late. Returns the epoch.
+        """
+        from viewlet.changes.part_close import PartClose
+        from viewlet.streams.times import to_microseconds
+
+        moment = to_microseconds(time)
+        with self._session.open() as database:
+            table = database.catalogue.find_table(stream)
+            if table.schema.parts is None:
+                raise SchemaError(f"{stream!r} has no parts: declare it with PARTITION LENGTH ... BY ...")
+            return self._session.commit({table.schema.name: PartClose(moment)})
+
+    def late_rows(self, stream: str) -> Any:
+        """The rows of a partitioned stream that came later than its LATENESS allows, as a pyarrow Table."""
+        with self._session.open() as database:
+            table = database.catalogue.find_table(stream)
+            if table.schema.parts is None:
+                raise SchemaError(f"{stream!r} has no parts, so that no row is late")
+            return database.host.late_rows(table)
 
     def register_aggregate(self, name: str, aggregate: object) -> None:
         """Lets views call an aggregate that Python code computes: `SELECT g, name(x) FROM t GROUP BY g`.

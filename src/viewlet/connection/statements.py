@@ -110,14 +110,14 @@ def _readable_names(sql: str, database: Database) -> list[str]:
     return [
         name
         for name, schema in database.catalogue.schemas().items()
-        if name.casefold() in words and schema.kind is not TableKind.STREAM
+        if name.casefold() in words and not schema.is_forgetful
     ]
 
 
 def _missing(name: str, sql: str, database: Database) -> ViewletError:
     """The error for a table that DuckDB was not given: a stream, or nothing at all."""
     found = database.catalogue.find(name)
-    if found is not None and database.catalogue.schemas()[found].kind is TableKind.STREAM:
+    if found is not None and database.catalogue.schemas()[found].is_forgetful:
         return unreadable_stream(found)
     start = sql.lower().find(name.lower())
     span = Span(start, start + len(name)) if start >= 0 else None

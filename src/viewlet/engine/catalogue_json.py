@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from viewlet.triggers.statistics import Size, Statistics
-from viewlet.types import Column, Kind, SqlType, Table, TableKind
+from viewlet.types import Column, Kind, SqlType, Table, TableKind, TimeParts
 
 Json = dict[str, Any]
 
 
 def table_to_json(table: Table) -> Json:
+    parts = {} if table.parts is None else {"parts": asdict(table.parts)}
     return {
         "name": table.name,
         "kind": table.kind.value,
@@ -18,6 +20,7 @@ def table_to_json(table: Table) -> Json:
         "primary_key": list(table.primary_key),
         "non_negative": sorted(table.non_negative),
         "partition_by": list(table.partition_by),
+        **parts,
     }
 
 
@@ -35,6 +38,7 @@ def table_of_json(known: Json) -> Table:
         tuple(known["primary_key"]),
         frozenset(known["non_negative"]),
         tuple(known.get("partition_by", ())),
+        TimeParts(**{**known["parts"], "streams": ()}) if "parts" in known else None,
     )
 
 

@@ -127,5 +127,7 @@ class ViewKind:
     """Other views may read it."""
     compiles_elsewhere: bool = True
     """A second process can compile it ahead of time, from the statement that declared it."""
+    reads_parts: bool = False
+    """It reads the parts of streams, which are kept: it may be declared at any time."""
     unfollowed: str = ""
     """What to do instead of following its changes, if that is not possible."""

@@ -86,7 +86,8 @@ class MaintainedView:
     @property
     def table(self) -> Table:
         """The view as a source of other views."""
-        return Table(self.name, self.columns, TableKind.VIEW)
+        parts = getattr(self.declared.definition, "parts", None)
+        return Table(self.name, self.columns, TableKind.VIEW, parts=parts if self.kind.reads_parts else None)
 
     @property
     def is_touched(self) -> bool:

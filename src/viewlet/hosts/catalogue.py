@@ -72,7 +72,7 @@ class Catalogue:
     def find_kept(self, name: str) -> BaseTable:
         """A table that keeps its rows."""
         table = self.find_table(name)
-        if not table.kept:
+        if table.schema.is_forgetful:
             raise unreadable_stream(name)
         return table
 
@@ -159,10 +159,10 @@ class Catalogue:
         if users:
             raise SchemaError(f"cannot {action} {name!r}: view {', '.join(map(repr, users))} reads it; drop that first")
 
-    def check_source(self, source: str, view: str) -> None:
-        """A view may read something: a stream only before its first batch."""
+    def check_source(self, source: str, view: str, reads_parts: bool = False) -> None:
+        """A view may read something: a stream only before its first batch, unless it reads the parts that are kept."""
         table = self.tables.get(source)
-        if table is not None and table.started:
+        if table is not None and table.started and not reads_parts:
             raise SchemaError(
                 f"stream {source!r} has already received rows, and streams do not keep them: "
                 f"declare view {view!r} before the first batch, or make {source!r} a TABLE"

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from viewlet.runtime.durable.batch_ids import BatchMark
     from viewlet.runtime.durable.log import Record
     from viewlet.runtime.durable.snapshot import SnapshotReader, SnapshotWriter
+    from viewlet.streams import Warehouse
     from viewlet.triggers.statistics import Statistics
 
 BATCH = 1
@@ -48,10 +49,15 @@ class LocalHost:
 
     catalogue: Catalogue = field(default_factory=Catalogue)
     engine: str = "auto"
+    place: str | None = None
+    """The directory of the database, for the parts of streams."""
     stores: dict[str, TableStore] = field(default_factory=dict)
     """The rows of the tables; those of a stream are none."""
     log: UndoLog = field(default_factory=UndoLog)
     engines: EngineChooser = field(init=False)
+    _warehouse: Warehouse | None = None
+    _dropped: set[str] = field(default_factory=set)
+    """The names of partitioned streams and their views that were dropped since the last snapshot."""
     _starting: MaintainedView | None = None
     """A view that is declared, but not part of the database yet."""
 
@@ -62,9 +68,20 @@ class LocalHost:
     def dictionary(self) -> StringDictionary:
         return self.engines.dictionary
 
+    @property
+    def warehouse(self) -> Warehouse:
+        """What keeps the parts of streams, once there is a partitioned one."""
+        if self._warehouse is None:
+            from viewlet.hosts.streams import open_warehouse
+
+            self._warehouse = open_warehouse(self.place, lambda name: self.stores[name].arrow())
+        return self._warehouse
+
     # -- declarations -----------------------------------------------------------------------------------------------
 
     def make_table(self, schema: Table, saved: SnapshotReader | None = None) -> BaseTable:
+        if schema.parts is not None:
+            return self._make_stream(schema)
         store = self.stores[schema.name] = TableStore(schema, self.log, lambda: self.dictionary)
         table = BaseTable(schema, store)
         if saved is not None and table.kept:
@@ -73,8 +90,22 @@ class LocalHost:
             store.fill(read_table(schema, saved))
         return table
 
+    def _make_stream(self, schema: Table) -> BaseTable:
+        from viewlet.hosts.streams import StreamRows
+
+        self.warehouse.add_stream(schema)
+        self.stores[schema.name] = TableStore(schema, self.log, lambda: self.dictionary)
+        return BaseTable(schema, StreamRows(schema, self.warehouse))
+
     def forget_table(self, table: BaseTable) -> None:
         self.stores.pop(table.schema.name, None)
+        if table.schema.parts is not None:
+            self._dropped.add(table.schema.name)
+            self.warehouse.drop_stream(table.schema.name)
+            self.warehouse.commit()
+
+    def late_rows(self, table: BaseTable) -> Any:
+        return self.warehouse.late_rows(table.schema.name)
 
     def over_tables(self, declared: Declaration) -> Declaration:
         return declared
@@ -102,6 +133,8 @@ class LocalHost:
 
     def sources(self, declared: Declaration) -> Sources:
         tables, views = self.catalogue.tables, self.catalogue.views
+        if kind_of(declared).reads_parts:
+            return Sources(self.catalogue.sources_of(declared), {}, warehouse=self.warehouse)
         stores: dict[str, RowStore] = {
             source: self.stores[source] if source in tables else views[source].watch() for source in declared.sources
         }
@@ -139,6 +172,10 @@ class LocalHost:
         return {"engine": self.engine}
 
     def forget_view(self, view: MaintainedView) -> None:
+        if view.kind.reads_parts:
+            self._dropped.add(view.name)
+            self.warehouse.drop_view(view.engine.plan)
+            self.warehouse.commit()
         view.maintainer.leave(view)
         if not view.maintainer.views:
             self.engines.forget(view.maintainer)
@@ -186,11 +223,18 @@ class LocalHost:
     def run(
         self, epoch: int, batch: Batch, reached: Sequence[MaintainedView]
     ) -> Sequence[tuple[MaintainedView, Changes]]:
+        streams = [name for name in batch if self.catalogue.tables[name].schema.parts is not None]
+        if streams:
+            self.warehouse.begin(epoch)
         for name, change in batch.items():
             for view in self.catalogue.dependents(name):
                 view.maintainer.apply(name, change)
             if self.catalogue.tables[name].kept:
                 self.stores[name].add_change(change)
+            elif name in streams:
+                self.warehouse.apply(name, change)
+        if streams:
+            self.warehouse.advance()
         return [(view, self._change_view(view)) for view in reached if view.is_touched]
 
     def _change_view(self, view: MaintainedView) -> Changes:
@@ -205,11 +249,15 @@ class LocalHost:
 
     def commit(self) -> None:
         self.log.commit()
+        if self._warehouse is not None:
+            self._warehouse.commit()
         self._starting = None
 
     def rollback(self) -> None:
         """Undoes the changes of tables first, for views are filled from them."""
         self.log.rollback()
+        if self._warehouse is not None:
+            self._warehouse.rollback()
         if self._starting is not None:
             self.forget_view(self._starting)
             self._starting = None
@@ -233,11 +281,12 @@ class LocalHost:
         return decode_batch(record.payload, self.catalogue.schemas(), lambda: self.dictionary)
 
     def is_in_log(self, name: str) -> bool:
-        return False  # records are replayed in order, and say all there is
+        return name in self._dropped  # records are replayed in order, but the parts of streams are as they are now
 
     def save(self, writer: SnapshotWriter, known: Json) -> Json:
         from viewlet.hosts.snapshot import write_state
 
+        self._dropped.clear()
         return write_state(self, writer, known)
 
     def take_up(self, saved: SnapshotReader) -> Json:
@@ -258,3 +307,5 @@ class LocalHost:
     def close(self) -> None:
         """Ends compilations in the background."""
         self.engines.close()
+        if self._warehouse is not None:
+            self._warehouse.close()

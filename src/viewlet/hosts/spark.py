@@ -177,11 +177,17 @@ class SparkHost:
     # -- declarations -----------------------------------------------------------------------------------------------
 
     def make_table(self, schema: Table, saved: SnapshotReader | None = None) -> BaseTable:
+        if schema.parts is not None:
+            hint = f"keep {schema.name!r} in a connection without spark="
+            raise UnsupportedError("a partitioned stream on this host", hint, "engine")
         if schema.kind is not TableKind.STREAM:
             self.cluster.keep(schema)
             if saved is not None:
                 self.cluster.restore(unit_name(schema.name), saved)
         return BaseTable(schema, ClusterTable(schema, self.cluster))
+
+    def late_rows(self, table: BaseTable) -> Any:
+        raise UnsupportedError("a partitioned stream on this host", "open a connection without spark=", "engine")
 
     def forget_table(self, table: BaseTable) -> None:
         self.cluster.drop(table.schema.name)

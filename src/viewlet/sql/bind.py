@@ -23,6 +23,13 @@ from viewlet.sql.scope import unknown
 from viewlet.sql.source import Source, name_of, sql_of
 from viewlet.sql.split import RawStatement, create_kind, factorised_word, parse, split_statements, unquoted
 from viewlet.sql.statements import STRATEGIES, AlterView, CreateTable, CreateView, Drop, Explain, Select, Statement
+from viewlet.sql.stream_views import (
+    bind_stream_parts,
+    bind_view_delta_function,
+    cut_clauses,
+    is_partitioned_stream,
+    is_view_delta_function,
+)
 from viewlet.sql.syntax import everything_read
 from viewlet.sql.table_functions import TABLE_FUNCTIONS, bind_call, called_function
 from viewlet.sql.tables import bind_create_table, known_columns, partitioning, table_name
@@ -64,6 +71,10 @@ def bind_statement(
         return _explain(raw, names)
     if raw.words[0] == "ALTER" and "VIEW" in raw.words[1:3]:
         return _alter_view(raw, catalog)
+    if is_view_delta_function(raw):
+        return bind_view_delta_function(raw, catalog)
+    if is_partitioned_stream(raw):
+        return _partitioned_stream(raw, names)
     node = parse(raw, aggregates=aggregates)
     if isinstance(node, exp.Create | exp.Drop | exp.Insert | exp.Delete | exp.Update):
         with quiet(), shallow(node, raw.source), everything_read(node, raw.source):
@@ -77,6 +88,14 @@ def bind_statement(
     if raw.words[0].isalpha() and not isinstance(node, exp.Alter | exp.Copy | exp.Transaction | exp.Set):
         raise raw.source.error(f"'{raw.words[0]}' does not begin a statement", node)
     raise raw.source.unsupported(f"{raw.words[0]} statement", None)
+
+
+def _partitioned_stream(raw: RawStatement, names: Names) -> CreateTable:
+    """CREATE STREAM: the columns as in every table, then the clauses about its parts."""
+    head, clauses = cut_clauses(raw)
+    created = bind_statement(head, names.catalog)
+    assert isinstance(created, CreateTable)
+    return replace(created, table=bind_stream_parts(created.table, raw, clauses))
 
 
 def _bind(node: exp.Expr, raw: RawStatement, names: Names) -> Statement:

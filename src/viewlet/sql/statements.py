@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from viewlet.algebra.query import Query
+from viewlet.streams.definition import PartView
 from viewlet.types import Column, Row, Table, TableKind
 
 STRATEGIES = ("auto", "recompute", "first-order", "higher-order", "view-tree", "adaptive")
@@ -43,7 +44,8 @@ class CreateView:
     def result(self) -> Table:
         """The schema of the view's rows, as other views see it."""
         columns = tuple(Column(column.name, column.var.type) for column in self.query.columns)
-        return Table(self.name, columns, TableKind.VIEW)
+        parts = self.definition.parts if isinstance(self.definition, PartView) else None
+        return Table(self.name, columns, TableKind.VIEW, parts=parts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,8 @@ class Sources:
     stores: Mapping[str, RowStore]
     has_past: bool = False
     """A stream among them has received rows, which nobody has kept."""
+    warehouse: object = None
+    """What keeps the parts of partitioned streams, for views that read those."""
 
     @property
     def streams(self) -> list[str]:

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from viewlet.changes import Change, Changes, ColumnChange, RowChange, describe_row
+from viewlet.changes.part_close import PartClose
 from viewlet.errors import DataError
 from viewlet.runtime.durable.batch_ids import BatchMark
 from viewlet.runtime.durable.rows import from_arrow, to_arrow
@@ -34,6 +35,7 @@ def encode_batch(batch: Mapping[str, Change], schemas: Mapping[str, Table], mark
     head = json.dumps(
         {
             "mark": None if mark is None else [mark.source, mark.id],
+            "closes": {name: change.closes for name, change in batch.items() if isinstance(change, PartClose)},
             "tables": [
                 [name, columns[name] is not None, memoryview(stream).nbytes] for name, stream in streams.items()
             ],
@@ -50,10 +52,13 @@ def decode_batch(
     at = _LENGTH + int.from_bytes(data[:_LENGTH], "little")
     head = json.loads(bytes(data[_LENGTH:at]))
     batch: dict[str, Change] = {}
+    closes = head.get("closes", {})
     for name, columnar, length in head["tables"]:
         table = pa.ipc.open_stream(pa.py_buffer(data[at : at + length])).read_all()
         at += length
-        if columnar:
+        if name in closes:
+            batch[name] = PartClose(closes[name])
+        elif columnar:
             batch[name] = _arrow_to_columns(schemas[name], table, dictionary())
         else:
             rows = from_arrow(table, len(schemas[name].columns))

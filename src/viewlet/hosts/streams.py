@@ -1,0 +1,53 @@
+"""The partitioned streams of the host in this process: their warehouse, and their rows as those of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from viewlet.changes import Change, Changes, RowChange, to_changes
+from viewlet.errors import UnsupportedError
+from viewlet.runtime.durable.files import is_url, local_path
+from viewlet.streams import Warehouse
+from viewlet.streams.duckdb_host import DuckDBHost
+from viewlet.types import Row, Table
+
+FOLDER = "streams"
+FILE = "parts.duckdb"
+
+
+def open_warehouse(place: str | None, dimension: Callable[[str], Any]) -> Warehouse:
+    """The warehouse of a database in memory, or in a directory."""
+    if place is None:
+        return Warehouse(DuckDBHost(), dimension)
+    if is_url(place):
+        raise UnsupportedError("a partitioned stream in a database at a URL", "open the database in a local directory")
+    folder = local_path(place) / FOLDER
+    folder.mkdir(exist_ok=True)
+    return Warehouse(DuckDBHost(str(folder / FILE)), dimension)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRows:
+    """The rows of a partitioned stream (see `viewlet.tables.base_table.KeptRows`)."""
+
+    schema: Table
+    warehouse: Warehouse
+
+    @property
+    def total(self) -> int:
+        return self.warehouse.count(self.schema.name)
+
+    def check(self, change: Change) -> None:
+        """The warehouse checks deletes as it takes the rows out."""
+
+    def change(self) -> Change:
+        return RowChange(to_changes(self.schema, self.warehouse.arrow(self.schema.name)))
+
+    def arrow(self) -> Any:
+        rows = self.warehouse.arrow(self.schema.name)
+        return rows.sort_by([(name, "ascending") for name in self.schema.column_names])
+
+    def with_keys(self, keys: Sequence[Row]) -> Changes | None:
+        return None

@@ -1,0 +1,361 @@
+"""Statements about partitioned streams, which the parser of SQL does not know.
+
+CREATE STREAM s (...) PARTITION LENGTH 60 BY ts
+    [WATERMARK FOR ts AS ts - INTERVAL '5' SECOND] [LATENESS INTERVAL '1' HOUR] [RETAIN INTERVAL '7' DAY]
+CREATE VIEW v AS INITIALIZE v[i] [FROM TIMESTAMP '...'] AS ... UPDATE [VIEW] v[j] AS ...
+    [PARTITION LENGTH 3600] [RETAIN INTERVAL '30' DAY]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from viewlet.algebra.nodes import Rel, Var, mul
+from viewlet.algebra.query import OutputColumn, Query
+from viewlet.errors import DataError, SchemaError, SqlError
+from viewlet.sql.part_queries import Place, bind_part_query, own_columns
+from viewlet.sql.source import Source
+from viewlet.sql.split import RawStatement, unquoted
+from viewlet.sql.statements import CreateView
+from viewlet.streams.check import check_view
+from viewlet.streams.definition import MICROSECONDS, PART_TIMESTAMP, PartQuery, PartView
+from viewlet.streams.schema import QueryError, describe
+from viewlet.streams.times import to_microseconds
+from viewlet.types import TIMESTAMP, Column, Kind, Table, TableKind, TimeParts
+
+_UNITS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3600, "DAY": 86400, "WEEK": 604800}
+_CLAUSES = ("PARTITION", "WATERMARK", "LATENESS", "RETAIN")
+
+
+def is_partitioned_stream(raw: RawStatement) -> bool:
+    """CREATE STREAM ... PARTITION LENGTH ..."""
+    return raw.words[:2] == ("CREATE", "STREAM") and any(
+        raw.words[at : at + 2] == ("PARTITION", "LENGTH") for at in range(len(raw.words))
+    )
+
+
+def cut_clauses(raw: RawStatement) -> tuple[RawStatement, int]:
+    """A statement without the clauses about its parts, and the word at which they begin."""
+    depth = 0
+    for at, word in enumerate(raw.words):
+        depth += (word in ("(", "[")) - (word in (")", "]"))
+        after = raw.words[at + 1] if at + 1 < len(raw.words) else ""
+        starts = (word == "PARTITION" and after == "LENGTH") or (word in _CLAUSES[1:] and after in ("FOR", "INTERVAL"))
+        if depth == 0 and starts:
+            text = raw.text[: raw.positions[at][0]].rstrip()
+            source = Source(raw.source.script, raw.source.offset, text)
+            return RawStatement(source, raw.words[:at], raw.positions[:at]), at
+    return raw, len(raw.words)
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Reads words of a statement one after another."""
+
+    raw: RawStatement
+    at: int
+
+    @property
+    def word(self) -> str:
+        return self.raw.words[self.at] if self.at < len(self.raw.words) else ""
+
+    def take(self, *expected: str) -> str:
+        if self.word not in expected:
+            raise self.error(f"{' or '.join(expected)} is expected here")
+        return self.next()
+
+    def next(self) -> str:
+        if self.at >= len(self.raw.words):
+            raise self.error("something is missing at the end")
+        self.at += 1
+        return self.raw.words[self.at - 1]
+
+    def name(self) -> str:
+        written = self.next()
+        return unquoted(written) if written.startswith('"') else written.lower()
+
+    def number(self) -> int:
+        word = self.next()
+        if not word.isdigit() or int(word) == 0:
+            raise self.error("a positive whole number is expected here", self.at - 1)
+        return int(word)
+
+    def interval(self) -> int:
+        """An interval in microseconds; months have no fixed length."""
+        self.take("INTERVAL")
+        at = self.at
+        text = unquoted(self.next()).split()
+        unit = (text[1] if len(text) == 2 else self.next()).upper().removesuffix("S")
+        if unit in ("MONTH", "QUARTER", "YEAR"):
+            raise self.error("a month has no fixed length: give the interval in days, hours, minutes or seconds", at)
+        try:
+            microseconds = round(float(text[0]) * _UNITS[unit] * MICROSECONDS)
+        except (KeyError, ValueError):
+            raise self.error("an interval is a number and SECOND, MINUTE, HOUR, DAY or WEEK", at) from None
+        if microseconds < 0:
+            raise self.error("an interval is not negative here", at)
+        return microseconds
+
+    def error(self, message: str, at: int | None = None) -> SqlError:
+        place = min(self.at if at is None else at, len(self.raw.words) - 1)
+        return self.raw.source.error_at(message, *self.raw.positions[place])
+
+
+def bind_stream_parts(table: Table, raw: RawStatement, at: int) -> Table:
+    """A stream with what its clauses from word `at` say of its parts."""
+    reader = _Reader(raw, at)
+    parts = TimeParts(0)
+    while reader.at < len(raw.words):
+        clause = reader.take(*_CLAUSES)
+        if clause == "PARTITION":
+            reader.take("LENGTH")
+            length = reader.number()
+            reader.take("BY")
+            parts = replace(parts, length=length, time=_time_column(reader, table))
+        elif clause == "WATERMARK":
+            parts = replace(parts, delay=_watermark(reader, table))
+        elif clause == "LATENESS":
+            parts = replace(parts, lateness=reader.interval())
+        else:
+            parts = replace(parts, retention=reader.interval() // MICROSECONDS)
+    if table.primary_key:
+        raise raw.source.unsupported(
+            "PRIMARY KEY of a partitioned stream", None, "equal rows are legitimate in a stream"
+        )
+    columns = tuple(
+        Column(each.name, each.type.with_nullable(False)) if each.name == parts.time else each for each in table.columns
+    )
+    return replace(table, columns=columns, kind=TableKind.STREAM, parts=parts)
+
+
+def _time_column(reader: _Reader, table: Table) -> str:
+    at, name = reader.at, reader.name()
+    found = next((column for column in table.columns if column.name == name), None)
+    if found is None or found.type.kind is not Kind.TIMESTAMP:
+        raise reader.error(f"a TIMESTAMP column of {table.name!r} is expected here", at)
+    return name
+
+
+def _watermark(reader: _Reader, table: Table) -> int:
+    """FOR ts AS ts [- INTERVAL ...]"""
+    reader.take("FOR")
+    name = _time_column(reader, table)
+    reader.take("AS")
+    at = reader.at
+    if reader.name() != name:
+        raise reader.error(f"the watermark is {name} less an interval", at)
+    if reader.word != "-":
+        return 0
+    reader.next()
+    return reader.interval()
+
+
+# -- views ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """CREATE [MATERIALIZED] VIEW [IF NOT EXISTS] name AS, and the word after it."""
+
+    name: str
+    if_not_exists: bool
+    body: int
+
+
+def view_header(raw: RawStatement) -> Header | None:
+    """The beginning of a statement that declares a view without options, or None."""
+    words, at = raw.words, 1
+    if words[0] != "CREATE" or len(words) < 5:
+        return None
+    at += words[at] == "MATERIALIZED"
+    if words[at] != "VIEW":
+        return None
+    at += 1
+    exists = words[at : at + 3] == ("IF", "NOT", "EXISTS")
+    at += 3 * exists
+    if at + 2 >= len(words) or words[at + 1] != "AS":
+        return None
+    written = words[at]
+    return Header(unquoted(written) if written.startswith('"') else written.lower(), exists, at + 2)
+
+
+def is_view_delta_function(raw: RawStatement) -> bool:
+    """CREATE VIEW v AS INITIALIZE ..."""
+    header = view_header(raw)
+    return header is not None and raw.words[header.body] == "INITIALIZE"
+
+
+def bind_view_delta_function(raw: RawStatement, catalog: Mapping[str, Table]) -> CreateView:
+    header = view_header(raw)
+    assert header is not None
+    head, clauses = cut_clauses(raw)
+    reader = _Reader(head, header.body)
+    reader.take("INITIALIZE")
+    first = _own_index(reader, header.name)
+    start = _start(reader)
+    reader.take("AS")
+    begin = reader.at
+    while reader.at < len(head.words) and not _is_update(head.words, reader.at):
+        reader.at += 1
+    if reader.at >= len(head.words):
+        raise raw.source.error_at(
+            f"UPDATE {header.name}[j] AS ... is missing: it computes the parts after the first", *raw.positions[begin]
+        )
+    initialize = bind_part_query(Place(head, begin, reader.at, first), catalog, header.name)
+    if own := [each for each in initialize.references if each.relation == header.name]:
+        message = f"INITIALIZE reads {own[0]}: the first part has no earlier one; read the sources"
+        raise raw.source.error_at(message, *raw.positions[begin])
+    reader.take("UPDATE")
+    reader.at += reader.word == "VIEW"
+    later = _own_index(reader, header.name)
+    reader.take("AS")
+    update = bind_part_query(Place(head, reader.at, len(head.words), later), catalog, header.name)
+    length, retention = _view_clauses(raw, clauses)
+    parts = view_parts(raw, (initialize, update), header.name, catalog, length, retention)
+    columns = _columns(raw, header.name, initialize, update, catalog)
+    return declared(raw, header, PartView(header.name, columns, parts, initialize, update, start), catalog)
+
+
+def _is_update(words: Sequence[str], at: int) -> bool:
+    skip = 1 + (words[at + 1 : at + 2] == ("VIEW",))
+    return words[at] == "UPDATE" and words[at + skip + 1 : at + skip + 2] == ("[",)
+
+
+def _own_index(reader: _Reader, view: str) -> str:
+    """name[i], which gives the variable of the subscripts."""
+    at, name = reader.at, reader.name()
+    if name != view:
+        raise reader.error(f"the name of the view, {view}, is expected here", at)
+    reader.take("[")
+    index = reader.name()
+    if not index.isidentifier():
+        raise reader.error("the name of a variable is expected here, such as i", reader.at - 1)
+    reader.take("]")
+    return index
+
+
+def _start(reader: _Reader) -> int | None:
+    """FROM TIMESTAMP '...': the time from which the view is computed."""
+    if reader.word != "FROM":
+        return None
+    reader.next()
+    if reader.word == "TIMESTAMP":
+        reader.next()
+    return reader_time(reader)
+
+
+def reader_time(reader: _Reader) -> int:
+    at = reader.at
+    try:
+        return to_microseconds(unquoted(reader.next()))
+    except DataError as wrong:
+        raise reader.error(str(wrong), at) from None
+
+
+def _view_clauses(raw: RawStatement, at: int) -> tuple[int | None, int | None]:
+    reader = _Reader(raw, at)
+    length, retention = None, None
+    while reader.at < len(raw.words):
+        if reader.take("PARTITION", "RETAIN") == "PARTITION":
+            reader.take("LENGTH")
+            length = reader.number()
+        else:
+            retention = reader.interval() // MICROSECONDS
+    return length, retention
+
+
+def view_parts(
+    raw: RawStatement,
+    queries: Sequence[PartQuery],
+    name: str,
+    catalog: Mapping[str, Table],
+    length: int | None,
+    retention: int | None,
+) -> TimeParts:
+    """The parts of a view: as long as those of its longest source, unless it says so."""
+    read = {each.relation for query in queries for each in query.references if not each.is_table} - {name}
+    if not read:
+        raise raw.source.error(f"view {name!r} reads no part of a stream: write for example FROM stream[j]")
+    sources = {source: catalog[source].parts for source in sorted(read)}
+    streams: set[str] = set()
+    for source, parts in sources.items():
+        assert parts is not None
+        streams.update(parts.streams or (source,))
+    longest = max(parts.length for parts in sources.values() if parts is not None)
+    return TimeParts(length or longest, retention=retention, streams=tuple(sorted(streams)))
+
+
+def _columns(
+    raw: RawStatement, name: str, initialize: PartQuery, update: PartQuery, catalog: Mapping[str, Table]
+) -> tuple[Column, ...]:
+    """The columns of a view: the names of INITIALIZE, and types that hold what both queries return."""
+    first = described(raw, initialize, catalog, {}, "INITIALIZE")
+    later = described(raw, update, catalog, {name: first}, "UPDATE")
+    if len(first) != len(later):
+        message = f"UPDATE returns {len(later)} columns, and INITIALIZE {len(first)}"
+        raise raw.source.error(f"{message}: both are parts of view {name!r}")
+    both = PartQuery(
+        f"({initialize.sql}) UNION ALL ({update.sql.replace(update.mark, update.mark + 'u')})", (), initialize.mark
+    )
+    tables = {
+        **_tables(initialize, catalog, {}),
+        **{
+            key.replace(update.mark, update.mark + "u"): value
+            for key, value in _tables(update, catalog, {name: first}).items()
+        },
+    }
+    try:
+        return describe(both.sql, tables)
+    except QueryError as error:
+        raise raw.source.error(f"the columns of INITIALIZE and UPDATE do not fit: {error}") from None
+
+
+def described(
+    raw: RawStatement, query: PartQuery, catalog: Mapping[str, Table], own: Mapping[str, Sequence[Column]], where: str
+) -> tuple[Column, ...]:
+    """The columns that a query returns; `own` are those of relations that are not declared yet."""
+    try:
+        return describe(query.sql, _tables(query, catalog, own))
+    except QueryError as error:
+        raise raw.source.error(f"{where}: {error}") from None
+
+
+def _tables(
+    query: PartQuery, catalog: Mapping[str, Table], own: Mapping[str, Sequence[Column]]
+) -> dict[str, Sequence[Column]]:
+    return {
+        query.marker(number): own[each.relation] if each.relation in own else own_columns(catalog[each.relation])
+        for number, each in enumerate(query.references)
+        if each.relation in own or each.relation in catalog
+    }
+
+
+def declared(raw: RawStatement, header: Header, view: PartView, catalog: Mapping[str, Table]) -> CreateView:
+    """The statement for a view whose definition is bound."""
+    lengths = {name: table.parts.length for name, table in catalog.items() if table.parts is not None}
+    try:
+        for helper in view.helpers:
+            check_view(helper, {}, lengths)
+            lengths = {**lengths, helper.name: helper.length}
+        check_view(view, {}, lengths)
+    except SchemaError as error:
+        raise raw.source.error(str(error)) from None
+    shown = (*view.columns, Column(PART_TIMESTAMP, TIMESTAMP.with_nullable(False)))
+    columns = tuple(OutputColumn(column.name, Var(column.name, column.type)) for column in shown)
+    own = {view.name, *(helper.name for helper in view.helpers)}
+    read = {each.relation for part in (view, *view.helpers) for each in part.references()} - own
+    tables = {name for part in (view, *view.helpers) for name in part.tables()}
+    sources = frozenset({*read, *tables, *view.parts.streams})
+    atoms = [
+        Rel(name, tuple(Var(f"{name}_{column.name}", column.type) for column in catalog[name].columns))
+        for name in sorted(sources)
+    ]
+    return CreateView(
+        view.name,
+        Query(mul(*atoms), columns),
+        view,
+        sources,
+        select_sql=raw.text_from(header.body),
+        if_not_exists=header.if_not_exists,
+    )

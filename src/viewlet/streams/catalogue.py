@@ -1,0 +1,218 @@
+"""The catalogue of the view maintainer (section 4.1): relations, their parts, and when each was last updated.
+
+A change is noted with what was there before, so that a batch can be taken back; what was noted is what a commit writes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from viewlet.types import Column, TimeParts
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A table of a host with rows of a part; a `rolled` one has rows of many parts, told apart by a hidden column."""
+
+    table: str
+    rolled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The rows of one part, in segments; `updated` is when they last changed (microseconds, this machine's clock)."""
+
+    segments: tuple[Segment, ...]
+    rows: int
+    updated: int
+
+
+EMPTY = Part((), 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a relation is: parts first..next-1 are closed, and those before `kept` have been deleted.
+
+    `watermark` and `late` are of a stream: the time until which it is complete, and the rows that came too late.
+    """
+
+    first: int | None = None
+    next: int | None = None
+    kept: int | None = None
+    watermark: int | None = None
+    late: int = 0
+
+
+@dataclass(slots=True)
+class PartRelation:
+    """A stream or a stream view with its parts; those that are not stored have no rows."""
+
+    name: str
+    columns: tuple[Column, ...]
+    parts: TimeParts
+    is_stream: bool
+    is_aside: bool = False
+    """It has the rows of a stream that came too late, in one part."""
+    stored: dict[int, Part] = field(default_factory=dict)
+    progress: Progress = field(default_factory=Progress)
+
+    @property
+    def length(self) -> int:
+        return self.parts.length
+
+    def is_closed(self, part: int) -> bool:
+        """The part is there and complete; parts before the first one are, and have no rows."""
+        return self.progress.next is not None and part < self.progress.next
+
+    def part(self, number: int) -> Part:
+        return self.stored.get(number, EMPTY)
+
+    def closed_parts(self) -> Iterator[int]:
+        """The closed parts that are stored, in order."""
+        end = self.progress.next
+        return iter(sorted(number for number in self.stored if end is not None and number < end))
+
+
+class Catalogue:
+    """The relations by name. `epoch` is the last batch that is in the parts."""
+
+    def __init__(self, entries: dict[str, str]) -> None:
+        self.relations: dict[str, PartRelation] = {}
+        self.epoch = 0
+        self._digests: dict[str, str] = {}
+        self.uses: Counter[str] = Counter()
+        """How many parts name a table: a late correction of running totals is a segment of many."""
+        self._saved: dict[str, dict[str, Any]] = {}
+        """What a host has of relations that are not declared yet."""
+        self._saved_parts: dict[str, dict[int, Part]] = {}
+        self._before: dict[tuple[str, int], Part | None] = {}
+        self._progress_before: dict[str, Progress] = {}
+        self._removed: set[str] = set()
+        self._epoch_before: int | None = None
+        for key, value in entries.items():
+            self._read(json.loads(key), json.loads(value))
+
+    def _read(self, key: list[Any], value: Any) -> None:
+        match key:
+            case ["epoch"]:
+                self.epoch = value
+            case ["relation", name]:
+                self._saved[name] = value
+            case ["part", name, number]:
+                segments = tuple(Segment(table, rolled) for table, rolled in value["segments"])
+                part = Part(segments, value["rows"], value["updated"])
+                self._saved_parts.setdefault(name, {})[number] = part
+                self._count(part, 1)
+
+    def _count(self, part: Part | None, sign: int) -> None:
+        for segment in () if part is None else part.segments:
+            self.uses[segment.table] += sign
+            if not self.uses[segment.table]:
+                del self.uses[segment.table]
+
+    # -- relations --------------------------------------------------------------------------------------------------
+
+    def declare(self, relation: PartRelation, digest: str) -> bool:
+        """Adds a relation, with the parts that the host has of it; False if it has none of the same definition."""
+        saved = self._saved.pop(relation.name, None)
+        parts = self._saved_parts.pop(relation.name, {})
+        known = saved is not None and saved["digest"] == digest
+        if saved is not None and known:
+            relation.stored = parts
+            relation.progress = Progress(**saved["progress"])
+        else:
+            for part in parts.values():
+                self._count(part, -1)
+        self.relations[relation.name] = relation
+        self._digests[relation.name] = digest
+        return known
+
+    def remove(self, name: str) -> None:
+        """Forgets a relation and its parts. It cannot be taken back."""
+        relation = self.relations.get(name)
+        if relation is None:
+            return
+        for number in list(relation.stored):
+            self.set_part(name, number, None)
+        self._removed.add(name)
+        del self.relations[name]
+
+    # -- changes ----------------------------------------------------------------------------------------------------
+
+    def set_part(self, name: str, number: int, part: Part | None) -> None:
+        self._before.setdefault((name, number), self.relations[name].stored.get(number))
+        self._store(name, number, part)
+
+    def _store(self, name: str, number: int, part: Part | None) -> None:
+        stored = self.relations[name].stored
+        before = stored.pop(number, None)
+        if part is not None:
+            stored[number] = part
+        self._count(part, 1)
+        self._count(before, -1)
+
+    def set_progress(self, name: str, **facts: int | None) -> None:
+        relation = self.relations[name]
+        self._progress_before.setdefault(name, relation.progress)
+        relation.progress = replace(relation.progress, **facts)  # type: ignore[arg-type]
+
+    def set_epoch(self, epoch: int) -> None:
+        if self._epoch_before is None:
+            self._epoch_before = self.epoch
+        self.epoch = epoch
+
+    def changed_parts(self) -> dict[tuple[str, int], Part | None]:
+        """The parts that were changed since the last commit, as they were."""
+        return self._before
+
+    def take_back(self) -> None:
+        """Undoes the changes since the last commit; may be called again."""
+        for (name, number), part in self._before.items():
+            if name in self.relations:
+                self._store(name, number, part)
+        for name, progress in self._progress_before.items():
+            if name in self.relations:
+                self.relations[name].progress = progress
+        if self._epoch_before is not None:
+            self.epoch = self._epoch_before
+        self.forget_changes()
+
+    def forget_changes(self) -> None:
+        self._before, self._progress_before, self._removed, self._epoch_before = {}, {}, set(), None
+
+    def entries(self) -> dict[str, str | None]:
+        """What a commit writes: the entries that have changed."""
+        found: dict[str, str | None] = {}
+        for name in {*self._progress_before, *(name for name, _ in self._before), *self._removed}:
+            found[_key("relation", name)] = self._relation_entry(name)
+        for name, number in self._before:
+            relation = self.relations.get(name)
+            part = None if relation is None else relation.stored.get(number)
+            found[_key("part", name, number)] = None if part is None else _part_entry(part)
+        if self._epoch_before is not None:
+            found[_key("epoch")] = json.dumps(self.epoch)
+        return found
+
+    def _relation_entry(self, name: str) -> str | None:
+        relation = self.relations.get(name)
+        if relation is None:
+            return None
+        progress = {each: getattr(relation.progress, each) for each in Progress.__slots__}
+        return json.dumps({"digest": self._digests[name], "progress": progress})
+
+    def is_empty_of_changes(self) -> bool:
+        return not (self._before or self._progress_before or self._removed or self._epoch_before is not None)
+
+
+def _part_entry(part: Part) -> str:
+    segments = [[segment.table, segment.rolled] for segment in part.segments]
+    return json.dumps({"segments": segments, "rows": part.rows, "updated": part.updated})
+
+
+def _key(*parts: object) -> str:
+    return json.dumps(parts)

@@ -1,0 +1,92 @@
+"""Checks of references (section 4.1): a view delta function reads a bounded stretch of time, never its own future."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+
+from viewlet.errors import SchemaError
+from viewlet.streams.definition import PartView, Reference, lead
+from viewlet.streams.subscripts import line
+
+Lengths = Mapping[str, int]
+
+
+def check_view(view: PartView, others: Mapping[str, PartView], lengths: Lengths) -> None:
+    """Refuses a view that cannot be kept part by part; `lengths` has those of all streams and views."""
+    known = {**lengths, view.name: view.length}
+    for each in view.references():
+        _check_rate(view, each, known)
+        if each.relation == view.name and lead(each, view.length, view.length) >= 0:
+            raise SchemaError(f"view {view.name!r} reads {each}: a view may read only earlier parts of itself")
+    _check_cycles({**others, view.name: view}, known)
+
+
+def _check_rate(view: PartView, reference: Reference, lengths: Lengths) -> None:
+    assert reference.low is not None
+    assert reference.high is not None
+    low, high = line(reference.low).rate, line(reference.high).rate
+    wanted = Fraction(view.length, lengths[reference.relation])
+    if low != high:
+        raise SchemaError(
+            f"view {view.name!r} reads {reference}, which grows with every part: it would need all history; give "
+            f"both ends of the range the same factor, or keep a running total in a helper view"
+        )
+    if low != wanted:
+        raise SchemaError(
+            f"view {view.name!r} has parts of {view.length} s and {reference.relation!r} of "
+            f"{lengths[reference.relation]} s: {reference} moves {low} parts for each part of the view, but "
+            f"{wanted} parts pass; write for example {reference.relation}[{_example(wanted)}]"
+        )
+
+
+def _example(rate: Fraction) -> str:
+    if rate == 1:
+        return "j"
+    if rate.denominator == 1:
+        return f"j * {rate} .. j * {rate} + {rate - 1}"
+    return f"j / {rate.denominator}" if rate.numerator == 1 else f"j * {rate.numerator} / {rate.denominator}"
+
+
+def _check_cycles(views: Mapping[str, PartView], lengths: Lengths) -> None:
+    """Going around any cycle of views leads to parts that end earlier."""
+    names = list(views)
+    furthest: dict[tuple[str, str], Fraction] = {}
+    for name, view in views.items():
+        for each in view.references():
+            if each.relation in views:
+                key = (name, each.relation)
+                ahead = lead(each, view.length, lengths[each.relation])
+                furthest[key] = max(furthest.get(key, ahead), ahead)
+    for middle in names:
+        for start in names:
+            for end in names:
+                first, second = furthest.get((start, middle)), furthest.get((middle, end))
+                if first is not None and second is not None:
+                    ahead = first + second
+                    furthest[start, end] = max(furthest.get((start, end), ahead), ahead)
+    for name in names:
+        around = furthest.get((name, name))
+        if around is not None and around >= 0:
+            raise SchemaError(
+                f"view {name!r} reads its own part through other views: a cycle of views has to lead to earlier parts"
+            )
+
+
+def computation_order(views: Mapping[str, PartView]) -> list[str]:
+    """The views, each after those it reads, but for references to parts that end earlier."""
+    order: list[str] = []
+    visiting: set[str] = set()
+
+    def visit(name: str) -> None:
+        if name in order or name in visiting:
+            return
+        visiting.add(name)
+        for each in views[name].references():
+            if each.relation in views:
+                visit(each.relation)
+        order.append(name)
+
+    for name in views:
+        visit(name)
+    return order

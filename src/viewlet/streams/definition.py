@@ -1,0 +1,143 @@
+"""Definitions of stream views (section 4.1): what is computed for part i of a view, and from which parts.
+
+    view      ::= CREATE VIEW name AS
+                  INITIALIZE name[i] [FROM time] AS query      the first part
+                  UPDATE [VIEW] name[j] AS query               every later part
+                  [PARTITION LENGTH seconds]
+    query     ::= any query of the host, over references and over tables without parts
+    reference ::= relation[subscript] | relation[subscript .. subscript]
+
+A `PartQuery` is SQL in DuckDB's dialect with a mark for every reference. A pattern or a window is a `PartView` too,
+with helpers that are computed before it (section 5).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from viewlet.streams.subscripts import Subscript, evaluate, line, readers, to_text
+from viewlet.types import Column, TimeParts
+
+PART_TIMESTAMP = "part_timestamp"
+"""The column that every stream view has besides its own: when the part of a row begins."""
+MICROSECONDS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """The parts low..high of a relation, or a whole table without parts, which has no subscripts."""
+
+    relation: str
+    low: Subscript | None = None
+    high: Subscript | None = None
+
+    @property
+    def is_table(self) -> bool:
+        return self.low is None
+
+    def parts(self, index: int) -> range:
+        """The parts that are read for part `index`."""
+        assert self.low is not None
+        assert self.high is not None
+        return range(evaluate(self.low, index), evaluate(self.high, index) + 1)
+
+    def read_by(self, part: int) -> list[int]:
+        """The parts whose query reads `part`."""
+        assert self.low is not None
+        assert self.high is not None
+        return readers(self.low, self.high, part)
+
+    def __str__(self) -> str:
+        if self.low is None or self.high is None:
+            return self.relation
+        low, high = to_text(self.low), to_text(self.high)
+        return f"{self.relation}[{low}]" if low == high else f"{self.relation}[{low} .. {high}]"
+
+
+@dataclass(frozen=True, slots=True)
+class PartQuery:
+    """A query for one part: `sql` has the mark of reference n where its rows are read."""
+
+    sql: str
+    references: tuple[Reference, ...]
+    mark: str = "$part"
+
+    def marker(self, number: int) -> str:
+        return f"{self.mark}{number}"
+
+    def text(self) -> str:
+        """The query as a user would write it."""
+        sql = self.sql
+        for number, reference in reversed(list(enumerate(self.references))):
+            sql = sql.replace(f'"{self.marker(number)}"', str(reference))
+        return sql
+
+
+@dataclass(frozen=True, slots=True)
+class PartView:
+    """A view that is kept part by part. It is also the plan of its engine.
+
+    `start` is the time (microseconds) from which a view is computed that is declared when there are parts already; None
+    begins with the newest one. `form` names what the view was translated from, and `helpers` are computed before it.
+    """
+
+    name: str
+    columns: tuple[Column, ...]
+    parts: TimeParts
+    initialize: PartQuery
+    update: PartQuery
+    start: int | None = None
+    form: str = "view delta function"
+    helpers: tuple[PartView, ...] = ()
+    additive: tuple[str, ...] | None = None
+    """Of a cumulative helper, its group columns: its other columns are sums over all parts so far."""
+
+    @property
+    def length(self) -> int:
+        return self.parts.length
+
+    @property
+    def strategy(self) -> str:
+        return self.form
+
+    def references(self) -> tuple[Reference, ...]:
+        """All references to parts, each once."""
+        found = (*self.initialize.references, *self.update.references)
+        return tuple(dict.fromkeys(each for each in found if not each.is_table))
+
+    def tables(self) -> tuple[str, ...]:
+        """The tables without parts that it reads."""
+        found = (*self.initialize.references, *self.update.references)
+        return tuple(dict.fromkeys(each.relation for each in found if each.is_table))
+
+    def query(self, is_first: bool) -> PartQuery:
+        return self.initialize if is_first else self.update
+
+    @property
+    def reads_itself(self) -> bool:
+        return any(each.relation == self.name for each in self.references())
+
+
+def part_of(time: int, length: int) -> int:
+    """The part that a time in microseconds belongs to."""
+    return time // (length * MICROSECONDS)
+
+
+def start_of(part: int, length: int) -> int:
+    """When a part begins, in microseconds."""
+    return part * length * MICROSECONDS
+
+
+def reach(reference: Reference, length: int, source_length: int) -> int:
+    """How many seconds before the end of its own part a query reads, at most."""
+    assert reference.low is not None
+    found = line(reference.low)
+    return math.ceil(length - source_length * found.low)
+
+
+def lead(reference: Reference, length: int, source_length: int) -> Fraction:
+    """How many seconds the last part that is read ends after the part that is computed; negative if before."""
+    assert reference.high is not None
+    return source_length * (line(reference.high).high + 1) - length

@@ -1,0 +1,123 @@
+"""Parts as tables of a DuckDB database, in memory or in a file. A batch is one transaction."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from viewlet.errors import DataError, StateError
+from viewlet.types import SqlType
+
+_CATALOGUE = '"viewlet catalogue"'
+_SETTINGS = {
+    "python_enable_replacements": "false",
+    "error_on_division_by_zero": "false",
+    "ieee_floating_point_ops": "false",
+    "enable_progress_bar": "false",
+    "preserve_insertion_order": "false",
+    "TimeZone": "'UTC'",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_community_extensions": "false",
+    "enable_external_access": "false",
+    "lock_configuration": "true",  # has to be the last one
+}
+
+
+class DuckDBHost:
+    """The host in this process."""
+
+    dialect = "duckdb"
+
+    def __init__(self, path: str | None = None) -> None:
+        self._connection = open_duckdb(path)
+        self._is_open = False
+        self._connection.execute(f"CREATE TABLE IF NOT EXISTS {_CATALOGUE} (key VARCHAR, value VARCHAR)")
+
+    def entries(self) -> dict[str, str]:
+        return dict(self._connection.execute(f"SELECT key, value FROM {_CATALOGUE}").fetchall())
+
+    def tables(self) -> list[str]:
+        found = self._connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()
+        return [name for (name,) in found if self.quote(name) != _CATALOGUE]
+
+    def begin(self) -> None:
+        if not self._is_open:
+            self._connection.execute("BEGIN")
+            self._is_open = True
+
+    def load(self, table: str, rows: Any) -> None:
+        self._connection.register("incoming rows", rows)
+        try:
+            self._connection.execute(f'CREATE TABLE {self.source(table)} AS SELECT * FROM "incoming rows"')
+        finally:
+            self._connection.unregister("incoming rows")
+
+    def create(self, table: str, query: str) -> int:
+        made = self._run(f"CREATE TABLE {self.source(table)} AS {query}").fetchone()
+        return int(made[0])
+
+    def read(self, query: str) -> Any:
+        return self._run(query, lambda sql: self._connection.sql(sql).to_arrow_table())
+
+    def _run(self, sql: str, how: Any = None) -> Any:
+        import duckdb
+
+        try:
+            return (how or self._connection.execute)(sql)
+        except (duckdb.DataError, duckdb.InvalidInputException) as error:
+            raise DataError(f"a part cannot be computed: {first_line(str(error))}") from error
+
+    def source(self, table: str) -> str:
+        return self.quote(table)
+
+    def quote(self, name: str) -> str:
+        return '"' + name.replace('"', '""') + '"'
+
+    def type_name(self, type: SqlType) -> str:
+        return str(type)
+
+    def commit(self, entries: Mapping[str, str | None], unused: Iterable[str]) -> None:
+        self.begin()
+        if entries:
+            keys = list(entries)
+            self._connection.execute(f"DELETE FROM {_CATALOGUE} WHERE key IN (SELECT unnest(?))", [keys])
+            rows = [(key, value) for key, value in entries.items() if value is not None]
+            if rows:
+                columns = [list(column) for column in zip(*rows, strict=True)]
+                self._connection.execute(f"INSERT INTO {_CATALOGUE} SELECT unnest(?), unnest(?)", columns)
+        for table in unused:
+            self._connection.execute(f"DROP TABLE IF EXISTS {self.source(table)}")
+        self._connection.execute("COMMIT")
+        self._is_open = False
+
+    def rollback(self) -> None:
+        if self._is_open:
+            self._connection.execute("ROLLBACK")
+            self._is_open = False
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def open_duckdb(path: str | None) -> Any:
+    """A database that reaches nothing but its own file."""
+    import duckdb
+
+    try:
+        connection = duckdb.connect(":memory:" if path is None else os.fspath(path))
+    except duckdb.Error as error:
+        raise StateError(f"cannot open the parts of streams in {path}: {first_line(str(error))}") from error
+    known = {name for (name,) in connection.execute("SELECT name FROM duckdb_settings()").fetchall()}
+    for name, value in _SETTINGS.items():
+        if name in known:
+            connection.execute(f"SET {name} = {value}")
+    return connection
+
+
+def first_line(message: str) -> str:
+    """What is wrong, without DuckDB's class of error and its advice."""
+    line = message.splitlines()[0] if message else "no reason is given"
+    head, _, rest = line.partition("Error: ")
+    return (rest if rest and head.replace(" ", "").isalpha() else line).rstrip(" .!")

@@ -1,0 +1,41 @@
+"""What `explain` tells of a stream view: its class (section 6), and the view delta functions that keep it."""
+
+from __future__ import annotations
+
+from viewlet.streams.definition import PartView
+
+
+def classify(view: PartView) -> str:
+    """The class of a view by what an update reads, with the reason."""
+    family = (view, *view.helpers)
+    recursive = [each for each in family if each.reads_itself]
+    if recursive:
+        names = ", ".join(each.name for each in recursive)
+        return f"incrementally maintainable: {names} keeps what an update needs of all earlier parts"
+    widest = max(len(each.parts(0)) for part in family for each in part.update.references if not each.is_table)
+    if view.helpers:
+        return f"distributive over a window: {widest} parts of helpers are merged for each part"
+    return f"bounded in time: an update reads at most {widest} parts of a source"
+
+
+def describe_view(view: PartView) -> str:
+    """The view delta functions of a view and its helpers, in the order of their computation."""
+    return "\n\n".join(_text(each) for each in (*view.helpers, view))
+
+
+def _text(view: PartView) -> str:
+    name = view.name if view.name.isidentifier() else f'"{view.name}"'
+    lines = [
+        f"CREATE VIEW {name} AS",
+        f"INITIALIZE {name}[j] AS",
+        f"    {view.initialize.text()}",
+        f"UPDATE {name}[j] AS",
+        f"    {view.update.text()}",
+        f"PARTITION LENGTH {view.length}",
+    ]
+    return "\n".join(lines)
+
+
+def script(view: PartView) -> str:
+    """The same as a script of statements."""
+    return ";\n\n".join(_text(each) for each in (*view.helpers, view)) + ";\n"

@@ -1,0 +1,296 @@
+"""The view maintainer (section 4.1): which part of which view is computed next, and from what.
+
+A view is computed for part NEXT as soon as all parts that its query reads are closed. Where rows come for closed parts,
+the parts that read them are computed again, in the order of time, until a part comes out as it was (section 4.3).
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from viewlet.streams.catalogue import EMPTY, Catalogue, Part, PartRelation, Segment
+from viewlet.streams.check import computation_order
+from viewlet.streams.definition import PartQuery, PartView, Reference, part_of
+from viewlet.streams.host import PartHost
+from viewlet.streams.render import Queries, no_rows, rows_of, typed, union_of
+
+Changed = tuple[str, int]
+"""A relation and the number of one of its parts."""
+
+
+@dataclass(slots=True)
+class Work:
+    """What the maintainer has done: parts computed, parts computed again, and those that came out as they were."""
+
+    computed: int = 0
+    recomputed: int = 0
+    unchanged: int = 0
+    skipped: int = 0
+
+
+@dataclass(slots=True)
+class Maintainer:
+    """Keeps the views of a catalogue; `dimension` gives the rows of a table without parts as Arrow."""
+
+    host: PartHost
+    catalogue: Catalogue
+    dimension: Callable[[str], Any]
+    views: dict[str, PartView] = field(default_factory=dict)
+    work: Work = field(default_factory=Work)
+    queries: Queries = field(init=False)
+    clock: Callable[[], int] = field(default=lambda: time.time_ns() // 1000)
+    _order: list[str] = field(default_factory=list)
+    _empty: dict[tuple[str, bool], bool] = field(default_factory=dict)
+    """Whether a query over parts without rows has none, where that was found out."""
+    _serial: int = 0
+    created: list[str] = field(default_factory=list)
+    """The tables that the batch has made."""
+    _dimensions: dict[str, str] = field(default_factory=dict)
+    """The tables that hold dimensions during a batch."""
+
+    def __post_init__(self) -> None:
+        self.queries = Queries(self.host)
+
+    def add(self, view: PartView) -> None:
+        self.views[view.name] = view
+        self._order = computation_order(self.views)
+
+    def remove(self, name: str) -> None:
+        self.views.pop(name, None)
+        self._order = computation_order(self.views)
+
+    # -- new parts --------------------------------------------------------------------------------------------------
+
+    def advance(self, changed: Iterable[Changed]) -> None:
+        """Follows changes of closed parts of streams, then computes all parts that have become possible."""
+        self._recompute(changed)
+        while sum(self._advance_view(self.views[name]) for name in self._order):
+            pass
+
+    def begin_view(self, view: PartView) -> None:
+        """Places a new view: it begins at its start, or with the newest parts of what it reads."""
+        relation = self.catalogue.relations[view.name]
+        if relation.progress.next is not None:
+            return
+        first = part_of(view.start, view.length) if view.start is not None else self._newest(view)
+        if first is not None:
+            self.catalogue.set_progress(view.name, first=first, next=first, kept=first)
+
+    def _newest(self, view: PartView) -> int | None:
+        """The largest i whose references are all closed, if anything they read has rows."""
+        low, high = self._bounds(view)
+        if high is None or low is None or high < low:
+            return None
+        return high
+
+    def _bounds(self, view: PartView) -> tuple[int | None, int | None]:
+        """The parts i for which INITIALIZE can run: from the first that reads something, to the last that is closed."""
+        lowest: list[int] = []
+        highest: list[int] = []
+        for each in view.initialize.references:
+            if each.is_table:
+                continue
+            source = self.catalogue.relations[each.relation]
+            first, end = source.progress.first, source.progress.next
+            if first is None or end is None:
+                return None, None
+            lowest.append(min(each.read_by(first), default=first))
+            highest.append(self._last_closed(each, end))
+        return (min(lowest), min(highest)) if lowest else (None, None)
+
+    @staticmethod
+    def _last_closed(reference: Reference, end: int) -> int:
+        """The largest i whose parts all lie before `end`."""
+        candidates = reference.read_by(end - 1) or reference.read_by(end)
+        index = max(candidates)
+        while reference.parts(index).stop > end:
+            index -= 1
+        return index
+
+    def _advance_view(self, view: PartView) -> bool:
+        """Computes the parts of a view that have become possible; tells whether there were any."""
+        relation = self.catalogue.relations[view.name]
+        if relation.progress.next is None:
+            low, high = self._bounds(view)
+            if low is None or high is None or high < low:
+                return False
+            self.catalogue.set_progress(view.name, first=low, next=low, kept=low)
+        found = False
+        while self._is_possible(view, relation):
+            number = relation.progress.next
+            assert number is not None
+            part = self._compute(view, relation, number)
+            self.catalogue.set_part(view.name, number, part)
+            self.catalogue.set_progress(view.name, next=number + 1)
+            found = True
+        return found
+
+    def required(self, view: PartView, number: int) -> dict[Changed, bool]:
+        """The bitmap of the parts that part `number` of a view needs: whether each is closed."""
+        relation = self.catalogue.relations[view.name]
+        query = view.query(number == relation.progress.first)
+        return {
+            (each.relation, part): self.catalogue.relations[each.relation].is_closed(part)
+            for each in query.references
+            if not each.is_table
+            for part in each.parts(number)
+        }
+
+    def _is_possible(self, view: PartView, relation: PartRelation) -> bool:
+        number = relation.progress.next
+        assert number is not None
+        query = view.query(number == relation.progress.first)
+        return all(
+            self.catalogue.relations[each.relation].is_closed(each.parts(number).stop - 1)
+            for each in query.references
+            if not each.is_table and each.parts(number)
+        )
+
+    # -- queries ----------------------------------------------------------------------------------------------------
+
+    def _compute(self, view: PartView, relation: PartRelation, number: int, retry: bool = False) -> Part:
+        """Part `number` of a view, in a new table unless it has no rows."""
+        is_first = number == relation.progress.first
+        query = view.query(is_first)
+        now = self.clock()
+        if not any(self._has_rows(each, number) for each in query.references) and self._is_empty(view, is_first):
+            self.work.skipped += 1
+            return Part((), 0, now)
+        table = self._name(view.name, number, relation.part(number) if retry else EMPTY)
+        rows = self.create(table, typed(self.host, view.columns, self.sql(view, number)))
+        self.work.computed += 1
+        return Part((Segment(table),), rows, now)
+
+    def sql(self, view: PartView, number: int) -> str:
+        """The query for part `number` of a view, over the tables of the host."""
+        relation = self.catalogue.relations[view.name]
+        query = view.query(number == relation.progress.first)
+        return self.queries.render(query, lambda at: self._source(query.references[at], number))
+
+    def _source(self, reference: Reference, number: int) -> str:
+        if reference.is_table:
+            return self._dimension_source(reference.relation)
+        return rows_of(self.host, self.catalogue.relations[reference.relation], reference.parts(number))
+
+    def _dimension_source(self, name: str) -> str:
+        if name not in self._dimensions:
+            table = self._dimensions[name] = f"{name}[dimension {self._next_serial()}]"
+            self.load(table, self.dimension(name))
+        return self.host.source(self._dimensions[name])
+
+    def _has_rows(self, reference: Reference, number: int) -> bool:
+        if reference.is_table:
+            return False
+        source = self.catalogue.relations[reference.relation]
+        return any(source.part(part).rows for part in reference.parts(number))
+
+    def _is_empty(self, view: PartView, is_first: bool) -> bool:
+        """Whether a query has no rows where none of the parts that it reads has: a total without GROUP BY has one."""
+        key = view.name, is_first
+        if key not in self._empty:
+            query: PartQuery = view.query(is_first)
+
+            def source(at: int) -> str:
+                each = query.references[at]
+                if each.is_table:
+                    return self._dimension_source(each.relation)
+                return f"({no_rows(self.host, self.catalogue.relations[each.relation].columns)})"
+
+            counted = f"SELECT COUNT(*) AS n FROM ({self.queries.render(query, source)}) AS computed"
+            self._empty[key] = self.host.read(counted).column(0)[0].as_py() == 0
+        return self._empty[key]
+
+    def _name(self, relation: str, number: int, before: Part) -> str:
+        """A new name for the table of a part."""
+        plain = f"{relation}[{number}]"
+        return plain if not before.segments else f"{plain} {self._next_serial()}"
+
+    def new_name(self, relation: str, number: int) -> str:
+        return f"{relation}[{number}] {self._next_serial()}"
+
+    def _next_serial(self) -> str:
+        self._serial += 1
+        return f"{self.clock():x}-{self._serial}"
+
+    def create(self, table: str, query: str) -> int:
+        """Makes a table of what a query returns; dropped with the batch unless a part names it."""
+        self.created.append(table)
+        return self.host.create(table, query)
+
+    def load(self, table: str, rows: Any) -> None:
+        """Makes a table of Arrow rows, likewise."""
+        self.created.append(table)
+        self.host.load(table, rows)
+
+    def end_batch(self) -> list[str]:
+        """Forgets what a batch has made; returns it."""
+        tables, self.created, self._dimensions = self.created, [], {}
+        return tables
+
+    # -- changed parts ----------------------------------------------------------------------------------------------
+
+    def _recompute(self, changed: Iterable[Changed]) -> None:
+        """Follows changes of closed parts through the views that read them."""
+        queue: list[tuple[int, int, str, int]] = []
+        waiting: set[Changed] = set()
+        place = {name: number for number, name in enumerate(self._order)}
+
+        def follow(source: str, part: int) -> None:
+            for name, number in self._readers(source, part):
+                if (name, number) not in waiting:
+                    waiting.add((name, number))
+                    heapq.heappush(queue, ((number + 1) * self.views[name].length, place[name], name, number))
+
+        for source, part in changed:
+            follow(source, part)
+        while queue:
+            _, _, name, number = heapq.heappop(queue)
+            waiting.discard((name, number))
+            if self._recompute_part(self.views[name], number):
+                follow(name, number)
+
+    def _readers(self, source: str, part: int) -> Iterable[Changed]:
+        """The parts of views, already computed, whose query reads a part."""
+        for name, view in self.views.items():
+            progress = self.catalogue.relations[name].progress
+            if progress.next is None or progress.first is None:
+                continue
+            numbers = {
+                number
+                for is_first in (True, False)
+                for each in view.query(is_first).references
+                if each.relation == source and not each.is_table
+                for number in each.read_by(part)
+                if (number == progress.first) is is_first
+            }
+            low = max(progress.first, progress.kept or progress.first)
+            yield from ((name, number) for number in sorted(numbers) if low <= number < progress.next)
+
+    def _recompute_part(self, view: PartView, number: int) -> bool:
+        """Computes a part again; tells whether it came out different."""
+        relation = self.catalogue.relations[view.name]
+        before = relation.part(number)
+        after = self._compute(view, relation, number, retry=True)
+        self.work.recomputed += 1
+        if self.are_equal(relation, number, before, after):
+            self.work.unchanged += 1
+            return False
+        self.catalogue.set_part(view.name, number, after)
+        return True
+
+    def are_equal(self, relation: PartRelation, number: int, before: Part, after: Part) -> bool:
+        """Both have the same rows."""
+        if before.rows != after.rows:
+            return False
+        if not before.rows:
+            return True
+        old, new = (
+            union_of(self.host, relation.columns, ((number, segment) for segment in part.segments))
+            for part in (before, after)
+        )
+        differing = self.host.read(f"SELECT COUNT(*) AS n FROM (({old}) EXCEPT ALL ({new})) AS differing")
+        return bool(differing.column(0)[0].as_py() == 0)

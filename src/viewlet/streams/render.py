@@ -1,0 +1,73 @@
+"""References as SQL of a host: what stands in a query in place of `relation[subscript]`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from viewlet.streams.catalogue import PartRelation, Segment
+from viewlet.streams.definition import PartQuery
+from viewlet.streams.host import PartHost
+from viewlet.types import Column
+
+PART_COLUMN = "viewlet_part"
+"""The hidden column of a table with rows of many parts."""
+
+
+def column_list(host: PartHost, columns: Sequence[Column]) -> str:
+    return ", ".join(host.quote(column.name) for column in columns)
+
+
+def rows_of(host: PartHost, relation: PartRelation, numbers: Iterable[int]) -> str:
+    """The rows of some parts, as what can stand behind FROM."""
+    found = [(number, segment) for number in numbers for segment in relation.part(number).segments]
+    if len(found) == 1 and not found[0][1].rolled:
+        return host.source(found[0][1].table)
+    return f"({union_of(host, relation.columns, found)})"
+
+
+def union_of(host: PartHost, columns: Sequence[Column], segments: Iterable[tuple[int, Segment]]) -> str:
+    """The rows of segments of parts, as a query."""
+    names = column_list(host, columns)
+    selects: list[str] = []
+    for number, segment in segments:
+        where = f" WHERE {host.quote(PART_COLUMN)} = {number}" if segment.rolled else ""
+        selects.append(f"SELECT {names} FROM {host.source(segment.table)}{where}")
+    return " UNION ALL ".join(selects) or no_rows(host, columns)
+
+
+def no_rows(host: PartHost, columns: Sequence[Column]) -> str:
+    """A query without rows."""
+    shown = (f"CAST(NULL AS {host.type_name(each.type)}) AS {host.quote(each.name)}" for each in columns)
+    return f"SELECT {', '.join(shown)} WHERE 1 = 0"
+
+
+def typed(host: PartHost, columns: Sequence[Column], query: str) -> str:
+    """A query with the columns and types that a relation declares, by position."""
+    shown = (f"CAST({host.quote(c.name)} AS {host.type_name(c.type)}) AS {host.quote(c.name)}" for c in columns)
+    return f"SELECT {', '.join(shown)} FROM ({query}) AS computed({column_list(host, columns)})"
+
+
+class Queries:
+    """The queries of views in the dialect of a host, translated once."""
+
+    def __init__(self, host: PartHost) -> None:
+        self._host = host
+        self._translated: dict[PartQuery, str] = {}
+
+    def render(self, query: PartQuery, source: Callable[[int], str]) -> str:
+        """A query with `source(n)` in place of reference n."""
+        sql = self._translated.get(query)
+        if sql is None:
+            sql = self._translated[query] = translate(query.sql, self._host.dialect)
+        for number in reversed(range(len(query.references))):
+            sql = sql.replace(self._host.quote(query.marker(number)), source(number))
+        return sql
+
+
+def translate(sql: str, dialect: str) -> str:
+    """A query of DuckDB's dialect in another one."""
+    if dialect == "duckdb":
+        return sql
+    import sqlglot
+
+    return sqlglot.transpile(sql, read="duckdb", write=dialect, identify=True)[0]

@@ -1,0 +1,71 @@
+"""Which parts are still needed, and the deletion of the others (sections 4.1 and 5)."""
+
+from __future__ import annotations
+
+from viewlet.streams.catalogue import PartRelation
+from viewlet.streams.definition import MICROSECONDS, part_of
+from viewlet.streams.maintainer import Maintainer
+
+
+def delete_old_parts(maintainer: Maintainer) -> None:
+    """Deletes the parts that are older than their relation keeps them, and that no computation can read."""
+    for relation in list(maintainer.catalogue.relations.values()):
+        floor = _floor(maintainer, relation)
+        kept = relation.progress.kept
+        if floor is None or (kept is not None and floor <= kept):
+            continue
+        for number in [number for number in relation.stored if number < floor]:
+            maintainer.catalogue.set_part(relation.name, number, None)
+        maintainer.catalogue.set_progress(relation.name, kept=floor)
+
+
+def _floor(maintainer: Maintainer, relation: PartRelation) -> int | None:
+    """The first part to keep; None keeps all."""
+    retention, watermark = relation.parts.retention, _watermark(maintainer)
+    if retention is None or watermark is None:
+        return None
+    needed = _needed(maintainer, relation)
+    if needed is None:
+        return None
+    return min(needed, part_of(watermark - retention * MICROSECONDS, relation.length))
+
+
+def _needed(maintainer: Maintainer, relation: PartRelation) -> int | None:
+    """The first part that some computation may still read; None if every part may be."""
+    horizon = _horizon(maintainer)
+    if horizon is None:
+        return None
+    found = [part_of(horizon, relation.length)]
+    for name, view in maintainer.views.items():
+        progress = maintainer.catalogue.relations[name].progress
+        for each in view.references():
+            if each.relation == relation.name:
+                if progress.next is None:
+                    return None
+                earliest = min(progress.next, part_of(horizon, view.length))
+                found.append(each.parts(earliest).start)
+    return min(found)
+
+
+def _horizon(maintainer: Maintainer) -> int | None:
+    """The time from which on rows may still come; a stream without LATENESS takes them as long as it keeps parts."""
+    found: list[int] = []
+    for relation in _streams(maintainer):
+        lateness, watermark = relation.parts.lateness, relation.progress.watermark
+        if lateness is None and relation.parts.retention is not None:
+            lateness = relation.parts.retention * MICROSECONDS
+        if lateness is None or watermark is None:
+            return None
+        found.append(watermark - lateness)
+    return min(found, default=None)
+
+
+def _watermark(maintainer: Maintainer) -> int | None:
+    marks = [relation.progress.watermark for relation in _streams(maintainer)]
+    known = [mark for mark in marks if mark is not None]
+    return min(known) if known and len(known) == len(marks) else None
+
+
+def _streams(maintainer: Maintainer) -> list[PartRelation]:
+    found = maintainer.catalogue.relations.values()
+    return [relation for relation in found if relation.is_stream and relation.parts.time and not relation.is_aside]

@@ -1,0 +1,79 @@
+"""The columns of a query for a part: DuckDB binds it over empty tables, and says what it returns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from viewlet.errors import ViewletError
+from viewlet.streams.definition import PART_TIMESTAMP
+from viewlet.streams.duckdb_host import first_line, open_duckdb
+from viewlet.types import BIGINT, BOOLEAN, DATE, DOUBLE, INTEGER, REAL, SMALLINT, TIMESTAMP, VARCHAR, Column, SqlType
+from viewlet.types import decimal as decimal_type
+
+_TYPES: dict[str, SqlType] = {
+    "BOOLEAN": BOOLEAN,
+    "TINYINT": SMALLINT,
+    "UTINYINT": SMALLINT,
+    "SMALLINT": SMALLINT,
+    "USMALLINT": INTEGER,
+    "INTEGER": INTEGER,
+    "UINTEGER": BIGINT,
+    "BIGINT": BIGINT,
+    "UBIGINT": BIGINT,
+    "HUGEINT": BIGINT,
+    "FLOAT": REAL,
+    "DOUBLE": DOUBLE,
+    "VARCHAR": VARCHAR,
+    "DATE": DATE,
+    "TIMESTAMP": TIMESTAMP,
+    "TIMESTAMP_NS": TIMESTAMP,
+    '"NULL"': INTEGER,
+}
+_DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
+
+
+class QueryError(ViewletError):
+    """A query that DuckDB does not accept; the binder makes an `SqlError` of it."""
+
+
+def describe(sql: str, tables: Mapping[str, Sequence[Column]]) -> tuple[Column, ...]:
+    """The columns of a query over tables.
+
+    >>> describe("SELECT SUM(x) AS total FROM t", {"t": [Column("x", INTEGER)]})[0].name
+    'total'
+    """
+    import duckdb
+
+    connection = open_duckdb(None)
+    try:
+        for name, columns in tables.items():
+            shown = ", ".join(f"{_quoted(column.name)} {column.type}" for column in columns)
+            connection.execute(f"CREATE TABLE {_quoted(name)} ({shown})")
+        described = connection.execute(f"DESCRIBE {sql}").fetchall()
+    except duckdb.Error as error:
+        raise QueryError(first_line(str(error))) from error
+    finally:
+        connection.close()
+    columns = tuple(
+        Column(name.lower() if name.isidentifier() else name, _type(name, kind)) for name, kind, *_ in described
+    )
+    names = [column.name for column in columns]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise QueryError(f"two columns are named {twice[0]!r}: give one another name with AS")
+    if PART_TIMESTAMP in names:
+        raise QueryError(f"{PART_TIMESTAMP!r} is the column that says when a part begins: choose another name with AS")
+    return columns
+
+
+def _type(name: str, kind: str) -> SqlType:
+    if kind in _TYPES:
+        return _TYPES[kind]
+    matched = _DECIMAL.fullmatch(kind)
+    if matched is None:
+        raise QueryError(f"column {name!r} is of type {kind}: cast it to one that views have, such as VARCHAR")
+    return decimal_type(int(matched[1]), int(matched[2]))
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

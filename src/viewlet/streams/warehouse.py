@@ -1,0 +1,240 @@
+"""The warehouse of a database: its streams and stream views, the maintainer that keeps them, and how they are read.
+
+A batch is `begin`, `apply` for each stream, `advance`, then `commit` or `rollback`. The epoch of the last batch is
+committed with the parts, so that a batch which the journal repeats after a crash is left out if the parts have it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from viewlet.changes import Change, Changes, to_changes
+from viewlet.errors import SchemaError
+from viewlet.streams.catalogue import Catalogue, Part, PartRelation
+from viewlet.streams.definition import PART_TIMESTAMP, PartView, part_of, start_of
+from viewlet.streams.host import PartHost
+from viewlet.streams.ingest import close_until, ingest, late_name, late_relation
+from viewlet.streams.maintainer import Changed, Maintainer
+from viewlet.streams.render import column_list, union_of
+from viewlet.streams.retention import delete_old_parts
+from viewlet.types import TIMESTAMP, Column, Table
+
+PARTS_AT_A_TIME = 400
+"""Parts that one query reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartInfo:
+    """What users are told of a part: when it begins, its rows, and when they last changed."""
+
+    number: int
+    start: datetime
+    rows: int
+    updated: datetime
+
+
+class Warehouse:
+    """Streams and stream views on a host."""
+
+    def __init__(self, host: PartHost, dimension: Callable[[str], Any]) -> None:
+        self.host = host
+        self.catalogue = Catalogue(host.entries())
+        self.maintainer = Maintainer(host, self.catalogue, dimension)
+        self._changed: list[Changed] = []
+        self._helper_users: Counter[str] = Counter()
+        self._is_advanced = False
+        self._is_repeated = False
+        """The parts have the batch under way already."""
+        left_over = [table for table in host.tables() if table not in self.catalogue.uses]
+        if left_over:
+            host.commit({}, left_over)
+
+    # -- declarations -----------------------------------------------------------------------------------------------
+
+    def add_stream(self, table: Table) -> None:
+        """Makes a stream known, with the parts that the host has of it."""
+        assert table.parts is not None
+        relation = PartRelation(table.name, table.columns, table.parts, is_stream=True)
+        self.catalogue.declare(relation, repr((table.columns, table.parts)))
+        aside = late_relation(relation)
+        self.catalogue.declare(aside, repr(table.columns))
+
+    def drop_stream(self, name: str) -> None:
+        self.catalogue.remove(name)
+        self.catalogue.remove(late_name(name))
+
+    def add_view(self, view: PartView) -> None:
+        """Makes a view known, with its helpers; a new one is computed as far as its sources are."""
+        for helper in view.helpers:
+            self._helper_users[helper.name] += 1
+            if helper.name not in self.maintainer.views:
+                self._add(helper)
+        self._add(view)
+        self.maintainer.advance(())
+
+    def _add(self, view: PartView) -> None:
+        relation = PartRelation(view.name, view.columns, view.parts, is_stream=False)
+        known = self.catalogue.declare(relation, digest_of(view))
+        self.maintainer.add(view)
+        if not known:
+            self.host.begin()
+            self.maintainer.begin_view(view)
+
+    def drop_view(self, view: PartView) -> None:
+        """Forgets a view, and the helpers that no other view uses; may be called again."""
+        if self.maintainer.views.get(view.name) is not view:
+            return
+        self.maintainer.remove(view.name)
+        self.catalogue.remove(view.name)
+        for helper in reversed(view.helpers):
+            self._helper_users[helper.name] -= 1
+            if not self._helper_users[helper.name]:
+                self.maintainer.remove(helper.name)
+                self.catalogue.remove(helper.name)
+
+    # -- batches ----------------------------------------------------------------------------------------------------
+
+    def begin(self, epoch: int) -> None:
+        self._is_repeated = epoch <= self.catalogue.epoch
+        self._is_advanced = False
+        if not self._is_repeated:
+            self.host.begin()
+            self.catalogue.set_epoch(epoch)
+
+    def apply(self, stream: str, change: Change) -> None:
+        """Rows of a stream, or the time until which it is complete."""
+        if self._is_repeated:
+            return
+        relation = self.catalogue.relations[stream]
+        closes = getattr(change, "closes", None)
+        if closes is not None:
+            close_until(self.maintainer, relation, closes)
+        else:
+            self._changed.extend(ingest(self.maintainer, relation, change))
+
+    def advance(self) -> None:
+        """Brings all views up to date; once in a batch, whoever asks first."""
+        if self._is_repeated or self._is_advanced:
+            return
+        self.maintainer.advance(self._changed)
+        delete_old_parts(self.maintainer)
+        self._is_advanced = True
+
+    def commit(self) -> None:
+        """Makes the batch permanent; may be called again."""
+        self._changed = []
+        made = self.maintainer.end_batch()
+        if self.catalogue.is_empty_of_changes() and not made:
+            self.host.rollback()
+            return
+        before = (part for part in self.catalogue.changed_parts().values() if part is not None)
+        named = {*made, *(segment.table for part in before for segment in part.segments)}
+        self.host.commit(self.catalogue.entries(), sorted(named - self.catalogue.uses.keys()))
+        self.catalogue.forget_changes()
+
+    def rollback(self) -> None:
+        """Takes the batch back; may be called again."""
+        self._changed = []
+        self.maintainer.end_batch()
+        self.host.rollback()
+        self.catalogue.take_back()
+
+    def close(self) -> None:
+        self.host.close()
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    def relation(self, name: str) -> PartRelation:
+        return self.catalogue.relations[name]
+
+    def arrow(self, name: str, numbers: Iterable[int] | None = None) -> Any:
+        """The rows of a relation, or of some of its parts, as Arrow; those of a view with the start of their part."""
+        import pyarrow as pa
+
+        relation = self.relation(name)
+        if numbers is None:
+            numbers = sorted(relation.stored)
+        chosen = [number for number in numbers if relation.part(number).rows]
+        groups = [chosen[at : at + PARTS_AT_A_TIME] for at in range(0, len(chosen), PARTS_AT_A_TIME)] or [[]]
+        read = [self.host.read(self._select(relation, [(n, relation.part(n)) for n in each])) for each in groups]
+        return pa.concat_tables(read)
+
+    def _select(self, relation: PartRelation, parts: Sequence[tuple[int, Part]]) -> str:
+        if relation.is_stream:
+            pieces = ((number, segment) for number, part in parts for segment in part.segments)
+            return union_of(self.host, relation.columns, pieces)
+        names, stamp = column_list(self.host, relation.columns), self.host.quote(PART_TIMESTAMP)
+        selects = []
+        for number, part in parts or [(0, Part((), 0, 0))]:
+            rows = union_of(self.host, relation.columns, ((number, segment) for segment in part.segments))
+            start = start_literal(number, relation.length)
+            selects.append(f"SELECT {names}, {start} AS {stamp} FROM ({rows}) AS part")
+        return " UNION ALL ".join(selects)
+
+    def count(self, name: str) -> int:
+        return sum(part.rows for part in self.relation(name).stored.values())
+
+    def rows(self, name: str) -> Changes:
+        """The rows of a view with their multiplicities, as the engine holds them."""
+        return to_changes(self._visible(name), self.arrow(name))
+
+    def changes(self, name: str) -> Changes:
+        """What the batch under way does to the rows of a view."""
+        relation, total = self.relation(name), Counter[Any]()
+        table = self._visible(name)
+        for (changed, number), before in self.catalogue.changed_parts().items():
+            if changed != name:
+                continue
+            after = relation.stored.get(number)
+            for part, other, sign in ((after, before, 1), (before, after, -1)):
+                if part is None or not part.rows:
+                    continue
+                sql = self._select(relation, [(number, part)])
+                if other is not None and other.rows:
+                    sql = f"({sql}) EXCEPT ALL ({self._select(relation, [(number, other)])})"
+                for row, weight in to_changes(table, self.host.read(sql)).items():
+                    total[row] += sign * weight
+        return {row: weight for row, weight in total.items() if weight}
+
+    def _visible(self, name: str) -> Table:
+        relation = self.relation(name)
+        return Table(name, (*relation.columns, Column(PART_TIMESTAMP, TIMESTAMP)))
+
+    def parts(self, name: str) -> list[PartInfo]:
+        """The closed parts of a relation that are kept, in the order of time."""
+        relation = self.relation(name)
+        return [
+            PartInfo(number, _time(start_of(number, relation.length)), part.rows, _time(part.updated))
+            for number in relation.closed_parts()
+            for part in (relation.part(number),)
+        ]
+
+    def late_rows(self, stream: str) -> Any:
+        """The rows of a stream that came too late, as Arrow."""
+        return self.arrow(late_name(stream))
+
+    def number_at(self, name: str, time: int) -> int:
+        """The part of a relation that a time (microseconds) belongs to, which has to be closed and kept."""
+        relation = self.relation(name)
+        number = part_of(time, relation.length)
+        if not relation.is_closed(number):
+            raise SchemaError(f"{name!r} has no part at {_time(time)} yet: it is not closed")
+        return number
+
+
+def digest_of(view: PartView) -> str:
+    """What a host knows the definition of a view by."""
+    return hashlib.sha256(repr(replace(view, helpers=())).encode()).hexdigest()
+
+
+def start_literal(number: int, length: int) -> str:
+    return f"TIMESTAMP '{_time(start_of(number, length)):%Y-%m-%d %H:%M:%S}'"
+
+
+def _time(microseconds: int) -> datetime:
+    return datetime(1970, 1, 1) + timedelta(microseconds=microseconds)
