@@ -275,11 +275,13 @@ class Connection:
 
     def late_rows(self, stream: str) -> Any:
         """The rows of a partitioned stream that came later than its LATENESS allows, as a pyarrow Table."""
+        from viewlet.hosts.streams import StreamRows
+
         with self._session.open() as database:
-            table = database.catalogue.find_table(stream)
-            if table.schema.parts is None:
+            rows = database.catalogue.find_table(stream).store
+            if not isinstance(rows, StreamRows):
                 raise SchemaError(f"{stream!r} has no parts, so that no row is late")
-            return database.host.late_rows(table)
+            return rows.late()
 
     def register_aggregate(self, name: str, aggregate: object) -> None:
         """Lets views call an aggregate that Python code computes: `SELECT g, name(x) FROM t GROUP BY g`.

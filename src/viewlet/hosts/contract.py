@@ -58,9 +58,6 @@ class Host(Protocol):
     def forget_table(self, table: BaseTable) -> None:
         """A table is gone; may be called again."""
 
-    def late_rows(self, table: BaseTable) -> Any:
-        """The rows of a partitioned stream that came too late, as Arrow."""
-
     def over_tables(self, declared: Declaration) -> Declaration:
         """A view as its engine sees it: a host may replace the views that it reads by their definitions."""
 

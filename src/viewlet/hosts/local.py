@@ -104,9 +104,6 @@ class LocalHost:
             self.warehouse.drop_stream(table.schema.name)
             self.warehouse.commit()
 
-    def late_rows(self, table: BaseTable) -> Any:
-        return self.warehouse.late_rows(table.schema.name)
-
     def over_tables(self, declared: Declaration) -> Declaration:
         return declared
 

@@ -186,9 +186,6 @@ class SparkHost:
                 self.cluster.restore(unit_name(schema.name), saved)
         return BaseTable(schema, ClusterTable(schema, self.cluster))
 
-    def late_rows(self, table: BaseTable) -> Any:
-        raise UnsupportedError("a partitioned stream on this host", "open a connection without spark=", "engine")
-
     def forget_table(self, table: BaseTable) -> None:
         self.cluster.drop(table.schema.name)
         self.cluster.checkpoint.started -= {table.schema.name}

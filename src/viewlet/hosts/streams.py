@@ -49,5 +49,9 @@ class StreamRows:
         rows = self.warehouse.arrow(self.schema.name)
         return rows.sort_by([(name, "ascending") for name in self.schema.column_names])
 
+    def late(self) -> Any:
+        """The rows that came too late, as Arrow."""
+        return self.warehouse.late_rows(self.schema.name)
+
     def with_keys(self, keys: Sequence[Row]) -> Changes | None:
         return None
