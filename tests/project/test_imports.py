@@ -31,7 +31,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "linalg": BASE | {"runtime"},
     "ml": BASE | {"linalg", "rings", "viewtree"},
     "codegen": BASE | {"algebra", "rings", "runtime", "triggers", "viewtree"},
-    "spark": BASE | {"algebra", "codegen", "rings", "runtime", "sqlgen", "triggers", "viewtree"},
+    "spark": BASE | {"algebra", "codegen", "linalg", "rings", "runtime", "sqlgen", "triggers", "viewtree"},
     "engine": BASE
     | {
         "adaptive",

@@ -50,7 +50,8 @@ def _step(step: Step, sizes: Sizes, machine: Machine) -> float:
 
 def evaluation(body: Expression, sizes: Sizes, machine: Machine) -> float:
     """The estimated time to evaluate an expression over whole matrices."""
-    return sum(_own(node, sizes, machine) for node in postorder([body]))
+    nodes = [_own(node, sizes, machine) for node in postorder([body])]
+    return sum(nodes) + machine.round_trip * sum(time > 0 for time in nodes)
 
 
 def _own(node: Expression, sizes: Sizes, machine: Machine) -> float:
@@ -71,4 +72,5 @@ def _sweep(step: Sweep, sizes: Sizes, machine: Machine) -> float:
     rows, columns = step.matrix.rows.at(sizes), step.matrix.columns.at(sizes)
     work = _operations(step, sizes)
     entries = rows * columns * (1.0 if step.update is None else 2.0)
-    return max(work / machine.operations, entries * machine.itemsize / machine.bandwidth) + machine.step
+    time = max(work / machine.operations, entries * machine.itemsize / machine.bandwidth)
+    return time + machine.step + machine.round_trip

@@ -91,7 +91,7 @@ class Executor:
         found = values[body] if body in values else self.backend.copy(self._value(body, values))
         if not self.backend.is_finite(found):
             raise MatrixDataError(f"{target.name} := {body} is not finite: its numbers overflow")
-        self.stored[target] = self.backend.array(found, copy=False) if target not in self.stored else found
+        self.stored[target] = self.backend.array(found, copy=False)
 
     def matrix(self, node: Matrix) -> Array:
         """A stored matrix with all its updates."""

@@ -13,12 +13,16 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Multiplications with an addition and bytes of memory in a second, and the seconds that any step takes."""
+    """Multiplications with an addition and bytes of memory in a second, and the seconds that any step takes.
+
+    `round_trip` is what an operation on stored matrices takes besides, where they are not in this process.
+    """
 
     operations: float
     bandwidth: float
     step: float
     itemsize: int
+    round_trip: float = 0.0
 
 
 NOMINAL = Machine(operations=2.5e10, bandwidth=1.5e10, step=1.5e-5, itemsize=8)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from viewlet.linalg.backends import make_backend
-from viewlet.linalg.backends.contract import Backend
+from viewlet.linalg.backends.contract import Backend, Progress
 from viewlet.linalg.errors import LinAlgWarning, MatrixDataError, ProgramError
 from viewlet.linalg.execute import Executor, IllConditioned, Pending, Put
 from viewlet.linalg.expression import Inverse, Matrix, shape
@@ -27,9 +27,12 @@ from viewlet.linalg.symmetry import symmetric_views
 from viewlet.linalg.trust import FAILURE, Audit, ErrorReport
 from viewlet.linalg.undo import before, keep, put
 from viewlet.linalg.values import Array, Factors, Units, checked_matrix, compress, merge, outer, sparse_change
+from viewlet.runtime.durable.batch_ids import BatchIds, BatchMark
 
 Floats = npt.NDArray[Any]
 
+BATCHES = "updates"
+"""The source of the ids of batches."""
 PLANS = 64
 """Plans that a run remembers, one for each set of changed inputs and their ranks."""
 
@@ -51,11 +54,25 @@ def start(program: Program, options: dict[str, Any]) -> Run:
     """Runs a program; `options` are its inputs by name, and the settings of `Run`."""
     names = {each.name for each in program.inputs}
     settings = {name: options.pop(name) for name in OPTIONS if name in options and name not in names}
-    if missing := [name for name in names if name not in options]:
-        raise ProgramError(f"start() needs a matrix for input {sorted(missing)[0]!r}")
     if unknown := [name for name in options if name not in names]:
         raise ProgramError(f"the program has no input {unknown[0]!r}, only {', '.join(sorted(names))}")
+    earlier = getattr(settings.get("backend"), "progress", None)
+    if earlier is not None:
+        return Run(program, _continued(earlier, names, options), **settings)
+    if missing := [name for name in names if name not in options]:
+        raise ProgramError(f"start() needs a matrix for input {sorted(missing)[0]!r}")
     return Run(program, options, **settings)
+
+
+def _continued(earlier: Progress, names: set[str], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The inputs as an earlier run has left them."""
+    if given:
+        raise ProgramError(
+            "the back end has the matrices of an earlier run: start without inputs to continue with them"
+        )
+    if missing := [name for name in names if name not in earlier.matrices]:
+        raise ProgramError(f"the earlier run had no input {sorted(missing)[0]!r}: it ran another program")
+    return {name: earlier.matrices[name] for name in names}
 
 
 class Run:
@@ -67,6 +84,9 @@ class Run:
     view is read. `memory` limits the bytes of all matrices when a model of iteration is chosen. `refresh=1000`
     evaluates all views again after every 1,000 updates; `refresh=1e-9` does so when the estimated relative error of an
     output is larger, which is looked at every 64 updates and after unusually large ones.
+
+    A back end that outlives the process, such as `viewlet.spark.matrices.SparkMatrices`, is given as an object. What an
+    earlier run has left there is continued with.
     """
 
     def __init__(
@@ -84,7 +104,7 @@ class Run:
     ) -> None:
         self.program = program
         self.strategy = check_strategy(strategy)
-        kind = np.dtype(dtype or common_type(inputs.values()))
+        kind = np.dtype(dtype or common_type(inputs.values())) if isinstance(backend, str) else backend.dtype
         if kind not in (np.dtype(np.float64), np.dtype(np.float32)):
             raise ProgramError(f"a program computes in float64 or float32, not in {kind}")
         self._backend: Backend = make_backend(backend, kind) if isinstance(backend, str) else backend
@@ -106,7 +126,27 @@ class Run:
         self._stale = True
         self._worst_condition = 1.0 / math.sqrt(np.finfo(kind).eps)
         self.statistics = Statistics()
+        self._batches = BatchIds()
+        if self._backend.progress is not None:
+            self._continue(self._backend.progress)
         self._settle()
+        self._commit()
+
+    def _continue(self, earlier: Progress) -> None:
+        """Takes over the views of an earlier run, if it had the same statements."""
+        self.statistics.updates = earlier.updates
+        self._batches = BatchIds(earlier.batches)
+        views = [statement.target for statement in self._statements.views]
+        if str(self._statements) == earlier.program and all(each.name in earlier.matrices for each in views):
+            self._stored |= {each: earlier.matrices[each.name] for each in views}
+            self._skewed = set(self._symmetric)
+            self._stale = False
+
+    def _commit(self) -> None:
+        """Tells the back end how far the run is; views that wait with updates are left out."""
+        kept = {each.name: array for each, array in self._stored.items() if each not in self._pending.factors}
+        done = Progress(kept, str(self._statements), self.statistics.updates, self._batches.ranges)
+        self._backend.commit(done)
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
@@ -200,19 +240,23 @@ class Run:
         """Adds a matrix to an input: a SciPy sparse matrix, or an array in which few rows or columns are not zero."""
         self.apply({name: change})
 
-    def apply(self, changes: Mapping[str, Any]) -> None:
+    def apply(self, changes: Mapping[str, Any], *, batch_id: int | None = None) -> None:
         """Changes several inputs at once: all of them, or none if one is refused.
 
-        A change is a pair (u, v), a matrix to add, or a list of those.
+        A change is a pair (u, v), a matrix to add, or a list of those. A batch whose id was applied before is ignored,
+        also if that was in an earlier process and the back end outlives it.
         """
+        mark = None if batch_id is None else BatchMark(BATCHES, whole(batch_id, "batch_id"))
+        if mark is not None and mark in self._batches:
+            return
         found: dict[Matrix, Factors] = {}
         for name, change in changes.items():
             each, sides = self._dynamic(name)
             parts = [self._factors(part, name, sides) for part in (change if isinstance(change, list) else [change])]
             if kept := [part for part in parts if part is not None]:
                 found[each] = compress(*merge(kept))
-        if found:
-            self._apply(found)
+        if found or mark is not None:
+            self._apply(found, mark=mark)
 
     def append_row(self, name: str, row: Any, **others: Any) -> None:
         """Adds a row at the end of an input, and of every other input with the same dimension, given by name."""
@@ -235,8 +279,9 @@ class Run:
         given = [each for each in self.program.inputs if side.names & each.rows.names]
         self._rows({each.name: self[each.name][row] for each in given}, name)
         units = Units(count, np.array([row]))
-        self._apply({each: (units, -self[each.name][row][:, None]) for each in given})
+        self._follow({each: (units, -self[each.name][row][:, None]) for each in given}, {})
         self._resize(side, count - 1, without=row)
+        self._commit()
 
     def grow(self, dimension: str, size: int) -> None:
         """Gives a dimension a larger size; the rows and columns that come are zeros in every input that has it."""
@@ -248,6 +293,7 @@ class Run:
         if size > known:
             self._settle()
             self._resize(dim(dimension), size)
+            self._commit()
 
     # -- the rest ------------------------------------------------------------------------------------------------------
 
@@ -295,19 +341,31 @@ class Run:
             found = self._backend.checked(values.reshape(-1, 1), what)
             if len(found) != length:
                 raise MatrixDataError(f"{what} has {len(found)} numbers where {length} are expected")
-            return self._backend.array(found, copy=False)
+            return self._backend.thin(found)
         found = checked_matrix(np.reshape(values, (-1, 1)), what, self._dtype, (length, 1))
-        return self._backend.array(found, copy=False)
+        return self._backend.thin(found)
 
-    def _apply(self, changes: dict[Matrix, Factors], exact: Mapping[Matrix, Put] | None = None) -> None:
+    def _apply(
+        self,
+        changes: dict[Matrix, Factors],
+        exact: Mapping[Matrix, Put] | None = None,
+        mark: BatchMark | None = None,
+    ) -> None:
         """Applies checked changes. `exact` puts entries in place that a sum would have rounded."""
+        if changes:
+            self._follow(changes, exact or {})
+        if mark is not None:
+            self._batches = self._batches.adding(mark)
+        self._commit()
+
+    def _follow(self, changes: dict[Matrix, Factors], exact: Mapping[Matrix, Put]) -> None:
         key = tuple((each, left.shape[1]) for each, (left, _) in changes.items())
         plan = self._plans.get(key)
         if plan is None:
             if len(self._plans) >= PLANS:
                 self._plans.pop(next(iter(self._plans)))
             plan = self._plans[key] = choose(self._statements, dict(key), self._sizes, self._machine, self.strategy)
-        self._run(plan, changes, exact or {})
+        self._run(plan, changes, exact)
         self._last = plan
         self._skewed |= {update.view for update in plan.trigger.updates} & self._symmetric
         if self._refresh.is_due(changes, self._worst_error):
@@ -354,7 +412,7 @@ class Run:
             f"an update made an inverse close to singular (condition {condition:.1e} of the capacitance matrix): "
             "all views were evaluated again",
             LinAlgWarning,
-            stacklevel=5,
+            stacklevel=6,
         )
         saved = {each: before(self._backend, self._stored[each], *change) for each, change in changes.items()}
         try:

@@ -32,14 +32,15 @@ def _thread_count() -> int:
 
 
 class CompiledBackend(NumpyBackend):
-    """Arrays of NumPy; passes over large matrices are compiled and run in threads."""
+    """Arrays of NumPy; passes over large matrices are compiled and run in threads, by default on all processors."""
 
     name = "compiled"
 
-    def __init__(self, dtype: Any) -> None:
+    def __init__(self, dtype: Any, threads: int | None = None) -> None:
         if not ENABLED:
             raise MissingExtraError("backend='compiled' needs Numba, which VIEWLET_JIT=0 turns off")
         super().__init__(dtype)
+        self._thread_count = threads or _thread_count()
 
     def sweep(
         self, matrix: Floats, update: tuple[Thin, Thin] | None, forward: Thin | None, backward: Thin | None
@@ -66,11 +67,15 @@ class CompiledBackend(NumpyBackend):
         flat = matrix.strides == (matrix.shape[1] * matrix.itemsize, matrix.itemsize)
         if not flat or max(part.shape[1] for part in factors) > WIDEST:
             return super().sweep(matrix, update, forward, backward)
-        return _sweep(matrix, update, forward, backward)
+        return _sweep(matrix, update, forward, backward, self._thread_count)
 
 
 def _sweep(
-    matrix: Floats, update: tuple[Floats, Floats] | None, forward: Floats | None, backward: Floats | None
+    matrix: Floats,
+    update: tuple[Floats, Floats] | None,
+    forward: Floats | None,
+    backward: Floats | None,
+    thread_count: int,
 ) -> tuple[Floats | None, Floats | None]:
     rows, columns = matrix.shape
     nothing = NOTHING[matrix.dtype]
@@ -78,7 +83,7 @@ def _sweep(
     y, b = (_flat(backward), backward.shape[1]) if backward is not None else (nothing, 0)
     u, vt, r = (_flat(update[0]), _flat(update[1].T), update[0].shape[1]) if update else (nothing, nothing, 0)
     out = np.zeros(rows * a, matrix.dtype)
-    threads = _thread_count() if matrix.size >= SMALLEST else 1
+    threads = thread_count if matrix.size >= SMALLEST else 1
     share = max(1, -(-rows // threads // TILE_ROWS)) * TILE_ROWS
     begins = range(0, rows, share)
     parts = np.zeros((len(begins), columns * b), matrix.dtype)

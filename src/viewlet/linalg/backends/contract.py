@@ -6,14 +6,26 @@ are on thin arrays, or on whole matrices where a view is recomputed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from viewlet.linalg.machine import Machine
 from viewlet.linalg.values import Array, Units
+from viewlet.runtime.durable.batch_ids import Ranges
 
 Thin = Array | Units
 """A thin factor: an array of the back end, or unit vectors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run has come: its matrices by name, the text of its statements, its updates and the ids of batches."""
+
+    matrices: Mapping[str, Array]
+    program: str
+    updates: int
+    batches: Mapping[str, Ranges] = field(default_factory=dict)
 
 
 class Backend(Protocol):
@@ -82,3 +94,10 @@ class Backend(Protocol):
 
     def is_finite(self, array: Array) -> bool:
         """Whether all numbers are finite."""
+
+    @property
+    def progress(self) -> Progress | None:
+        """What an earlier run has left, for back ends that outlive the process; a run may continue from it."""
+
+    def commit(self, progress: Progress) -> None:
+        """Called after every update, and after an evaluation of all views: what a later run may continue from."""

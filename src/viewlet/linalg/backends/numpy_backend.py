@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from viewlet.linalg.backends.contract import Thin
+from viewlet.linalg.backends.contract import Progress, Thin
 from viewlet.linalg.machine import Machine, this_processor
 from viewlet.linalg.values import Units, checked_matrix, dense
 
@@ -22,6 +22,8 @@ class NumpyBackend:
     """Arrays of NumPy in row order."""
 
     name = "numpy"
+    progress: Progress | None = None
+    """Nothing outlives the process."""
 
     def __init__(self, dtype: Any) -> None:
         self.dtype = np.dtype(dtype)
@@ -140,3 +142,6 @@ class NumpyBackend:
     def is_finite(self, array: Floats) -> bool:
         """Whether all numbers are finite."""
         return bool(np.isfinite(array).all())
+
+    def commit(self, progress: Progress) -> None:
+        """Nothing outlives the process."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from viewlet.errors import MissingExtraError
-from viewlet.linalg.backends.contract import Thin
+from viewlet.linalg.backends.contract import Progress, Thin
 from viewlet.linalg.errors import MatrixDataError
 from viewlet.linalg.machine import NOMINAL, Machine, fastest
 from viewlet.linalg.values import Units, checked_matrix
@@ -23,6 +23,8 @@ class TorchBackend:
     """Tensors of PyTorch on one device, a GPU where there is one; without `kernel` cuBLAS does all."""
 
     name = "torch"
+    progress: Progress | None = None
+    """Nothing outlives the process."""
 
     def __init__(self, dtype: Any, device: str | None = None, *, kernel: bool = True) -> None:
         try:
@@ -174,6 +176,9 @@ class TorchBackend:
     def is_finite(self, array: Any) -> bool:
         """Whether all numbers are finite."""
         return bool(self._torch.isfinite(array).all())
+
+    def commit(self, progress: Progress) -> None:
+        """Nothing outlives the process."""
 
 
 @lru_cache(maxsize=8)
