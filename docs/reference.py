@@ -67,6 +67,7 @@ PAGES = (
         ("least_squares", "ridge", "gradient_descent", "markov_chain", "power_iteration", "path_counts", "expm"),
     ),
     Page("viewlet.linalg.pagerank", ("PageRank",)),
+    Page("viewlet.signals"),
     Page("viewlet.ml"),
     Page("viewlet.ml.estimator", ("Estimator", "CofactorEstimator")),
 )

@@ -11,6 +11,7 @@ Inside the engine a value has one representation, chosen so that it can live in 
 | VARCHAR                    | `str`                                     |
 | DATE                       | `int`, days since 1970-01-01              |
 | TIMESTAMP                  | `int`, microseconds since 1970-01-01      |
+| DOUBLE[n]                  | a tuple of `float`; in results only       |
 | COFACTOR                   | `CofactorValue`; in results only          |
 | NULL of any type           | `None`                                    |
 """
@@ -58,6 +59,7 @@ class Kind(Enum):
     VARCHAR = "VARCHAR"
     DATE = "DATE"
     TIMESTAMP = "TIMESTAMP"
+    ARRAY = "ARRAY"  # numbers of a fixed count, which `precision` is; in results only
     COFACTOR = "COFACTOR"  # count, sums and sums of products, as one value
     NULL = "NULL"  # the type of a bare NULL literal, before it meets another type
 
@@ -70,7 +72,7 @@ WORD_DIGITS = 18
 
 @dataclass(frozen=True, slots=True)
 class SqlType:
-    """A scalar type; `precision` and `scale` are meaningful for DECIMAL only."""
+    """A type; `precision` and `scale` are those of a DECIMAL, `precision` also the length of an array."""
 
     kind: Kind
     precision: int = 0
@@ -80,6 +82,8 @@ class SqlType:
     def __str__(self) -> str:
         if self.kind is Kind.DECIMAL:
             return f"DECIMAL({self.precision},{self.scale})"
+        if self.kind is Kind.ARRAY:
+            return f"DOUBLE[{self.precision}]"
         return str(self.kind.value)
 
     @property

@@ -80,6 +80,8 @@ def arrow_type(type: SqlType) -> Any:
             return pa.date32()
         case Kind.TIMESTAMP:
             return pa.timestamp("us")
+        case Kind.ARRAY:
+            return pa.list_(pa.float64(), type.precision)
         case Kind.COFACTOR:
             numbers = pa.list_(pa.float64())
             return pa.struct(

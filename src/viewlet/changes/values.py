@@ -45,7 +45,7 @@ def converter(type: SqlType) -> Callable[[object], Datum]:
             return _date
         case Kind.TIMESTAMP:
             return _timestamp
-        case Kind.NULL | Kind.COFACTOR:
+        case Kind.NULL | Kind.COFACTOR | Kind.ARRAY:
             return _never
 
 
@@ -188,6 +188,8 @@ def to_python(type: SqlType) -> Callable[[Datum], object]:
             return _to_date
         case Kind.TIMESTAMP:
             return _to_datetime
+        case Kind.ARRAY:
+            return lambda value: list(value) if isinstance(value, tuple) else None
         case Kind.COFACTOR:
             return lambda value: value.to_python() if isinstance(value, CofactorValue) else None
         case _:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import starmap
 from types import TracebackType
@@ -26,6 +26,7 @@ from viewlet.view import StoredTable, View
 
 if TYPE_CHECKING:
     from viewlet.aggregates import Aggregate
+    from viewlet.signals import Query, Signal
 
 
 def connect(
@@ -282,6 +283,49 @@ class Connection:
             if not isinstance(rows, StreamRows):
                 raise SchemaError(f"{stream!r} has no parts, so that no row is late")
             return rows.late()
+
+    def signal(
+        self,
+        table: str,
+        *,
+        time: str,
+        value: str | Sequence[str],
+        key: str | Sequence[str] = (),
+        end: str | None = None,
+        is_complex: bool = False,
+        unit: str | None = None,
+        overlap: str = "error",
+        lateness: Any = 0,
+        late: str = "refuse",
+        function: Any = None,
+    ) -> Signal:
+        """A signal for each key over the events of a table or view: a value at a time, or from `time` up to `end`.
+
+        Several columns of `value` are the components of a vector, or with `is_complex` a real and an imaginary part.
+        A time column of numbers counts `unit`s ('s', 'ms', 'us', 'ns'). Events of a key at equal times are an error,
+        or with `overlap` their "mean", "sum", "min" or "max" counts. Over a stream, events wait `lateness` for later
+        ones to overtake; what comes after that is refused, or with `late="count"` left out and counted. With
+        `function`, the columns of `value` are the arguments of a function f(time, *values) (docs/signals.md).
+        """
+        from viewlet.signals.declare import signal_over
+
+        with self._session.open() as database:
+            found = database.catalogue.find(table)
+            if found is None:
+                raise SchemaError(f"there is no table or view {table!r}")
+            schema = database.catalogue.schemas()[found]
+        options = {"end": end, "is_complex": is_complex, "overlap": overlap, "lateness": lateness, "late": late}
+        return signal_over(schema, key, time, value, unit, function=function, **options)
+
+    def create_view(self, name: str, query: Query, *, retain: Any = None) -> View:
+        """Declares a view of the samples of a signal query, kept up to date; returns its handle.
+
+        With `retain`, as in `retain="1h"`, the view has the samples up to that long before the newest one.
+        """
+        from viewlet.signals.declare import view_statement
+
+        self.execute(view_statement(name, query, retain))
+        return self.view(name)
 
     def register_aggregate(self, name: str, aggregate: object) -> None:
         """Lets views call an aggregate that Python code computes: `SELECT g, name(x) FROM t GROUP BY g`.

@@ -43,6 +43,8 @@ def _places(table: Any, order: Iterable[tuple[int, bool, bool]]) -> Any:
     directions: list[tuple[str, str]] = []
     for position, descending, nulls_first in order:
         values = table.column(position)
+        if pa.types.is_fixed_size_list(values.type):
+            continue  # arrays have no order; other columns tell their rows apart
         if values.null_count:
             name = f"n{position}"
             keys[name] = pc.if_else(values.is_null(), 0 if nulls_first else 2, 1)

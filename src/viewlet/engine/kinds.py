@@ -12,6 +12,7 @@ from viewlet.engine.kind import CompiledForm, DistributedForm, ViewKind
 from viewlet.engine.layered_views import LAYERED_VIEWS
 from viewlet.engine.matrix_programs import MATRIX_PROGRAMS
 from viewlet.engine.ring_trees import COFACTOR_VIEWS, FACTORISED_VIEWS
+from viewlet.engine.signal_views import ARRAY_VIEWS, SIGNAL_VIEWS
 from viewlet.engine.stream_views import STREAM_VIEWS
 from viewlet.engine.trigger_programs import TRIGGER_PROGRAMS
 from viewlet.errors import InternalError, SchemaError, UnsupportedError
@@ -25,6 +26,8 @@ KINDS: list[ViewKind] = [
     ADAPTIVE_VIEWS,
     MATRIX_PROGRAMS,
     STREAM_VIEWS,
+    SIGNAL_VIEWS,
+    ARRAY_VIEWS,
 ]
 """The first that accepts a definition is its kind."""
 

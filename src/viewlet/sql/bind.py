@@ -20,6 +20,7 @@ from viewlet.sql.parser import quiet
 from viewlet.sql.query import translate_to_query
 from viewlet.sql.ring_views import asks_for_cofactor, bind_ring_view
 from viewlet.sql.scope import unknown
+from viewlet.sql.signal_queries import bind_signal_query
 from viewlet.sql.source import Source, name_of, sql_of
 from viewlet.sql.split import RawStatement, create_kind, factorised_word, parse, split_statements, unquoted
 from viewlet.sql.statements import STRATEGIES, AlterView, CreateTable, CreateView, Drop, Explain, Select, Statement
@@ -45,6 +46,7 @@ Defined = Mapping[str, "Aggregate"]
 _NONE: Defined = MappingProxyType({})
 
 TABLE_FUNCTIONS["matrix_program"] = bind_matrix_program
+TABLE_FUNCTIONS["signal_query"] = bind_signal_query
 
 
 @dataclass(frozen=True, slots=True)

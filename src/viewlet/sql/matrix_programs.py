@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sqlglot import exp
-
 from viewlet.algebra.matrix_program import MatrixInput, MatrixProgram
 from viewlet.errors import ViewletError
 from viewlet.sql.table_functions import BoundCall, TableCall
@@ -17,7 +15,7 @@ def bind_matrix_program(call: TableCall) -> BoundCall:
     from viewlet.linalg import program
     from viewlet.linalg.expression import shape
 
-    text, output = _string(call, 0, "the text of a program"), _string(call, 1, "the name of an output")
+    text, output = call.string(0, "the text of a program"), call.string(1, "the name of an output")
     try:
         declared = program(text)
     except ViewletError as wrong:
@@ -88,10 +86,3 @@ def _dimension(call: TableCall, side: object, number: int) -> str | int:
 
 def _key_type(side: str | int, keys: dict[str, SqlType]) -> SqlType:
     return keys[side] if isinstance(side, str) else BIGINT.with_nullable(False)
-
-
-def _string(call: TableCall, number: int, what: str) -> str:
-    argument = call.arguments[number] if number < len(call.arguments) else None
-    if not isinstance(argument, exp.Literal) or not argument.is_string:
-        raise call.error(f"{call.name} expects {what} here, in quotes", number if argument is not None else None)
-    return str(argument.this)

@@ -60,6 +60,13 @@ class TableCall:
             raise self.error(f"{self.name} expects a whole number here", number)
         return found
 
+    def string(self, number: int, what: str) -> str:
+        """The text in quotes that an argument is."""
+        argument = self.arguments[number] if number < len(self.arguments) else None
+        if not isinstance(argument, exp.Literal) or not argument.is_string:
+            raise self.error(f"{self.name} expects {what} here, in quotes", number if argument is not None else None)
+        return str(argument.this)
+
     def error(self, message: str, number: int | None = None) -> SqlError:
         """An error that points at an argument."""
         return self.source.error(message, None if number is None else self.arguments[number])

@@ -1,0 +1,55 @@
+"""Views of signal queries: samples, filters and spectra of the events of tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from viewlet.algebra.signal_query import SignalQuery
+from viewlet.engine.contract import LocalEngine
+from viewlet.engine.declaration import Declaration
+from viewlet.engine.kind import Subject, ViewKind
+from viewlet.triggers.sources import Sources
+
+
+def plan(declared: Declaration, *_: object) -> SignalQuery:
+    """The definition is the plan."""
+    assert isinstance(declared.definition, SignalQuery)
+    return declared.definition
+
+
+def engine(declared: Declaration, sources: Sources, *_: object) -> LocalEngine:
+    """The engine, still to be filled."""
+    from viewlet.engine.signal_engine import SignalEngine
+
+    return SignalEngine(plan(declared), sources)
+
+
+def stages(subject: Subject) -> Mapping[str, Callable[[], str]]:
+    """What `explain` prints of a signal query."""
+
+    def query() -> str:
+        from viewlet.signals.notation import from_text
+        from viewlet.signals.printer import describe
+
+        return describe(from_text(plan(subject.declared).text))
+
+    return {"sql": lambda: subject.declared.sql, "query": query, "engine": lambda: subject.engine}
+
+
+SIGNAL_VIEWS = ViewKind(
+    noun="a signal query",
+    accepts=lambda definition: isinstance(definition, SignalQuery) and not definition.has_arrays,
+    plan=plan,
+    reference=engine,
+    stages=stages,
+    summary=("query", "engine"),
+)
+
+ARRAY_VIEWS = replace(
+    SIGNAL_VIEWS,
+    noun="a signal query with arrays",
+    accepts=lambda definition: isinstance(definition, SignalQuery) and definition.has_arrays,
+    feeds_views=False,
+)
+"""Windows that are left open: SQL has no operators on their arrays."""

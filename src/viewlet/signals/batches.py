@@ -1,0 +1,116 @@
+"""What flows between operators: events or samples of many groups, as columns.
+
+    Events    slot, start, end, value     at any time; [start, end), or at start only
+    Samples   slot, index, value          at the beats of a grid
+
+A slot is the number of a group. Rows are sorted by slot, then by time. A value has two axes, rows and components.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+Array = Any
+"""A NumPy array."""
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """Events of a non-uniform signal; without `end` they last one tick."""
+
+    slot: Array
+    start: Array
+    value: Array
+    end: Array | None = None
+
+    @property
+    def position(self) -> Array:
+        """What rows of a group are sorted by."""
+        return self.start
+
+    def __len__(self) -> int:
+        return len(self.slot)
+
+    def take(self, rows: Array) -> Events:
+        """Some rows, by number or by mask."""
+        end = None if self.end is None else self.end[rows]
+        return Events(self.slot[rows], self.start[rows], self.value[rows], end)
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """Samples of a uniform signal."""
+
+    slot: Array
+    index: Array
+    value: Array
+
+    @property
+    def position(self) -> Array:
+        """What rows of a group are sorted by."""
+        return self.index
+
+    def __len__(self) -> int:
+        return len(self.slot)
+
+    def take(self, rows: Array) -> Samples:
+        """Some rows, by number or by mask."""
+        return Samples(self.slot[rows], self.index[rows], self.value[rows])
+
+
+Batch = Events | Samples
+B = TypeVar("B", Events, Samples)
+
+
+def with_value(batch: Batch, value: Array) -> Batch:
+    """The same rows with other values."""
+    return replace(batch, value=value)
+
+
+def runs(slot: Array) -> tuple[Array, Array]:
+    """The rows of each group: where they begin and, with the number of rows at the end, where the next ones do; and
+    the slots of the groups.
+
+    >>> first, slots = runs(np.array([4, 4, 7]))
+    >>> first.tolist(), slots.tolist()
+    ([0, 2, 3], [4, 7])
+    """
+    if not len(slot):
+        return np.zeros(1, np.int64), np.zeros(0, np.int64)
+    first = np.concatenate(([0], np.flatnonzero(slot[1:] != slot[:-1]) + 1, [len(slot)]))
+    return first, slot[first[:-1]]
+
+
+def is_sorted(slot: Array, position: Array) -> bool:
+    """Rows are in order of slot, then of position."""
+    same = slot[1:] == slot[:-1]
+    return bool(np.all((slot[1:] > slot[:-1]) | (same & (position[1:] >= position[:-1]))))
+
+
+def in_order(batch: B) -> B:
+    """The rows sorted; those of one group with equal positions stay in the order in which they came."""
+    if len(batch) < 2 or is_sorted(batch.slot, batch.position):
+        return batch
+    return batch.take(np.lexsort((batch.position, batch.slot)))
+
+
+def together(parts: Sequence[Any]) -> Any:
+    """Several batches of one kind as one, sorted."""
+    filled = [part for part in parts if len(part)] or parts[:1]
+    if len(filled) == 1:
+        return filled[0]
+    columns = {}
+    for name in filled[0].__dataclass_fields__:
+        values = [getattr(part, name) for part in filled]
+        columns[name] = None if values[0] is None else np.concatenate(values)
+    return in_order(type(filled[0])(**columns))
+
+
+def no_samples(width: int, is_complex: bool) -> Samples:
+    """An empty batch."""
+    value = np.zeros((0, width), np.complex128 if is_complex else np.float64)
+    return Samples(np.zeros(0, np.int64), np.zeros(0, np.int64), value)

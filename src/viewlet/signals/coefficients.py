@@ -1,0 +1,68 @@
+"""Arguments of operators, checked and as the tuples that nodes have."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+
+from viewlet.signals.errors import SignalError
+from viewlet.signals.nodes import Number
+
+
+def checked_choice(value: object, known: Collection[str | None], what: str) -> None:
+    """One of some words."""
+    if value not in known:
+        raise SignalError(f"{what} is one of {', '.join(map(repr, known))}, not {value!r}")
+
+
+def positive(number: object, what: str) -> int:
+    """A whole number of at least 1."""
+    if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 1:
+        raise SignalError(f"{what} takes a whole number of at least 1, not {number!r}")
+    return int(number)
+
+
+def complex_or_real(number: object, what: str) -> Number:
+    """A finite number, real if it is one."""
+    if isinstance(number, bool) or not isinstance(number, int | float | complex | np.number):
+        raise SignalError(f"{what} takes a number or a signal, not {number!r}")
+    if not np.isfinite(number):
+        raise SignalError(f"{what} takes a finite number, not {number!r}")
+    return complex(number) if np.iscomplexobj(number) else float(np.real(number))
+
+
+def taps_of(values: Any, what: str) -> tuple[Number, ...]:
+    """Coefficients of a filter: at least one, all finite."""
+    array = np.atleast_1d(np.asarray(values))
+    if array.ndim != 1 or not array.size or array.dtype.kind not in "iufc" or not np.isfinite(array).all():
+        raise SignalError(f"{what}: a filter has a list of finite numbers, not {values!r:.60}")
+    return tuple(array.astype(np.complex128 if array.dtype.kind == "c" else np.float64).tolist())
+
+
+def sections_of(sos: Any) -> tuple[tuple[float, ...], ...]:
+    """Second-order sections, as `scipy.signal` designs them."""
+    array = np.asarray(sos)
+    if array.ndim != 2 or array.shape[1] != 6 or array.dtype.kind not in "iuf" or not np.isfinite(array).all():
+        raise SignalError("sosfilt() takes an array of shape (sections, 6), as scipy.signal.butter(..., output='sos')")
+    if not array[:, 3].all():
+        raise SignalError("sosfilt(): a0 of a section is 0")
+    return tuple(tuple(row) for row in array.astype(np.float64).tolist())
+
+
+def weights_of(window: Any, size: int) -> tuple[float, ...]:
+    """The weights of a window by its name, or as they are given; none for a rectangle."""
+    if window is None:
+        return ()
+    if isinstance(window, str | tuple) and not (isinstance(window, tuple) and len(window) == size):
+        from scipy.signal import get_window
+
+        try:
+            window = get_window(window, size)
+        except ValueError as error:
+            raise SignalError(f"window(): {error}") from error
+    array = np.asarray(window)
+    if array.shape != (size,) or array.dtype.kind not in "iuf" or not np.isfinite(array).all():
+        raise SignalError(f"window() takes a name such as 'hann' or {size} finite weights")
+    return tuple(array.astype(np.float64).tolist())

@@ -1,0 +1,39 @@
+"""Digital filters and array operators of the user's (Figures 7.6 and 7.7)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from viewlet.signals.errors import SignalError
+
+Array = Any
+
+
+class DigitalFilter:
+    """The base class of digital filters: an output from a window of inputs and a window of outputs.
+
+    `compute` runs when the window of inputs is full, and then for every sample. `backward` has the outputs before,
+    zeros where there were none. After a missing sample that is not taken for a zero, the windows fill up again.
+    """
+
+    feed_forward = 1
+    """How many inputs `compute` sees, the newest last."""
+    feed_backward = 0
+    """How many outputs it sees, the newest last."""
+    missing_is_zero = True
+
+    def compute(self, forward: Array, backward: Array) -> float:
+        """The output for the newest input."""
+        raise SignalError(f"{type(self).__name__} has no method compute(forward, backward)")
+
+
+class WindowOperator:
+    """The base class of array operators: an array from an array."""
+
+    def output_size(self, size: int) -> int:
+        """The length of the output for inputs of some length."""
+        return size
+
+    def recompute(self, window: Array) -> Array:
+        """The output for a window."""
+        raise SignalError(f"{type(self).__name__} has no method recompute(window)")

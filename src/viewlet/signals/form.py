@@ -1,0 +1,151 @@
+"""The form of a signal: where its samples are, and what a value is.
+
+Operators on arrays need equal steps, so those on signals that are not sampled are refused here, when they are declared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from viewlet.signals.errors import SignalError
+from viewlet.signals.grid import Grid
+from viewlet.signals.nodes import (
+    Combine,
+    Downsample,
+    Fir,
+    Interpolation,
+    Offset,
+    Sample,
+    Scale,
+    Select,
+    Shift,
+    Signal,
+    Source,
+    Where,
+    Window,
+)
+from viewlet.signals.stages import ArrayForm, array_form, check_finish
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What the rows of a signal look like."""
+
+    source: Source
+    """The (first) source: its key and time columns are those of the signal."""
+    grid: Grid | None
+    """None if the signal is non-uniform."""
+    names: tuple[str, ...]
+    """The components of a value."""
+    is_complex: bool = False
+    size: int | None = None
+    """The length of the array that each component is, if it is one."""
+    has_end: bool = False
+    interpolation: Interpolation | None = None
+    is_functional: bool = False
+    """Values are functions of time, to be sampled."""
+
+    @property
+    def width(self) -> int:
+        return len(self.names)
+
+
+def form_of(node: Signal) -> Form:
+    """The form of an expression, once it is checked."""
+    match node:
+        case Source():
+            names = node.values[:1] if node.is_complex else node.values
+            if node.function:
+                return Form(node, None, ("value",), has_end=node.end is not None, is_functional=True)
+            return Form(node, None, names, node.is_complex, has_end=node.end is not None)
+        case Sample(source, grid, interpolation):
+            found = array_free(form_of(source), "sample()")
+            return replace(found, grid=grid, interpolation=interpolation, has_end=False, is_functional=False)
+        case Shift(source, ticks):
+            found = form_of(source)
+            return found if found.grid is None else replace(found, grid=found.grid.shifted(ticks)[0])
+        case Scale(source, number) | Offset(source, number):
+            found = form_of(source)
+            return replace(found, is_complex=found.is_complex or isinstance(number, complex))
+        case Select(source, _, width, is_complex):
+            found = materialised(form_of(source), "select()")
+            found = found if is_complex is None else replace(found, is_complex=is_complex)
+            if width is None or width == found.width:
+                return found
+            names = (found.names[0],) if width == 1 else tuple(f"{found.names[0]}_{i}" for i in range(width))
+            return replace(found, names=names)
+        case Where(source):
+            return materialised(form_of(source), "where()")
+        case Downsample(source, factor):
+            found = uniform(form_of(source), "downsample()")
+            assert found.grid is not None
+            return replace(found, grid=Grid(found.grid.period * factor, found.grid.offset))
+        case Fir(source, taps):
+            found = uniform(form_of(source), "a filter")
+            return replace(found, is_complex=found.is_complex or any(isinstance(each, complex) for each in taps))
+        case Window():
+            return _windowed(node, uniform(form_of(node.source), "window()"))
+        case Combine(left, right, operation):
+            return _combined(form_of(left), form_of(right), operation)
+        case _:
+            return uniform(form_of(node.source), type(node).__name__.lower() + "()")
+
+
+def uniform(form: Form, what: str) -> Form:
+    """The form, if it is uniform."""
+    if form.grid is None:
+        raise SignalError(f"{what} needs equal steps: sample() the signal first, as in sample('100ms', 'linear')")
+    return array_free(form, what)
+
+
+def array_free(form: Form, what: str) -> Form:
+    """The form, if a value is no array."""
+    if form.size is not None:
+        raise SignalError(f"{what} is for samples, and these are arrays: end the window with overlap_add() or last()")
+    return form
+
+
+def materialised(form: Form, what: str) -> Form:
+    """The form, if its values are numbers."""
+    if form.is_functional:
+        raise SignalError(f"{what} is for numbers, and these values are functions of time: sample() the signal first")
+    return form
+
+
+def _combined(left: Form, right: Form, operation: str) -> Form:
+    _same_keys(left, right)
+    if left.grid != right.grid:
+        raise SignalError(f"the signals have samples {left.grid} and {right.grid}: resample one of them")
+    if operation == "join":
+        taken = tuple(f"{name}_2" if name in left.names else name for name in right.names)
+        return replace(left, names=(*left.names, *taken), is_complex=left.is_complex or right.is_complex)
+    if left.width != right.width and 1 not in (left.width, right.width):
+        raise SignalError(f"values of {left.width} and of {right.width} components cannot be combined")
+    for each in (left, right):
+        array_free(each, "arithmetic")
+    wider = left if left.width >= right.width else right
+    return replace(
+        left,
+        names=wider.names,
+        is_complex=left.is_complex or right.is_complex,
+        is_functional=left.is_functional or right.is_functional,
+        has_end=left.grid is None,
+    )
+
+
+def _windowed(node: Window, form: Form) -> Form:
+    array = ArrayForm(node.size, form.is_complex)
+    for stage in node.stages:
+        array = array_form(stage, array)
+    is_sample = node.finish is not None
+    if node.finish is not None:
+        check_finish(node.finish, array, node)
+    return replace(form, is_complex=array.is_complex, size=None if is_sample else array.size)
+
+
+def _same_keys(left: Form, right: Form) -> None:
+    first, second = left.source, right.source
+    if len(first.key) != len(second.key):
+        raise SignalError(f"signals by {first.key} and by {second.key} have no groups in common")
+    if first.is_timestamp != second.is_timestamp or first.ticks != second.ticks:
+        raise SignalError("the time columns of the two signals count in different units")

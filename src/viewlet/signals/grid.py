@@ -1,0 +1,151 @@
+"""Grids: the beats at which a uniform signal has its samples.
+
+    beat k of Grid(period, offset) is at offset + k * period        exactly: both are fractions of a tick
+
+A tick is the unit of the time column: a microsecond of a TIMESTAMP, one of a BIGINT. A sample carries its index k, so
+that nothing is ever added up along a signal; the time that users see is the tick that the beat falls into. Offsets are
+normalised to [0, period): index 0 is the first beat at or after time 0.
+
+>>> audio = Grid.of_rate(Fraction(44_100), ticks=1_000_000)
+>>> audio.times(np.array([0, 1, 2, 441])).tolist()
+[0, 22, 45, 10000]
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import timedelta
+from fractions import Fraction
+from math import lcm
+from typing import Any
+
+import numpy as np
+
+from viewlet.signals.errors import SignalError
+
+Array = Any
+"""A NumPy array."""
+
+_UNITS = {
+    "ns": Fraction(1, 10**9),
+    "us": Fraction(1, 10**6),
+    "ms": Fraction(1, 1000),
+    "s": Fraction(1),
+    "m": Fraction(60),
+    "min": Fraction(60),
+    "h": Fraction(3600),
+    "d": Fraction(86400),
+}
+_DURATION = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*([a-z]+)\s*")
+
+Duration = str | int | timedelta | Fraction
+"""`"100ms"`, a timedelta, or a number of ticks."""
+
+
+def ticks_of(duration: Duration, ticks: int | None, what: str = "a duration") -> Fraction:
+    """A duration in ticks, of which there are so many in a second; None if the time column says nothing of seconds.
+
+    >>> ticks_of("1.5ms", 1_000_000)
+    Fraction(1500, 1)
+    """
+    if isinstance(duration, bool) or not isinstance(duration, str | int | timedelta | Fraction):
+        raise SignalError(f"{what} is text such as '100ms', a timedelta or a whole number of ticks, not {duration!r}")
+    if isinstance(duration, int | Fraction):
+        return Fraction(duration)
+    if ticks is None:
+        raise SignalError(f"{what} is {duration!r}, but the time column counts no seconds: say unit='ms' of the signal")
+    if isinstance(duration, timedelta):
+        microseconds = duration // timedelta(microseconds=1)
+        return Fraction(microseconds, 10**6) * ticks
+    found = _DURATION.fullmatch(duration)
+    if found is None or found[2] not in _UNITS:
+        raise SignalError(f"{what}: {duration!r} is not a number with one of the units {', '.join(_UNITS)}")
+    return Fraction(found[1]) * _UNITS[found[2]] * ticks
+
+
+def whole_ticks(duration: Duration, ticks: int | None, what: str) -> int:
+    """A duration that has to be a whole number of ticks."""
+    found = ticks_of(duration, ticks, what)
+    if found.denominator != 1:
+        raise SignalError(f"{what}: {duration!r} is not a whole number of ticks of the time column")
+    return int(found)
+
+
+def ticks_in(unit: str) -> int:
+    """How many ticks of a unit there are in a second."""
+    if unit not in ("s", "ms", "us", "ns"):
+        raise SignalError(f"unit is 's', 'ms', 'us' or 'ns', not {unit!r}")
+    return int(1 / _UNITS[unit])
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """The beats offset + k * period; `period` is at least a tick."""
+
+    period: Fraction
+    offset: Fraction = Fraction(0)
+
+    def __post_init__(self) -> None:
+        if self.period < 1:
+            raise SignalError(f"a period of {self.period} ticks is less than the time column can tell apart")
+        object.__setattr__(self, "offset", self.offset % self.period)
+
+    @classmethod
+    def of_rate(cls, rate: Fraction, ticks: int | None, offset: Fraction = Fraction(0)) -> Grid:
+        """So many samples a second."""
+        if ticks is None:
+            raise SignalError("rate= needs a time column that counts seconds: say unit='ms' of the signal, or period=")
+        if rate <= 0:
+            raise SignalError(f"a rate is positive, not {rate}")
+        return cls(Fraction(ticks) / rate, offset)
+
+    @property
+    def scaled(self) -> tuple[int, int, int]:
+        """Numbers p, o, q such that beat k is at (o + k * p) / q."""
+        q = lcm(self.period.denominator, self.offset.denominator)
+        p, o = int(self.period * q), int(self.offset * q)
+        if p * q >= 2**62:
+            raise SignalError(f"a period of {self.period} ticks has too many digits")
+        return p, o, q
+
+    def times(self, index: Array) -> Array:
+        """The ticks that beats fall into."""
+        p, o, q = self.scaled
+        return (index // q) * p + (o + (index % q) * p) // q
+
+    def positions(self, times: Array) -> tuple[Array, Array]:
+        """Where ticks lie among the beats: the last beat before or at each, and the part of a period since.
+
+        A tick into which a beat falls lies at that beat.
+        """
+        p, o, q = self.scaled
+        whole, part = np.divmod(times, p)
+        index, rest = np.divmod(part * q - o, p)
+        index += whole * q
+        on_next = (rest > 0) & (p - rest < q)
+        return index + on_next, np.where(on_next, 0, rest) / p
+
+    def first_at(self, times: Array) -> Array:
+        """The index of the first beat in or after each tick."""
+        index, part = self.positions(times)
+        return index + (part > 0)
+
+    def map_from(self, other: Grid, index: Array) -> tuple[Array, Array]:
+        """Where the beats of another grid lie among those of this one, as `positions` tells."""
+        period, start = other.period / self.period, (other.offset - self.offset) / self.period
+        q = lcm(period.denominator, start.denominator)
+        p, o = int(period * q), int(start * q)
+        # o + index * p = position * q, in two parts so that no product passes 64 bits
+        whole, part = np.divmod(index, q)
+        found, rest = np.divmod(part * p + o, q)
+        return found + whole * p, rest / q
+
+    def shifted(self, ticks: Fraction) -> tuple[Grid, int]:
+        """The grid that is later by some ticks, and by how much the indexes of its beats are larger."""
+        moved = self.offset + ticks
+        return Grid(self.period, moved), int(moved // self.period)
+
+    def __str__(self) -> str:
+        shown = f"every {self.period}"
+        return shown + (f" from {self.offset}" if self.offset else "")

@@ -1,0 +1,118 @@
+"""Signal queries as text: what a directory keeps of them. Functions are names, never code.
+
+>>> from viewlet.signals.nodes import Scale, Source
+>>> text = to_text(Scale(Source("readings", ("sensor",), "t", ("temp",)), 2.0))
+>>> from_text(text).factor
+2.0
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import fields
+from fractions import Fraction
+from importlib import import_module
+from typing import Any
+
+from viewlet.signals import nodes
+from viewlet.signals.errors import SignalError
+from viewlet.signals.grid import Grid
+
+_NODES: dict[str, type[Any]] = {
+    each.__name__: each
+    for each in (
+        *nodes.Signal.__args__,
+        nodes.Interpolation,
+        nodes.Stage,
+        Grid,
+    )
+}
+
+
+def to_text(node: nodes.Signal) -> str:
+    """The expression as JSON."""
+    return json.dumps(_to_json(node), separators=(",", ":"))
+
+
+def from_text(text: str) -> nodes.Signal:
+    """The expression that `to_text` wrote."""
+    try:
+        found = _from_json(json.loads(text))
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        raise SignalError(f"{text!r:.60} is not the text of a signal query: {error}") from error
+    if type(found).__name__ not in _NODES:
+        raise SignalError(f"{text!r:.60} is not the text of a signal query")
+    return found  # type: ignore[no-any-return]
+
+
+def _to_json(value: object) -> object:
+    match value:
+        case Fraction():
+            return {"fraction": str(value)}
+        case complex():
+            return {"complex": [value.real, value.imag]}
+        case tuple():
+            return [_to_json(each) for each in value]
+        case None | bool() | int() | float() | str():
+            return value
+        case _:
+            parts = {each.name: _to_json(getattr(value, each.name)) for each in fields(value)}  # type: ignore[arg-type]
+            return {"node": type(value).__name__, **parts}
+
+
+def _from_json(value: Any) -> Any:
+    match value:
+        case {"fraction": text}:
+            return Fraction(text)
+        case {"complex": [real, imaginary]}:
+            return complex(real, imaginary)
+        case {"node": name, **parts}:
+            return _NODES[name](**{str(field): _from_json(part) for field, part in parts.items()})
+        case list():
+            return tuple(_from_json(each) for each in value)
+        case _:
+            return value
+
+
+# -- functions by name ----------------------------------------------------------------------------------------------
+
+
+Function = Callable[..., Any] | str
+"""A function or class that can be imported, or its name `module:function`."""
+
+
+def name_of(function: object, what: str) -> str:
+    """The name `module:function` by which another process finds a function or class."""
+    if isinstance(function, str):
+        resolve(function)
+        return function
+    module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
+    if module is None and name is None and type(function).__name__ == "ufunc":
+        module, name = "numpy", function.__name__  # type: ignore[attr-defined]
+    full = f"{module}:{name}"
+    if not callable(function) or module is None or name is None or _found(full) is not function:
+        raise SignalError(
+            f"{what} takes a function that can be imported by its name, not {function!r}: define it with def "
+            "at the top of a module"
+        )
+    return full
+
+
+def resolve(name: str) -> Any:
+    """The function or class of a name."""
+    found = _found(name)
+    if found is None:
+        raise SignalError(f"there is no function {name!r}: its module has to be importable here, and to have it")
+    return found
+
+
+def _found(name: str) -> Any:
+    module, _, path = name.partition(":")
+    try:
+        found: Any = import_module(module)
+        for part in path.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError, ValueError):
+        return None
+    return found if callable(found) else None

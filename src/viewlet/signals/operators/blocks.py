@@ -1,0 +1,137 @@
+"""Long convolutions by FFT: samples come in blocks of the grid, each when it is complete (overlap-save).
+
+Block b has the indexes from b * L to (b + 1) * L - 1. Where blocks begin does not depend on the group or on batches, so
+that every output is computed from the same numbers by the same transform. A block is complete when its last sample, or
+one of a later block, has come: an output is at most L - 1 samples late.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from viewlet.runtime.jit import entry
+from viewlet.signals.batches import Array, Batch, Samples, runs, together
+from viewlet.signals.form import form_of
+from viewlet.signals.nodes import Fir
+from viewlet.signals.operators.filters import number_type, values_of
+from viewlet.signals.operators.windows import ARRAYS
+from viewlet.signals.state import NEVER, Field, State
+
+
+@entry
+def fill_blocks(
+    length: int,
+    history: int,
+    first: Array,
+    slots: Array,
+    index: Array,
+    x: Array,
+    held: Array,
+    present: Array,
+    block: Array,
+    frames: Array,
+    frame_slot: Array,
+    frame_block: Array,
+    frame_present: Array,
+) -> int:
+    """Puts samples into the blocks of their groups; blocks that are complete are copied to `frames`."""
+    width, done = x.shape[1], 0
+    for run in range(slots.shape[0]):
+        slot = slots[run]
+        for row in range(first[run], first[run + 1]):
+            at = index[row] // length
+            if block[slot] != at:
+                if block[slot] != NEVER and present[slot].any():
+                    frames[done] = held[slot]
+                    frame_slot[done], frame_block[done] = slot, block[slot]
+                    frame_present[done] = present[slot]
+                    done += 1
+                follows = block[slot] == at - 1
+                for i in range(history + length):
+                    for c in range(width):
+                        held[slot, i, c] = held[slot, i + length, c] if follows and i < history else 0.0
+                present[slot] = False
+                block[slot] = at
+            place = index[row] - at * length
+            for c in range(width):
+                held[slot, history + place, c] = x[row, c]
+            present[slot, place] = True
+            if place == length - 1:
+                frames[done] = held[slot]
+                frame_slot[done], frame_block[done] = slot, at
+                frame_present[done] = present[slot]
+                done += 1
+                present[slot] = False
+    return done
+
+
+class BlockConvolution:
+    """A finite impulse response in blocks."""
+
+    def __init__(self, node: Fir) -> None:
+        import scipy.fft
+
+        form = form_of(node)
+        self._length, self._history, self._width = node.block, len(node.taps) - 1, form.width
+        self._kind = number_type(form.is_complex)
+        self._is_complex = form.is_complex
+        size = self._length + self._history
+        taps = np.array(node.taps, self._kind)
+        self._response = scipy.fft.fft(taps, size) if form.is_complex else scipy.fft.rfft(taps, size)
+        self.fields = (
+            Field("held", (size, form.width), self._kind),
+            Field("present", (self._length,), "?"),
+            Field("block", (), "i8", NEVER),
+        )
+
+    def run(self, state: State, *inputs: Any) -> Batch:
+        (batch,) = inputs
+        first, slots = runs(batch.slot)
+        x = values_of(batch, self._kind)
+        blocks = batch.index // self._length
+        changes = (blocks[1:] != blocks[:-1]) | (batch.slot[1:] != batch.slot[:-1])
+        most = int(np.count_nonzero(changes)) + len(slots) + 1
+        size = self._length + self._history
+        frames = np.empty((most, size, self._width), x.dtype)
+        frame_slot, frame_block = np.empty(most, np.int64), np.empty(most, np.int64)
+        frame_present = np.empty((most, self._length), np.bool_)
+        held = state["held"], state["present"], state["block"]
+        count = fill_blocks(
+            self._length,
+            self._history,
+            first,
+            slots,
+            batch.index,
+            x,
+            *held,
+            frames,
+            frame_slot,
+            frame_block,
+            frame_present,
+        )
+        return self._convolved(frames[:count], frame_slot[:count], frame_block[:count], frame_present[:count])
+
+    def _convolved(self, frames: Array, slot: Array, block: Array, present: Array) -> Samples:
+        import scipy.fft
+
+        forward, backward = (scipy.fft.fft, scipy.fft.ifft) if self._is_complex else (scipy.fft.rfft, scipy.fft.irfft)
+        size = self._length + self._history
+        found = [Samples(slot[:0], slot[:0], np.zeros((0, self._width), self._kind))]
+        step = max(1, 4 * ARRAYS // (size * self._width))
+        for begin in range(0, len(frames), step):
+            part = slice(begin, begin + step)
+            rows = np.ascontiguousarray(np.moveaxis(frames[part], 1, 2))
+            value = backward(forward(rows) * self._response, size)[..., self._history :]
+            at, place = np.nonzero(present[part])
+            index = block[part][at] * self._length + place
+            found.append(Samples(slot[part][at], index, value[at, :, place]))
+        return together(found)  # type: ignore[no-any-return]
+
+    def flush(self, state: State) -> Batch | None:
+        """The blocks that are not complete."""
+        slots = np.flatnonzero((state["block"] != NEVER) & state["present"].any(axis=1))
+        found = self._convolved(state["held"][slots], slots, state["block"][slots], state["present"][slots])
+        state["present"][slots] = False
+        return found

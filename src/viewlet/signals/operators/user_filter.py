@@ -1,0 +1,72 @@
+"""Digital filters of the user's: windows of inputs and outputs for every group, and a call for every sample."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from viewlet.signals.batches import Batch, Samples, runs
+from viewlet.signals.errors import SignalError
+from viewlet.signals.filters import DigitalFilter
+from viewlet.signals.form import form_of
+from viewlet.signals.nodes import Filter
+from viewlet.signals.notation import resolve
+from viewlet.signals.operators.contract import Stateless
+from viewlet.signals.operators.filters import LAST, LONGEST_GAP, SEEN, number_type
+from viewlet.signals.state import NEVER, Field, State
+
+
+class UserFilter(Stateless):
+    """One group after the other, sample by sample."""
+
+    def __init__(self, node: Filter) -> None:
+        form = form_of(node)
+        self._filter: DigitalFilter = resolve(node.name)()
+        if form.width != 1:
+            raise SignalError(f"filter({node.name}) is for values of one component, not {form.width}")
+        kind = number_type(form.is_complex)
+        self.fields = (
+            Field("forward", (self._filter.feed_forward,), kind),
+            Field("backward", (self._filter.feed_backward,), kind),
+            LAST,
+            SEEN,
+        )
+
+    def run(self, state: State, *inputs: Any) -> Batch:
+        (batch,) = inputs
+        first, slots = runs(batch.slot)
+        y, kept = np.empty_like(batch.value), np.zeros(len(batch), np.bool_)
+        for slot, begin, end in zip(slots.tolist(), first[:-1].tolist(), first[1:].tolist(), strict=True):
+            for row in range(begin, end):
+                kept[row] = self._step(state, slot, int(batch.index[row]), batch.value[row, 0], y, row)
+        return Samples(batch.slot, batch.index, y).take(kept)
+
+    def _step(self, state: State, slot: int, index: int, x: Any, y: Any, row: int) -> bool:
+        """One sample, after the missing ones before it; whether there is an output."""
+        last = int(state["last"][slot])
+        gap = index - last - 1
+        longest = LONGEST_GAP if self._filter.missing_is_zero else 0
+        if last == NEVER or gap > longest:
+            gap = 0
+            state["seen"][slot] = 0
+        state["last"][slot] = index
+        for value in (*([0.0] * gap), x):
+            if (found := self._feed(state, slot, value)) is not None:
+                y[row, 0] = found
+        return bool(state["seen"][slot] >= self._filter.feed_forward)
+
+    def _feed(self, state: State, slot: int, x: Any) -> Any:
+        forward, backward = state["forward"][slot], state["backward"][slot]
+        forward[:-1] = forward[1:]
+        forward[-1] = x
+        state["seen"][slot] += 1
+        if state["seen"][slot] < self._filter.feed_forward:
+            return None
+        if state["seen"][slot] == self._filter.feed_forward:
+            backward[:] = 0
+        found = self._filter.compute(forward.copy(), backward.copy())
+        if len(backward):
+            backward[:-1] = backward[1:]
+            backward[-1] = found
+        return found

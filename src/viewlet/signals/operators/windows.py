@@ -1,0 +1,229 @@
+"""Windows: samples as overlapping arrays, a pipeline of array operators, and samples again (sections 7.4.4 and 7.4.6).
+
+The samples of a group are in a ring of one window. A batch lays them in a line, new ones behind old ones, and windows
+are read from the line some at a time: overlapping windows are never all in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from viewlet.signals.batches import Array, Batch, Samples, runs, together
+from viewlet.signals.form import form_of
+from viewlet.signals.nodes import Aggregate, Window
+from viewlet.signals.operators import window_kernels as kernels
+from viewlet.signals.operators.contract import Stateless
+from viewlet.signals.operators.filters import LAST, number_type, values_of
+from viewlet.signals.stages import AGGREGATES, ArrayForm, array_form, array_function
+from viewlet.signals.state import NEVER, Field, State
+
+LINE = 1 << 20
+"""Samples that are laid in a line together, unless one group has more."""
+ARRAYS = 1 << 17
+"""Numbers in the windows that run through the pipeline together, so that they stay in the cache."""
+
+SUMS = {"sum": 0, "energy": 0, "mean": 1, "power": 1, "count": 2}
+"""Operations of the kernel."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """Samples side by side, and where the windows are: their starts, slots and last indexes."""
+
+    samples: Array
+    starts: Array
+    slot: Array
+    index: Array
+
+
+class WindowPipeline:
+    """Windows of the samples of each group, through array operators."""
+
+    def __init__(self, node: Window) -> None:
+        given = form_of(node.source)
+        self._node, self._width = node, given.width
+        self._kind = number_type(given.is_complex)
+        self._weights = np.array(node.window) if node.window else None
+        self._functions = []
+        array = ArrayForm(node.size, given.is_complex)
+        for stage in node.stages:
+            self._functions.append(array_function(stage, array))
+            array = array_form(stage, array)
+        self._array = array
+        self._adds = node.finish is not None and node.finish.operation == "overlap_add"
+        self._is_dual = self._adds and node.finish is not None and node.finish.arguments == ("dual",)
+        self.fields: tuple[Field, ...] = (
+            Field("held", (node.size - 1, self._width), self._kind),
+            Field("count", (), "i8"),
+            LAST,
+        )
+        if self._adds:
+            self.fields += (
+                Field("total", (self._width, array.size), number_type(array.is_complex)),
+                Field("weight", (array.size,)),
+                Field("start", (), "i8", NEVER),
+            )
+
+    def run(self, state: State, *inputs: Any) -> Batch:
+        (batch,) = inputs
+        found: list[Batch] = [self._nothing()]
+        for line in self._lines(state, batch):
+            step = max(1, ARRAYS // (self._node.size * self._width))
+            windows = np.lib.stride_tricks.sliding_window_view(line.samples, self._node.size, axis=0)
+            for begin in range(0, len(line.starts), step):
+                part = slice(begin, begin + step)
+                arrays = windows[line.starts[part]]
+                if self._weights is not None:
+                    arrays = arrays * self._weights
+                for function in self._functions:
+                    arrays = function(arrays)
+                found.append(self._finish(state, line.slot[part], line.index[part], arrays))
+        return together(found)  # type: ignore[no-any-return]
+
+    def _nothing(self) -> Samples:
+        none = np.zeros(0, np.int64)
+        shape = (0, self._width) if self._node.finish is not None else (0, self._width, self._array.size)
+        return Samples(none, none, np.zeros(shape, number_type(self._array.is_complex)))
+
+    def _lines(self, state: State, batch: Samples) -> Iterator[_Line]:
+        """The groups of a batch in lines, as many groups in each as fit."""
+        node = self._node
+        first, slots = runs(batch.slot)
+        x = values_of(batch, self._kind)
+        fills = node.missing == "zero"
+        zeros = 0 if not fills else _gaps(batch, first, slots, state["last"], node.size)
+        lengths = np.diff(first) + node.size - 1 + zeros
+        begin = 0
+        while begin < len(slots):
+            fits = int(np.searchsorted(np.cumsum(lengths[begin:]), LINE, "right"))
+            end = begin + max(1, fits)
+            room = int(lengths[begin:end].sum())
+            line = np.empty((max(room, node.size), self._width), x.dtype)
+            most = room // node.hop + end - begin + 1
+            starts, slot, index = (np.empty(most, np.int64) for _ in range(3))
+            count = kernels.lay_out(
+                node.size,
+                node.hop,
+                fills,
+                begin,
+                end,
+                first,
+                slots,
+                batch.index,
+                x,
+                state["held"],
+                state["count"],
+                state["last"],
+                line,
+                starts,
+                slot,
+                index,
+            )
+            yield _Line(line, starts[:count], slot[:count], index[:count])
+            begin = end
+
+    def _finish(self, state: State, slot: Array, index: Array, arrays: Array) -> Samples:
+        finish = self._node.finish
+        if finish is None:
+            return Samples(slot, index, arrays)
+        if not self._adds:
+            return Samples(slot, index, AGGREGATES[finish.operation](arrays))
+        most = len(slot) * arrays.shape[2]
+        slots, indexes = np.empty(most, np.int64), np.empty(most, np.int64)
+        values = np.empty((most, self._width), arrays.dtype)
+        weights = np.ones(self._array.size) if self._weights is None else self._weights
+        count = kernels.add_up(
+            weights,
+            self._is_dual,
+            slot,
+            index,
+            np.ascontiguousarray(arrays),
+            state["total"],
+            state["weight"],
+            state["start"],
+            slots,
+            indexes,
+            values,
+        )
+        return Samples(slots[:count], indexes[:count], values[:count])
+
+    def flush(self, state: State) -> Batch | None:
+        """What the last arrays of every group add up to."""
+        if not self._adds:
+            return None
+        slots = np.flatnonzero(state["start"] != NEVER)
+        size = self._array.size
+        total, weight = state["total"][slots], state["weight"][slots]
+        if self._is_dual:
+            total = total / np.where(weight > 1e-10, weight, 1.0)[:, None, :]
+        index = state["start"][slots][:, None] + np.arange(size)
+        value = np.moveaxis(total, 1, 2).reshape(-1, self._width)
+        state["start"][slots] = NEVER
+        state["total"][slots] = 0
+        state["weight"][slots] = 0
+        return Samples(np.repeat(slots, size), index.reshape(-1), value)
+
+
+def _gaps(batch: Samples, first: Array, slots: Array, last: Array, most: int, longer: int = 0) -> Array:
+    """How many beats are missing in each group; of gaps with more than `most`, `longer` count."""
+    if not len(batch):
+        return 0
+    before = np.concatenate(([NEVER], batch.index[:-1]))
+    before[first[:-1]] = last[slots]
+    gap = batch.index - before - 1
+    filled = np.where(before == NEVER, 0, np.where(gap > most, longer, gap))
+    return np.add.reduceat(filled, first[:-1])
+
+
+class SlidingSum(Stateless):
+    """Sums, means, power and energy over hopping windows of the grid."""
+
+    def __init__(self, node: Aggregate) -> None:
+        form = form_of(node.source)
+        self._node, self._width = node, form.width
+        self._squares = node.operation in ("energy", "power")
+        self._kind = "f8" if self._squares or node.operation == "count" else number_type(form.is_complex)
+        self.fields = (
+            Field("held", (node.size, form.width), self._kind),
+            Field("present", (node.size,), "?"),
+            Field("total", (form.width,), self._kind),
+            Field("count", (), "i8"),
+            LAST,
+        )
+
+    def run(self, state: State, *inputs: Any) -> Batch:
+        (batch,) = inputs
+        node = self._node
+        first, slots = runs(batch.slot)
+        x = batch.value
+        if self._squares:
+            x = x.real * x.real + x.imag * x.imag if np.iscomplexobj(x) else x * x
+        elif node.operation == "count":
+            x = np.ones(x.shape)
+        x = np.ascontiguousarray(x, self._kind)
+        most = len(batch) + int(np.sum(_gaps(batch, first, slots, state["last"], node.size, node.size)) // node.hop)
+        most += 2 * len(batch)
+        slot, index, value = np.empty(most, np.int64), np.empty(most, np.int64), np.empty((most, self._width), x.dtype)
+        count = kernels.slide(
+            SUMS[node.operation],
+            node.size,
+            node.hop,
+            node.least,
+            first,
+            slots,
+            batch.index,
+            x,
+            state["held"],
+            state["present"],
+            state["total"],
+            state["count"],
+            state["last"],
+            slot,
+            index,
+            value,
+        )
+        return Samples(slot[:count], index[:count], value[:count])

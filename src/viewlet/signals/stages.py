@@ -1,0 +1,183 @@
+"""The array operators of a window's pipeline (section 7.4.6): each takes windows along the last axis of an array.
+
+An operator says which arrays it makes of which (`array_form`), and computes them (`array_function`). Windows are
+computed independently of each other, so that it does not matter how many come together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from viewlet.signals.errors import SignalError
+from viewlet.signals.nodes import Stage
+from viewlet.signals.notation import resolve
+
+if TYPE_CHECKING:
+    from viewlet.signals.nodes import Window
+
+Array = Any
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayForm:
+    """The arrays between two operators: their length, and whether they are complex."""
+
+    size: int
+    is_complex: bool
+
+
+AGGREGATES: dict[str, Callable[[Array], Array]] = {
+    "sum": lambda x: _in_order(x),
+    "mean": lambda x: _in_order(x) / x.shape[-1],
+    "energy": lambda x: _in_order(_squares(x)),
+    "power": lambda x: _in_order(_squares(x)) / x.shape[-1],
+    "min": lambda x: x.min(axis=-1),
+    "max": lambda x: x.max(axis=-1),
+    "last": lambda x: x[..., -1],
+}
+"""What makes a sample of a window."""
+
+
+def array_form(stage: Stage, given: ArrayForm) -> ArrayForm:
+    """What an operator makes of arrays of some form."""
+    size = given.size
+    match stage.operation, stage.arguments:
+        case "rfft", _:
+            if given.is_complex:
+                raise SignalError("rfft() is for real values; fft() takes complex ones")
+            return ArrayForm(size // 2 + 1, True)
+        case "irfft", (int(length),):
+            if length // 2 + 1 != size:
+                raise SignalError(f"irfft() to {length} values needs {length // 2 + 1} of them, not {size}")
+            return ArrayForm(length, False)
+        case "fft" | "ifft", _:
+            return ArrayForm(size, True)
+        case "select", (str(), length, is_complex):
+            chosen = given.is_complex if is_complex is None else bool(is_complex)
+            return ArrayForm(size if length is None else int(length), chosen)  # type: ignore[arg-type]
+        case "top_k", (int(count),):
+            if count > size:
+                raise SignalError(f"top_k({count}) of {size} values")
+            return given
+        case (("magnitude" | "power_spectrum"), _):
+            return ArrayForm(size, False)
+        case "detrend", _:
+            return given
+        case "product", (tuple(values),):
+            if len(values) != size:
+                raise SignalError(f"product() of {size} values with {len(values)}")
+            return replace(given, is_complex=given.is_complex or any(isinstance(each, complex) for each in values))
+        case "autocorrelate", _:
+            return replace(given, size=2 * size - 1)
+        case "correlate", (tuple(values),):
+            is_complex = given.is_complex or any(isinstance(each, complex) for each in values)
+            return ArrayForm(size + len(values) - 1, is_complex)
+        case "user", (str(name),):
+            return ArrayForm(int(resolve(name)().output_size(size)), given.is_complex)
+        case _:
+            raise SignalError(f"there is no array operator {stage.operation!r}")
+
+
+def array_function(stage: Stage, given: ArrayForm) -> Callable[[Array], Array]:
+    """What computes an operator, for windows along the last axis."""
+    import scipy.fft
+
+    match stage.operation, stage.arguments:
+        case "rfft", _:
+            return lambda x: scipy.fft.rfft(x)
+        case "irfft", (int(length),):
+            return lambda x: scipy.fft.irfft(x, length)
+        case "fft", _:
+            return lambda x: scipy.fft.fft(x)
+        case "ifft", _:
+            return lambda x: scipy.fft.ifft(x)
+        case "select", (str(name), *_):
+            return _selected(name, array_form(stage, given))
+        case "top_k", (int(count),):
+            return lambda x: _top(x, count)
+        case "magnitude", _:
+            return lambda x: np.sqrt(_squares(x))
+        case "power_spectrum", _:
+            return _squares
+        case "detrend", (str(kind),):
+            from scipy.signal import detrend
+
+            if kind == "constant":
+                return lambda x: x - (_in_order(x) / x.shape[-1])[..., None]
+            return lambda x: _each(detrend, x)
+        case "product", (tuple(values),):
+            factors = np.array(values)
+            return lambda x: x * factors
+        case "autocorrelate", _:
+            return _each_correlated
+        case "correlate", (tuple(values),):
+            fixed = np.array(values)
+            return lambda x: _each(lambda row: np.correlate(row, fixed, "full"), x)
+        case "user", (str(name),):
+            made = resolve(name)()
+            return lambda x: _each(made.recompute, x)
+        case _:
+            raise SignalError(f"there is no array operator {stage.operation!r}")
+
+
+def check_finish(finish: Stage, array: ArrayForm, window: Window) -> None:
+    """The pipeline can end this way."""
+    if finish.operation == "overlap_add":
+        if finish.arguments == ("dual",) and array.size != window.size:
+            raise SignalError(
+                f"overlap_add(norm='dual') adds windows of {window.size} samples, and the pipeline ends with "
+                f"{array.size}: norm=None adds arrays of any length"
+            )
+    elif finish.operation not in AGGREGATES:
+        raise SignalError(f"there is no aggregate {finish.operation!r} of windows")
+    elif finish.operation in ("min", "max") and array.is_complex:
+        raise SignalError(f"{finish.operation}() is of real values")
+
+
+def _squares(x: Array) -> Array:
+    """The squares of magnitudes."""
+    return x.real * x.real + x.imag * x.imag if np.iscomplexobj(x) else x * x
+
+
+def _in_order(x: Array) -> Array:
+    """Sums along the last axis whose order depends on the length only: a running sum, taken at its end."""
+    return np.add.accumulate(x, axis=-1)[..., -1]
+
+
+def _top(x: Array, count: int) -> Array:
+    """The values with the largest magnitudes, zeros for the others; of equal ones, the first."""
+    order = np.argsort(-_squares(x), axis=-1, kind="stable")
+    kept = np.zeros(x.shape, np.bool_)
+    np.put_along_axis(kept, order[..., :count], True, axis=-1)
+    return np.where(kept, x, 0)
+
+
+def _selected(name: str, form: ArrayForm) -> Callable[[Array], Array]:
+    function = resolve(name)
+    kind = np.complex128 if form.is_complex else np.float64
+
+    def run(x: Array) -> Array:
+        found = np.asarray(function(x))
+        if found.shape != (*x.shape[:-1], form.size):
+            raise SignalError(
+                f"select({name}) gave an array of shape {found.shape} for windows {x.shape}: it has to give "
+                f"{form.size} values for each, along the last axis, or say size="
+            )
+        return found.astype(kind, copy=False)
+
+    return run
+
+
+def _each(function: Callable[[Array], Array], x: Array) -> Array:
+    """A function of one window, for all of them."""
+    flat = x.reshape(-1, x.shape[-1])
+    found = [np.asarray(function(row)) for row in flat]
+    return np.stack(found).reshape(*x.shape[:-1], -1)
+
+
+def _each_correlated(x: Array) -> Array:
+    return _each(lambda row: np.correlate(row, row, "full"), x)
