@@ -16,6 +16,7 @@ import viewlet
 CYCLES = "FROM e x JOIN e y ON x.target = y.source JOIN e z ON y.target = z.source AND z.target = x.source"
 STRATEGIES = {
     "adaptive": "strategy = 'adaptive'",
+    "adaptive, epsilon = 'auto'": "strategy = 'adaptive', epsilon = 'auto'",
     "adaptive, space = 'any'": "strategy = 'adaptive', space = 'any'",
     "first-order, the shorter side (epsilon = 0)": "strategy = 'adaptive', epsilon = 0",
     "first-order": "strategy = 'first-order'",

@@ -14,7 +14,7 @@ import pytest
 
 from tests.adaptive.oracle import Tables
 from tests.adaptive.streams import LENGTH, STREAMS, Change
-from viewlet.adaptive import flat_parts, flat_state, invariants, kernel
+from viewlet.adaptive import flat_parts, flat_state, flat_words, invariants
 from viewlet.adaptive.bulk_join import sum_triangles
 from viewlet.adaptive.flat_state import FlatState
 from viewlet.adaptive.plan import AdaptivePlan
@@ -223,7 +223,7 @@ def test_rebalancing_is_spread_over_updates(
             for times in (1, -1):
                 apply(flat, wanted, [(0, 0, 1, times)])
                 flat.commit()
-        assert not flat._balance[kernel.SWEEP]
+        assert not flat._balance[flat_words.SWEEP]
         check(flat)
 
 
@@ -237,7 +237,10 @@ def test_tuples_that_were_on_their_way_when_a_state_was_saved() -> None:
         for start in range(0, length, 2):
             apply(old, wanted, [(i % 3, 0 if i % 2 else i, i if i % 2 else 0, 1) for i in range(start, start + 2)])
             old.commit()
-        found.add(bool(old._balance[kernel.SWEEP]) or old._balance[kernel.QUEUE_BEGIN] < old._balance[kernel.QUEUE_END])
+        found.add(
+            bool(old._balance[flat_words.SWEEP])
+            or old._balance[flat_words.QUEUE_BEGIN] < old._balance[flat_words.QUEUE_END]
+        )
         saved = Saved()
         layout = old.save(SimpleNamespace(words=saved.write_words))  # type: ignore[arg-type]
         new.resume(layout, SimpleNamespace(words=saved.read))  # type: ignore[arg-type]

@@ -17,11 +17,16 @@ the way that is cheap for it.
 | `triangles`    | the state (Definition 7)                                                           |
 | `update`       | a change of one tuple (Figure 3)                                                   |
 | `rebalance`    | major and minor rebalancing, changes of one tuple and of many (Figure 4)           |
+| `choose_epsilon` | which epsilon, by the degrees and a memory budget                                |
 | `invariants`   | what holds between two updates, checked                                            |
 | `plan`         | the plan of a view: how rows of tables become changes of tuples                    |
 | `state`        | the protocol of a state that an engine runs                                        |
 | `reference`    | such a state on dictionaries                                                       |
 | `flat_parts`   | the parts of a relation in flat arrays                                             |
+| `flat_words`   | the words that the functions below are called with                                 |
+| `flat_result`  | the views and the result in flat arrays                                            |
+| `flat_update`  | a change of one tuple, `flat_rebalance` what follows from it                       |
+| `kernel`       | what Python calls of these                                                         |
 | `bulk_join`    | all triangles of the tuples there are, to start with                               |
 | `flat_state`   | a state in flat arrays, changed by `kernel`; `columns` reads its rows              |
 """

@@ -26,9 +26,8 @@ WIDTH, KEYS, FIRST_KEY, BEGINS = 0, 1, 2, 5
 """Words of `shape`: numbers of a payload, of keys, the keys, and from `BEGINS` on where the stores begin in the state.
 """
 WORDS_OF = BEGINS + STORES
-"""From here on, words of a row of each store; then whether each relation has all tuples heavy, then witnesses."""
-ALL_HEAVY = WORDS_OF + STORES
-WITNESSES = ALL_HEAVY + 3
+"""From here on, words of a row of each store; then whether each view has witnesses."""
+WITNESSES = WORDS_OF + STORES
 COPIES = WITNESSES + 3
 """Of how many relations one part, one view and one update are those of all: 3 where a table is joined with itself."""
 SHAPE_WORDS = COPIES + 1

@@ -13,12 +13,21 @@ from typing import Any
 
 import numpy as np
 
-from viewlet.adaptive import flat_parts, kernel
+from viewlet.adaptive import flat_parts, flat_words, kernel
 from viewlet.adaptive.bulk_join import sum_triangles
+from viewlet.adaptive.choose_epsilon import AT_FIRST, OVERRAN, SAMPLED, Choice, Degrees, Sample, choose_epsilon
 from viewlet.adaptive.columns import TOO_WIDE, ColumnReader
 from viewlet.adaptive.plan import RELATIONS, AdaptivePlan, Numbers, SideReader
-from viewlet.adaptive.state import GROUPS, StateFacts, read_thresholds, saved_parts, saved_thresholds
-from viewlet.adaptive.triangles import Thresholds, Triangles, Work, thresholds_for
+from viewlet.adaptive.state import (
+    GROUPS,
+    StateFacts,
+    read_epsilons,
+    read_thresholds,
+    saved_parts,
+    saved_thresholds,
+    view_budget,
+)
+from viewlet.adaptive.triangles import Epsilons, Thresholds, Triangles, Work, thresholds_for
 from viewlet.changes import Change
 from viewlet.changes.word_codec import Codes, decode_words, encode_words
 from viewlet.errors import DataError
@@ -42,12 +51,12 @@ class _Applied:
     firsts: Words
     seconds: Words
     payloads: Words
-    progress: Words = field(default_factory=lambda: np.zeros(kernel.PROGRESS_WORDS, np.int64))
-    undone: Words = field(default_factory=lambda: np.zeros(kernel.PROGRESS_WORDS, np.int64))
+    progress: Words = field(default_factory=lambda: np.zeros(flat_words.PROGRESS_WORDS, np.int64))
+    undone: Words = field(default_factory=lambda: np.zeros(flat_words.PROGRESS_WORDS, np.int64))
 
     def negated(self) -> tuple[int, Words, Words, Words]:
         """What takes back what was applied."""
-        done = int(self.progress[kernel.ROW])
+        done = int(self.progress[flat_words.ROW])
         return self.relation, self.firsts[:done], self.seconds[:done], -self.payloads[:done]
 
 
@@ -58,6 +67,7 @@ class _Copy:
     images: list[Image]
     thresholds: Words
     balance: Words
+    choice: Choice | None
 
 
 class FlatState:
@@ -70,6 +80,7 @@ class FlatState:
         self._dictionary = dictionary
         query = plan.query
         self._width, self._keys = query.width, query.keys
+        self._choice: Choice | None = AT_FIRST if query.chooses else None
         self._copies = 3 if query.counts_cycles and len(set(query.epsilons)) == 1 else 1
         self._readers = {
             reader: ColumnReader(reader, tables[table]) for table, readers in plan.readers.items() for reader in readers
@@ -85,17 +96,15 @@ class FlatState:
         if self._keys:
             self._groups.keep_journal()
         self._shape = self._shape_words()
-        self._scratch = np.zeros((kernel.SCRATCH_ROWS, max(self._width, 3)), np.int64)
+        self._scratch = np.zeros((flat_words.SCRATCH_ROWS, max(self._width, 3)), np.int64)
         self._control = np.zeros(CONTROL_WORDS, np.int64)
         self._totals = np.zeros(self._width, np.int64)
         self._totals_before = self._totals.copy()
-        self._thresholds = np.zeros(kernel.THRESHOLD_WORDS)
-        self._thresholds[kernel.EXPONENT : kernel.SECOND_EXPONENT] = query.epsilons
-        self._thresholds[kernel.SECOND_EXPONENT :] = [
-            max(epsilon, 1 - epsilon) if query.linear else -1 for epsilon in query.epsilons
-        ]
-        self._balance = np.zeros(kernel.BALANCE_WORDS, np.int64)
-        self._balance[kernel.STEP_LIMIT] = query.rebalance_steps
+        self._thresholds = np.zeros(flat_words.THRESHOLD_WORDS)
+        self._set_epsilons(query.epsilons)
+        self._balance = np.zeros(flat_words.BALANCE_WORDS, np.int64)
+        self._balance[flat_words.CHOICE] = flat_words.ASKS if query.chooses else flat_words.FIXED
+        self._balance[flat_words.STEP_LIMIT] = query.rebalance_steps
         self.work = Work()
         self._work_before = Work()
         self._batch: list[_Applied] = []
@@ -121,7 +130,6 @@ class FlatState:
             at = next(j for j, each in enumerate(self.stores) if each is store)
             shape[flat_parts.BEGINS + i], shape[flat_parts.WORDS_OF + i] = begins[at], store.layout.width
         for i in range(3):
-            shape[flat_parts.ALL_HEAVY + i] = self._plan.query.epsilons[i] == 0
             shape[flat_parts.WITNESSES + i] = (i + 1) % 3 in self._keys
         return shape
 
@@ -154,21 +162,56 @@ class FlatState:
     @property
     def base(self) -> int:
         """N."""
-        return int(self._balance[kernel.BASE])
+        return int(self._balance[flat_words.BASE])
 
     @property
     def thresholds(self) -> Thresholds:
         first, second = self._thresholds[:3].tolist(), self._thresholds[3:6].tolist()
         return Thresholds(tuple(first), tuple(second))
 
-    def _rebase(self, base: int) -> None:
+    @property
+    def epsilons(self) -> Epsilons:
+        r, s, t = self._thresholds[flat_words.EXPONENT : flat_words.SECOND_EXPONENT].tolist()
+        return r, s, t
+
+    def _set_epsilons(self, epsilons: Epsilons) -> None:
+        linear = self._plan.query.linear
+        self._thresholds[flat_words.EXPONENT : flat_words.SECOND_EXPONENT] = epsilons
+        self._thresholds[flat_words.SECOND_EXPONENT :] = [max(each, 1 - each) if linear else -1 for each in epsilons]
+
+    def _choose(self, overran: bool) -> None:
+        """Chooses epsilon for a major rebalancing, which `kernel.run` continues with."""
         query = self._plan.query
-        self._resume_with(base, thresholds_for(base, query.epsilons, query.linear))
+        sizes = [len(store) for store, _, _ in self.relations] * self._copies
+        if overran:
+            self._choice = OVERRAN
+        else:
+            self._choice = choose_epsilon(sizes, self._sample, query.linear, view_budget(query), self._choice)
+        self._set_epsilons(self._choice.epsilons)
+        self._balance[flat_words.CHOICE] = flat_words.CHOSEN
+
+    def _sample(self) -> Sample:
+        """Some tuples of each relation, with their degrees."""
+        random, found = np.random.default_rng(self._size), []
+        for relation, (store, _, _) in enumerate(self.relations):
+            slots = np.flatnonzero(store.live[: int(store.meta[SIZE])])
+            drawn = slots[random.integers(0, len(slots), SAMPLED)] if len(slots) else slots
+            told = np.zeros((len(drawn), 4), np.int64)
+            self._call(kernel.degrees, relation, drawn, told)
+            found.append([Degrees(*row) for row in told.tolist()])
+        return found * self._copies
+
+    def _rebase(self, base: int) -> None:
+        self._resume_with(base, thresholds_for(base, self.epsilons, self._plan.query.linear))
 
     def _resume_with(self, base: int, thresholds: Thresholds) -> None:
         """Another N, with nothing left to rebalance."""
-        self._balance[kernel.BASE] = base
-        self._balance[kernel.SWEEP] = self._balance[kernel.QUEUE_BEGIN] = self._balance[kernel.QUEUE_END] = 0
+        self._balance[flat_words.BASE] = base
+        self._balance[flat_words.SWEEP] = self._balance[flat_words.QUEUE_BEGIN] = self._balance[
+            flat_words.QUEUE_END
+        ] = 0
+        self._balance[flat_words.SEEN] = self._balance[flat_words.SPENT] = 0
+        self._balance[flat_words.CHOICE] = flat_words.FIXED if self._choice is None else flat_words.ASKS
         self._thresholds[:6] = (*thresholds.first, *thresholds.second)
 
     # -- changes ----------------------------------------------------------------------------------------------------
@@ -194,7 +237,8 @@ class FlatState:
     def _begin(self) -> None:
         """Only compiled calls are atomic: others are undone by a copy."""
         if not ENABLED and self._copy is None:
-            self._copy = _Copy([store.image() for store in self.stores], self._thresholds.copy(), self._balance.copy())
+            images = [store.image() for store in self.stores]
+            self._copy = _Copy(images, self._thresholds.copy(), self._balance.copy(), self._choice)
 
     def _rows(self, reader: SideReader, change: Change) -> _Applied:
         """What a change of a table adds to one relation, as words."""
@@ -229,33 +273,38 @@ class FlatState:
     def _run(self, relation: int, firsts: Words, seconds: Words, payloads: Words, progress: Words) -> None:
         """Applies rows with rebalancing, from where it was left."""
         given = (firsts, seconds, payloads, self._thresholds, self._balance, self._scratch, self._totals, progress)
-        while self._call(kernel.run, relation, *given) != kernel.DONE:
-            self._grow()
+        while (asks := self._call(kernel.run, relation, *given)) != flat_words.DONE:
+            if asks == flat_words.NEEDS_EPSILON:
+                self._choose(overran=self.base // 4 <= self._size < self.base)
+            else:
+                self._grow()
         self._note(progress, len(firsts))
 
     def _note(self, progress: Words, rows: int = 0) -> None:
         work = self.work
-        work.steps += int(progress[kernel.STEPS])
-        work.minor += int(progress[kernel.MINOR])
-        work.major += int(progress[kernel.MAJOR])
-        work.moved += int(progress[kernel.MOVED])
-        if progress[kernel.BALANCING]:
-            work.balancing += int(progress[kernel.BALANCING])
-            work.longest = max(work.longest, int(progress[kernel.LONGEST]))
-            work.paused = work.updates - rows + int(progress[kernel.PAUSED])
+        work.steps += int(progress[flat_words.STEPS])
+        work.minor += int(progress[flat_words.MINOR])
+        work.major += int(progress[flat_words.MAJOR])
+        work.moved += int(progress[flat_words.MOVED])
+        if progress[flat_words.BALANCING]:
+            work.balancing += int(progress[flat_words.BALANCING])
+            work.longest = max(work.longest, int(progress[flat_words.LONGEST]))
+            work.paused = work.updates - rows + int(progress[flat_words.PAUSED])
 
     def _insert(self, relation: int, firsts: Words, seconds: Words, payloads: Words, progress: Words) -> None:
         """Adds rows to the tuples alone."""
         self.relations[relation][0].reserve(len(firsts))
-        while self._call(kernel.insert, relation, firsts, seconds, payloads, progress) != kernel.DONE:
+        while self._call(kernel.insert, relation, firsts, seconds, payloads, progress) != flat_words.DONE:
             self._grow()
 
     def _rebuild(self) -> None:
         """Everything from the tuples: N = 2 * |D| + 1, strict partitions, views, and the groups by a join."""
         self._is_dirty = True
+        if self._choice is not None:
+            self._choose(overran=False)
         self._rebase(2 * self._size + 1)
         self._partition()
-        progress = np.zeros(kernel.PROGRESS_WORDS, np.int64)
+        progress = np.zeros(flat_words.PROGRESS_WORDS, np.int64)
         self._build_views(progress)
         if self._keys:
             kernel.empty_groups(self._shape, self._arrays())
@@ -275,7 +324,7 @@ class FlatState:
             tuples.append(rows if len(store) == used else rows[store.live[:used] != 0])
         with np.errstate(over="ignore", invalid="ignore"):  # plain Python notes an overflow as compiled code does
             self._totals[:], steps = sum_triangles(tuples, self._width, self._control)
-        progress[kernel.STEPS] += steps
+        progress[flat_words.STEPS] += steps
 
     def _partition(self) -> None:
         """Strict partitions of all relations."""
@@ -348,6 +397,7 @@ class FlatState:
         for i, image in enumerate(copy.images):
             self.stores[i].put_back(image)
         self._thresholds[:] = copy.thresholds
+        self._choice = copy.choice
         self._balance[:] = copy.balance
         self._is_dirty = False
 
@@ -408,9 +458,12 @@ class FlatState:
             self._fill_parts(reader.relation, rows)
         self._fill_groups({key: numbers(payload) for key, payload in other.groups.items()})
         self.work = replace(other.work)
+        if self._choice is not None:
+            self._choice = parts.choice or AT_FIRST
+        self._set_epsilons(parts.epsilons)
         if self._copies == 1:
             self._resume_with(parts.base, parts.thresholds)
-            self._build_views(np.zeros(kernel.PROGRESS_WORDS, np.int64))
+            self._build_views(np.zeros(flat_words.PROGRESS_WORDS, np.int64))
         else:
             self._rebuild()
         self._settle()
@@ -445,7 +498,7 @@ class FlatState:
                 kept = rows[rows[:, flat_parts.KIND] == kind]
                 writer.words(f"{name} {part}", np.hstack([kept[:, :2], kept[:, flat_parts.NUMBERS :]]))
         writer.words(GROUPS, self._groups.packed() if self._keys else self._totals.copy())
-        return saved_thresholds(self.base, self.thresholds, self._plan.query.linear)
+        return saved_thresholds(self.base, self.thresholds, self.epsilons, self._plan.query)
 
     def resume(self, layout: Mapping[str, Any], reader: StateReader) -> None:
         for relation, name in zip(range(len(self.relations)), RELATIONS, strict=False):
@@ -457,13 +510,15 @@ class FlatState:
         else:
             self._totals[:] = groups
         thresholds = read_thresholds(layout, self._plan.query)
+        epsilons, self._choice = read_epsilons(layout, self._plan.query)
+        self._set_epsilons(epsilons)
         if thresholds is None:
             self._rebase(layout["base"])
         else:
             self._resume_with(layout["base"], thresholds)
         if thresholds is None or self._plan.query.rebalance_steps:  # some tuples may have been on their way
             self._partition()
-        self._build_views(np.zeros(kernel.PROGRESS_WORDS, np.int64))
+        self._build_views(np.zeros(flat_words.PROGRESS_WORDS, np.int64))
         self._settle()
 
     def sizes(self) -> Mapping[str, int]:
@@ -482,7 +537,7 @@ class FlatState:
             sizes |= {f"{name}_{part}": kinds[kind] for kind, part in enumerate(self._plan.query.part_names)}
         sizes |= dict(zip(("V_RS", "V_ST", "V_TR"), map(len, self.views * self._copies), strict=True))
         sizes["Q"] = self._group_count
-        return StateFacts(self.base, self.thresholds, sizes, self.work, self.nbytes())
+        return StateFacts(self.base, self.thresholds, sizes, self.work, self.epsilons, self._choice, self.nbytes())
 
     def nbytes(self) -> int:
         """The bytes of all arrays."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from viewlet.adaptive.rebalance import join
-from viewlet.adaptive.triangles import RELATIONS, Triangles
+from viewlet.adaptive.triangles import RELATIONS, Triangles, thresholds_for
 from viewlet.errors import InternalError
 from viewlet.types import Datum
 
@@ -28,7 +28,8 @@ def check(state: Triangles[T], same: Same = lambda left, right: bool(left == rig
 def _check_size(state: Triangles[T]) -> None:
     base, size = state.parts.base, state.parts.size
     _require(base // 4 <= size < base, f"floor(N / 4) <= |D| < N, where N = {base} and |D| = {size}")
-    _require(state.parts.thresholds == state.shape.thresholds(base), "theta = N ** epsilon")
+    expected = thresholds_for(base, state.parts.epsilons, state.shape.linear)
+    _require(state.parts.thresholds == expected, "theta = N ** epsilon")
 
 
 def _check_partition(state: Triangles[T], i: int) -> None:

@@ -123,15 +123,19 @@ def show_triangle(query: TriangleQuery) -> str:
     R(a, b) of follows, heavy from |R|^0.5 tuples of a value on
     """
     lines = [f"chosen by auto: {query.reason}"] if query.reason else []
+    if query.chooses:
+        lines.append("epsilon = 'auto': at first 0.5, then chosen from the degrees at every major rebalancing")
     for i, side in enumerate(query.sides):
         first, second = VARIABLES[i], VARIABLES[(i + 1) % 3]
         told = f"{first} = {show_scalar(side.variables[0])}, {second} = {show_scalar(side.variables[1])}"
         where = " and ".join(map(show_scalar, side.conditions))
         lines.append(f"{RELATIONS[i]}({first}, {second}) = {side.table}: {told}" + (f" where {where}" if where else ""))
         epsilon = query.epsilons[i]
-        lines.append(f"    light below N^{epsilon:g} tuples for a value of {first}, heavy from there on")
+        power = "epsilon" if query.chooses else f"{epsilon:g}"
+        lines.append(f"    light below N^{power} tuples for a value of {first}, heavy from there on")
         if query.linear:
-            bound = f"N^{max(epsilon, 1 - epsilon):g} tuples for a value of {second}"
+            power = "max(epsilon, 1 - epsilon)" if query.chooses else f"{max(epsilon, 1 - epsilon):g}"
+            bound = f"N^{power} tuples for a value of {second}"
             lines.append(f"    sparse where {first} is light and there are fewer than {bound}")
     keys = ", ".join(VARIABLES[key] for key in query.keys)
     for number in range(query.width):

@@ -9,13 +9,24 @@ the state by that of the new database, in the time of a worst-case optimal join.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import islice, product
 from typing import TypeVar
 
+from viewlet.adaptive.choose_epsilon import (
+    OVERRAN,
+    SAFE,
+    SAMPLED,
+    Choice,
+    Degrees,
+    Sample,
+    choose_epsilon,
+    is_overrun,
+)
 from viewlet.adaptive.pair_view import PairView
 from viewlet.adaptive.partition import Kind, Partition, strict_partition
-from viewlet.adaptive.triangles import Parts, Triangles, Update
+from viewlet.adaptive.triangles import Parts, Triangles, Update, thresholds_for
 from viewlet.adaptive.update import apply_update, change_part, meet
 from viewlet.triggers.store import UndoLog
 from viewlet.types import Datum, Row
@@ -31,6 +42,8 @@ def on_update(state: Triangles[T], relation: int, first: Datum, second: Datum, p
         major_rebalancing(state, 2 * base)
     elif size < base // 4:
         major_rebalancing(state, base // 2 - 1)
+    elif overruns(state):
+        major_rebalancing(state, base, OVERRAN)
     else:
         check_values(state, relation, first, second)
     if state.work.steps > before:
@@ -49,6 +62,8 @@ def on_batch(state: Triangles[T], updates: Sequence[Update]) -> None:
         base, size, before = state.parts.base, state.parts.size, state.work.steps
         if size >= base or size < base // 4:
             major_rebalancing(state, 2 * size + 1)
+        elif overruns(state):
+            major_rebalancing(state, base, OVERRAN)
         else:
             for relation, first, second, _ in run:
                 check_values(state, relation, first, second)
@@ -64,7 +79,7 @@ def run_length(state: Triangles[T]) -> int:
 def kind_of(state: Triangles[T], relation: int, first: Datum, second: Datum) -> Kind:
     """The part that a tuple is in, or comes to: that of its values; all are heavy if epsilon is 0."""
     partition = state.parts.partitions[relation]
-    if partition.heavy.row(first) or state.shape.epsilons[relation] == 0:
+    if partition.heavy.row(first) or state.parts.epsilons[relation] == 0:
         return Kind.HEAVY
     return partition.light_kind(second, state.parts.thresholds.second[relation])
 
@@ -113,21 +128,50 @@ def move_tuple(
     state.work.moved += 1
 
 
-def major_rebalancing(state: Triangles[T], base: int) -> None:
+def overruns(state: Triangles[T]) -> bool:
+    """Updates take more steps than an epsilon that was chosen had promised."""
+    parts, work = state.parts, state.work
+    if parts.choice is None or parts.choice.epsilon == SAFE:
+        return False
+    return is_overrun(work.updates - parts.begun[0], work.steps - parts.begun[1], parts.base)
+
+
+def major_rebalancing(state: Triangles[T], base: int, choice: Choice | None = None) -> None:
     """Partitions the database strictly for a new N, and computes the views; the result stays."""
-    state.install(partitioned(state, base, [partition.items() for partition in state.parts.partitions]))
+    held = [list(partition.items()) for partition in state.parts.partitions]
+    state.install(partitioned(state, base, held, choice))
     state.work.major += 1
 
 
-def partitioned(state: Triangles[T], base: int, relations: Sequence[Iterable[tuple[Datum, Datum, T]]]) -> Parts[T]:
+def partitioned(
+    state: Triangles[T], base: int, relations: Sequence[Sequence[tuple[Datum, Datum, T]]], choice: Choice | None = None
+) -> Parts[T]:
     """Strict partitions of three relations, and the views over them, in O(N^(1 + min(epsilon, 1-epsilon)))."""
     shape, ring = state.shape, state.ring
-    thresholds = shape.thresholds(base)
+    if choice is None and shape.chooses:
+        sizes = [len(tuples) for tuples in relations]
+        choice = choose_epsilon(sizes, lambda: sampled(relations), shape.linear, shape.budget, state.parts.choice)
+    epsilons = shape.epsilons if choice is None else choice.epsilons
+    thresholds = thresholds_for(base, epsilons, shape.linear)
     partitions = [
         strict_partition(tuples, first, second, ring)
         for tuples, first, second in zip(relations, thresholds.first, thresholds.second, strict=True)
     ]
-    return Parts(base, thresholds, partitions, views_over(state, partitions))
+    views = views_over(state, partitions)
+    return Parts(base, thresholds, partitions, views, epsilons, choice, (state.work.updates, state.work.steps))
+
+
+def sampled(relations: Sequence[Sequence[tuple[Datum, Datum, T]]]) -> Sample:
+    """Tuples of each relation, evenly spread, with their degrees."""
+    firsts = [Counter(first for first, _, _ in tuples) for tuples in relations]
+    seconds = [Counter(second for _, second, _ in tuples) for tuples in relations]
+    return [
+        [
+            Degrees(firsts[i][x], seconds[i][y], firsts[(i + 1) % 3][y], seconds[(i + 2) % 3][x])
+            for x, y, _ in tuples[:: max(1, len(tuples) // SAMPLED)]
+        ]
+        for i, tuples in enumerate(relations)
+    ]
 
 
 def views_over(state: Triangles[T], partitions: Sequence[Partition[T]]) -> list[PairView[T]]:

@@ -9,7 +9,15 @@ from typing import Any
 from viewlet.adaptive.partition import Partition
 from viewlet.adaptive.plan import RELATIONS, AdaptivePlan, Numbers, SideReader
 from viewlet.adaptive.rebalance import load, on_batch, partitioned, views_over
-from viewlet.adaptive.state import GROUPS, StateFacts, read_thresholds, saved_parts, saved_thresholds
+from viewlet.adaptive.state import (
+    GROUPS,
+    StateFacts,
+    read_epsilons,
+    read_thresholds,
+    saved_parts,
+    saved_thresholds,
+    view_budget,
+)
 from viewlet.adaptive.triangles import Parts, Triangles, Update
 from viewlet.changes import Change
 from viewlet.triggers.saved_state import StateReader, StateWriter
@@ -24,8 +32,9 @@ class ReferenceState:
 
     def __init__(self, plan: AdaptivePlan, log: UndoLog) -> None:
         self._plan = plan
+        query = plan.query
         self.triangles: Triangles[Any] = Triangles(
-            plan.ring, plan.query.epsilons, plan.query.keys, log, plan.query.linear
+            plan.ring, query.epsilons, query.keys, log, query.linear, query.chooses, view_budget(query)
         )
         self._before = replace(self.triangles.work)
 
@@ -71,7 +80,7 @@ class ReferenceState:
                 items = (((first, second), numbers(payload)) for first, second, payload in part.items())
                 writer.rows(f"{relation} {name}", items, 2, self._plan.query.width)
         writer.rows(GROUPS, self.groups(), len(self._plan.query.keys), self._plan.query.width)
-        return saved_thresholds(parts.base, parts.thresholds, self._plan.query.linear)
+        return saved_thresholds(parts.base, parts.thresholds, parts.epsilons, self._plan.query)
 
     def resume(self, layout: Mapping[str, Any], reader: StateReader) -> None:
         plan, state = self._plan, self.triangles
@@ -84,9 +93,11 @@ class ReferenceState:
             partitions.append(partition)
         thresholds = read_thresholds(layout, plan.query)
         if thresholds is None:
-            state.install(partitioned(state, layout["base"], [partition.items() for partition in partitions]))
+            state.install(partitioned(state, layout["base"], [list(partition.items()) for partition in partitions]))
         else:
-            state.install(Parts(layout["base"], thresholds, partitions, views_over(state, partitions)))
+            epsilons, choice = read_epsilons(layout, plan.query)
+            views = views_over(state, partitions)
+            state.install(Parts(layout["base"], thresholds, partitions, views, epsilons, choice))
         saved = reader.rows(GROUPS, len(plan.query.keys))
         state.groups.replace({tuple(key): plan.payload(tuple(numbers)) for key, numbers in saved})
         self.commit()
@@ -96,4 +107,5 @@ class ReferenceState:
 
     def facts(self) -> StateFacts:
         state = self.triangles
-        return StateFacts(state.parts.base, state.parts.thresholds, state.sizes(), state.work)
+        parts = state.parts
+        return StateFacts(parts.base, parts.thresholds, state.sizes(), state.work, parts.epsilons, parts.choice)

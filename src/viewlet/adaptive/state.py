@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from viewlet.adaptive.choose_epsilon import Choice, entry_bytes
 from viewlet.adaptive.plan import RELATIONS, Numbers, SideReader
-from viewlet.adaptive.triangles import Thresholds, Work
+from viewlet.adaptive.triangles import Epsilons, Thresholds, Work
 from viewlet.algebra.triangle_query import PARTS, TriangleQuery
 from viewlet.changes import Change
 from viewlet.triggers.saved_state import StateReader, StateWriter
@@ -24,6 +25,9 @@ class StateFacts:
     thresholds: Thresholds
     sizes: Mapping[str, int]
     work: Work
+    epsilons: Epsilons
+    choice: Choice | None = None
+    """Where the exponents come from, if they are chosen."""
     bytes: int = 0
     """The bytes of its arrays, if it has some."""
 
@@ -65,7 +69,8 @@ class TriangleState(Protocol):
 def show_parts(query: TriangleQuery, facts: StateFacts) -> str:
     """The stage `parts` of `explain`: sizes, thresholds, and the rebalancing there was."""
     sizes, work = facts.sizes, facts.work
-    lines = [f"N = {facts.base:,}: |D| is at least {facts.base // 4:,} and below {facts.base:,}"]
+    lines = [] if facts.choice is None else [f"epsilon = {facts.choice.epsilon:g}, {facts.choice.reason}"]
+    lines += [f"N = {facts.base:,}: |D| is at least {facts.base // 4:,} and below {facts.base:,}"]
     for i, (name, side) in enumerate(zip(RELATIONS, query.sides, strict=True)):
         *others, last = [f"{sizes[f'{name}_{part}']:,} {part}" for part in query.part_names]
         bounds = f"threshold {facts.thresholds.first[i]:,.1f}"
@@ -82,13 +87,27 @@ def show_parts(query: TriangleQuery, facts: StateFacts) -> str:
     return "\n".join(lines)
 
 
-SECOND = "second_thresholds"
+SECOND, EPSILONS = "second_thresholds", "epsilons"
 
 
-def saved_thresholds(base: int, thresholds: Thresholds, linear: bool) -> dict[str, object]:
+def saved_thresholds(base: int, thresholds: Thresholds, epsilons: Epsilons, query: TriangleQuery) -> dict[str, object]:
     """N and the thresholds in the layout of a saved state; those of second values where space is linear."""
-    second = {SECOND: list(thresholds.second)} if linear else {}
-    return {"base": base, "thresholds": list(thresholds.first), **second}
+    second = {SECOND: list(thresholds.second)} if query.linear else {}
+    chosen = {EPSILONS: list(epsilons)} if query.chooses else {}
+    return {"base": base, "thresholds": list(thresholds.first), **second, **chosen}
+
+
+def read_epsilons(layout: Mapping[str, Any], query: TriangleQuery) -> tuple[Epsilons, Choice | None]:
+    """The exponents of a saved state, which may have been chosen."""
+    if not query.chooses:
+        return query.epsilons, None
+    choice = Choice(layout[EPSILONS][0], "as it was when the state was saved")
+    return choice.epsilons, choice
+
+
+def view_budget(query: TriangleQuery) -> float | None:
+    """The entries that all views may have together, if memory is limited."""
+    return None if query.memory is None else query.memory / entry_bytes(query.width)
 
 
 def read_thresholds(layout: Mapping[str, Any], query: TriangleQuery) -> Thresholds | None:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from viewlet.adaptive.groups import Groups
 from viewlet.adaptive.pair_view import PairView
@@ -27,6 +27,9 @@ from viewlet.adaptive.partition import Kind, Partition
 from viewlet.rings.ring import Ring
 from viewlet.triggers.store import UndoLog
 from viewlet.types import Datum, Row
+
+if TYPE_CHECKING:
+    from viewlet.adaptive.choose_epsilon import Choice
 
 T = TypeVar("T")
 RELATIONS = range(3)
@@ -63,6 +66,9 @@ class Thresholds:
     second: tuple[float, ...]
 
 
+Epsilons = tuple[float, float, float]
+
+
 def thresholds_for(base: int, epsilons: Sequence[float], linear: bool) -> Thresholds:
     """The thresholds for N = `base`; those of second values are 0 unless space is to be linear."""
     first = tuple(float(base) ** epsilon for epsilon in epsilons)
@@ -72,12 +78,19 @@ def thresholds_for(base: int, epsilons: Sequence[float], linear: bool) -> Thresh
 
 @dataclass(frozen=True, slots=True)
 class Parts(Generic[T]):
-    """What a major rebalancing replaces: N, the thresholds, the partitions and the auxiliary views."""
+    """What a major rebalancing replaces: N, the thresholds and their exponents, the partitions and the auxiliary views.
+
+    `begun` are the updates and steps there were before.
+    """
 
     base: int
     thresholds: Thresholds
     partitions: Sequence[Partition[T]]
     views: Sequence[PairView[T]]
+    epsilons: Epsilons
+    choice: Choice | None = None
+    """Where they come from, if they are chosen."""
+    begun: tuple[int, int] = (0, 0)
 
     @property
     def size(self) -> int:
@@ -87,21 +100,22 @@ class Parts(Generic[T]):
 
 @dataclass(slots=True)
 class Shape(Generic[T]):
-    """What does not change: the ring, the thresholds' exponents and the variables that the result is grouped by."""
+    """What does not change: the ring, the variables that the result is grouped by, and how exponents are found."""
 
     ring: Ring[T]
-    epsilons: tuple[float, float, float] = (0.5, 0.5, 0.5)
+    epsilons: Epsilons = (0.5, 0.5, 0.5)
+    """The exponents of the thresholds, at first only if they are chosen."""
     keys: tuple[int, ...] = ()
     linear: bool = False
     """Whether second values are partitioned, too, so that the views take linear space."""
     log: UndoLog = field(default_factory=UndoLog)
+    chooses: bool = False
+    """Whether exponents are chosen at every major rebalancing, so that the views have no more entries than `budget`."""
+    budget: float | None = None
 
     def key(self, values: Sequence[Datum]) -> Row:
         """The group of a triangle, given by its values of the three variables."""
         return tuple(values[variable] for variable in self.keys)
-
-    def thresholds(self, base: int) -> Thresholds:
-        return thresholds_for(base, self.epsilons, self.linear)
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
@@ -115,7 +129,8 @@ class Shape(Generic[T]):
     def empty_parts(self) -> Parts[T]:
         """The parts of an empty database."""
         partitions = [Partition.empty(self.ring, self.log) for _ in RELATIONS]
-        return Parts(1, self.thresholds(1), partitions, self.empty_views(self.log))
+        thresholds = thresholds_for(1, self.epsilons, self.linear)
+        return Parts(1, thresholds, partitions, self.empty_views(self.log), self.epsilons)
 
 
 class Triangles(Generic[T]):
@@ -124,13 +139,16 @@ class Triangles(Generic[T]):
     def __init__(
         self,
         ring: Ring[T],
-        epsilon: float | tuple[float, float, float] = 0.5,
+        epsilon: float | Epsilons = 0.5,
         keys: Sequence[int] = (),
         log: UndoLog | None = None,
         linear: bool = False,
+        chooses: bool = False,
+        budget: float | None = None,
     ) -> None:
         each = epsilon if isinstance(epsilon, tuple) else (epsilon, epsilon, epsilon)
-        self.shape = Shape(ring, each, tuple(keys), linear, log if log is not None else UndoLog())
+        undo = log if log is not None else UndoLog()
+        self.shape = Shape(ring, each, tuple(keys), linear, undo, chooses, budget)
         self.parts: Parts[T] = self.shape.empty_parts()
         self.groups: Groups[T] = Groups(ring, self.shape.log)
         self.work = Work()

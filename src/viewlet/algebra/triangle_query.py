@@ -70,6 +70,12 @@ class TriangleQuery:
     rebalance_steps: int = field(default=0, repr=False)
     """How many steps of rebalancing the compiled form does after one update; 0 is all there are to do."""
 
+    chooses: bool = field(default=False, repr=False)
+    """Whether `epsilons` are only those at first, and others are chosen at major rebalancings."""
+
+    memory: int | None = field(default=None, repr=False)
+    """Bytes that the views may take where `epsilons` are chosen."""
+
     reason: str = field(default="", repr=False)
     """Why `auto` has chosen adaptive maintenance, if it has."""
 

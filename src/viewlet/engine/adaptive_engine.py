@@ -107,6 +107,7 @@ class AdaptiveEngine:
         return {
             "stored": dict(facts.sizes),
             "threshold_base": facts.base,
+            "epsilons": list(facts.epsilons),
             "thresholds": list(facts.thresholds.first),
             **({"second_thresholds": list(facts.thresholds.second)} if self.plan.query.linear else {}),
             "rebalancing": {

@@ -2,9 +2,9 @@
 
     SELECT COUNT(*) FROM edges r, edges s, edges t WHERE r.dst = s.src AND s.dst = t.src AND t.dst = r.src
 
-`epsilon` is one exponent for all tables, or one for each in the order of FROM: `epsilon = '0.5, 0, 1'`. The
-auxiliary views take no more space than the tables, unless `space = 'any'`. `rebalance_steps` bounds the steps of
-rebalancing after one update.
+`epsilon` is one exponent for all tables, or one for each in the order of FROM: `epsilon = '0.5, 0, 1'`. With 'auto' it
+is chosen from the degrees, so that the auxiliary views take no more than `memory = '64 MB'`. They take no more space
+than the tables, unless `space = 'any'`. `rebalance_steps` bounds the steps of rebalancing after one update.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from viewlet.sql.source import Source, sql_of
 
 ADAPTIVE = "adaptive"
 DEFAULT = (0.5, 0.5, 0.5)
-ADAPTIVE_OPTIONS = ("epsilon", "space", "rebalance_steps")
+ADAPTIVE_OPTIONS = ("epsilon", "space", "memory", "rebalance_steps")
+AUTO = "auto"
+_UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,7 @@ class AdaptiveOptions:
 
     epsilon: exp.Expr | None = None
     space: exp.Expr | None = None
+    memory: exp.Expr | None = None
     rebalance_steps: exp.Expr | None = None
 
     @property
@@ -39,13 +42,16 @@ class AdaptiveOptions:
 
 def bind_adaptive(definition: object, options: AdaptiveOptions, source: Source) -> TriangleQuery:
     """The triangle of a query; an error names what else the query is."""
-    exponents = DEFAULT if options.epsilon is None else _exponents(options.epsilon, source)
+    chooses = options.epsilon is not None and _text(options.epsilon).lower() == AUTO
+    exponents = DEFAULT if options.epsilon is None or chooses else _exponents(options.epsilon, source)
+    memory = None if options.memory is None else _bytes(options.memory, chooses, source)
     linear = options.space is None or _is_linear(options.space, source)
     steps = 0 if options.rebalance_steps is None else _steps(options.rebalance_steps, source)
     try:
         if not isinstance(definition, Query):
             raise NotTriangleError("it calls a user-defined aggregate")
-        return replace(recognise_triangle(definition, exponents, linear), rebalance_steps=steps)
+        query = recognise_triangle(definition, exponents, linear)
+        return replace(query, rebalance_steps=steps, chooses=chooses, memory=memory)
     except NotTriangleError as reason:
         hint = (
             f"{reason}. It maintains sums and counts over triangles and paths of three tables; leave the strategy out"
@@ -65,6 +71,17 @@ def _is_linear(option: exp.Expr, source: Source) -> bool:
     return text == "linear"
 
 
+def _bytes(option: exp.Expr, chooses: bool, source: Source) -> int:
+    text = _text(option)
+    number = text.rstrip("kmgbKMGB").strip()
+    unit = text[len(text.rstrip("kmgbKMGB")) :].lower()
+    if not number.isdecimal() or unit not in _UNITS:
+        raise source.error(f"memory is a number of bytes, or one of KB, MB or GB such as '64 MB', not {text}", option)
+    if not chooses:
+        raise source.error("memory is for epsilon = 'auto', which is chosen so that the views fit it", option)
+    return int(number) * _UNITS[unit]
+
+
 def _steps(option: exp.Expr, source: Source) -> int:
     text = _text(option)
     if not text.isdecimal() or int(text) < 1:
@@ -81,7 +98,7 @@ def _exponents(option: exp.Expr, source: Source) -> tuple[float, float, float]:
         numbers = []
     if len(numbers) not in (1, 3) or not all(0 <= number <= 1 for number in numbers):
         raise source.error(
-            f"epsilon is a number from 0 to 1, or three of them for the three tables, not {text}", option
+            f"epsilon is a number from 0 to 1, three of them for the three tables, or 'auto', not {text}", option
         )
     first, second, third = numbers * 3 if len(numbers) == 1 else numbers
     return first, second, third
