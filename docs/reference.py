@@ -56,7 +56,10 @@ PAGES = (
             "InternalError",
         ),
     ),
-    Page("viewlet.view", ("Relation", "StoredTable", "View", "CofactorView", "FactorisedView", "Subscription")),
+    Page(
+        "viewlet.view",
+        ("Relation", "StoredTable", "View", "CofactorView", "FactorisedView", "TriangleView", "Subscription"),
+    ),
     Page("viewlet.connection.spark_facade", ("SparkConnection", "SparkView", "SparkRelation", "SparkStream")),
     Page("viewlet.engine"),
     Page("viewlet.engine.partitioned", ("partitioned",)),

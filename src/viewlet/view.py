@@ -13,9 +13,9 @@ from itertools import islice
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
-from viewlet.changes import rows_to_arrow, to_python
+from viewlet.changes import did_you_mean, rows_to_arrow, to_changes, to_python
 from viewlet.errors import MissingExtraError, SchemaError
-from viewlet.types import Column, Row
+from viewlet.types import Column, Row, Table
 
 Callback = Callable[[int, Any], object]
 """Called as callback(epoch, pyarrow.Table of the changed rows with a `_multiplicity` column)."""
@@ -231,6 +231,28 @@ class FactorisedView(View):
         rows = islice(self.rows(), PREVIEW_ROWS)
         body = [["NULL" if value is None else str(value) for value in row] for row in rows]
         return list(self.columns), body, self.count()
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TriangleView(View):
+    """A handle to an adaptive view, which is over the triangles of three tables."""
+
+    def common_neighbours(self, **ends: object) -> list[object]:
+        """The vertices that make a triangle with an edge, given by two columns of a view that lists all three vertices.
+
+        `view.common_neighbours(one=1, two=2)` are the values of `three` in the rows with these values, each once and in
+        order. They are enumerated from the parts of the tables, in the time of an update; the rows of the view are not
+        searched.
+        """
+        columns = {column.name: column for column in self.schema}
+        for name in ends:
+            if name not in columns:
+                raise SchemaError(f"view {self.name!r} has no column {name!r}{did_you_mean(name, columns)}")
+        asked = Table(self.name, tuple(columns[name] for name in ends))
+        (row,) = to_changes(asked, [tuple(ends.values())]) if ends else [()]
+        given = dict(zip(ends, row, strict=True))
+        found, type = self._provider.read(self.name, TriangleView, lambda engine: engine.common_neighbours(given))
+        return [to_python(type)(value) for value in sorted(found)]
 
 
 @dataclass(frozen=True, slots=True)

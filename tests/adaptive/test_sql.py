@@ -242,8 +242,22 @@ def test_explain_shows_the_triangle_its_parts_and_the_rebalancing() -> None:
         (
             "SELECT COUNT(*) AS n FROM e w, e x, e y, e z WHERE w.dst = x.src AND x.dst = y.src AND y.dst = z.src "
             "AND z.dst = w.src",
-            "4 tables, not three: cycles of four would need other parts",
+            "4 tables, not three: a cycle of four needs other parts",
         ),
+        (
+            "SELECT COUNT(*) AS n FROM e w, e x, e y, e z WHERE w.dst = x.src AND x.dst = y.src AND y.dst = z.src",
+            "4 tables, not three: a path of four",
+        ),
+        (
+            "SELECT COUNT(*) AS n FROM r a, r b, r c, r d WHERE a.a = b.a AND a.b = b.b AND a.a = c.a AND a.w = c.b "
+            "AND a.b = d.a AND a.w = d.b AND b.w = c.w AND b.w = d.w",
+            "4 tables, not three: a Loomis-Whitney join of four",
+        ),
+        (
+            "SELECT COUNT(*) AS n FROM e w, e x, e y, e z WHERE w.dst = x.src AND w.dst = y.src AND w.dst = z.src",
+            "its join has 4 tables, not three",
+        ),
+        (f"SELECT COUNT(*) AS n {JOIN} AND r.w = s.w AND s.w = t.w", "share a column besides"),
         ("SELECT COUNT(*) AS n FROM r, s, t WHERE r.b = s.b AND r.w = s.w AND s.c = t.c", "share several columns"),
         (f"SELECT MAX(r.w) AS n {JOIN}", "not a sum or a count"),
         (f"SELECT COUNT(DISTINCT r.w) AS n {JOIN}", "not a sum or a count"),

@@ -281,3 +281,39 @@ def add_loop(state: Any, shape: Any, slot: Any, m: Any, scratch: Any, totals: An
     square, term = product(m[0], m[0], control), scratch[TERM]
     term[0] = added(product(3 * held, square, control), product(square, m[0], control), control)
     add_group(state, shape, totals, scratch[TRIANGLE], term, control)
+
+
+@compiled
+def collect(
+    state: Any,
+    shape: Any,
+    relation: Any,
+    x: Any,
+    y: Any,
+    second: Any,
+    first: Any,
+    left_kinds: Any,
+    right_kinds: Any,
+    found: Any,
+    count: Any,
+) -> Any:
+    """Adds the z of `meet` to those that were found; says how many there are now, whether or not there is room."""
+    s, t = STORES_OF_RELATION * ((relation + 1) % 3), STORES_OF_RELATION * ((relation + 2) % 3)
+    ys, xs = rows_of(state, shape, s + FIRSTS), rows_of(state, shape, t + SECONDS)
+    by_row = count_of(ys, second, left_kinds) <= count_of(xs, first, right_kinds)
+    walked, probed = rows_of(state, shape, s if by_row else t), rows_of(state, shape, t if by_row else s)
+    index = index_of(state, shape, t if by_row else s)
+    values, value = ys if by_row else xs, second if by_row else first
+    my_kinds, other_kinds = left_kinds if by_row else right_kinds, right_kinds if by_row else left_kinds
+    for kind in range(3):
+        slot = values[value, CHAINS + kind] - 1 if (my_kinds >> kind) & 1 else np.int64(-1)
+        while slot >= 0:
+            z = walked[slot, 1 if by_row else 0]
+            match = find(probed, index, (z if by_row else y, x if by_row else z))
+            is_met = match >= 0 and (other_kinds >> probed[match, KIND]) & 1 != 0
+            if is_met and walked[slot, NUMBERS] != 0 and probed[match, NUMBERS] != 0:
+                if count < found.shape[0]:
+                    found[count] = z
+                count += 1
+            slot = walked[slot, ROW_LINKS if by_row else COLUMN_LINKS] - 1
+    return count

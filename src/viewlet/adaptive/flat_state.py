@@ -37,7 +37,7 @@ from viewlet.runtime.jit import ENABLED
 from viewlet.runtime.probe import SIZE
 from viewlet.runtime.state import bundle
 from viewlet.triggers.saved_state import StateReader, StateWriter
-from viewlet.types import Row, Table
+from viewlet.types import Datum, Row, Table
 
 Words = Any
 """An array of 64-bit words."""
@@ -374,6 +374,17 @@ class FlatState:
         for key, (_, numbers) in zip(keys[len(before) :], after, strict=True):
             found[key] = (found[key][0] if key in found else zero, numbers)
         return {key: (old, new) for key, (old, new) in found.items() if old != new}
+
+    def closings(self, relation: int, first: Datum, second: Datum) -> Iterable[Datum]:
+        query = self._plan.query
+        x, y = (
+            int(encode_words(scalar.type, [value], self._dictionary)[0])
+            for scalar, value in zip(query.sides[relation].variables, (first, second), strict=True)
+        )
+        found = np.zeros(64, np.int64)
+        while (count := int(self._call(kernel.closings, relation, x, y, found))) > len(found):
+            found = np.zeros(count, np.int64)
+        return decode_words(query.variable_type((relation + 2) % 3), found[:count], self._dictionary)
 
     def commit(self) -> None:
         self._totals_before = self._totals.copy()

@@ -32,6 +32,7 @@ from viewlet.adaptive.flat_parts import (
     STATUS,
     STORES_OF_RELATION,
     VALUE_WORDS,
+    VIEWS,
     WIDTH,
     WORDS_OF,
     add_tuple,
@@ -44,7 +45,16 @@ from viewlet.adaptive.flat_parts import (
     value_slot,
 )
 from viewlet.adaptive.flat_rebalance import check_value, overruns, rebalance, rebase, size_of
-from viewlet.adaptive.flat_result import BEFORE, TOUCHED, change_result, room_for_result
+from viewlet.adaptive.flat_result import (
+    BEFORE,
+    TOUCHED,
+    change_result,
+    collect,
+    direct_cost,
+    room_for_result,
+    view_cost,
+    witness_head,
+)
 from viewlet.adaptive.flat_update import change_tuple, change_views, room_for_paths, value_store
 from viewlet.adaptive.flat_words import (
     ANY,
@@ -80,8 +90,8 @@ from viewlet.adaptive.flat_words import (
     THRESHOLD,
 )
 from viewlet.runtime.jit import entry
-from viewlet.runtime.probe import LIVE, META, SIZE, enter, leave, touch
-from viewlet.runtime.state import flags, numbers, words
+from viewlet.runtime.probe import LINKS, LIVE, META, NEXT, SIZE, enter, leave, touch
+from viewlet.runtime.state import chains, flags, numbers, words
 
 
 @entry
@@ -145,6 +155,36 @@ def run(
         shortest = np.int64(min(thresholds[0], thresholds[1], thresholds[2]))
         progress[RUN_END] = min(rows, progress[ROW] + (1 if limit > 0 else max(np.int64(1), shortest)))
         progress[BUDGET], progress[DUE] = limit if limit > 0 else np.int64(1) << 62, 0
+
+
+@entry
+def closings(relation: Any, x: Any, y: Any, found: Any, shape: Any, state: Any, control: Any) -> Any:
+    """The values that close a triangle with a tuple: how many, and as many of them as `found` has room for.
+
+    The groups tell them apart, so that the views have witnesses.
+    """
+    s, count = (relation + 1) % 3, np.int64(0)
+    ys = rows_of(state, shape, STORES_OF_RELATION * s + FIRSTS)
+    xs = rows_of(state, shape, STORES_OF_RELATION * ((relation + 2) % 3) + SECONDS)
+    slot = tuple_slot(state, shape, relation, x, y)
+    second = value_slot(state, shape, STORES_OF_RELATION * s + FIRSTS, y)
+    first = value_slot(state, shape, STORES_OF_RELATION * ((relation + 2) % 3) + SECONDS, x)
+    if slot < 0 or rows_of(state, shape, STORES_OF_RELATION * relation)[slot, NUMBERS] == 0 or second < 0 or first < 0:
+        return count
+    if direct_cost(ys, second, xs, first) <= view_cost(ys, second, xs, first):
+        return collect(state, shape, relation, x, y, second, first, ANY, ANY, found, count)
+    heavy, sparse = 1 << HEAVY, 1 << SPARSE
+    for left, right in ((heavy, heavy), (heavy, sparse), (ANY - heavy, ANY)):
+        count = collect(state, shape, relation, x, y, second, first, left, right, found, count)
+    pool, links = rows_of(state, shape, VIEWS + s), chains(state, shape[BEGINS + VIEWS + s] + LINKS)
+    path = witness_head(state, shape, s, y, x)
+    while path >= 0:
+        if pool[path, 3] != 0:
+            if count < found.shape[0]:
+                found[count] = pool[path, 2]
+            count += 1
+        path = np.int64(links[path, NEXT])
+    return count
 
 
 @entry

@@ -19,10 +19,11 @@ from viewlet.adaptive.state import (
     view_budget,
 )
 from viewlet.adaptive.triangles import Parts, Triangles, Update
+from viewlet.adaptive.update import closings
 from viewlet.changes import Change
 from viewlet.triggers.saved_state import StateReader, StateWriter
 from viewlet.triggers.store import UndoLog
-from viewlet.types import Row
+from viewlet.types import Datum, Row
 
 
 class ReferenceState:
@@ -62,6 +63,20 @@ class ReferenceState:
     def changes(self) -> Mapping[Row, tuple[Numbers, Numbers]]:
         numbers = self._plan.numbers
         return {key: (numbers(old), numbers(new)) for key, (old, new) in self.triangles.groups.changes().items()}
+
+    def closings(self, relation: int, first: Datum, second: Datum) -> Iterable[Datum]:
+        state, numbers = self.triangles, self._plan.numbers
+        held = [part.row(first).get(second) for part in state.parts.partitions[relation].parts]
+        steps = state.work.steps
+        found = [
+            value
+            for payload in held
+            if payload is not None and numbers(payload)[0]
+            for value, closing in closings(state, relation, first, second)
+            if numbers(closing)[0]
+        ]
+        state.work.steps = steps
+        return found
 
     def commit(self) -> None:
         self.triangles.groups.forget_changes()

@@ -12,7 +12,7 @@ from viewlet.adaptive.triangles import Epsilons, Thresholds, Work
 from viewlet.algebra.triangle_query import PARTS, TriangleQuery
 from viewlet.changes import Change
 from viewlet.triggers.saved_state import StateReader, StateWriter
-from viewlet.types import Row
+from viewlet.types import Datum, Row
 
 GROUPS = "groups"
 
@@ -50,6 +50,9 @@ class TriangleState(Protocol):
 
     def changes(self) -> Mapping[Row, tuple[Numbers, Numbers]]:
         """What the groups that the batch has changed were and are; zeros stand for no group. Asked once a batch."""
+
+    def closings(self, relation: int, first: Datum, second: Datum) -> Iterable[Datum]:
+        """The third values of the triangles with a tuple, each once; only where the groups tell them apart."""
 
     def commit(self) -> None: ...
 

@@ -159,7 +159,7 @@ class _Parts:
                 case _:
                     raise NotTriangleError("it joins something else than three tables: an outer join or a subquery")
         if len(rels) != 3:
-            raise NotTriangleError(_other_number(len(rels)))
+            raise NotTriangleError(_other_number(tuple(rels), conditions))
         if self.rels and self.rels != tuple(rels):
             raise NotTriangleError("its aggregates are over different joins")
         self.rels = tuple(rels)
@@ -184,11 +184,63 @@ def _other_part(factor: Expr) -> str:
 _PAIRS = (frozenset((0, 1)), frozenset((0, 2)), frozenset((1, 2)))
 
 
-def _other_number(tables: int) -> str:
-    found = f"its join has {tables} table{'' if tables == 1 else 's'}, not three"
-    if tables == 4:
-        return f"{found}: cycles of four would need other parts, by paths of two, and take N^(2/3) for an update"
+def _other_number(rels: tuple[Rel, ...], conditions: Iterable[Scalar]) -> str:
+    """What a join is that has more or less than three tables; the cyclic ones that are studied have names."""
+    found = f"its join has {len(rels)} table{'' if len(rels) == 1 else 's'}, not three"
+    if len(rels) != 4:
+        return found
+    equalities = _Equalities(rels)
+    for condition in conditions:
+        equalities.note(condition)
+    shape = sorted(len(each) for each in equalities.classes)
+    pairs = [frozenset(each) for each in equalities.classes]
+    degrees = sorted(sum(table in pair for pair in pairs) for table in range(4))
+    if shape == [2, 2, 2, 2] and len(set(pairs)) == 4 and degrees == [2, 2, 2, 2]:
+        return f"{found}: a cycle of four needs other parts, by paths of two, and takes N^(2/3) for an update at best"
+    if shape == [2, 2, 2] and degrees == [1, 1, 2, 2]:
+        return f"{found}: a path of four needs parts of its inner tables and views over three of them"
+    if shape == [3, 3, 3, 3] and len(set(pairs)) == 4:
+        return f"{found}: a Loomis-Whitney join of four needs parts by pairs of columns"
     return found
+
+
+class _Equalities:
+    """The equalities between relations: which scalars are one variable of the join."""
+
+    def __init__(self, rels: tuple[Rel, ...]) -> None:
+        self._rels = rels
+        self._found: list[dict[int, list[Scalar]]] = []
+
+    @property
+    def classes(self) -> list[dict[int, list[Scalar]]]:
+        """For every variable of the join, the scalars of each relation that are equal to it."""
+        return [each for each in self._found if len(each) > 1]
+
+    def owners(self, scalar: Scalar) -> set[int]:
+        """The relations that a scalar takes columns of."""
+        used = variable_set(scalar)
+        return {i for i, rel in enumerate(self._rels) if used & set(rel.args)}
+
+    def note(self, condition: Scalar) -> bool:
+        """Notes an equality between two relations; False if a condition is none."""
+        if not isinstance(condition, Call) or condition.op != "=":
+            return False
+        owners = [self.owners(side) for side in condition.args]
+        if any(len(each) != 1 for each in owners) or owners[0] == owners[1]:
+            return False
+        sides = [(next(iter(each)), side) for each, side in zip(owners, condition.args, strict=True)]
+        if any(side.type.is_float for _, side in sides):
+            raise NotTriangleError(f"it joins on a floating-point number ({show_scalar(condition)})")
+        touched = [each for each in self._found if any(side in each.get(owner, ()) for owner, side in sides)]
+        merged: dict[int, list[Scalar]] = {}
+        for each in touched:
+            for owner, scalars in each.items():
+                merged.setdefault(owner, []).extend(scalars)
+        for owner, side in sides:
+            if side not in merged.setdefault(owner, []):
+                merged[owner].append(side)
+        self._found = [each for each in self._found if each not in touched] + [merged]
+        return True
 
 
 class _Join:
@@ -196,10 +248,10 @@ class _Join:
 
     def __init__(self, rels: tuple[Rel, ...], conditions: Iterable[Scalar]) -> None:
         self._rels = rels
-        self._classes: list[dict[int, list[Scalar]]] = []
-        """For every variable of the join, the scalars of each relation that are equal to it."""
-        others = [condition for condition in conditions if not self._equate(condition)]
-        self._classes = [each for each in self._classes if len(each) > 1]
+        equalities = _Equalities(rels)
+        others = [condition for condition in conditions if not equalities.note(condition)]
+        self._owners = equalities.owners
+        self._classes = equalities.classes
         self._own = self._triangle()
         self._conditions: list[list[Scalar]] = [[], [], []]
         for relation, held in enumerate(self._own):
@@ -209,31 +261,6 @@ class _Join:
         for condition in others:
             relation, scalar = self._place(condition)
             self._conditions[relation].append(scalar)
-
-    def _owners(self, scalar: Scalar) -> set[int]:
-        used = variable_set(scalar)
-        return {i for i, rel in enumerate(self._rels) if used & set(rel.args)}
-
-    def _equate(self, condition: Scalar) -> bool:
-        """Notes an equality between two relations."""
-        if not isinstance(condition, Call) or condition.op != "=":
-            return False
-        owners = [self._owners(side) for side in condition.args]
-        if any(len(each) != 1 for each in owners) or owners[0] == owners[1]:
-            return False
-        sides = [(next(iter(each)), side) for each, side in zip(owners, condition.args, strict=True)]
-        if any(side.type.is_float for _, side in sides):
-            raise NotTriangleError(f"it joins on a floating-point number ({show_scalar(condition)})")
-        touched = [each for each in self._classes if any(side in each.get(owner, ()) for owner, side in sides)]
-        merged: dict[int, list[Scalar]] = {}
-        for each in touched:
-            for owner, scalars in each.items():
-                merged.setdefault(owner, []).extend(scalars)
-        for owner, side in sides:
-            if side not in merged.setdefault(owner, []):
-                merged[owner].append(side)
-        self._classes = [each for each in self._classes if each not in touched] + [merged]
-        return True
 
     def _triangle(self) -> list[tuple[list[Scalar], list[Scalar]]]:
         """The scalars of each relation that are its two variables, in the order of the cycle."""
@@ -248,7 +275,10 @@ class _Join:
 
     def _other_shape(self) -> str:
         """What the join is, as it is neither a triangle nor a path."""
+        pairs = {frozenset(each) for each in self._classes if len(each) == 2}
         if any(len(each) == 3 for each in self._classes):
+            if len(pairs) > 1:
+                return "its tables share a column besides: a triangle or a path for each of its values is not built"
             return "all three tables share a column, so that other plans take constant time for an update"
         if len(self._classes) < 2:
             return "not all of its tables are joined by equalities"

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from viewlet.algebra.nodes import Const, Scalar, Var
 from viewlet.algebra.query import Query
 from viewlet.algebra.traverse import substitute_scalar
-from viewlet.types import Table
+from viewlet.types import SqlType, Table
 
 PARTS = ("heavy", "light", "sparse")
 """What a relation is divided into; the last one is there only in linear space."""
@@ -94,6 +94,10 @@ class TriangleQuery:
         """All it does is count the directed triangles of one relation: it keeps one copy of three."""
         first, *others = self.sides
         return not self.keys and self.width == 1 and all(first.same_tuples(each) for each in others)
+
+    def variable_type(self, variable: int) -> SqlType:
+        """The type of the values of a variable."""
+        return self.sides[variable].variables[0].type
 
     @property
     def width(self) -> int:

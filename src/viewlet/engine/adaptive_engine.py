@@ -8,18 +8,19 @@ engine's own, which begins with the first change of a batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from viewlet.adaptive.plan import AdaptivePlan
 from viewlet.adaptive.state import TriangleState, show_parts
 from viewlet.changes import Change
+from viewlet.engine.common_neighbours import asked_tuple
 from viewlet.engine.triangle_result import TriangleResult
 from viewlet.triggers.program import text_digest
 from viewlet.triggers.saved_state import StateReader, StateWriter
 from viewlet.triggers.sources import Sources
 from viewlet.triggers.store import UndoLog
-from viewlet.types import Row
+from viewlet.types import Datum, Row, SqlType
 
 
 class AdaptiveEngine:
@@ -83,6 +84,12 @@ class AdaptiveEngine:
 
     def result(self) -> Mapping[Row, int]:
         return self._rest.result()
+
+    def common_neighbours(self, ends: Mapping[str, Datum]) -> tuple[Iterable[Datum], SqlType]:
+        """The third vertices of an edge, which two columns name, and their type (`TriangleView`)."""
+        asked = asked_tuple(self.plan.query, ends)
+        found = self.triangles.closings(asked.relation, asked.first, asked.second)
+        return found, self.plan.query.variable_type(asked.third)
 
     def watch(self) -> bool:
         return True

@@ -24,6 +24,7 @@ from viewlet.algebra.nodes import Const, Var
 from viewlet.algebra.triangle_query import Side, TriangleQuery
 from viewlet.changes import Change
 from viewlet.engine.adaptive_views import wide_sums
+from viewlet.engine.common_neighbours import asked_tuple
 from viewlet.engine.contract import Stages
 from viewlet.engine.declaration import Declaration
 from viewlet.engine.kind import Hints, Tables
@@ -37,7 +38,7 @@ from viewlet.triggers.sources import Sources
 from viewlet.triggers.statistics import DEFAULT_ROWS
 from viewlet.triggers.store import UndoLog
 from viewlet.triggers.wide_numbers import wide_values
-from viewlet.types import COUNT, Column, Row, Table, TableKind
+from viewlet.types import COUNT, Column, Datum, Row, SqlType, Table, TableKind
 
 if TYPE_CHECKING:
     from viewlet.spark.run.engine import Engine as Cluster
@@ -237,6 +238,16 @@ class AdaptiveOnSpark:
                 found[key] = list(groups.get(key, (0,) * self.plan.query.width))
             found[key][int(place)] += number  # type: ignore[arg-type]
         return {key: tuple(numbers) for key, numbers in found.items()}
+
+    def common_neighbours(self, given: Mapping[str, Datum]) -> tuple[Iterable[Datum], SqlType]:
+        """Those of all listed triangles, which the driver has."""
+        query = self.plan.query
+        asked = asked_tuple(query, given)
+        self.result()
+        r, s, third = (query.keys.index((asked.relation + i) % 3) for i in range(3))
+        ends = asked.first, asked.second
+        found = [key[third] for key, numbers in self._groups.items() if (key[r], key[s]) == ends and numbers[0]]
+        return found, query.variable_type(asked.third)
 
     def watch(self) -> bool:
         return self._shares.watch()

@@ -16,6 +16,7 @@ from viewlet.triggers.statistics import UNKNOWN, Statistics
 from viewlet.triggers.store import UndoLog
 from viewlet.triggers.wide_numbers import wide_values
 from viewlet.types import Kind
+from viewlet.view import TriangleView
 
 if TYPE_CHECKING:
     from viewlet.adaptive.plan import AdaptivePlan
@@ -151,5 +152,6 @@ ADAPTIVE_VIEWS = ViewKind(
     ),
     stages=stages,
     summary=("sql", "triangle", "engine"),
+    handle=TriangleView,
     compiles_elsewhere=False,
 )
