@@ -20,6 +20,7 @@ from viewlet.linalg.inputs import bind_sizes, common_type, place, whole
 from viewlet.linalg.machine import Machine
 from viewlet.linalg.program import Program, Statements
 from viewlet.linalg.refresh import Refresh
+from viewlet.linalg.replay import Replays
 from viewlet.linalg.resize import is_square_in, resized
 from viewlet.linalg.sizes import dim
 from viewlet.linalg.strategy import Plan, check_strategy, choose, plan_statements
@@ -119,6 +120,7 @@ class Run:
         self._names |= {statement.target.name: statement.target for statement in self._statements.views}
         self._plans: dict[tuple[tuple[Matrix, int], ...], Plan] = {}
         self._last: Plan | None = None
+        self._replays = Replays(self._backend)
         self._pending = Pending(whole(defer, "defer"))
         self._refresh = Refresh(refresh)
         self._symmetric = symmetric_views(self._statements)
@@ -364,6 +366,7 @@ class Run:
         if plan is None:
             if len(self._plans) >= PLANS:
                 self._plans.pop(next(iter(self._plans)))
+                self._replays.clear()
             plan = self._plans[key] = choose(self._statements, dict(key), self._sizes, self._machine, self.strategy)
         self._run(plan, changes, exact)
         self._last = plan
@@ -390,7 +393,7 @@ class Run:
             for variable, factor in zip(plan.trigger.factors[each], change, strict=True)
         }
         try:
-            executor.run(plan.steps, factors)
+            self._replays.run(plan, executor, factors)
             self.statistics.updates += 1
         except IllConditioned as found:
             self._restore(saved)
@@ -481,6 +484,7 @@ class Run:
             self._stored[each] = array
         self._sizes = {**self._sizes, dimension: count}
         self._plans.clear()
+        self._replays.clear()
         if not keeps_zeros:
             self._stale = True
             self._settle()

@@ -6,7 +6,7 @@ are on thin arrays, or on whole matrices where a view is recomputed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -26,6 +26,13 @@ class Progress:
     program: str
     updates: int
     batches: Mapping[str, Ranges] = field(default_factory=dict)
+
+
+class Recording(Protocol):
+    """Work that was recorded with some factors, and is launched with others."""
+
+    def replay(self, factors: Mapping[Any, Thin]) -> None:
+        """Does the work with factors of the same shapes."""
 
 
 class Backend(Protocol):
@@ -101,3 +108,10 @@ class Backend(Protocol):
 
     def commit(self, progress: Progress) -> None:
         """Called after every update, and after an evaluation of all views: what a later run may continue from."""
+
+    @property
+    def records(self) -> bool:
+        """Whether launches can be recorded, so that a plan runs without Python between its steps."""
+
+    def record(self, work: Callable[[Mapping[Any, Thin]], object], factors: Mapping[Any, Thin]) -> Recording:
+        """Records what some work launches, without doing it; only back ends that say so can."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from viewlet.linalg.backends.contract import Progress, Thin
+from viewlet.errors import InternalError
+from viewlet.linalg.backends.contract import Progress, Recording, Thin
 from viewlet.linalg.machine import Machine, this_processor
 from viewlet.linalg.values import Units, checked_matrix, dense
 
@@ -22,6 +23,7 @@ class NumpyBackend:
     """Arrays of NumPy in row order."""
 
     name = "numpy"
+    records = False
     progress: Progress | None = None
     """Nothing outlives the process."""
 
@@ -145,3 +147,7 @@ class NumpyBackend:
 
     def commit(self, progress: Progress) -> None:
         """Nothing outlives the process."""
+
+    def record(self, work: Callable[[Mapping[Any, Thin]], object], factors: Mapping[Any, Thin]) -> Recording:
+        """Steps are not recorded here."""
+        raise InternalError(f"the {self.name} back end records nothing")

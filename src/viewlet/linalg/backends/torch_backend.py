@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
 from typing import Any
@@ -17,6 +18,39 @@ from viewlet.linalg.values import Units, checked_matrix
 
 GPU_STEP = 2e-5
 """Seconds that any step takes: the launch of a kernel from Python."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceUnits(Units):
+    """Unit vectors whose places are a tensor on the device, so that a recording can be replayed with other places."""
+
+    index: Any
+
+
+class TorchRecording:
+    """Launches as a CUDA graph, with the buffers that hold its factors."""
+
+    def __init__(self, graph: Any, buffers: Mapping[Any, Any]) -> None:
+        self._graph = graph
+        self._buffers = buffers
+
+    def replay(self, factors: Mapping[Any, Thin]) -> None:
+        """Fills the buffers and launches the graph."""
+        for name, buffer in self._buffers.items():
+            factor = factors[name]
+            if isinstance(buffer, DeviceUnits):
+                _fill_places(buffer.index, factor)
+            else:
+                buffer.copy_(factor)
+        self._graph.replay()
+
+
+def _fill_places(index: Any, units: Thin) -> None:
+    assert isinstance(units, Units)
+    if len(units.places) == 1:
+        index.fill_(int(units.places[0]))
+    else:
+        index.copy_(import_module("torch").from_numpy(units.places))
 
 
 class TorchBackend:
@@ -34,6 +68,9 @@ class TorchBackend:
         self.device = device or ("cuda" if self._torch.cuda.is_available() else "cpu")
         self.dtype = np.dtype(dtype)
         self._kind = getattr(self._torch, self.dtype.name)
+        self._pool: Any = None
+        """The memory that recordings share: one runs at a time."""
+        self.records = self.device.startswith("cuda")
         self._kernel: Any = None
         if kernel and self.device.startswith("cuda"):
             self._kernel = import_module("viewlet.linalg.backends.triton_sweep")
@@ -73,9 +110,11 @@ class TorchBackend:
 
     def index(self, units: Units) -> Any:
         """The places of unit vectors, as PyTorch takes them."""
+        if isinstance(units, DeviceUnits):
+            return units.index
         if len(units.places) == 1:
             return slice(int(units.places[0]), int(units.places[0]) + 1)
-        return self._torch.as_tensor(units.places, device=self.device)
+        return self._places(units)
 
     def thin(self, factor: Any) -> Thin:
         """A factor on the device."""
@@ -122,8 +161,14 @@ class TorchBackend:
         if not isinstance(factor, Units):
             return factor
         found = self.zeros(*factor.shape)
-        found[self._torch.as_tensor(factor.places), self._torch.arange(len(factor.places))] = 1.0
+        places = factor.index if isinstance(factor, DeviceUnits) else self._places(factor)
+        found[places, self._torch.arange(len(places), device=self.device)] = self._torch.ones(
+            len(places), dtype=self._kind, device=self.device
+        )
         return found
+
+    def _places(self, units: Units) -> Any:
+        return self._torch.as_tensor(units.places, device=self.device)
 
     def multiply(self, left: Thin, right: Thin) -> Any:
         """The product; with unit vectors it reads columns."""
@@ -179,6 +224,22 @@ class TorchBackend:
 
     def commit(self, progress: Progress) -> None:
         """Nothing outlives the process."""
+
+    def record(self, work: Callable[[Mapping[Any, Thin]], object], factors: Mapping[Any, Thin]) -> TorchRecording:
+        """A CUDA graph of what the work launches."""
+        buffers: dict[Any, Thin] = {
+            name: DeviceUnits(factor.size, factor.places, self._places(factor).clone())
+            if isinstance(factor, Units)
+            else factor.clone(memory_format=self._torch.contiguous_format)
+            for name, factor in factors.items()
+        }
+        graph = self._torch.cuda.CUDAGraph()
+        self._torch.cuda.synchronize()
+        if self._pool is None:
+            self._pool = self._torch.cuda.graph_pool_handle()
+        with self._torch.cuda.graph(graph, pool=self._pool):
+            work(buffers)
+        return TorchRecording(graph, buffers)
 
 
 @lru_cache(maxsize=8)
