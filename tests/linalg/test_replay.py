@@ -11,17 +11,20 @@ from tests.linalg.oracle import relative_error
 from viewlet import linalg
 from viewlet.linalg.backends.contract import Thin
 from viewlet.linalg.backends.numpy_backend import NumpyBackend
+from viewlet.linalg.values import Units
 
 
 class Tape:
     """A recording that does the work again with other factors."""
 
-    def __init__(self, work: Callable[[Mapping[Any, Thin]], object], log: list[str]) -> None:
+    def __init__(self, work: Callable[[Mapping[Any, Thin]], object], log: list[str], units: list[bool]) -> None:
         self.work = work
         self.log = log
+        self.units = units
 
     def replay(self, factors: Mapping[Any, Thin]) -> None:
         self.log.append("replay")
+        assert self.units == [isinstance(factor, Units) for factor in factors.values()]
         self.work(factors)
 
 
@@ -36,7 +39,7 @@ class RecordingBackend(NumpyBackend):
 
     def record(self, work: Callable[[Mapping[Any, Thin]], object], factors: Mapping[Any, Thin]) -> Tape:
         self.log.append("record")
-        return Tape(work, self.log)
+        return Tape(work, self.log, [isinstance(factor, Units) for factor in factors.values()])
 
 
 def test_a_plan_is_recorded_at_its_second_use_and_replayed() -> None:
@@ -54,6 +57,9 @@ def test_a_plan_is_recorded_at_its_second_use_and_replayed() -> None:
     run.set_row("A", 5, np.ones(12) / 12)
     assert np.array_equal(run["A"][5], np.ones(12) / 12)
     assert len(backend.log) == 4
+    for i in range(2):
+        run.set_column("A", i, rng.standard_normal(12) / 4)
+        run.set_row("A", i, rng.standard_normal(12) / 4)
     run.update("A", np.ones((12, 2)) / 50, rng.standard_normal((12, 2)))
     assert relative_error(run["C"], np.linalg.matrix_power(np.array(run["A"]), 8)) < 1e-12
 

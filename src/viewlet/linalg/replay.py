@@ -15,7 +15,7 @@ from viewlet.linalg.execute import Executor
 from viewlet.linalg.expression import Inverse
 from viewlet.linalg.schedule import Compute, Recompute
 from viewlet.linalg.strategy import Plan
-from viewlet.linalg.values import Array
+from viewlet.linalg.values import Array, Units
 
 
 class Replays:
@@ -23,8 +23,8 @@ class Replays:
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
-        self._recorded: dict[int, tuple[Plan, Recording | None]] = {}
-        """By the identity of a plan: the plan, and its recording if it has run more than once."""
+        self._recorded: dict[tuple[int, ...], tuple[Plan, Recording | None]] = {}
+        """By a plan's identity and which of its factors are unit vectors: the plan, and from its second run a recording."""
         self._arrays: tuple[Array, ...] = ()
         """The stored arrays, whose memory recordings use."""
 
@@ -34,15 +34,16 @@ class Replays:
             executor.run(plan.steps, factors)
             return
         self._check(tuple(executor.stored.values()))
-        if id(plan) not in self._recorded:
-            self._recorded[id(plan)] = plan, None
+        key = (id(plan), *(isinstance(factor, Units) for factor in factors.values()))
+        if key not in self._recorded:
+            self._recorded[key] = plan, None
             executor.run(plan.steps, factors)
             return
-        recording = self._recorded[id(plan)][1]
+        recording = self._recorded[key][1]
         if recording is None:
             plain = Executor(executor.backend, executor.stored, executor.sizes, executor.worst_condition, {})
             recording = self._backend.record(lambda given: plain.run(plan.steps, given), factors)
-            self._recorded[id(plan)] = plan, recording
+            self._recorded[key] = plan, recording
         recording.replay(factors)
         for each, put in executor.exact.items():
             put(executor.stored[each])
