@@ -24,7 +24,7 @@ class Replays:
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._recorded: dict[tuple[int, ...], tuple[Plan, Recording | None]] = {}
-        """By a plan's identity and which of its factors are unit vectors: the plan, and from its second run a recording."""
+        """By plan, and which of its factors are unit vectors; there is a recording from the second run on."""
         self._arrays: tuple[Array, ...] = ()
         """The stored arrays, whose memory recordings use."""
 
