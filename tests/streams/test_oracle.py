@@ -75,6 +75,26 @@ LONGER = """
     UPDATE v[j] AS SELECT g, SUM(x), COUNT(*) FROM m[j*3..j*3+2] GROUP BY g PARTITION LENGTH 180"""
 
 
+SLIDING = """
+    CREATE VIEW v AS SELECT g, SUM(x) AS x, COUNT(*) AS n FROM m [WINDOW {0} MINUTES] GROUP BY g"""
+LONGEST = """
+    CREATE VIEW v AS SELECT g, MAX(x) AS most, AVG(x) AS mean, COUNT(x) AS n FROM m [WINDOW 3 MINUTES] AS r
+    WHERE x <> 3 GROUP BY g HAVING MAX(x) > 0"""
+
+
+def extremes(model: Model) -> Callable[[int], list[Row]]:
+    def part(number: int) -> list[Row]:
+        rows = [row for each in range(number - 2, number + 1) for row in model.part(each)]
+        found: list[Row] = []
+        for key, group in grouped(rows).items():
+            known = [row[2] for row in group if isinstance(row[2], int) and row[2] != 3]
+            if known and max(known) > 0:
+                found.append((key, max(known), sum(known) / len(known), len(known)))
+        return found
+
+    return part
+
+
 def play(db: viewlet.Connection, seed: int, check: Callable[[Model], None]) -> None:
     """Applies random batches, and checks after each of them."""
     model = Model()
@@ -103,7 +123,16 @@ def first_part(seed: int) -> int:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize(("statement", "oracle"), [(RUNS, runs), (WINDOW, lambda model: window_sums(model, 3))])
+@pytest.mark.parametrize(
+    ("statement", "oracle"),
+    [
+        (RUNS, runs),
+        (WINDOW, lambda model: window_sums(model, 3)),
+        (SLIDING.format(3), lambda model: window_sums(model, 3)),
+        (SLIDING.format(6), lambda model: window_sums(model, 6)),
+        (LONGEST, extremes),
+    ],
+)
 def test_parts_equal_a_recomputation(
     statement: str, oracle: Callable[[Model], Callable[[int], list[Row]]], seed: int
 ) -> None:

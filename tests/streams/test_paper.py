@@ -116,6 +116,22 @@ def test_figure_5_distributive_and_subtractable_aggregates(db: viewlet.Connectio
     assert (totals[minute(3)], totals[minute(4)]) == (74, 65)
 
 
+def test_figure_5_by_translation(db: viewlet.Connection) -> None:
+    """Views 5 and 6, from a query over a window."""
+    db.execute("CREATE STREAM s (ts TIMESTAMP, g BIGINT, a BIGINT) PARTITION LENGTH 60 BY ts")
+    db.execute("CREATE VIEW view5 AS SELECT g, MAX(a) AS a FROM s [WINDOW 4 MINUTES] GROUP BY g")
+    db.execute("CREATE VIEW view6 AS SELECT g, SUM(a) AS a FROM s [WINDOW 240 SECONDS] GROUP BY g")
+    db.execute("CREATE VIEW longer AS SELECT g, SUM(a) AS a FROM s [WINDOW 5 MINUTES] GROUP BY g")
+    minutes = [[10, 4, 2, 5, 6], [5, 3, 3, 4], [4, 4, 2, 3], [1, 1, 3, 9, 1, 4], [7, 1, 2, 1, 7]]
+    db.insert("s", [(minute(number), 1, value) for number, values in enumerate(minutes) for value in values])
+    db.close_parts("s", minute(5))
+    for name, expected in (("view5", (10, 9)), ("view6", (74, 65)), ("longer", (74, 92))):
+        by_time = {time: value for _, value, time in db.view(name).rows()}
+        assert (by_time[minute(3)], by_time[minute(4)]) == expected
+    assert db.view("view6").stats()["strategy"] == "window of partial aggregates"
+    assert db.view("longer").stats()["strategy"] == "window by subtraction"
+
+
 def test_prices_above_the_previous_one_across_the_boundary_of_a_part(db: viewlet.Connection) -> None:
     """Section 6: hourly parts that read the hour before find the record of 11:00."""
     db.execute("CREATE STREAM quotes (ts TIMESTAMP, stock VARCHAR, price DECIMAL(9,2)) PARTITION LENGTH 3600 BY ts")

@@ -131,7 +131,10 @@ def read_view(host: LocalHost, declared: Declaration, known: Json, saved: Snapsh
         return MaintainedView(declared, owner, host.log)
     sources = host.sources(declared)
     planned = planned_again(known, declared, host.catalogue.schemas(), host.catalogue.aggregates)
-    choice = _resumed(host.engines, planned, sources, known, saved, declared.name)
+    views = host.catalogue.views
+    is_behind = any(name in views and views[name].kind.reads_parts for name in declared.sources)
+    # views over parts of streams have their own files, which may have batches that the log is about to repeat
+    choice = None if is_behind else _resumed(host.engines, planned, sources, known, saved, declared.name)
     if choice is None:
         if sources.streams:
             raise StateError(

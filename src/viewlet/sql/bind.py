@@ -17,6 +17,7 @@ from viewlet.sql.depth import shallow
 from viewlet.sql.matrix_programs import bind_matrix_program
 from viewlet.sql.modify import bind_modify
 from viewlet.sql.parser import quiet
+from viewlet.sql.patterns import bind_pattern_view, is_pattern_view
 from viewlet.sql.query import translate_to_query
 from viewlet.sql.ring_views import asks_for_cofactor, bind_ring_view
 from viewlet.sql.scope import unknown
@@ -34,6 +35,8 @@ from viewlet.sql.stream_views import (
 from viewlet.sql.syntax import everything_read
 from viewlet.sql.table_functions import TABLE_FUNCTIONS, bind_call, called_function
 from viewlet.sql.tables import bind_create_table, known_columns, partitioning, table_name
+from viewlet.sql.window_functions import bind_window_function, calls_window_function
+from viewlet.sql.windows import bind_window_view, is_window_view
 from viewlet.types import Table, TableKind
 
 if TYPE_CHECKING:
@@ -75,6 +78,12 @@ def bind_statement(
         return _alter_view(raw, catalog)
     if is_view_delta_function(raw):
         return bind_view_delta_function(raw, catalog)
+    if is_pattern_view(raw):
+        return bind_pattern_view(raw, catalog)
+    if is_window_view(raw):
+        return bind_window_view(raw, catalog)
+    if calls_window_function(raw):
+        return bind_window_function(raw, catalog)
     if is_partitioned_stream(raw):
         return _partitioned_stream(raw, names)
     node = parse(raw, aggregates=aggregates)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import sqlglot
@@ -13,7 +13,7 @@ from sqlglot.errors import SqlglotError
 from viewlet.changes import did_you_mean
 from viewlet.sql.parser import quiet
 from viewlet.sql.split import RawStatement, unquoted
-from viewlet.streams.definition import PartQuery, Reference
+from viewlet.streams.definition import PART_TIMESTAMP, PartQuery, Reference
 from viewlet.streams.subscripts import SubscriptError, line, parse_subscript
 from viewlet.types import Column, Table, TableKind
 
@@ -35,12 +35,14 @@ class Place:
 
 
 def own_columns(table: Table) -> tuple[Column, ...]:
-    """The columns of a part; a view shows when its parts begin besides."""
+    """The columns of a part; a view shows besides when its parts begin."""
     return table.columns[:-1] if table.kind is TableKind.VIEW and table.parts is not None else table.columns
 
 
-def bind_part_query(place: Place, catalog: Mapping[str, Table], view: str) -> PartQuery:
-    """The query at a place of a statement that declares `view`."""
+def bind_part_query(
+    place: Place, catalog: Mapping[str, Table], view: str, reference_of: Callable[[Place, str, int, int], Reference]
+) -> PartQuery:
+    """The query at a place of a statement that declares `view`; `reference_of` reads what is between brackets."""
     raw, words = place.raw, place.raw.words
     known = {name.lower(): name for name, table in catalog.items() if table.parts is not None} | {view.lower(): view}
     mark = _free_mark(raw.text)
@@ -52,7 +54,7 @@ def bind_part_query(place: Place, catalog: Mapping[str, Table], view: str) -> Pa
         name = unquoted(words[at]).lower()
         if at + 1 < place.end and words[at + 1] == "[" and name in known and words[at - 1] != ".":
             closing = _closing(place, at + 1)
-            reference = _reference(place, known[name], at + 1, closing)
+            reference = reference_of(place, known[name], at + 1, closing)
             if reference not in references:
                 references.append(reference)
             start, end = place.span(at, closing)
@@ -62,6 +64,9 @@ def bind_part_query(place: Place, catalog: Mapping[str, Table], view: str) -> Pa
     pieces.append(raw.text[copied : raw.positions[place.end - 1][1]])
     node = _parsed(place, "".join(pieces))
     _name_tables(place, node, references, mark, catalog, known)
+    for column in node.find_all(exp.Column):
+        if column.name.lower() == PART_TIMESTAMP and not column.table:
+            column.replace(exp.column(f"{mark}start", quoted=True))
     return PartQuery(node.sql("duckdb"), tuple(references), mark)
 
 
@@ -81,7 +86,7 @@ def _closing(place: Place, opening: int) -> int:
     raise place.raw.source.error_at("a ']' is missing", *place.span(opening))
 
 
-def _reference(place: Place, relation: str, opening: int, closing: int) -> Reference:
+def subscripted(place: Place, relation: str, opening: int, closing: int) -> Reference:
     raw = place.raw
     text = raw.text[raw.positions[opening][1] : raw.positions[closing][0]]
     ends = _RANGE.split(text)

@@ -8,13 +8,14 @@ CREATE VIEW v AS INITIALIZE v[i] [FROM TIMESTAMP '...'] AS ... UPDATE [VIEW] v[j
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from viewlet.algebra.nodes import Rel, Var, mul
 from viewlet.algebra.query import OutputColumn, Query
 from viewlet.errors import DataError, SchemaError, SqlError
-from viewlet.sql.part_queries import Place, bind_part_query, own_columns
+from viewlet.sql.part_queries import Place, bind_part_query, own_columns, subscripted
 from viewlet.sql.source import Source
 from viewlet.sql.split import RawStatement, unquoted
 from viewlet.sql.statements import CreateView
@@ -50,7 +51,7 @@ def cut_clauses(raw: RawStatement) -> tuple[RawStatement, int]:
 
 
 @dataclass(slots=True)
-class _Reader:
+class Reader:
     """Reads words of a statement one after another."""
 
     raw: RawStatement
@@ -104,7 +105,7 @@ class _Reader:
 
 def bind_stream_parts(table: Table, raw: RawStatement, at: int) -> Table:
     """A stream with what its clauses from word `at` say of its parts."""
-    reader = _Reader(raw, at)
+    reader = Reader(raw, at)
     parts = TimeParts(0)
     while reader.at < len(raw.words):
         clause = reader.take(*_CLAUSES)
@@ -129,7 +130,7 @@ def bind_stream_parts(table: Table, raw: RawStatement, at: int) -> Table:
     return replace(table, columns=columns, kind=TableKind.STREAM, parts=parts)
 
 
-def _time_column(reader: _Reader, table: Table) -> str:
+def _time_column(reader: Reader, table: Table) -> str:
     at, name = reader.at, reader.name()
     found = next((column for column in table.columns if column.name == name), None)
     if found is None or found.type.kind is not Kind.TIMESTAMP:
@@ -137,7 +138,7 @@ def _time_column(reader: _Reader, table: Table) -> str:
     return name
 
 
-def _watermark(reader: _Reader, table: Table) -> int:
+def _watermark(reader: Reader, table: Table) -> int:
     """FOR ts AS ts [- INTERVAL ...]"""
     reader.take("FOR")
     name = _time_column(reader, table)
@@ -190,7 +191,7 @@ def bind_view_delta_function(raw: RawStatement, catalog: Mapping[str, Table]) ->
     header = view_header(raw)
     assert header is not None
     head, clauses = cut_clauses(raw)
-    reader = _Reader(head, header.body)
+    reader = Reader(head, header.body)
     reader.take("INITIALIZE")
     first = _own_index(reader, header.name)
     start = _start(reader)
@@ -202,7 +203,7 @@ def bind_view_delta_function(raw: RawStatement, catalog: Mapping[str, Table]) ->
         raise raw.source.error_at(
             f"UPDATE {header.name}[j] AS ... is missing: it computes the parts after the first", *raw.positions[begin]
         )
-    initialize = bind_part_query(Place(head, begin, reader.at, first), catalog, header.name)
+    initialize = bind_part_query(Place(head, begin, reader.at, first), catalog, header.name, subscripted)
     if own := [each for each in initialize.references if each.relation == header.name]:
         message = f"INITIALIZE reads {own[0]}: the first part has no earlier one; read the sources"
         raise raw.source.error_at(message, *raw.positions[begin])
@@ -210,8 +211,8 @@ def bind_view_delta_function(raw: RawStatement, catalog: Mapping[str, Table]) ->
     reader.at += reader.word == "VIEW"
     later = _own_index(reader, header.name)
     reader.take("AS")
-    update = bind_part_query(Place(head, reader.at, len(head.words), later), catalog, header.name)
-    length, retention = _view_clauses(raw, clauses)
+    update = bind_part_query(Place(head, reader.at, len(head.words), later), catalog, header.name, subscripted)
+    length, retention = view_clauses(raw, clauses)
     parts = view_parts(raw, (initialize, update), header.name, catalog, length, retention)
     columns = _columns(raw, header.name, initialize, update, catalog)
     return declared(raw, header, PartView(header.name, columns, parts, initialize, update, start), catalog)
@@ -222,7 +223,7 @@ def _is_update(words: Sequence[str], at: int) -> bool:
     return words[at] == "UPDATE" and words[at + skip + 1 : at + skip + 2] == ("[",)
 
 
-def _own_index(reader: _Reader, view: str) -> str:
+def _own_index(reader: Reader, view: str) -> str:
     """name[i], which gives the variable of the subscripts."""
     at, name = reader.at, reader.name()
     if name != view:
@@ -235,7 +236,7 @@ def _own_index(reader: _Reader, view: str) -> str:
     return index
 
 
-def _start(reader: _Reader) -> int | None:
+def _start(reader: Reader) -> int | None:
     """FROM TIMESTAMP '...': the time from which the view is computed."""
     if reader.word != "FROM":
         return None
@@ -245,7 +246,7 @@ def _start(reader: _Reader) -> int | None:
     return reader_time(reader)
 
 
-def reader_time(reader: _Reader) -> int:
+def reader_time(reader: Reader) -> int:
     at = reader.at
     try:
         return to_microseconds(unquoted(reader.next()))
@@ -253,8 +254,8 @@ def reader_time(reader: _Reader) -> int:
         raise reader.error(str(wrong), at) from None
 
 
-def _view_clauses(raw: RawStatement, at: int) -> tuple[int | None, int | None]:
-    reader = _Reader(raw, at)
+def view_clauses(raw: RawStatement, at: int) -> tuple[int | None, int | None]:
+    reader = Reader(raw, at)
     length, retention = None, None
     while reader.at < len(raw.words):
         if reader.take("PARTITION", "RETAIN") == "PARTITION":
@@ -306,7 +307,7 @@ def _columns(
         },
     }
     try:
-        return describe(both.sql, tables)
+        return describe(plain_sql(both), tables)
     except QueryError as error:
         raise raw.source.error(f"the columns of INITIALIZE and UPDATE do not fit: {error}") from None
 
@@ -316,9 +317,14 @@ def described(
 ) -> tuple[Column, ...]:
     """The columns that a query returns; `own` are those of relations that are not declared yet."""
     try:
-        return describe(query.sql, _tables(query, catalog, own))
+        return describe(plain_sql(query), _tables(query, catalog, own))
     except QueryError as error:
         raise raw.source.error(f"{where}: {error}") from None
+
+
+def plain_sql(query: PartQuery) -> str:
+    """A query that DuckDB can bind: some time stands for the start of its part."""
+    return re.sub(r'"\$part\d+_u?start"', "TIMESTAMP '1970-01-01 00:00:00'", query.sql)
 
 
 def _tables(

@@ -67,12 +67,17 @@ class PartQuery:
     def marker(self, number: int) -> str:
         return f"{self.mark}{number}"
 
+    @property
+    def start_marker(self) -> str:
+        """Stands for the start of the part that is computed."""
+        return f"{self.mark}start"
+
     def text(self) -> str:
         """The query as a user would write it."""
         sql = self.sql
         for number, reference in reversed(list(enumerate(self.references))):
             sql = sql.replace(f'"{self.marker(number)}"', str(reference))
-        return sql
+        return sql.replace(f'"{self.start_marker}"', PART_TIMESTAMP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +96,12 @@ class PartView:
     start: int | None = None
     form: str = "view delta function"
     helpers: tuple[PartView, ...] = ()
-    additive: tuple[str, ...] | None = None
-    """Of a cumulative helper, its group columns: its other columns are sums over all parts so far."""
+    fallback: PartQuery | None = None
+    """The query over its sources, for parts that its helpers do not reach; it decides what a late row touches."""
+    quick: tuple[PartQuery, PartQuery] | None = None
+    """A cheaper UPDATE for parts of which the second query has no rows."""
+    is_additive: bool = False
+    """Every part is the part before plus what INITIALIZE makes of its source: rows of the same group add up."""
 
     @property
     def length(self) -> int:
@@ -114,6 +123,10 @@ class PartView:
 
     def query(self, is_first: bool) -> PartQuery:
         return self.initialize if is_first else self.update
+
+    def followed(self, is_first: bool) -> tuple[Reference, ...]:
+        """The references through which a late row touches a part."""
+        return (self.fallback or self.query(is_first)).references
 
     @property
     def reads_itself(self) -> bool:

@@ -16,8 +16,10 @@ from viewlet.streams.catalogue import EMPTY, Catalogue, Part, PartRelation, Segm
 from viewlet.streams.check import computation_order
 from viewlet.streams.definition import PartQuery, PartView, Reference, part_of
 from viewlet.streams.host import PartHost
-from viewlet.streams.render import Queries, no_rows, rows_of, typed, union_of
+from viewlet.streams.render import Queries, column_list, no_rows, rows_of, start_literal, typed, union_of
 
+SUMMED = "sum_"
+"""What the names of the columns of a running total begin with that add up; the others are its groups."""
 Changed = tuple[str, int]
 """A relation and the number of one of its parts."""
 
@@ -44,7 +46,7 @@ class Maintainer:
     queries: Queries = field(init=False)
     clock: Callable[[], int] = field(default=lambda: time.time_ns() // 1000)
     _order: list[str] = field(default_factory=list)
-    _empty: dict[tuple[str, bool], bool] = field(default_factory=dict)
+    _empty: dict[tuple[str, PartQuery], bool] = field(default_factory=dict)
     """Whether a query over parts without rows has none, where that was found out."""
     _serial: int = 0
     created: list[str] = field(default_factory=list)
@@ -154,22 +156,48 @@ class Maintainer:
 
     def _compute(self, view: PartView, relation: PartRelation, number: int, retry: bool = False) -> Part:
         """Part `number` of a view, in a new table unless it has no rows."""
-        is_first = number == relation.progress.first
-        query = view.query(is_first)
+        query = self._query(view, number)
         now = self.clock()
-        if not any(self._has_rows(each, number) for each in query.references) and self._is_empty(view, is_first):
+        if not any(self._has_rows(each, number) for each in query.references) and self._is_empty(view, query):
             self.work.skipped += 1
             return Part((), 0, now)
         table = self._name(view.name, number, relation.part(number) if retry else EMPTY)
-        rows = self.create(table, typed(self.host, view.columns, self.sql(view, number)))
+        rows = self.create(table, typed(self.host, view.columns, self._sql(view, query, number)))
         self.work.computed += 1
         return Part((Segment(table),), rows, now)
 
     def sql(self, view: PartView, number: int) -> str:
         """The query for part `number` of a view, over the tables of the host."""
-        relation = self.catalogue.relations[view.name]
-        query = view.query(number == relation.progress.first)
-        return self.queries.render(query, lambda at: self._source(query.references[at], number))
+        return self._sql(view, self._query(view, number), number)
+
+    def _sql(self, view: PartView, query: PartQuery, number: int) -> str:
+        start = start_literal(number, view.length)
+        return self.queries.render(query, lambda at: self._source(query.references[at], number), start)
+
+    def _query(self, view: PartView, number: int) -> PartQuery:
+        """The query for a part: that over the sources, if the helpers do not reach so far back."""
+        query = view.query(number == self.catalogue.relations[view.name].progress.first)
+        if view.fallback is not None and not all(self._is_covered(view, each, number) for each in query.references):
+            return view.fallback
+        if query is view.update and view.quick is not None and self._is_simple(view.quick[1], number):
+            return view.quick[0]
+        return query
+
+    def _is_simple(self, exceptions: PartQuery, number: int) -> bool:
+        """None of the parts that are read has an exception."""
+        sql = self.queries.render(exceptions, lambda at: self._source(exceptions.references[at], number), "NULL")
+        return bool(self.host.read(sql).num_rows == 0)
+
+    def _is_covered(self, view: PartView, reference: Reference, number: int) -> bool:
+        """A helper has the parts that are read, or all there are of what it reads itself."""
+        if reference.is_table or reference.relation not in self.views:
+            return True
+        helper = self.catalogue.relations[reference.relation].progress
+        if helper.kept is None or reference.parts(number).start >= helper.kept:
+            return True
+        below = (each.relation for each in self.views[reference.relation].references())
+        starts = [self.catalogue.relations[name].progress.first for name in below if name != reference.relation]
+        return all(start is None or helper.kept <= start for start in starts)
 
     def _source(self, reference: Reference, number: int) -> str:
         if reference.is_table:
@@ -188,11 +216,10 @@ class Maintainer:
         source = self.catalogue.relations[reference.relation]
         return any(source.part(part).rows for part in reference.parts(number))
 
-    def _is_empty(self, view: PartView, is_first: bool) -> bool:
+    def _is_empty(self, view: PartView, query: PartQuery) -> bool:
         """Whether a query has no rows where none of the parts that it reads has: a total without GROUP BY has one."""
-        key = view.name, is_first
+        key = view.name, query
         if key not in self._empty:
-            query: PartQuery = view.query(is_first)
 
             def source(at: int) -> str:
                 each = query.references[at]
@@ -200,7 +227,9 @@ class Maintainer:
                     return self._dimension_source(each.relation)
                 return f"({no_rows(self.host, self.catalogue.relations[each.relation].columns)})"
 
-            counted = f"SELECT COUNT(*) AS n FROM ({self.queries.render(query, source)}) AS computed"
+            counted = (
+                f"SELECT COUNT(*) AS n FROM ({self.queries.render(query, source, start_literal(0, 1))}) AS computed"
+            )
             self._empty[key] = self.host.read(counted).column(0)[0].as_py() == 0
         return self._empty[key]
 
@@ -245,7 +274,10 @@ class Maintainer:
                     waiting.add((name, number))
                     heapq.heappush(queue, ((number + 1) * self.views[name].length, place[name], name, number))
 
-        for source, part in changed:
+        for source, part in dict.fromkeys(changed):
+            for view in self.views.values():
+                if view.is_additive and view.initialize.references[0].relation == source:
+                    add_difference(self, view, part)
             follow(source, part)
         while queue:
             _, _, name, number = heapq.heappop(queue)
@@ -257,12 +289,12 @@ class Maintainer:
         """The parts of views, already computed, whose query reads a part."""
         for name, view in self.views.items():
             progress = self.catalogue.relations[name].progress
-            if progress.next is None or progress.first is None:
+            if progress.next is None or progress.first is None or view.is_additive:
                 continue
             numbers = {
                 number
                 for is_first in (True, False)
-                for each in view.query(is_first).references
+                for each in view.followed(is_first)
                 if each.relation == source and not each.is_table
                 for number in each.read_by(part)
                 if (number == progress.first) is is_first
@@ -294,3 +326,38 @@ class Maintainer:
         )
         differing = self.host.read(f"SELECT COUNT(*) AS n FROM (({old}) EXCEPT ALL ({new})) AS differing")
         return bool(differing.column(0)[0].as_py() == 0)
+
+
+def add_difference(maintainer: Maintainer, view: PartView, part: int) -> None:
+    """Adds what a changed part of its source contributes to every later part of a running total.
+
+    H[k] := H[k] + partial(S[part]) - partial(S[part] before), for all k >= part: one segment that all of them share.
+    """
+    host, query = maintainer.host, view.initialize
+    (reference,) = query.references
+    relation, source = maintainer.catalogue.relations[view.name], maintainer.catalogue.relations[reference.relation]
+    progress = relation.progress
+    if progress.next is None or progress.kept is None or not progress.kept <= part < progress.next:
+        return  # only differences of totals are read: what is before all that are kept changes none of them
+    before = maintainer.catalogue.changed_parts()[source.name, part]
+    partial = []
+    for each in (source.part(part), before or EMPTY):
+        rows = union_of(host, source.columns, ((part, segment) for segment in each.segments))
+        found = maintainer.queries.render(query, lambda _, rows=rows: f"({rows})", "NULL")  # type: ignore[misc]
+        partial.append(typed(host, view.columns, found))
+    sums = [column for column in view.columns if column.type.is_exact and column.name.startswith(SUMMED)]
+    groups = [column for column in view.columns if column not in sums]
+    negated = ", ".join([host.quote(c.name) for c in groups] + [f"-{host.quote(c.name)}" for c in sums])
+    summed = [f"SUM({host.quote(c.name)}) AS {host.quote(c.name)}" for c in sums]
+    shown = ", ".join([host.quote(c.name) for c in groups] + summed)
+    both = f"SELECT * FROM ({partial[0]}) AS new UNION ALL SELECT {negated} FROM ({partial[1]}) AS old"
+    sql = f"SELECT {shown} FROM ({both}) AS both_sides"
+    if groups:
+        sql += f" GROUP BY {column_list(host, groups)}"
+    table = maintainer.new_name(view.name, part)
+    added = maintainer.create(table, typed(host, view.columns, sql))
+    now = maintainer.clock()
+    for number in range(part, progress.next):
+        known = relation.part(number)
+        segments = (*known.segments, Segment(table))
+        maintainer.catalogue.set_part(view.name, number, Part(segments, known.rows + added, now))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
 
 from viewlet.streams.catalogue import PartRelation, Segment
 from viewlet.streams.definition import PartQuery
@@ -47,6 +48,12 @@ def typed(host: PartHost, columns: Sequence[Column], query: str) -> str:
     return f"SELECT {', '.join(shown)} FROM ({query}) AS computed({column_list(host, columns)})"
 
 
+def start_literal(number: int, length: int) -> str:
+    """The start of a part, as SQL."""
+    start = datetime(1970, 1, 1) + timedelta(seconds=number * length)
+    return f"TIMESTAMP '{start:%Y-%m-%d %H:%M:%S}'"
+
+
 class Queries:
     """The queries of views in the dialect of a host, translated once."""
 
@@ -54,14 +61,14 @@ class Queries:
         self._host = host
         self._translated: dict[PartQuery, str] = {}
 
-    def render(self, query: PartQuery, source: Callable[[int], str]) -> str:
-        """A query with `source(n)` in place of reference n."""
+    def render(self, query: PartQuery, source: Callable[[int], str], start: str) -> str:
+        """A query with `source(n)` in place of reference n, and `start` in place of the start of the part."""
         sql = self._translated.get(query)
         if sql is None:
             sql = self._translated[query] = translate(query.sql, self._host.dialect)
         for number in reversed(range(len(query.references))):
             sql = sql.replace(self._host.quote(query.marker(number)), source(number))
-        return sql
+        return sql.replace(self._host.quote(query.start_marker), start)
 
 
 def translate(sql: str, dialect: str) -> str:

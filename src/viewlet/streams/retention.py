@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from viewlet.streams.catalogue import PartRelation
+from viewlet.streams.dead_groups import drop_dead_groups
 from viewlet.streams.definition import MICROSECONDS, part_of
 from viewlet.streams.maintainer import Maintainer
 
@@ -17,11 +18,13 @@ def delete_old_parts(maintainer: Maintainer) -> None:
         for number in [number for number in relation.stored if number < floor]:
             maintainer.catalogue.set_part(relation.name, number, None)
         maintainer.catalogue.set_progress(relation.name, kept=floor)
+        if relation.name in maintainer.views and maintainer.views[relation.name].is_additive:
+            drop_dead_groups(maintainer, relation)
 
 
 def _floor(maintainer: Maintainer, relation: PartRelation) -> int | None:
     """The first part to keep; None keeps all."""
-    retention, watermark = relation.parts.retention, _watermark(maintainer)
+    retention, watermark = relation.parts.retention, _watermark(maintainer, relation)
     if retention is None or watermark is None:
         return None
     needed = _needed(maintainer, relation)
@@ -32,7 +35,7 @@ def _floor(maintainer: Maintainer, relation: PartRelation) -> int | None:
 
 def _needed(maintainer: Maintainer, relation: PartRelation) -> int | None:
     """The first part that some computation may still read; None if every part may be."""
-    horizon = _horizon(maintainer)
+    horizon = _horizon(maintainer, relation, _can_be_replaced(maintainer, relation))
     if horizon is None:
         return None
     found = [part_of(horizon, relation.length)]
@@ -47,25 +50,40 @@ def _needed(maintainer: Maintainer, relation: PartRelation) -> int | None:
     return min(found)
 
 
-def _horizon(maintainer: Maintainer) -> int | None:
-    """The time from which on rows may still come; a stream without LATENESS takes them as long as it keeps parts."""
+def _can_be_replaced(maintainer: Maintainer, relation: PartRelation) -> bool:
+    """All views that read a helper can do without its old parts: they have a query over the sources."""
+    readers = [
+        view for view in maintainer.views.values() if any(each.relation == relation.name for each in view.references())
+    ]
+    return bool(readers) and all(view.fallback is not None or view.is_additive for view in readers)
+
+
+def _horizon(maintainer: Maintainer, below: PartRelation, replaceable: bool) -> int | None:
+    """The time from which on rows may still come; a stream without LATENESS takes them as long as it keeps parts.
+
+    A helper that is `replaceable` need not have the parts of rows that come later than what is declared.
+    """
     found: list[int] = []
-    for relation in _streams(maintainer):
+    for relation in _streams(maintainer, below):
         lateness, watermark = relation.parts.lateness, relation.progress.watermark
         if lateness is None and relation.parts.retention is not None:
             lateness = relation.parts.retention * MICROSECONDS
+        if lateness is None and replaceable:
+            lateness = 0
         if lateness is None or watermark is None:
             return None
         found.append(watermark - lateness)
     return min(found, default=None)
 
 
-def _watermark(maintainer: Maintainer) -> int | None:
-    marks = [relation.progress.watermark for relation in _streams(maintainer)]
+def _watermark(maintainer: Maintainer, relation: PartRelation) -> int | None:
+    marks = [stream.progress.watermark for stream in _streams(maintainer, relation)]
     known = [mark for mark in marks if mark is not None]
     return min(known) if known and len(known) == len(marks) else None
 
 
-def _streams(maintainer: Maintainer) -> list[PartRelation]:
-    found = maintainer.catalogue.relations.values()
-    return [relation for relation in found if relation.is_stream and relation.parts.time and not relation.is_aside]
+def _streams(maintainer: Maintainer, relation: PartRelation) -> list[PartRelation]:
+    """The streams under a relation."""
+    if relation.is_aside:
+        return []
+    return [maintainer.catalogue.relations[name] for name in relation.parts.streams or (relation.name,)]

@@ -30,6 +30,7 @@ _TYPES: dict[str, SqlType] = {
     "TIMESTAMP_NS": TIMESTAMP,
     '"NULL"': INTEGER,
 }
+_WIDE = decimal_type(38, 0)
 _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
 
 
@@ -37,8 +38,8 @@ class QueryError(ViewletError):
     """A query that DuckDB does not accept; the binder makes an `SqlError` of it."""
 
 
-def describe(sql: str, tables: Mapping[str, Sequence[Column]]) -> tuple[Column, ...]:
-    """The columns of a query over tables.
+def describe(sql: str, tables: Mapping[str, Sequence[Column]], wide: bool = False) -> tuple[Column, ...]:
+    """The columns of a query over tables; a `wide` one keeps sums of integers in 128 bits.
 
     >>> describe("SELECT SUM(x) AS total FROM t", {"t": [Column("x", INTEGER)]})[0].name
     'total'
@@ -56,7 +57,10 @@ def describe(sql: str, tables: Mapping[str, Sequence[Column]]) -> tuple[Column, 
     finally:
         connection.close()
     columns = tuple(
-        Column(name.lower() if name.isidentifier() else name, _type(name, kind)) for name, kind, *_ in described
+        Column(
+            name.lower() if name.isidentifier() else name, _WIDE if wide and kind == "HUGEINT" else _type(name, kind)
+        )
+        for name, kind, *_ in described
     )
     names = [column.name for column in columns]
     if twice := [name for name in names if names.count(name) > 1]:

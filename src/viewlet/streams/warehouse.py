@@ -20,7 +20,7 @@ from viewlet.streams.definition import PART_TIMESTAMP, PartView, part_of, start_
 from viewlet.streams.host import PartHost
 from viewlet.streams.ingest import close_until, ingest, late_name, late_relation
 from viewlet.streams.maintainer import Changed, Maintainer
-from viewlet.streams.render import column_list, union_of
+from viewlet.streams.render import column_list, start_literal, union_of
 from viewlet.streams.retention import delete_old_parts
 from viewlet.types import TIMESTAMP, Column, Table
 
@@ -230,10 +230,6 @@ class Warehouse:
 def digest_of(view: PartView) -> str:
     """What a host knows the definition of a view by."""
     return hashlib.sha256(repr(replace(view, helpers=())).encode()).hexdigest()
-
-
-def start_literal(number: int, length: int) -> str:
-    return f"TIMESTAMP '{_time(start_of(number, length)):%Y-%m-%d %H:%M:%S}'"
 
 
 def _time(microseconds: int) -> datetime:

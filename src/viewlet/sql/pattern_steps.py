@@ -1,0 +1,160 @@
+"""The SQL of a pattern's helper: from the live runs before a part, and its rows, to the live runs after it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from viewlet.sql.pattern_machine import Machine, conjunction
+
+_FIRST = {"COUNT": "CASE WHEN {x} IS NULL THEN 0 ELSE 1 END"}
+_NEXT = {
+    "SUM": "CASE WHEN {a} IS NULL THEN {x} WHEN {x} IS NULL THEN {a} ELSE {a} + {x} END",
+    "COUNT": "{a} + CASE WHEN {x} IS NULL THEN 0 ELSE 1 END",
+    "MIN": "CASE WHEN {a} IS NULL OR {x} < {a} THEN {x} ELSE {a} END",
+    "MAX": "CASE WHEN {a} IS NULL OR {x} > {a} THEN {x} ELSE {a} END",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PatternSql:
+    """The queries of one pattern. `groups` and `aggregates` are the columns of the helper by their SQL."""
+
+    machine: Machine
+    groups: Mapping[str, str]
+    aggregates: Mapping[str, tuple[str, str]]
+    columns: Sequence[str]
+    time: str
+    breaks: Sequence[str]
+    mark: str
+
+    # -- pieces --------------------------------------------------------------------------------------------------------
+
+    @property
+    def _keys(self) -> list[str]:
+        return list(self.groups.values())
+
+    def _same(self, left: str, right: str) -> str:
+        return " AND ".join(f"{left}.{key} IS NOT DISTINCT FROM {right}.{key}" for key in self._keys) or "TRUE"
+
+    def _kept(self) -> list[str]:
+        """The columns of a run: state, length, aggregates, and what is remembered of its last row."""
+        return ["state", "ct", *(name for name, _ in self.aggregates.values()), *self._remembered()]
+
+    def _remembered(self) -> list[str]:
+        return [f'"before_{name}"' for name in self.machine.remembered]
+
+    def _rows(self, numbered: bool) -> str:
+        """The rows of the part: groups, columns of conditions (c_*), arguments of aggregates (x*), and their number."""
+        shown = [f"{sql} AS {name}" for sql, name in self.groups.items()]
+        shown += [f'"{name}" AS "c_{name}"' for name in self.columns]
+        shown += [f"{argument} AS x_{name}" for name, argument in self.aggregates.values()]
+        if numbered:
+            order = [*([f'"{self.time}"'] if self.time else []), *self.breaks, *(f'"{name}"' for name in self.columns)]
+            by = f"PARTITION BY {', '.join(self.groups)} " if self.groups else ""
+            shown.append(f"ROW_NUMBER() OVER ({by}ORDER BY {', '.join(dict.fromkeys(order))}) AS k")
+        return f'SELECT {", ".join(shown)} FROM "{self.mark}0" AS rows_'
+
+    def _values(self, row: str, run: str) -> list[tuple[str, str]]:
+        """Length, aggregates and remembered columns of a run that begins with a row, and of one that it continues.
+
+        `row` and `run` are what the names of their columns are qualified with.
+        """
+        found = [("CAST(1 AS BIGINT)", f"{run}ct + 1")]
+        for key, (name, _) in self.aggregates.items():
+            function, x = key.partition("(")[0], f"{row}x_{name}"
+            first, step = _FIRST.get(function, "{x}"), _NEXT[function]
+            found.append((first.format(x=x), step.format(x=x, a=f"{run}{name}")))
+        return found + [(f'{row}"c_{name}"',) * 2 for name in self.machine.remembered]
+
+    def _blank(self) -> list[str]:
+        """A run that has not begun: NULLs of the types that rows give them."""
+        found = ["0", "CAST(0 AS BIGINT)"]
+        for key, (name, _) in self.aggregates.items():
+            found.append("CAST(0 AS BIGINT)" if key.startswith("COUNT(") else f"CASE WHEN 1 = 0 THEN x_{name} END")
+        return found + [f'CASE WHEN 1 = 0 THEN "c_{name}" END' for name in self.machine.remembered]
+
+    # -- queries -------------------------------------------------------------------------------------------------------
+
+    def recursive(self, has_past: bool) -> str:
+        """All live runs, row by row of each group; `has_past` continues those of the part before."""
+        keys, kept = self._keys, self._kept()
+        blank = (f"{value} AS {name}" for value, name in zip(self._blank(), kept, strict=True))
+        idle = ", ".join([*keys, *blank, "CAST(0 AS BIGINT) AS k"])
+        distinct = "DISTINCT " if keys else ""
+        beginnings = f"SELECT {distinct}{idle} FROM ordered" + ("" if keys else " LIMIT 1")
+        if has_past:
+            closed = "" if self.machine.ends_open else f" WHERE state < {self.machine.states}"
+            past = f'SELECT {", ".join([*keys, *kept])}, 0 FROM "{self.mark}1" AS past{closed}'
+            beginnings = f"({beginnings}) UNION ALL ({past})"
+        last_keys = ", ".join([*keys, "MAX(k) AS last"])
+        grouped = f" GROUP BY {', '.join(keys)}" if keys else ""
+        shown = ", ".join([f"runs.{name}" for name in [*keys, *kept]])
+        return (
+            f"WITH RECURSIVE ordered AS ({self._rows(numbered=True)}), "
+            f"runs({', '.join([*keys, *kept, 'k'])}) AS (({beginnings}) UNION ALL ({self._advance()})) "
+            f"SELECT {shown} FROM runs JOIN (SELECT {last_keys} FROM ordered{grouped}) AS ends "
+            f"ON {self._same('runs', 'ends')} AND runs.k = ends.last WHERE runs.state > 0"
+        )
+
+    def _advance(self) -> str:
+        """The runs after one more row of every group: move 0 waits for a beginning, 1 goes on, 2 repeats a variable."""
+        keys, kept = self._keys, self._kept()
+        machine = self.machine
+        cases = ["WHEN m = 0 AND p.state = 0 THEN 0"]
+        for state, condition in enumerate(machine.enters):
+            cases.append(f"WHEN m = 1 AND p.state = {state} AND {conjunction(condition)} THEN {state + 1}")
+        for state, stay in enumerate(machine.stays, 1):
+            if stay is not None:
+                cases.append(f"WHEN m = 2 AND p.state = {state} AND {conjunction(stay)} THEN {state}")
+        values = [
+            f"CASE WHEN m = 0 THEN p.{name} WHEN p.state = 0 THEN {first} ELSE {step} END AS {name}"
+            for name, (first, step) in zip(kept[1:], self._values("r.", "p."), strict=True)
+        ]
+        shown = ", ".join([*(f"r.{key}" for key in keys), f"CASE {' '.join(cases)} END AS state", *values, "r.k"])
+        moves = "(VALUES (0), (1), (2)) AS moves(m)"
+        joined = f"runs AS p JOIN ordered AS r ON {self._same('p', 'r')} AND r.k = p.k + 1 CROSS JOIN {moves}"
+        reached = f"SELECT * FROM (SELECT {shown} FROM {joined}) AS moved WHERE state IS NOT NULL"
+        same = "CASE WHEN state = 0 THEN 0 ELSE 1 END" if machine.keeps_one_run() else "state"
+        by = ", ".join([*keys, same])
+        ranked = f"SELECT *, ROW_NUMBER() OVER (PARTITION BY {by} ORDER BY ct DESC) AS place"
+        group = f"PARTITION BY {', '.join(keys)}" if keys else ""
+        ranked += f", MAX(state) OVER ({group}) AS furthest FROM ({reached}) AS reached"
+        tests = ["place = 1"]
+        if not machine.ends_open:
+            tests.append(f"(furthest < {machine.states} OR state IN (0, {machine.states}))")
+        return f"SELECT {', '.join([*keys, *kept, 'k'])} FROM ({ranked}) AS ranked WHERE {' AND '.join(tests)}"
+
+    def single(self) -> str:
+        """The one run of each group, where a group has one row in the part: Algorithm 2 with its corrections."""
+        keys, kept, machine = self._keys, self._kept(), self.machine
+        moves = [
+            f"WHEN p.state = {state} AND {conjunction(condition)} THEN {state + 1}"
+            for state, condition in enumerate(machine.enters)
+            if state
+        ]
+        stay = machine.stays[-1]
+        if stay is not None:
+            moves.append(f"WHEN p.state = {machine.states} AND {conjunction(stay)} THEN {machine.states}")
+        going = f"CASE {' '.join(moves)} END" if moves else "NULL"
+        values = [
+            f"CASE WHEN going IS NULL THEN {first} ELSE {step} END AS {name}"
+            for name, (first, step) in zip(kept[1:], self._values("", ""), strict=True)
+        ]
+        begins = conjunction(machine.enters[0])
+        inner = [f"r.{key}" for key in keys]
+        inner += [f'r."c_{name}"' for name in self.columns]
+        inner += [f"r.x_{name}" for name, _ in self.aggregates.values()]
+        inner += ["p.ct", *(f"p.{name}" for name, _ in self.aggregates.values())]
+        inner += [f"{going} AS going", f"CASE WHEN {begins} THEN 1 END AS begun"]
+        joined = f'({self._rows(numbered=False)}) AS r LEFT JOIN "{self.mark}1" AS p ON {self._same("r", "p")}'
+        shown = ", ".join([*keys, "COALESCE(going, begun) AS state", *values])
+        return (
+            f"SELECT {shown} FROM (SELECT {', '.join(inner)} FROM {joined}) AS moved "
+            "WHERE going IS NOT NULL OR begun IS NOT NULL"
+        )
+
+    def repeated(self) -> str:
+        """A row if a group has several rows in the part."""
+        by = f" GROUP BY {', '.join(self.groups)}" if self.groups else ""
+        return f'SELECT 1 AS found FROM "{self.mark}0" AS rows_{by} HAVING COUNT(*) > 1 LIMIT 1'

@@ -1,0 +1,278 @@
+"""Sliding windows over streams (section 5.2): a query over `stream [WINDOW 10 MINUTES]`, as view delta functions.
+
+    SELECT g, MAX(x) FROM s [WINDOW 10 MINUTES] GROUP BY g
+
+    whole         SELECT g, MAX(x) FROM s[j - 9 .. j] GROUP BY g                          any query
+    distributive  helper[j]: SELECT g, MAX(x) AS max_x FROM s[j] GROUP BY g               View 5
+                  SELECT g, MAX(max_x) FROM helper[j - 9 .. j] GROUP BY g
+    subtractable  helper[j]: what helper[j - 1] has, plus the sums of s[j]                View 6
+                  helper[j] minus helper[j - 10]
+
+Every helper counts the rows of a group, so that sums of zero and below stay. Sums of doubles are not subtracted,
+because they would not come back to what they were.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import sqlglot
+from sqlglot import exp
+
+from viewlet.sql.part_queries import Place, bind_part_query, own_columns
+from viewlet.sql.split import RawStatement
+from viewlet.sql.statements import CreateView
+from viewlet.sql.stream_views import Reader, cut_clauses, declared, described, view_clauses, view_header, view_parts
+from viewlet.streams.definition import PartQuery, PartView, Reference
+from viewlet.streams.maintainer import SUMMED
+from viewlet.streams.schema import describe
+from viewlet.streams.subscripts import INDEX, Arithmetic, Number, Subscript
+from viewlet.types import Column, Table, TimeParts
+
+UNITS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3600, "DAY": 86400, "WEEK": 604800}
+ROWS = f"{SUMMED}rows"
+SUBTRACTION_COST = 4
+"""Parts of groups that the subtractable form reads and writes for a new part; the distributive one reads a window."""
+_DROPPED = ("expressions", "from_", "where", "group", "having", "kind")
+
+
+def is_window_view(raw: RawStatement) -> bool:
+    """CREATE VIEW v AS SELECT ... FROM s [WINDOW ...] ..."""
+    header = view_header(raw)
+    if header is None or raw.words[header.body] not in ("SELECT", "WITH", "("):
+        return False
+    pairs = zip(raw.words, raw.words[1:], strict=False)
+    return any(pair == ("[", "WINDOW") for pair in pairs)
+
+
+def bind_window_view(raw: RawStatement, catalog: Mapping[str, Table]) -> CreateView:
+    header = view_header(raw)
+    assert header is not None
+    head, clauses = cut_clauses(raw)
+    length, retention = view_clauses(raw, clauses)
+    read = [table.parts.length for name, table in catalog.items() if table.parts and name.upper() in raw.words]
+    step = length or max(read, default=1)
+
+    def window(place: Place, relation: str, opening: int, closing: int) -> Reference:
+        return _window(place, relation, opening, closing, catalog, step)
+
+    whole = bind_part_query(Place(head, header.body, len(head.words), "j"), catalog, header.name, window)
+    parts = view_parts(raw, (whole,), header.name, catalog, step, retention)
+    columns = described(raw, whole, catalog, {}, "the query")
+    view = decompose(PartView(header.name, columns, parts, whole, whole, form="window"), catalog)
+    return declared(raw, header, view, catalog)
+
+
+def _window(
+    place: Place, relation: str, opening: int, closing: int, catalog: Mapping[str, Table], step: int
+) -> Reference:
+    """The parts of a window that ends with part j, of `step` seconds."""
+    reader = Reader(place.raw, opening + 1)
+    reader.take("WINDOW")
+    amount = reader.number()
+    unit = reader.next().removesuffix("S")
+    parts = catalog[relation].parts
+    if unit not in UNITS or reader.at != closing or parts is None:
+        raise reader.error("a window is [WINDOW n SECONDS], MINUTES, HOURS, DAYS or WEEKS", opening + 1)
+    seconds = amount * UNITS[unit]
+    if seconds % parts.length or step % parts.length:
+        message = f"the window has {seconds} s, and {relation!r} parts of {parts.length} s: take a multiple of that"
+        raise reader.error(message, opening + 2)
+    return window_reference(relation, seconds // parts.length, step // parts.length)
+
+
+def window_reference(relation: str, width: int, ratio: int) -> Reference:
+    """The last `width` parts of a relation at the end of part j, which is as long as `ratio` of them."""
+    end: Subscript = INDEX if ratio == 1 else Arithmetic("+", Arithmetic("*", INDEX, Number(ratio)), Number(ratio - 1))
+    low = end if width == 1 else Arithmetic("-", end, Number(width - 1))
+    return Reference(relation, low, end)
+
+
+# -- helpers ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Partials:
+    """The columns of a helper: groups, and aggregates of the rows of one part, by their SQL."""
+
+    groups: dict[str, str] = field(default_factory=dict)
+    aggregates: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """SQL of an aggregate -> its column, and the aggregate that merges it."""
+
+    def sum(self, sql: str) -> str:
+        known = self.aggregates.setdefault(sql, (f"{SUMMED}{len(self.aggregates)}", "SUM"))
+        return known[0]
+
+    def extreme(self, sql: str, function: str) -> str:
+        return self.aggregates.setdefault(sql, (f"{function.lower()}_{len(self.aggregates)}", function))[0]
+
+
+def decompose(view: PartView, catalog: Mapping[str, Table]) -> PartView:
+    """The view with a helper that keeps partial aggregates, where its query is made of such."""
+    whole = view.initialize
+    node = sqlglot.parse_one(whole.sql, read="duckdb")
+    found = _partials(node, whole)
+    if found is None or len(whole.references) != 1:
+        return view
+    (reference,) = whole.references
+    parts = catalog[reference.relation].parts
+    assert parts is not None
+    if parts.length != view.length:
+        return view
+    partials, select, having = found
+    width = len(reference.parts(0))
+    source = catalog[reference.relation]
+    is_subtractable = _is_subtractable(partials, node, whole, source) and not parts.streams and width > SUBTRACTION_COST
+    helper = _helper(view, node, partials, source, is_subtractable)
+    query = _final(view, helper, partials, select, having, width)
+    form = "window by subtraction" if is_subtractable else "window of partial aggregates"
+    return PartView(view.name, view.columns, view.parts, query, query, form=form, helpers=(helper,), fallback=whole)
+
+
+def _partials(node: exp.Expr, whole: PartQuery) -> tuple[_Partials, list[exp.Expr], exp.Expr | None] | None:
+    """The partial aggregates of a query, and its SELECT and HAVING over them; None if it is made of other things."""
+    if not isinstance(node, exp.Select) or any(value for key, value in node.args.items() if key not in _DROPPED):
+        return None
+    start = node.args.get("from_")
+    if start is None or not isinstance(start.this, exp.Table) or node.find(exp.Subquery, exp.Window, exp.Distinct):
+        return None
+    if node.find(exp.Placeholder) or whole.start_marker in whole.sql:
+        return None
+    group = node.args.get("group")
+    partials = _Partials()
+    for each in group.expressions if group is not None else []:
+        if isinstance(each, exp.Literal):
+            return None
+        partials.groups[each.sql("duckdb")] = f"g{len(partials.groups)}"
+    if (
+        group is not None
+        and set(group.args) - {"expressions"}
+        and any(group.args[k] for k in group.args if k != "expressions")
+    ):
+        return None
+    try:
+        select = [_merged(each, partials) for each in node.expressions]
+        having = node.args.get("having")
+        return partials, select, None if having is None else _merged(having.this, partials)
+    except _NotDecomposableError:
+        return None
+
+
+class _NotDecomposableError(Exception):
+    """An expression that partial aggregates do not determine."""
+
+
+def _merged(node: exp.Expr, partials: _Partials) -> exp.Expr:
+    """An expression over rows of a window as one over partial aggregates of its parts."""
+
+    def rewrite(each: exp.Expr) -> exp.Expr:
+        sql = each.sql("duckdb")
+        if sql in partials.groups:
+            return exp.column(partials.groups[sql])
+        if isinstance(each, exp.AggFunc):
+            return sqlglot.parse_one(_merge(each, partials), read="duckdb")
+        if isinstance(each, exp.Column | exp.Star):
+            raise _NotDecomposableError
+        return each
+
+    name = node.alias_or_name if isinstance(node, exp.Alias) else ""
+    inner = node.this if isinstance(node, exp.Alias) else node
+    found = inner.copy().transform(rewrite)
+    return exp.alias_(found, name, quoted=True) if name else found
+
+
+def _merge(call: exp.AggFunc, partials: _Partials) -> str:
+    argument = call.this.sql("duckdb") if call.this is not None else "*"
+    if call.expressions or argument.upper().startswith("DISTINCT"):
+        raise _NotDecomposableError
+    if isinstance(call, exp.Count):
+        if argument == "*":
+            return f"COALESCE(SUM({ROWS}), 0)"
+        return f"COALESCE(SUM({partials.sum(f'COUNT({argument})')}), 0)"
+    if isinstance(call, exp.Sum | exp.Avg):
+        count = partials.sum(f"COUNT({argument})")
+        total = partials.sum(f"COALESCE(SUM({argument}), 0)")
+        value = f"CAST(SUM({total}) AS DOUBLE) / SUM({count})" if isinstance(call, exp.Avg) else f"SUM({total})"
+        return f"CASE WHEN SUM({count}) > 0 THEN {value} END"
+    if isinstance(call, exp.Min | exp.Max):
+        function = "MIN" if isinstance(call, exp.Min) else "MAX"
+        return f"{function}({partials.extreme(f'{function}({argument})', function)})"
+    raise _NotDecomposableError
+
+
+def _partial_sql(node: exp.Expr, partials: _Partials) -> str:
+    """What a helper computes for one part of the source."""
+    shown = [f"{sql} AS {name}" for sql, name in partials.groups.items()]
+    shown += [f"COUNT(*) AS {ROWS}", *(f"{sql} AS {name}" for sql, (name, _) in partials.aggregates.items())]
+    start, where = node.args["from_"], node.args.get("where")
+    grouped = f" GROUP BY {', '.join(partials.groups)}" if partials.groups else ""
+    condition = "" if where is None else f" {where.sql('duckdb')}"
+    return f"SELECT {', '.join(shown)} {start.sql('duckdb').strip()}{condition}{grouped}"
+
+
+def _is_subtractable(partials: _Partials, node: exp.Expr, whole: PartQuery, source: Table) -> bool:
+    """All aggregates are sums of exact numbers."""
+    columns = describe(_partial_sql(node, partials), {whole.marker(0): own_columns(source)}, wide=True)
+    sums = columns[len(partials.groups) :]
+    merges = [merge for _, merge in partials.aggregates.values()]
+    return all(column.type.is_exact for column in sums) and all(merge == "SUM" for merge in merges)
+
+
+def _helper(view: PartView, node: exp.Expr, partials: _Partials, source: Table, is_subtractable: bool) -> PartView:
+    whole = view.initialize
+    partial = _partial_sql(node, partials)
+    if not partials.groups:
+        partial += " HAVING COUNT(*) > 0"  # a part without rows has no total
+    one = PartQuery(partial, (Reference(source.name, INDEX, INDEX),), whole.mark)
+    columns = describe(partial, {whole.marker(0): own_columns(source)}, wide=True)
+    kind = "running" if is_subtractable else "partial"
+    name = f"{kind}_{hashlib.sha256(repr((source.name, partial)).encode()).hexdigest()[:10]}"
+    parts = TimeParts(view.length, retention=0, streams=view.parts.streams)
+    if not is_subtractable:
+        return PartView(name, columns, parts, one, one, form="partial aggregates")
+    groups, sums = columns[: len(partials.groups)], columns[len(partials.groups) :]
+    names = ", ".join(column.name for column in columns)
+    shown = ", ".join([c.name for c in groups] + [f"SUM({c.name}) AS {c.name}" for c in sums])
+    both = f'SELECT {names} FROM ({partial}) AS new UNION ALL SELECT {names} FROM "{whole.mark}1" AS old'
+    update = f"SELECT {shown} FROM ({both}) AS both_sides" + _group_by(groups)
+    before = Reference(name, Arithmetic("-", INDEX, Number(1)), Arithmetic("-", INDEX, Number(1)))
+    running = PartQuery(update, (*one.references, before), whole.mark)
+    return PartView(name, columns, parts, one, running, form="running totals", is_additive=True)
+
+
+def _group_by(groups: Sequence[Column]) -> str:
+    return f" GROUP BY {', '.join(column.name for column in groups)}" if groups else ""
+
+
+def _final(
+    view: PartView,
+    helper: PartView,
+    partials: _Partials,
+    select: Sequence[exp.Expr],
+    having: exp.Expr | None,
+    width: int,
+) -> PartQuery:
+    """The view over its helper: the rows of a window, or the difference of two running totals, merged by group."""
+    mark = view.initialize.mark
+    names = list(partials.groups.values())
+    if helper.is_additive:
+        sums = [column.name for column in helper.columns if column.name not in names]
+        negated = ", ".join([*names, *(f"-{name} AS {name}" for name in sums)])
+        rows = f'SELECT * FROM "{mark}0" AS now UNION ALL SELECT {negated} FROM "{mark}1" AS before'
+        old = Arithmetic("-", INDEX, Number(width))
+        references: tuple[Reference, ...] = (Reference(helper.name, INDEX, INDEX), Reference(helper.name, old, old))
+    else:
+        rows = f'SELECT * FROM "{mark}0" AS part'
+        references = (window_reference(helper.name, width, 1),)
+    shown = ", ".join(each.sql("duckdb") for each in select)
+    sql = f"SELECT {shown} FROM ({rows}) AS merged"
+    if names:
+        sql += f" GROUP BY {', '.join(names)}"
+    tests = [f"SUM({ROWS}) > 0"] if names else []
+    if having is not None:
+        tests.append(f"({having.sql('duckdb')})")
+    if tests:
+        sql += f" HAVING {' AND '.join(tests)}"
+    return PartQuery(sql, references, mark)
