@@ -5,7 +5,8 @@
     0 --(new.x > 10)--> 1 --(new.x > before.x)--> 2 --()--> 2
 
 State k: the last row was bound to variable k. A condition on one variable holds on every edge that binds a row to it,
-the entering one and, of a variable with +, the self-edge. A condition on two neighbours holds where one follows the other.
+the entering one and, of a variable with +, the self-edge. A condition on two neighbours holds where one follows the
+other.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Groups of running totals that no retained part has a row of (section 5.2.2).
 
-A running total never forgets a group by itself. A group is dead when the newest total counts as many rows of it as the
-oldest one that is kept. It leaves all parts in one commit: if only one of two totals had it, their difference would be wrong.
+A running total never forgets a group by itself. A group is dead when the newest total counts as many rows of it as
+the oldest one that is kept. It leaves all parts in one commit: if only one of two totals had it, their difference
+would be wrong.
 """
 
 from __future__ import annotations
