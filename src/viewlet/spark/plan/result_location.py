@@ -45,19 +45,19 @@ def rows_are_apart(program: Program, locations: Mapping[str, ViewLocation]) -> b
     Columns of the row name its partition, or every part counts as often as the row does.
     """
     output, terms = program.query.output, summands(program.result)
-    if all(_is_natural(term) for term in terms):
+    if all(is_natural(term) for term in terms):
         return True
     by = {place for term in terms for place in _places(term, program, locations)}
     return len(by) == 1 and set(*by) <= set(output)
 
 
-def _is_natural(term: Expr) -> bool:
+def is_natural(term: Expr) -> bool:
     """Multiplicities of the term are never negative, whatever its views hold."""
     match term:
         case Mul(factors):
-            return all(map(_is_natural, factors))
+            return all(map(is_natural, factors))
         case Sum(_, body):
-            return _is_natural(body)
+            return is_natural(body)
         case _:
             return isinstance(term, Cond | Exists | Lift | Extremum)
 

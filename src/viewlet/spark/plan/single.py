@@ -14,15 +14,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from viewlet.algebra.nodes import Delta, Expr, Sum, View
+from viewlet.algebra.nodes import Delta, Expr, Extremum, Sum, View, mul
 from viewlet.algebra.order import order
+from viewlet.algebra.scope import outputs
+from viewlet.algebra.traverse import Names, walk
 from viewlet.algebra.traverse import rebuild as rebuild_calculus
-from viewlet.algebra.traverse import walk
 from viewlet.spark.plan.annotate import Planner
-from viewlet.spark.plan.locations import EVERYWHERE, LOCAL, Dist, Location, Replicated, ViewLocation
-from viewlet.spark.plan.nodes import Gather, Moved, Repart, Transformer, as_expr, rebuild
+from viewlet.spark.plan.cost import is_driven
+from viewlet.spark.plan.locations import EVERYWHERE, LOCAL, REPLICATED, Dist, Location, Replicated, ViewLocation
+from viewlet.spark.plan.nodes import Gather, Moved, Repart, Transformer, as_expr, rebuild, strip
 from viewlet.spark.plan.program import Compute, Movement, mode_of
-from viewlet.spark.plan.temporaries import Temporaries
+from viewlet.spark.plan.result_location import is_natural
+from viewlet.spark.plan.temporaries import Family, Temporaries
 from viewlet.spark.plan.wellformed import Placement, is_domain, tag_of
 from viewlet.triggers.program import Statement, Update
 
@@ -55,16 +58,43 @@ class Normalizer:
         )
 
     def _extract(self, moved: Moved) -> Expr:
-        if not isinstance(moved, Transformer):
-            return as_expr(rebuild(moved, self._extract))
-        at = _origin(moved.body, self.planner.placement)
-        body = self._ready(self._extract(moved.body))
-        family, atom = self.temporaries.computed(body, at)
-        movement, to = _movement(moved)
+        if isinstance(moved, Transformer):
+            return self._sent(moved, *self._computed(moved.body))
+        if isinstance(moved, Extremum) and self._has_partial_extremes(moved):
+            return self._of_extremes(moved)
+        return as_expr(rebuild(moved, self._extract))
+
+    def _computed(self, body: Moved) -> tuple[Family, View]:
+        """The temporary that holds what is to be moved."""
+        at = _origin(body, self.planner.placement)
+        return self.temporaries.computed(self._ready(self._extract(body)), at)
+
+    def _sent(self, transformer: Transformer, family: Family, atom: View) -> View:
+        movement, to = _movement(transformer)
         if isinstance(to, Dist):
             to = Dist(tuple(family.keys[atom.args.index(var)] for var in to.by))
         shipment = self.temporaries.shipped(family, movement, to)
         return View(shipment.name, atom.field, atom.args)
+
+    def _has_partial_extremes(self, extremum: Extremum) -> bool:
+        """It is the extreme of numbers that workers have many of, of which none takes back what another has."""
+        sent: Moved = extremum.body
+        if not isinstance(sent, Transformer) or (isinstance(sent, Repart) and isinstance(sent.to, Dist)):
+            return False
+        body = strip(sent.body)
+        if outputs(body) != {extremum.of} or is_driven(body) or not is_natural(body):
+            return False
+        return _origin(sent.body, self.planner.placement) not in (LOCAL, REPLICATED)
+
+    def _of_extremes(self, extremum: Extremum) -> Extremum:
+        """max x: T(Q[x]) = max x: T((x := max y: Q_p[y]) * Q_p[x]), Q_p being what worker p has of Q."""
+        sent: Moved = extremum.body
+        assert isinstance(sent, Transformer)
+        family, atom = self._computed(sent.body)
+        of, other = extremum.of, Names([extremum.of.name]).fresh(extremum.of)
+        own = mul(Extremum(of, extremum.which, other, View(atom.name, atom.field, (other,))), atom)
+        extremes = self.temporaries.computed(own, family.at)
+        return Extremum(extremum.var, extremum.which, of, self._sent(sent, *extremes))
 
     def _ready(self, expr: Expr) -> Expr:
         """Ordered for evaluation: what was moved here comes from a change, or is as small as one."""
