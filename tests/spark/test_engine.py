@@ -269,5 +269,5 @@ def test_numbers_beyond_a_word_stay_with_the_evaluator(
     table = Table("t", (Column("g", BIGINT), Column("x", type)), TableKind.STREAM)
     engine = Engine(InlineCluster(), Checkpoint(tmp_path, sync=False), 2)
     program = plan_query("v", bind_query(sql, {"t": table}).query, {"t": table}, "higher-order")
-    engine.add(engine.unit(program, {"t": table}))
+    engine.add(engine.unit([program], {"t": table}))
     assert engine.needs_snapshot is moves

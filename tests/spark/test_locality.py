@@ -5,6 +5,10 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+from viewlet.errors import StateError
+from viewlet.spark.run.execution.cluster import SparkCluster
 from viewlet.spark.run.execution.locality import Locality, assign
 
 
@@ -54,3 +58,31 @@ def test_without_these_classes_of_spark_tasks_run_where_it_likes() -> None:
     locality = Locality(context)
     assert locality.preferences(range(4)) is None
     assert locality.preferences(range(4)) is None
+
+
+def test_executors_without_the_package_are_told_of_once() -> None:
+    """Whatever of Viewlet a worker imports first, the daemon of the workers or a task."""
+
+    class Context:
+        def getLocalProperty(self, name: str) -> None: ...  # noqa: N802 - as in PySpark
+
+        def setLocalProperty(self, name: str, value: str | None) -> None: ...  # noqa: N802
+
+    cluster = SparkCluster.__new__(SparkCluster)
+    cluster._context = Context()
+    tried: list[int] = []
+    for text in (
+        "ModuleNotFoundError: No module named 'viewlet'",
+        "Error while finding module specification for 'viewlet.spark.run.worker_daemon' "
+        "(ModuleNotFoundError: No module named 'viewlet')",
+    ):
+
+        def job(text: str = text) -> None:
+            tried.append(1)
+            raise RuntimeError(text)
+
+        with pytest.raises(
+            StateError, match=r"fill v failed: the executors cannot import viewlet; install it .*addPyFile"
+        ):
+            cluster._tried(job, "fill v")
+    assert len(tried) == 2

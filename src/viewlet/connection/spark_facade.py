@@ -13,6 +13,7 @@ from viewlet.connection.database import Database
 from viewlet.connection.facade import Connection, defined_aggregates
 from viewlet.connection.journal import open_journal
 from viewlet.connection.session import Session
+from viewlet.connection.spark_queries import SparkQueries
 from viewlet.engine.kind import Hints
 from viewlet.errors import DataError, SchemaError, StateError
 from viewlet.hosts.catalogue import Catalogue
@@ -24,7 +25,7 @@ from viewlet.spark.run.engine import Engine
 from viewlet.spark.run.exchange import change_files
 from viewlet.spark.run.execution.cluster import Cluster, InlineCluster, SparkCluster
 from viewlet.spark.run.java import require_spark, session_of
-from viewlet.spark.run.load.sources import apart, debezium_changes, together
+from viewlet.spark.run.load.sources import apart, debezium_changes, known_columns, together
 from viewlet.spark.run.state.checkpoint import Checkpoint
 from viewlet.spark.run.views.scan import driver_frame
 from viewlet.types import Table
@@ -141,6 +142,8 @@ class SparkConnection(Connection):
         super().__init__(session, external_access)
         self._host = host
         self._spark = spark
+        if spark is not None:
+            self._statements.elsewhere = SparkQueries(spark, host).answer
 
     @property
     def spark(self) -> Any:
@@ -225,15 +228,16 @@ class SparkConnection(Connection):
     def stream(self, sources: Mapping[str, Any], name: str = "stream", progress: str | None = None) -> SparkStream:
         """Streams to be applied to tables batch by batch, each exactly once; `start` starts them.
 
+        Columns that a table does not have are left out of a stream that has all others.
         Spark notes how far it has read at `progress`, which has to be a place that Hadoop reaches: a folder of the
         checkpoint directory, if nothing is said.
         """
         with self._session.open() as database:
-            find = database.catalogue.find_table
-            frames = {find(table).schema.name: frame for table, frame in sources.items()}
-        for table, frame in frames.items():
+            found = [(database.catalogue.find_table(table).schema, frame) for table, frame in sources.items()]
+        for schema, frame in found:
             if not getattr(frame, "isStreaming", False):
-                raise DataError(f"{table}: this is not a stream; hand it to insert() or apply()")
+                raise DataError(f"{schema.name}: this is not a stream; hand it to insert() or apply()")
+        frames = {schema.name: known_columns(schema, frame) for schema, frame in found}
         place = progress or f"{self._host.cluster.checkpoint.directory}/streams/{name}"
         return SparkStream(self, frames, name, place)
 

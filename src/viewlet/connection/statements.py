@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, assert_never
 
 from viewlet.adhoc import AdHoc
@@ -18,12 +18,17 @@ from viewlet.types import TableKind
 if TYPE_CHECKING:
     from viewlet.sql import CreateTable, CreateView, Drop, Explain, Modify, Statement
 
+Elsewhere = Callable[[str, Sequence[str], Database, Callable[[Any], Any]], Any]
+"""Answers a query over tables and views; None leaves it to DuckDB, whose answer over given tables it may ask for."""
+
 
 class StatementRunner:
     """Carries out SQL on a session; DuckDB is started by the first statement that needs it."""
 
     def __init__(self, session: Session, external_access: bool = False) -> None:
         self._session = session
+        self.elsewhere: Elsewhere | None = None
+        """Answers queries over tables and views that should not be read to this process."""
         self._adhoc = AdHoc(external_access)
         self._arrow: dict[str, tuple[object, Any]] = {}
         """Tables and views as Arrow, with their versions."""
@@ -75,8 +80,15 @@ class StatementRunner:
         """
         known = given or {}
         names = _readable_names(sql, database)
-        tables = {name: known[name] if name in known else self._arrow_of(name, database) for name in names}
-        return self._adhoc.query(sql, tables, lambda name: _missing(name, text or sql, database), text)
+
+        def ask(tables: Mapping[str, Any]) -> Any:
+            return self._adhoc.query(sql, tables, lambda name: _missing(name, text or sql, database), text)
+
+        if self.elsewhere is not None and not text:
+            found = self.elsewhere(sql, names, database, ask)
+            if found is not None:
+                return found
+        return ask({name: known[name] if name in known else self._arrow_of(name, database) for name in names})
 
     def _arrow_of(self, name: str, database: Database) -> Any:
         """A table or view as Arrow, made once for all queries until it changes."""

@@ -31,8 +31,11 @@ if TYPE_CHECKING:
     from viewlet.spark.run.units.unit import ProgramUnit
     from viewlet.sqlgen.bulk_load import ProgramLoad
 
-ON_SPARK = "higher-order"
-"""The strategy that `auto` stands for on Spark: view trees share more views, but their batches need more stages."""
+ON_SPARK = ("higher-order", "view-tree")
+"""The strategies that `auto` chooses from on Spark: view trees keep less, but their batches may need more stages.
+
+The first is taken where the sizes of tables are unknown.
+"""
 READS_TABLES = ("first-order", "recompute")
 ONLY_THE_INTERPRETER = "its changes are wanted after every batch, and only the interpreter knows them"
 
@@ -169,7 +172,7 @@ def show_code(subject: Subject, plan: Callable[[Declaration, Tables, Statistics]
 
 def plan_on_spark(declared: Declaration, tables: Tables) -> Program:
     """The trigger program of a view on Spark: no base table is kept for it, unless the strategy says so."""
-    strategy = ON_SPARK if declared.strategy == "auto" else declared.strategy
+    strategy = ON_SPARK[0] if declared.strategy == "auto" else declared.strategy
     kind = TableKind.TABLE if strategy in READS_TABLES else TableKind.STREAM
     sources = {name: replace(table, kind=kind) for name, table in tables.items()}
     return plan_program(replace(declared, strategy=strategy), sources, UNKNOWN)
@@ -178,11 +181,19 @@ def plan_on_spark(declared: Declaration, tables: Tables) -> Program:
 def unit_on_spark(
     cluster: Cluster, declared: Declaration, tables: Tables, hints: Hints, facts: Mapping[str, Any]
 ) -> ProgramUnit:
+    """The unit of a view; one that continues has the strategy that was chosen when it was declared."""
     from viewlet.spark.plan.partitioning import result_partitioning
+    from viewlet.spark.plan.strategy import is_measured
+    from viewlet.spark.run.units.unit import STRATEGY
 
-    program = plan_on_spark(declared, tables)
-    wanted = {**hints.partition_by, **result_partitioning(program, declared.partition_by)}
-    return cluster.unit(program, tables, hints.rows, wanted, facts)
+    strategies: tuple[str, ...] = (declared.strategy,)
+    if declared.strategy == "auto" and facts:
+        strategies = (facts.get(STRATEGY, ON_SPARK[0]),)
+    elif declared.strategy == "auto":
+        strategies = ON_SPARK if is_measured(tables, hints.rows) else ON_SPARK[:1]
+    programs = [plan_on_spark(replace(declared, strategy=strategy), tables) for strategy in strategies]
+    wanted = [{**hints.partition_by, **result_partitioning(each, declared.partition_by)} for each in programs]
+    return cluster.unit(programs, tables, hints.rows, wanted, facts)
 
 
 def engine_on_spark(cluster: Cluster, unit: ProgramUnit, declared: Declaration) -> Engine:

@@ -130,6 +130,11 @@ def _positions(declared: Declaration) -> list[int]:
     return [names.index(name) for name in declared.partition_by]
 
 
+def _maintained_as(planned: Declaration, unit: Unit) -> Declaration:
+    """A view by the strategy of its unit, which has been chosen once and for all."""
+    return replace(planned, strategy=unit.program.strategy) if isinstance(unit, ProgramUnit) else planned
+
+
 def is_busy(view: MaintainedView) -> bool:
     """It has seen enough changes that a small size says something of its size later."""
     return view.work.tuples >= DRIVER_ROWS or view.work.batches >= BUSY_BATCHES
@@ -308,7 +313,7 @@ class SparkHost:
         for name, columns in partition_by.items():
             known = self._views[self.catalogue.find_view(name).name]
             planned = self._partitioned(known, tuple(columns))
-            unit = self._unit(planned, known.hints, {})
+            unit = self._unit(_maintained_as(planned, known.unit), known.hints, {})
             if unit.locations != known.unit.locations:
                 units[unit.name] = planned, unit
         if count != self.cluster.partitions:
@@ -351,6 +356,12 @@ class SparkHost:
         scan = view.engine.scan(view.declared.query) if isinstance(view.engine, UnitView) else None
         return scan if scan is not None and scan.is_possible else None
 
+    def rows_kept(self, name: str) -> int:
+        """About how many rows a view or a kept table has at the workers: those of its largest inner view."""
+        known = self._views.get(name)
+        unit = unit_name(name) if known is None else known.unit.name
+        return max(self.cluster.sizes(unit).values(), default=0) if unit in self.cluster.units else 0
+
     def feed(self, view: MaintainedView, since: int) -> None:
         """After an epoch, the changes of a view are written to files."""
         self.feeds.since[view.name] = since
@@ -367,7 +378,7 @@ class SparkHost:
         return change_of(self, table, data, sign, encoded, takes_products=False)
 
     def net_change(self, table: Table, signed: Signed) -> Change:
-        return net_change(self, table, [(collected(data), sign) for data, sign in signed])
+        return net_change(self, table, [(collected(table, data), sign) for data, sign in signed])
 
     def columns_wanted(self, name: str, rows: int) -> frozenset[int] | None:
         return self.cluster.takes_columns(name)
@@ -484,7 +495,7 @@ class SparkHost:
         if not (large or small):
             return None
         hints = Hints({**known.hints.rows, **large, **small}, known.hints.partition_by)
-        unit = self._unit(known.view.maintainer.declared, hints, {})
+        unit = self._unit(_maintained_as(known.view.maintainer.declared, before), hints, {})
         if not isinstance(unit, ProgramUnit) or unit.program.views != before.program.views or not can_be_planned(unit):
             return None
         if unit.locations == before.locations or not (large or unit.distributed.is_shorter_than(before.distributed)):

@@ -141,3 +141,43 @@ def test_a_small_file_of_many_rows_stays_where_it_is(
         assert (len(fetched), db.view("totals").rows()[0]) == (1, (0, Decimal("30500.00"), 30_500))
     finally:
         spark.sparkContext.setLocalProperty("spark.job.description", None)
+
+
+def test_moments_are_those_of_the_session(db: SparkConnection, spark: Any) -> None:
+    """What Spark shows of a moment is what comes in and goes out, whatever the time zone."""
+    db.execute("""
+        CREATE STREAM visits (id BIGINT NOT NULL, at TIMESTAMP);
+        CREATE MATERIALIZED VIEW latest AS SELECT id, MAX(at) AS at FROM visits GROUP BY id
+    """)
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    try:
+        for number, place in enumerate(("America/New_York", "UTC", "Asia/Kolkata")):
+            spark.conf.set("spark.sql.session.timeZone", place)
+            text = f"2024-03-10 0{number}:30:00"  # a night without an hour from 2 to 3 in New York
+            for id, kind in enumerate(("timestamp", "timestamp_ntz", "timestamp")):
+                few = spark.sql(f"SELECT {id + 3 * number}L AS id, CAST('{text}' AS {kind}) AS AT")
+                db.insert("visits", few if id < 2 else few.union(few.where("id < 0")).repartition(2))
+            frame = db.view("latest").to_spark().where(f"id >= {3 * number}")
+            assert [row[0] for row in frame.selectExpr("CAST(at AS STRING)").collect()] == [text] * 3
+            moment = spark.sql(f"SELECT CAST(TIMESTAMP '{text}' AS LONG)").first()[0]
+            assert {row[0] for row in frame.selectExpr("CAST(CAST(at AS TIMESTAMP) AS LONG)").collect()} == {moment}
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)
+
+
+def test_a_stream_goes_on_when_its_source_gains_a_column(db: SparkConnection, spark: Any, tmp_path: Path) -> None:
+    source = str(tmp_path / "items")
+    spark.createDataFrame([(1, Decimal(5))], "id bigint, price decimal(9,2)").write.parquet(source)
+
+    def run(schema: str) -> None:
+        frame = spark.readStream.schema(schema).parquet(source)
+        db.stream({"items": frame}).start(availableNow=True).awaitTermination()
+
+    run("id bigint, price decimal(9,2)")
+    more = spark.createDataFrame([(1, Decimal(6), "red")], "id bigint, PRICE decimal(9,2), colour string")
+    more.withColumnRenamed("PRICE", "price").write.mode("append").parquet(source)
+    run("id bigint, price decimal(9,2), colour string")
+    assert db.view("totals").rows() == [(1, Decimal("11.00"), 2)]
+    more.withColumnRenamed("PRICE", "prize").write.mode("append").parquet(source)
+    with pytest.raises(Exception, match="items has no column 'prize'; did you mean 'price'"):
+        run("id bigint, prize decimal(9,2)")

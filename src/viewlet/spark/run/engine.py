@@ -16,10 +16,11 @@ from viewlet.errors import InternalError, ViewletError
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.durable.log import Record
 from viewlet.runtime.durable.snapshot import SnapshotReader, SnapshotWriter
-from viewlet.spark.plan.compile import compile_at, compile_distributed
+from viewlet.spark.plan.compile import DistributedProgram, compile_at, compile_distributed
 from viewlet.spark.plan.locations import LOCAL, REPLICATED
 from viewlet.spark.plan.partitioning import DRIVER_ROWS
 from viewlet.spark.plan.result_location import ResultLocation
+from viewlet.spark.plan.strategy import cheapest
 from viewlet.spark.plan.tree_split import TreeSplit
 from viewlet.spark.run.exchange.change_files import KeptChanges
 from viewlet.spark.run.exchange.moves import INLINE_BYTES, fetch_all
@@ -168,23 +169,39 @@ class Engine:
 
     def unit(
         self,
-        program: Program,
+        programs: Sequence[Program],
         tables: Mapping[str, Table],
         rows: Mapping[str, float] | None = None,
-        partition_by: Mapping[str, Sequence[str]] | None = None,
+        partition_by: Sequence[Mapping[str, Sequence[str]]] = (),
         facts: Mapping[str, Any] | None = None,
     ) -> ProgramUnit:
-        """Plans a program that is not here yet; one that continues has `facts`, which say where its views are."""
+        """Plans the cheapest of some programs of the same query, which is not here yet, each with its `partition_by`.
+
+        A program that continues has `facts`, which say where its views are.
+        """
+        wishes = partition_by or [{}] * len(programs)
+        found = [self._planned(each, tables, rows, by, facts) for each, by in zip(programs, wishes, strict=True)]
+        earlier = bool(facts) and LOCATIONS not in (facts or {})
+        chosen = found[0] if len(found) == 1 else cheapest(found, rows or {})
+        return ProgramUnit(programs[0].name, chosen, dict(tables), earlier=earlier)
+
+    def _planned(
+        self,
+        program: Program,
+        tables: Mapping[str, Table],
+        rows: Mapping[str, float] | None,
+        partition_by: Mapping[str, Sequence[str]],
+        facts: Mapping[str, Any] | None,
+    ) -> DistributedProgram:
         others = (entry.unit for name, entry in self._units.items() if name != program.name)
         taken = {view.name for unit in others for view in unit.stored}
         clashes = [view.name for view in program.views if view.name in taken]
         program = rename_views(program, {name: f"{program.name}/{name}" for name in clashes})
         known = (facts or {}).get(LOCATIONS)
-        earlier = bool(facts) and known is None
         distributed = None if known is None else compile_at(program, tables, rows or {}, known)
         if distributed is None:
-            distributed = compile_distributed(program, tables, rows, partition_by, earlier)
-        return ProgramUnit(program.name, distributed, dict(tables), earlier=earlier)
+            distributed = compile_distributed(program, tables, rows, partition_by, bool(facts) and known is None)
+        return distributed
 
     def tree_unit(
         self, name: str, plan: RingPlan, split: TreeSplit, tables: Mapping[str, Table], known: bool | None

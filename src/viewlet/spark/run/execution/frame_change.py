@@ -10,6 +10,7 @@ from viewlet.changes import CHANGE_TYPE, MULTIPLICITY, Change, Changes, ColumnCh
 from viewlet.changes.word_codec import Codes
 from viewlet.errors import DataError
 from viewlet.runtime.dictionary import StringDictionary
+from viewlet.spark.run.load.sources import in_local_time
 from viewlet.spark.run.units.unit import SPREAD, UnitCode
 from viewlet.types import Table
 
@@ -98,12 +99,12 @@ def is_spark_frame(data: object) -> bool:
 def frame_change(table: Table, frame: Any, sign: int, encoded: bool) -> FrameChange:
     if getattr(frame, "isStreaming", False):
         raise DataError(f"{table.name}: this is a stream; hand it to stream()")
-    return FrameChange(table, frame, sign, encoded)
+    return FrameChange(table, in_local_time(table, frame), sign, encoded)
 
 
-def collected(data: Any) -> object:
+def collected(table: Table, data: Any) -> object:
     """What a user handed in, in this process."""
-    return data.toArrow() if is_spark_frame(data) else data
+    return in_local_time(table, data).toArrow() if is_spark_frame(data) else data
 
 
 def by_place(batch: Mapping[str, Change]) -> tuple[dict[str, Change], dict[str, FrameChange]]:

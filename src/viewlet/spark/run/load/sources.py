@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from viewlet.changes import CHANGE_TYPE, MULTIPLICITY
 from viewlet.errors import DataError
+from viewlet.sqlgen.dialects import DIALECTS
 from viewlet.types import Kind, SqlType, Table
 
 TABLE = "_table"
@@ -35,6 +37,38 @@ def spark_type(type: SqlType) -> str:
 
 def has_spark_type(type: SqlType) -> bool:
     return type.kind is Kind.DECIMAL or type.kind in _SPARK_TYPES
+
+
+def known_columns(table: Table, frame: Any) -> Any:
+    """The frame without columns that a table does not have, if it has all that the table has.
+
+    A source may gain columns. Where one of the table's is missing, the unknown one may be that, misspelt.
+    """
+    wanted = {name.lower() for name in (*table.column_names, MULTIPLICITY, CHANGE_TYPE)}
+    known = [name for name in frame.columns if name.lower() in wanted]
+    is_whole = {name.lower() for name in table.column_names} <= {name.lower() for name in known}
+    if not is_whole or len(known) == len(frame.columns):
+        return frame
+    return frame.select([DIALECTS["spark"].quoted(name) for name in known])
+
+
+def in_local_time(table: Table, frame: Any) -> Any:
+    """The frame with moments as the date and time that they have in the time zone of the session.
+
+    That is how Spark writes them to a column without a time zone.
+    """
+    times = {column.name.lower() for column in table.columns if column.type.kind is Kind.TIMESTAMP}
+    moments = [field.name for field in frame.schema if field.dataType.typeName() == "timestamp"]
+    chosen = [name for name in moments if name.lower() in times]
+    if not chosen or len(set(frame.columns)) < len(frame.columns):
+        return frame
+    quoted = {name: DIALECTS["spark"].quoted(name) for name in frame.columns}
+    return frame.selectExpr(
+        *(
+            f"CAST({quoted[name]} AS TIMESTAMP_NTZ) AS {quoted[name]}" if name in chosen else quoted[name]
+            for name in quoted
+        )
+    )
 
 
 def together(frames: Mapping[str, Any]) -> Any:

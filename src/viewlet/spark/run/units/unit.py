@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 AT_DRIVER, SPREAD = "local", "spread"
 LOCATIONS = "locations"
 """The fact of a unit that says where its views are."""
+STRATEGY = "planned_strategy"
+"""The fact of a unit that says by which strategy it is maintained."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +198,9 @@ class ProgramUnit:
 
     @property
     def facts(self) -> Mapping[str, object]:
-        return {} if self.earlier else {LOCATIONS: locations_to_json(self.program.views, self.locations)}
+        if self.earlier:
+            return {}
+        return {LOCATIONS: locations_to_json(self.program.views, self.locations), STRATEGY: self.program.strategy}
 
     @property
     def program(self) -> Program:
