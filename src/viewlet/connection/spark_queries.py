@@ -1,19 +1,15 @@
 """Ad-hoc queries over large views on Spark: Spark SQL evaluates them over scans, and only answers come to the driver.
 
 DuckDB says what a query means (`viewlet.adhoc`). It is asked first, over tables without rows: it refuses what is wrong,
-and tells the names and types of the answer. A query all of whose parts mean the same to Spark SQL is then translated:
-
-    SELECT k, AVG(x) FROM v GROUP BY k
-    SELECT `k`, AVG(CAST(`x` AS DOUBLE)) FROM `viewlet_4f1c_0` AS `v` GROUP BY `k`
-
-Any other query is left to DuckDB, over rows that are read to the driver.
+and tells the names and types of the answer. A query all of whose parts mean the same to Spark SQL is then translated
+(`viewlet.sql.to_spark`). Any other query is left to DuckDB, over rows that are read to the driver.
 """
 
 from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,26 +17,12 @@ from viewlet.changes import rows_to_arrow
 from viewlet.connection.database import Database
 from viewlet.hosts.spark import SparkHost
 from viewlet.spark.run.views.scan import driver_frame
-from viewlet.types import Column, Kind
+from viewlet.sql.to_spark import translated
 
 logger = logging.getLogger("viewlet")
 
 LARGE_ROWS = 100_000
 """Queries over views and tables that have no more rows than this are faster in DuckDB."""
-EXACT_SCALE = 6
-"""Digits after the point that decimal arithmetic of Spark keeps, however large the numbers."""
-_CLAUSES = (
-    "Alias CTE Column Distinct Except From Group Having Identifier Intersect Join Limit Offset Order Ordered Paren "
-    "Select Star Subquery Table TableAlias Tuple Union Where With"
-)
-_SCALARS = (
-    "Add And Between Boolean Case Cast Coalesce DataType Div EQ Exists GT GTE If In Is LT LTE Like Literal Mul NEQ Neg "
-    "Not Null NullSafeEQ NullSafeNEQ Or Sub"
-)
-_AGGREGATES = "Avg Count Max Min Sum"
-_ALIKE = frozenset(f"{_CLAUSES} {_SCALARS} {_AGGREGATES}".split())
-"""Parts of queries that mean the same in Spark SQL as in DuckDB, or are translated."""
-_TIMES = (Kind.DATE, Kind.TIMESTAMP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,86 +63,3 @@ class SparkQueries:
         if scan is not None:
             return scan.frame(self.spark)
         return driver_frame(self.spark, database.columns(name), database.arrow(name))
-
-
-def translated(sql: str, places: Mapping[str, str], columns: Iterable[Column]) -> str | None:
-    """A query for Spark SQL over other names of tables; None if it may mean something else there.
-
-    >>> translated("SELECT AVG(x) AS a FROM v ORDER BY a", {"v": "p"}, [])
-    'SELECT AVG(CAST(`x` AS DOUBLE)) AS `a` FROM `p` AS `v` ORDER BY `a` NULLS LAST'
-    >>> translated("SELECT reverse(x) FROM v", {"v": "p"}, [])
-    """
-    from sqlglot import exp, parse_one
-    from sqlglot.errors import SqlglotError
-
-    try:
-        tree = parse_one(sql, dialect="duckdb")
-    except SqlglotError:
-        return None
-    nodes = list(tree.walk())
-    if not isinstance(tree, exp.Query) or any(type(node).__name__ not in _ALIKE for node in nodes):
-        return None
-    if not (_has_plain_texts(nodes) and _has_exact_numbers(nodes, columns) and _rename(tree, places)):
-        return None
-    for average in list(tree.find_all(exp.Avg)):
-        average.set("this", exp.cast(average.this.copy(), "double"))
-    for division in list(tree.find_all(exp.Div)):
-        division.set("this", exp.cast(division.this.copy(), "double"))
-        by = exp.cast(division.expression.copy(), "double")
-        division.set("expression", exp.Nullif(this=by, expression=exp.Literal.number(0)))
-    return tree.sql(dialect="spark", identify=True)
-
-
-def _has_plain_texts(nodes: Sequence[Any]) -> bool:
-    """Strings have no backslash, which Spark takes for an escape, and are converted to nothing but dates."""
-    from sqlglot import exp
-
-    texts = (node.name for node in nodes if isinstance(node, exp.Literal) and node.is_string)
-    casts = (node for node in nodes if isinstance(node, exp.Cast))
-    likes = (node.expression for node in nodes if isinstance(node, exp.Like))
-    return (
-        all("\\" not in text for text in texts)
-        and all(cast.is_type("date") and cast.this.is_string for cast in casts)
-        and all(pattern.is_string for pattern in likes)
-    )
-
-
-def _has_exact_numbers(nodes: Sequence[Any], columns: Iterable[Column]) -> bool:
-    """Decimals keep their digits, and nothing but numbers is added."""
-    from sqlglot import exp
-
-    named = {node.name.casefold() for node in nodes if isinstance(node, exp.Column)}
-    everything = any(isinstance(node, exp.Star) for node in nodes)
-    read = [column.type for column in columns if everything or column.name.casefold() in named]
-    scales = [type.scale for type in read if type.kind is Kind.DECIMAL]
-    scales += [
-        len(node.name.partition(".")[2]) for node in nodes if isinstance(node, exp.Literal) and not node.is_string
-    ]
-    products = sum(isinstance(node, exp.Mul) for node in nodes)
-    adds = any(isinstance(node, exp.Add | exp.Sub | exp.Neg) for node in nodes)
-    has_times = any(type.kind in _TIMES for type in read) or any(isinstance(node, exp.Cast) for node in nodes)
-    one_each = all(len(node.expressions) <= 1 for node in nodes if isinstance(node, exp.Distinct))
-    averages = (node.this for node in nodes if isinstance(node, exp.Avg))
-    is_plain = not any(isinstance(each, exp.Distinct) for each in averages)
-    return max(scales, default=0) * (products + 1) <= EXACT_SCALE and not (adds and has_times) and one_each and is_plain
-
-
-def _rename(tree: Any, places: Mapping[str, str]) -> bool:
-    """Lets a query read tables under other names; False if it reads others, or might."""
-    from sqlglot import exp
-
-    known = {name.casefold(): place for name, place in places.items()}
-    own = {each.alias.casefold() for each in tree.find_all(exp.CTE)}
-    if own & known.keys():
-        return False
-    for table in list(tree.find_all(exp.Table)):
-        if not isinstance(table.this, exp.Identifier) or table.db or table.catalog:
-            return False
-        name = table.name.casefold()
-        if name in own:
-            continue
-        if name not in known:
-            return False
-        table.set("alias", exp.TableAlias(this=exp.to_identifier(table.alias or table.name)))
-        table.set("this", exp.to_identifier(known[name]))
-    return True

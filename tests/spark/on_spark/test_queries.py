@@ -25,6 +25,7 @@ IN_SPARK = (
     "SELECT b.shop, COUNT(DISTINCT price) AS k, t.n FROM big b JOIN totals AS t ON b.shop = t.shop "
     "GROUP BY b.shop, t.n HAVING COUNT(*) > 1 ORDER BY 1 LIMIT 2",
     'SELECT t.*, w."all" FROM totals t, whole w WHERE shop NOT IN (SELECT shop FROM sales WHERE price > 8) ORDER BY n',
+    "SELECT shop, total / 3 / 7 AS z FROM totals ORDER BY shop",
     "SELECT CASE WHEN n > 2 THEN -n ELSE COALESCE(total, 0) + 1.5 END AS x FROM totals UNION ALL SELECT 1 ORDER BY x",
 )
 AT_THE_DRIVER = (
