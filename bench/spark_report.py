@@ -88,7 +88,7 @@ def write(file: Path, plots: bool = True) -> Path:
     results = Results.of(read(file))
     sections = ["# Views on Spark", _machines(file, results), *_against_recomputation(results), _growth(results)]
     sections += [_overhead(results), _bytes(results), *_sweep(file, results, plots)]
-    sections += [*_reading(file), *_scale(file), *_sharing(file), _errors(results)]
+    sections += [*_reading(file), *_small_driver(file), *_scale(file), *_sharing(file), _errors(results)]
     page = file.with_suffix(".md")
     page.write_text("\n\n".join(section for section in sections if section) + "\n")
     return page
@@ -325,6 +325,55 @@ def _reading(file: Path) -> list[str]:
     ]
     heads = ("rows", "action", "view, s", "Parquet, s", "ratio", "driver, more MB", "first, s", "load of the view, s")
     return ["## Views as data frames", text, table(heads, rows)]
+
+
+def _small_driver(file: Path) -> list[str]:
+    """What `spark_driver` measured; of several measurements of the same thing, the last one."""
+    latest: dict[tuple[Any, ...], Record] = {}
+    for line in file.read_text().splitlines():
+        record = json.loads(line)
+        if record["kind"] == "driver":
+            latest[record["what"], record["rows"]] = record
+    if not latest:
+        return []
+    loads = [record["load"] for record in latest.values()]
+    text = (
+        "Batches as Parquet files, beside a driver with 1 GB for its JVM: the third batch of a view whose changes\n"
+        "are kept, and the job that a user writes by hand (aggregate the batch, add the old contents, group, write;\n"
+        "a join is evaluated again). Then the view is written to Parquet, and a job reads the changes of the batch.\n"
+        f"Measured by `bench/spark_driver.py` with a load between {min(loads)} and {max(loads)}, its own included."
+    )
+
+    def cells(told: Record) -> tuple[str, str]:
+        return seconds(told["seconds"]), f"{told['python']} / {told['jvm']}"
+
+    rows = [
+        (
+            r["what"],
+            f"{r['rows']:,}",
+            f"{r['groups']:,}",
+            *cells(r["view"]),
+            *cells(r["by_hand"]),
+            seconds(r["write"]["seconds"]),
+            seconds(r["follow"]["seconds"]),
+            "yes" if r["right"] else "**no**",
+        )
+        for r in latest.values()
+    ]
+    memory = "driver, more MB of Python / JVM"
+    heads = (
+        "view",
+        "batch",
+        "rows of the view",
+        "view, s",
+        memory,
+        "by hand, s",
+        memory,
+        "write, s",
+        "follow, s",
+        "right",
+    )
+    return ["## A small driver", text, table(heads, rows)]
 
 
 KINDS = {True: "equal", False: "different"}

@@ -13,7 +13,7 @@ import pytest
 import viewlet
 from viewlet import StateError
 from viewlet.connection.spark_facade import SparkConnection, connect_inline
-from viewlet.spark.run import engine
+from viewlet.spark.run import unit_registry
 from viewlet.spark.run.state import checkpoint
 from viewlet.spark.run.state.partition import forget
 
@@ -184,7 +184,7 @@ def test_a_snapshot_keeps_stored_views_of_the_same_name_apart(
         "by_b": "SELECT a, b, SUM(c) AS s FROM r GROUP BY a, b",
     }
     chosen = views if named is by_unit else {"by_b": views["by_b"]}
-    monkeypatch.setattr("viewlet.spark.run.engine.saved_name", named)
+    monkeypatch.setattr("viewlet.spark.run.snapshots.saved_name", named)
     monkeypatch.setattr("viewlet.spark.run.execution.snapshot_tasks.saved_name", named)
     with connect_inline(tmp_path, 2, sync=False, engine="interpreter") as db:
         db.execute("CREATE TABLE r (a INTEGER, b INTEGER, c INTEGER)")
@@ -236,7 +236,7 @@ def test_closing_removes_what_the_machine_keeps(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_cluster_that_does_not_answer_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "CLOSE_SECONDS", 0.1)
+    monkeypatch.setattr(unit_registry, "CLOSE_SECONDS", 0.1)
     answered = Event()
     db = connect_inline(tmp_path / "state", 2, engine="compiled")
     db.execute(DECLARED)

@@ -265,7 +265,7 @@ def test_numbers_beyond_a_word_stay_with_the_evaluator(
     type: SqlType, sql: str, moves: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Generated code would refuse a batch that the evaluator takes."""
-    monkeypatch.setattr("viewlet.spark.run.engine.GENERATE_FROM_ROWS", -1)
+    monkeypatch.setattr("viewlet.spark.run.unit_registry.GENERATE_FROM_ROWS", -1)
     table = Table("t", (Column("g", BIGINT), Column("x", type)), TableKind.STREAM)
     engine = Engine(InlineCluster(), Checkpoint(tmp_path, sync=False), 2)
     program = plan_query("v", bind_query(sql, {"t": table}).query, {"t": table}, "higher-order")

@@ -16,7 +16,7 @@ from viewlet import DataError, StateError, UnsupportedError, ViewletError
 from viewlet.connection.spark_facade import SparkConnection, connect_inline
 from viewlet.hosts import spark as host
 from viewlet.spark.plan import partitioning
-from viewlet.spark.run import engine
+from viewlet.spark.run import unit_registry
 from viewlet.spark.run.execution import snapshot_tasks
 from viewlet.spark.run.state.partition import forget
 
@@ -35,7 +35,7 @@ KERNELS = ("interpreter", "compiled")
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Thirty rows are many, and five are few."""
-    for module in (partitioning, engine, host):
+    for module in (partitioning, unit_registry, host):
         monkeypatch.setattr(module, "DRIVER_ROWS", 30)
     monkeypatch.setattr(partitioning, "SMALL_ROWS", 5)
     yield

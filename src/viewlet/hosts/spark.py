@@ -37,12 +37,13 @@ from viewlet.runtime.durable.log import Record
 from viewlet.runtime.durable.snapshot import SnapshotReader, SnapshotWriter
 from viewlet.spark.plan.locations import describe
 from viewlet.spark.plan.partitioning import DRIVER_ROWS, misplaced
-from viewlet.spark.run.engine import Engine, Units
+from viewlet.spark.run.engine import Engine
 from viewlet.spark.run.exchange.change_files import FOLDER
 from viewlet.spark.run.execution.batch import Batch as ClusterBatch
 from viewlet.spark.run.execution.batch import BatchStats
 from viewlet.spark.run.execution.frame_change import collected, frame_change, is_spark_frame
 from viewlet.spark.run.state.checkpoint import DRIVER
+from viewlet.spark.run.unit_registry import Units
 from viewlet.spark.run.units.relocation import Relocation, check_movable
 from viewlet.spark.run.units.table_unit import unit_name
 from viewlet.spark.run.units.unit import ProgramUnit, Unit

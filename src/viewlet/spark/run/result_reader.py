@@ -1,0 +1,128 @@
+"""Reading what units maintain: where the driver has it, in the partitions, or gathered from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from viewlet.changes import Changes, rows_to_arrow
+from viewlet.errors import InternalError
+from viewlet.spark.plan.locations import LOCAL, REPLICATED
+from viewlet.spark.plan.result_location import ResultLocation
+from viewlet.spark.run.exchange.change_files import KeptChanges
+from viewlet.spark.run.exchange.wire import bytes_table
+from viewlet.spark.run.execution.change_task import rows_table
+from viewlet.spark.run.execution.tasks import (
+    CountRows,
+    ExplainPartition,
+    ReadArrow,
+    ReadResult,
+    ReadViews,
+)
+from viewlet.spark.run.load.row_frame import table_rows
+from viewlet.spark.run.state.partition import Context
+from viewlet.spark.run.unit_registry import UnitEntry, UnitRegistry
+from viewlet.spark.run.units.node import Node, with_result
+from viewlet.spark.run.units.table_unit import rows_view, unit_name
+from viewlet.spark.run.units.unit import (
+    ProgramCode,
+)
+from viewlet.types import Table
+
+
+class ResultReader(UnitRegistry):
+    """The units of a cluster, and the rows of their queries."""
+
+    def result(self, name: str) -> Changes:
+        """The rows of a query with their multiplicities."""
+        entry = self._units[name]
+        if entry.unit.reading is ResultLocation.DRIVER:
+            return with_result(entry.node).result()
+        if entry.unit.reading is ResultLocation.PARTITIONS:
+            return _sum(self._ask(ReadResult(self.context(), name), f"read {name}"))
+        return with_result(self._gathered(entry)).result()
+
+    def explain(self, name: str, stage: str) -> list[str]:
+        """What the engines of the partitions tell of themselves."""
+        return self._ask(ExplainPartition(self.context(), name, stage), f"explain {name}")
+
+    def arrow(self, name: str) -> Any:
+        """The same as an Arrow table; a row may be listed in several pieces."""
+        import pyarrow as pa
+
+        entry = self._units[name]
+        if entry.unit.reading is ResultLocation.PARTITIONS:
+            parts = self._ask(ReadArrow(self.context(), name), f"read {name}")
+            return pa.concat_tables([bytes_table(part) for part in parts])
+        node = entry.node if entry.unit.reading is ResultLocation.DRIVER else self._gathered(entry)
+        return rows_table(node, entry.code)
+
+    def count(self, name: str) -> int:
+        """How many rows a query has."""
+        if self._units[name].unit.reading is ResultLocation.PARTITIONS:
+            return sum(self._ask(CountRows(self.context(), name), f"count {name}"))
+        found = self.arrow(name)
+        return int(found.column(found.num_columns - 1).to_numpy().sum())
+
+    def table_rows(self, table: Table) -> Any:
+        """The rows that a table keeps, as an Arrow table with multiplicities."""
+        import pyarrow as pa
+
+        task = ReadViews(self.context(), unit_name(table.name), (rows_view(table.name),))
+        found = [blob for (blob,) in self._ask(task, f"read {table.name}") if blob]
+        parts = [table_rows(table, bytes_table(blob)) for blob in found]
+        return pa.concat_tables(parts) if parts else rows_to_arrow(table.columns, [], with_multiplicity=True)
+
+    def scan(self, name: str) -> Context | None:
+        """What tasks have to know to read the rows of a query, if each partition can compute its share."""
+        reading = self._units[name].unit.reading
+        return self.context().of(name) if reading is ResultLocation.PARTITIONS else None
+
+    def _gathered(self, entry: UnitEntry) -> Node:
+        """The views that a query reads, in one place."""
+        unit, code = entry.unit, entry.code
+        if not isinstance(code, ProgramCode):
+            raise InternalError(f"the views of {unit.name} are not those of a query")
+        node, wanted = code.gathered()
+        locations = unit.locations
+        remote = tuple(name for name in wanted if locations[name] != LOCAL)
+        found = self._ask(ReadViews(self.context(), unit.name, remote), f"read {unit.name}")
+        for i, name in enumerate(remote):
+            node.put(name, [part[i] for part in (found[:1] if locations[name] == REPLICATED else found)])
+        for name in wanted.keys() - set(remote):
+            node.put(name, [entry.node.contents(name)])
+        return node
+
+    def watch(self, name: str) -> bool:
+        """From now on batches tell what they do to the rows of a query, if they can."""
+        entry = self._units[name]
+        if entry.unit.reading is ResultLocation.GATHERED:
+            return False
+        if name not in self._watched:
+            self._watched.add(name)
+            if entry.unit.reading is ResultLocation.DRIVER:
+                with_result(entry.node).watch()
+        return True
+
+    def keep_changes(self, name: str, kept: KeptChanges) -> bool:
+        """From now on tasks write what batches do to the rows of a query; False if only the driver can tell it."""
+        if self._units[name].unit.reading is not ResultLocation.PARTITIONS:
+            return False
+        return self._kept_changes.setdefault(name, kept).view == kept.view  # they write for one of the sharing views
+
+    def keeps_changes_of(self, unit: str, view: str) -> bool:
+        """Tasks write the changes of a unit for this view."""
+        return unit in self._kept_changes and self._kept_changes[unit].view == view
+
+    def forget_changes(self, unit: str, view: str) -> None:
+        """Tasks no longer write the changes of a unit for this view."""
+        if self.keeps_changes_of(unit, view):
+            del self._kept_changes[unit]
+
+
+def _sum(parts: Iterable[Changes]) -> Changes:
+    total: Changes = {}
+    for part in parts:
+        for row, weight in part.items():
+            total[row] = total.get(row, 0) + weight
+    return {row: weight for row, weight in total.items() if weight}

@@ -1,0 +1,314 @@
+"""The units of a cluster: their code, the driver's part of their state, and whose changes are wanted."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from threading import Thread
+from typing import Any, TypeVar
+
+from viewlet.errors import ViewletError
+from viewlet.runtime.dictionary import StringDictionary
+from viewlet.spark.plan.compile import DistributedProgram, compile_at, compile_distributed
+from viewlet.spark.plan.locations import REPLICATED
+from viewlet.spark.plan.partitioning import DRIVER_ROWS
+from viewlet.spark.plan.result_location import ResultLocation
+from viewlet.spark.plan.strategy import cheapest
+from viewlet.spark.plan.tree_split import TreeSplit
+from viewlet.spark.run.exchange.change_files import KeptChanges
+from viewlet.spark.run.exchange.moves import INLINE_BYTES
+from viewlet.spark.run.execution.batch import StateSize
+from viewlet.spark.run.execution.cluster import Cluster
+from viewlet.spark.run.execution.tasks import (
+    PartitionTask,
+    RemoveState,
+)
+from viewlet.spark.run.execution.tree_task import AskTree, Question
+from viewlet.spark.run.state.checkpoint import Checkpoint
+from viewlet.spark.run.state.partition import Context, History, SharedCode, state_root
+from viewlet.spark.run.units.node import Node, with_result
+from viewlet.spark.run.units.rename import rename_views
+from viewlet.spark.run.units.table_unit import checks_of, partitioned_by, table_program, unit_name
+from viewlet.spark.run.units.tree_unit import TreeUnit, form_of
+from viewlet.spark.run.units.unit import (
+    LOCATIONS,
+    ProgramCode,
+    ProgramUnit,
+    Unit,
+    UnitCode,
+    can_run_generated,
+)
+from viewlet.triggers.program import Program
+from viewlet.types import Table
+from viewlet.viewtree.ring_plan import RingPlan
+
+R = TypeVar("R")
+
+CLOSE_SECONDS = 10.0
+"""How long closing waits for the cluster."""
+GENERATE_FROM_ROWS = 50_000
+"""Rows of state from which compiling code for a view pays."""
+
+
+@dataclass(slots=True)
+class UnitEntry:
+    """A unit with its current code and the driver's part of its state."""
+
+    unit: Unit
+    code: UnitCode
+    node: Node
+    shared: SharedCode | None = None
+    size: StateSize = field(default_factory=StateSize)
+    """What it has at the workers, as far as batches and loads have told."""
+    driver_rows: int = 0
+    """The rows of its largest view at the driver at the last snapshot."""
+    compiled: set[tuple[str, tuple[str, ...]]] = field(default_factory=set)
+    """Plans whose code is in the cache of this machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """The units of an engine at one moment, those whose changes are wanted, and the history of their state."""
+
+    entries: Mapping[str, UnitEntry]
+    watched: frozenset[str]
+    kept: Mapping[str, KeptChanges]
+    history: History
+
+
+class UnitRegistry:
+    """The units there are; `generated` says when they run generated code: always, never, or once they are large."""
+
+    def __init__(
+        self, cluster: Cluster, checkpoint: Checkpoint, partitions: int, generated: bool | None = None
+    ) -> None:
+        self._generated = generated
+        self.cluster = cluster
+        self.checkpoint = checkpoint
+        self.partitions = partitions
+        self.inline_bytes = INLINE_BYTES
+        """What a stage may move through the driver; more moves through files."""
+        self.kept: dict[str, Table] = {}
+        self.dictionary = StringDictionary()
+        """The strings of changes that are at the driver."""
+        self._units: dict[str, UnitEntry] = {}
+        self._watched: set[str] = set()
+        self._kept_changes: dict[str, KeptChanges] = {}
+        """The units whose changes tasks write to files."""
+
+    @property
+    def generated(self) -> bool | None:
+        """Whether new units run generated code; None if they may as well."""
+        return self._generated
+
+    @property
+    def units(self) -> Mapping[str, Unit]:
+        return {name: entry.unit for name, entry in self._units.items()}
+
+    def unit(
+        self,
+        programs: Sequence[Program],
+        tables: Mapping[str, Table],
+        rows: Mapping[str, float] | None = None,
+        partition_by: Sequence[Mapping[str, Sequence[str]]] = (),
+        facts: Mapping[str, Any] | None = None,
+    ) -> ProgramUnit:
+        """Plans the cheapest of some programs of the same query, which is not here yet, each with its `partition_by`.
+
+        A program that continues has `facts`, which say where its views are.
+        """
+        wishes = partition_by or [{}] * len(programs)
+        found = [self._planned(each, tables, rows, by, facts) for each, by in zip(programs, wishes, strict=True)]
+        earlier = bool(facts) and LOCATIONS not in (facts or {})
+        chosen = found[0] if len(found) == 1 else cheapest(found, rows or {})
+        return ProgramUnit(programs[0].name, chosen, dict(tables), earlier=earlier)
+
+    def _planned(
+        self,
+        program: Program,
+        tables: Mapping[str, Table],
+        rows: Mapping[str, float] | None,
+        partition_by: Mapping[str, Sequence[str]],
+        facts: Mapping[str, Any] | None,
+    ) -> DistributedProgram:
+        others = (entry.unit for name, entry in self._units.items() if name != program.name)
+        taken = {view.name for unit in others for view in unit.stored}
+        clashes = [view.name for view in program.views if view.name in taken]
+        program = rename_views(program, {name: f"{program.name}/{name}" for name in clashes})
+        known = (facts or {}).get(LOCATIONS)
+        distributed = None if known is None else compile_at(program, tables, rows or {}, known)
+        if distributed is None:
+            distributed = compile_distributed(program, tables, rows, partition_by, bool(facts) and known is None)
+        return distributed
+
+    def tree_unit(
+        self, name: str, plan: RingPlan, split: TreeSplit, tables: Mapping[str, Table], known: bool | None
+    ) -> TreeUnit:
+        """The unit of a new view tree; `known` is the form of an existing state that it continues with."""
+        generated = form_of(plan, self._generated if known is None else known)
+        return TreeUnit(name, plan, split, dict(tables), generated)
+
+    def code(self, name: str) -> UnitCode:
+        """What processes have to know of a unit now."""
+        return self._units[name].code
+
+    def keep(self, table: Table) -> None:
+        """From now on the rows of a table are kept."""
+        self.kept[table.name] = table
+        distributed = compile_distributed(table_program(table), {table.name: table}, None, partitioned_by(table))
+        name = unit_name(table.name)
+        self.add(ProgramUnit(name, distributed, {table.name: table}, checks_of(table)))
+
+    def drop(self, table: str) -> None:
+        """The rows of a table are forgotten."""
+        if self.kept.pop(table, None) is not None:
+            self.remove(unit_name(table))
+
+    def add(self, unit: Unit) -> None:
+        """Takes up a program, instead of another one of its name; its views are as before the first batch."""
+        if unit.name in self._units:
+            self.remove(unit.name)
+        known = unit.name in self.checkpoint.generated
+        code = unit.code(known if self._generated is None else self._generated)
+        self._units[unit.name] = UnitEntry(unit, code, self._node(code))
+
+    def remove(self, name: str) -> None:
+        del self._units[name]
+        self._watched.discard(name)
+        self._kept_changes.pop(name, None)
+        self.checkpoint.forget(name)
+
+    def units_now(self) -> Units:
+        """The units that there are, to be brought back by `reset`."""
+        return Units(dict(self._units), frozenset(self._watched), dict(self._kept_changes), self.checkpoint.history)
+
+    def reset(self, units: Units) -> None:
+        """Takes back what was added and removed; may be called again if it was interrupted."""
+        self._units, self._watched = dict(units.entries), set(units.watched)
+        self._kept_changes = dict(units.kept)
+        self.checkpoint.go_back_to(units.history)
+
+    def _node(self, code: UnitCode) -> Node:
+        """What a unit has at the driver before the first batch."""
+        node = self._empty_node(code)
+        for name, blob in code.at_driver().items():
+            node.restore(name, blob)
+        return node
+
+    def _empty_node(self, code: UnitCode) -> Node:
+        if not isinstance(code, ProgramCode) or code.module is None or not can_run_generated():
+            return code.evaluated(code.local)
+        from viewlet.spark.run.units.generated_node import GeneratedNode
+
+        return GeneratedNode(code, code.local, self.dictionary)
+
+    def _generate(self, entry: UnitEntry) -> None:
+        """From now on a unit runs generated code; its state is moved."""
+        code = entry.unit.code(generated=True)
+        if code.module is None:
+            return
+        node = self._node(code)
+        for name in code.local:
+            node.restore(name, entry.node.contents(name))
+        if entry.unit.name in self._watched and entry.unit.reading is ResultLocation.DRIVER:
+            with_result(node).watch()
+        entry.code, entry.node, entry.shared = code, node, None
+        entry.compiled.clear()
+
+    @property
+    def needs_snapshot(self) -> bool:
+        """Some unit is about to be moved to generated code, or to partitions, which happens at a snapshot."""
+        return any(self._is_due(entry) or has_outgrown(entry) for entry in self._units.values())
+
+    def _is_due(self, entry: UnitEntry) -> bool:
+        large = self._generated is None and entry.size.rows > GENERATE_FROM_ROWS
+        return large and entry.code.module is None and entry.unit.may_generate
+
+    def takes_columns(self, table: str) -> frozenset[int] | None:
+        """The columns of a table's changes that units read, if all of them take columns instead of rows."""
+        found: set[int] = set()
+        for entry in self._units.values():
+            if table in entry.unit.tables:
+                columns = entry.node.columns_read(table)
+                if columns is None:
+                    return None
+                found |= columns
+        return frozenset(found)
+
+    def partition_rows(self, name: str) -> tuple[int, ...]:
+        """The rows of a unit in each partition, if batches have told."""
+        return self._units[name].size.partitions
+
+    def sizes(self, name: str) -> dict[str, int]:
+        """The rows of each view of a unit, as far as they are known."""
+        entry = self._units[name]
+        at_workers = {
+            view: rows // self.partitions if entry.unit.locations.get(view) == REPLICATED else rows
+            for view, rows in entry.size.views.items()
+        }
+        return at_workers | dict(entry.node.sizes() if entry.code.local else {})
+
+    def close(self) -> None:
+        """Removes what the machines keep of the state, which can be read from the checkpoint.
+
+        A cluster that is gone, or has no executor to spare, is not waited for: what remains on a machine is removed
+        after some days.
+        """
+
+        def remove() -> None:
+            with contextlib.suppress(Exception):
+                self._ask(RemoveState(replace(self.context(), units={})), "removing local state")
+
+        if any(isinstance(entry.code, ProgramCode) and entry.code.module is not None for entry in self._units.values()):
+            removal = Thread(target=remove, daemon=True)
+            removal.start()
+            removal.join(CLOSE_SECONDS)
+
+    def context(self) -> Context:
+        """What tasks need to know now."""
+        return Context(
+            self.checkpoint.directory,
+            state_root(),
+            self.partitions,
+            {name: self._share(entry) for name, entry in self._units.items()},
+            self.checkpoint.history,
+            frozenset(name for name in self._watched if self.units[name].reading is ResultLocation.PARTITIONS)
+            | self._kept_changes.keys(),
+            {name: replace(kept, is_told=name in self._watched) for name, kept in self._kept_changes.items()},
+            None,
+            self.inline_bytes,
+            self.checkpoint.sync,
+        )
+
+    def _share(self, entry: UnitEntry) -> SharedCode:
+        if entry.shared is None:
+            entry.shared = SharedCode(uuid.uuid4().hex, self.cluster.share(entry.code))
+        return entry.shared
+
+    def _ask(self, task: PartitionTask[R], what: str) -> list[R]:
+        """What every partition answers."""
+        return [good(answer) for answer in self.cluster.run(task, [None] * self.partitions, what)]
+
+    def ask_tree(self, name: str, question: Question, partition: int | None = None) -> list[Any]:
+        """What all partitions of a view tree answer, or one of them."""
+        task = AskTree(self.context(), name, question)
+        if partition is None:
+            return self._ask(task, f"read {name}")
+        return [good(answer) for answer in self.cluster.run(task, [partition], f"read {name}", [partition])]
+
+
+def has_outgrown(entry: UnitEntry) -> bool:
+    """A view at the driver has become large since the last snapshot, which may move it to the partitions."""
+    return driver_rows(entry) > max(DRIVER_ROWS, 2 * entry.driver_rows)
+
+
+def driver_rows(entry: UnitEntry) -> int:
+    return max(entry.node.sizes().values(), default=0) if entry.code.local else 0
+
+
+def good(answer: Any) -> Any:
+    if isinstance(answer, ViewletError):
+        raise answer
+    return answer
