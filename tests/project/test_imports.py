@@ -57,7 +57,8 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
 }
 """Unit (module or package directly under viewlet) -> units it may import besides itself."""
 
-LAYERS_OF_SPARK = ("java", "exchange", "units", "state", "load", "execution", "engine", "views")
+PARTS_OF_ENGINE = ("unit_registry", "result_reader", "snapshots", "engine")
+LAYERS_OF_SPARK = ("java", "exchange", "units", "state", "load", "execution", *PARTS_OF_ENGINE, "views")
 """The packages of spark/run: each imports only itself and those before it."""
 
 OWNERS_OF_LIBRARIES = {

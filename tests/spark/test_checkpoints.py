@@ -246,3 +246,22 @@ def test_a_cluster_that_does_not_answer_is_not_waited_for(tmp_path: Path, monkey
     assert not answered.is_set()
     answered.set()
     assert dict(connect_inline(tmp_path / "state", 2, engine="compiled").view("revenue").rows()) == {"c": 5}
+
+
+def test_each_machine_has_its_own_folder_of_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tasks on other machines are not told the folder of the driver; those of Spark in local mode are."""
+    from types import SimpleNamespace
+
+    from viewlet.spark.run.execution.cluster import SparkCluster
+
+    monkeypatch.setenv("VIEWLET_STATE", str(tmp_path / "driver"))
+    with connect_inline(tmp_path / "db", 1, sync=False, engine="compiled") as db:
+        db.execute("CREATE TABLE r (a BIGINT); CREATE MATERIALIZED VIEW v PARTITION BY (a) AS SELECT a FROM r")
+        monkeypatch.setenv("VIEWLET_STATE", str(tmp_path / "executor"))  # where the task finds itself
+        db.insert("r", [(1,)])
+        assert (tmp_path / "executor").exists()
+        assert not (tmp_path / "driver").exists()
+    for is_local, folder in ((True, str(tmp_path / "executor")), (False, "")):
+        scala = SimpleNamespace(isLocal=lambda is_local=is_local: is_local)
+        context = SimpleNamespace(master="spark://x", _jsc=SimpleNamespace(sc=lambda scala=scala: scala))
+        assert SparkCluster(SimpleNamespace(sparkContext=context)).state_folder == folder

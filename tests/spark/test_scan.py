@@ -286,7 +286,7 @@ def remove_local_state(found: ViewScan | TableScan) -> None:
     import shutil
 
     home = hashlib.blake2b(found.context.checkpoint.encode(), digest_size=8).hexdigest()
-    shutil.rmtree(Path(found.context.state) / home, ignore_errors=True)
+    shutil.rmtree(Path(found.context.state or partition.state_root()) / home, ignore_errors=True)
 
 
 # -- Arrow ------------------------------------------------------------------------------------------------------------

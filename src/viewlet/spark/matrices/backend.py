@@ -45,7 +45,6 @@ from viewlet.spark.matrices.recipes import (
 from viewlet.spark.matrices.tasks import Answer, LocalProduct, Make, Order, Pass, Remove, Save
 from viewlet.spark.run.execution.cluster import Cluster, SparkCluster
 from viewlet.spark.run.java import session_of
-from viewlet.spark.run.state.partition import state_root
 
 CHANGE = 111
 """The kind of records that hold changes of matrices."""
@@ -97,7 +96,7 @@ class SparkMatrices:
         where = os.fspath(temporary_folder("matrices") if checkpoint is None else checkpoint)
         self._store: StateStore = open_location(where, sync)
         location = where.rstrip("/") if is_url(where) else str(local_path(where).resolve())
-        self._place = Place(location, state_root(), sync)
+        self._place = Place(location, self._cluster.state_folder, sync)
         self._files = self._place.files
         self._parts = partitions or self._cores()
         self._thin = NumpyBackend(self.dtype)

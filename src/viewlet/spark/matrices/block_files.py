@@ -33,6 +33,7 @@ class Place:
 
     checkpoint: str
     state: str
+    """Empty if each machine has its own."""
     sync: bool = True
 
     @property

@@ -20,6 +20,7 @@ from viewlet.runtime.private_folders import private_folder
 from viewlet.spark.matrices.block_files import FOLDERS, Place, read_block
 from viewlet.spark.matrices.change import from_record
 from viewlet.spark.matrices.history import Stored
+from viewlet.spark.run.state.partition import state_root
 from viewlet.spark.run.state.unit_state import WAIT_SECONDS
 
 _PART = "block"
@@ -112,7 +113,8 @@ def _bring_up_to_date(place: Place, matrix: Stored, part: int, state: BlockState
 
 def _home(place: Place) -> Path:
     """The folder with what this machine has of a checkpoint; its contents are trusted."""
-    root = private_folder(Path(place.state), "remove it, or set VIEWLET_STATE to a folder that only you can write to")
+    state = Path(place.state or state_root())
+    root = private_folder(state, "remove it, or set VIEWLET_STATE to a folder that only you can write to")
     return root / hashlib.blake2b(place.checkpoint.encode(), digest_size=8).hexdigest()
 
 

@@ -27,7 +27,7 @@ from viewlet.spark.run.execution.tasks import (
 )
 from viewlet.spark.run.execution.tree_task import AskTree, Question
 from viewlet.spark.run.state.checkpoint import Checkpoint
-from viewlet.spark.run.state.partition import Context, History, SharedCode, state_root
+from viewlet.spark.run.state.partition import Context, History, SharedCode
 from viewlet.spark.run.units.node import Node, with_result
 from viewlet.spark.run.units.rename import rename_views
 from viewlet.spark.run.units.table_unit import checks_of, partitioned_by, table_program, unit_name
@@ -270,7 +270,7 @@ class UnitRegistry:
         """What tasks need to know now."""
         return Context(
             self.checkpoint.directory,
-            state_root(),
+            self.cluster.state_folder,
             self.partitions,
             {name: self._share(entry) for name, entry in self._units.items()},
             self.checkpoint.history,

@@ -18,7 +18,7 @@ from viewlet.spark.run.execution.locality import Locality
 from viewlet.spark.run.execution.tasks import MapChanges
 from viewlet.spark.run.java import job_description, use_this_python
 from viewlet.spark.run.load.table_frame import NotLoadable
-from viewlet.spark.run.state.partition import Shared
+from viewlet.spark.run.state.partition import Shared, state_root
 from viewlet.spark.run.state.segment_files import LoadedViews
 from viewlet.spark.run.units.unit import Unit
 from viewlet.sqlgen.dialects import DIALECTS
@@ -43,6 +43,10 @@ logger = logging.getLogger("viewlet")
 class Cluster(Protocol):
     is_here: bool
     """All tasks run on this machine."""
+
+    @property
+    def state_folder(self) -> str:
+        """The folder of cached state where tasks run; empty if each process knows its own (`state_root`)."""
 
     def share(self, value: T) -> Shared[T]:
         """The value, to be sent to each process once."""
@@ -74,6 +78,7 @@ class InlineCluster:
     """Tasks run one after another in this process; a frame is a list of Arrow tables, one per task."""
 
     is_here = True
+    state_folder = ""
 
     def __init__(self) -> None:
         self.stages = 0
@@ -109,6 +114,12 @@ class SparkCluster:
         self._context = spark.sparkContext
         self.is_here = use_this_python(self._context)
         self._locality = Locality(self._context)
+        self._is_local = bool(self._context._jsc.sc().isLocal())
+
+    @property
+    def state_folder(self) -> str:
+        """Workers of this very machine keep the environment that they were started with."""
+        return state_root() if self._is_local else ""
 
     def share(self, value: T) -> Shared[T]:
         shared: Shared[T] = self._context.broadcast(value)

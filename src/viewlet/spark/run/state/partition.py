@@ -141,6 +141,7 @@ class Context:
 
     checkpoint: str
     state: str
+    """The folder of cached state; empty if each machine has its own."""
     partitions: int
     units: Mapping[str, SharedCode]
     history: History
@@ -227,7 +228,7 @@ def _opened(context: Context, code: UnitCode, partition: int) -> UnitState:
     from viewlet.codegen.module_cache import runtime_digest
     from viewlet.runtime.durable.mapped_state import MappedState
 
-    root = _private(Path(context.state))
+    root = _private(_root(context))
     home = _home(context)
     if not home.exists():
         _tidy(root)
@@ -235,9 +236,14 @@ def _opened(context: Context, code: UnitCode, partition: int) -> UnitState:
     return FileState(code, MappedState.open(folder, code.digest + runtime_digest().hex(), WAIT_SECONDS), initial)
 
 
+def _root(context: Context) -> Path:
+    """The folder of cached state on this machine."""
+    return Path(context.state or state_root())
+
+
 def _home(context: Context) -> Path:
     """The folder with what this machine has of a checkpoint."""
-    return Path(context.state, hashlib.blake2b(context.checkpoint.encode(), digest_size=8).hexdigest())
+    return Path(_root(context), hashlib.blake2b(context.checkpoint.encode(), digest_size=8).hexdigest())
 
 
 def _private(root: Path) -> Path:
