@@ -124,3 +124,20 @@ def test_query_5_grouped_overlap_and_add(hop: int) -> None:
     got = np.array([row["x_re"] for row in rows])
     np.testing.assert_allclose(got, total[: len(got)], atol=1e-9)
     assert len(got) == starts[-1]
+
+
+@pytest.mark.parametrize(("size", "hop"), [(16, 16), (16, 5), (8, 11), (16, 1)])
+def test_a_long_array_is_computed_as_short_batches_are(size: int, hop: int) -> None:
+    """Arrays of one group are cut into windows and blocks without copies: to the same bits."""
+    x = np.random.default_rng(6).normal(size=3001)
+    signal = source(time="t", value="x", is_timestamp=False).sample(1)
+    table = {"t": np.arange(len(x)), "x": x}
+    for query in (signal.window(size, hop).rfft(), signal.window(size, hop, "hann").rfft().irfft().overlap_add("dual")):
+        rows = query.run(table)
+        names = rows.column_names[1:]
+        columns = [np.array(rows[name].to_pylist()) for name in names]
+        expected = columns[0] if len(columns) == 1 else columns[0] + 1j * columns[1]
+        np.testing.assert_array_equal(query.run(x), expected)
+    taps = np.random.default_rng(7).normal(size=20)
+    for query in (signal.fir(taps, method="fft"), signal.fir(taps)):
+        np.testing.assert_array_equal(query.run(x), query.run(table)["x"].to_numpy())

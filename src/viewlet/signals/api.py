@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 DEFAULT_GAP = 10
 """The periods that references of an interpolation may be apart, unless it is said."""
-DIRECT_TAPS = 128
+DIRECT_TAPS = 64
 """Up to so many taps a convolution is computed sample by sample under `method="auto"`."""
 
 

@@ -81,8 +81,15 @@ def runs(slot: Array) -> tuple[Array, Array]:
     """
     if not len(slot):
         return np.zeros(1, np.int64), np.zeros(0, np.int64)
+    if slot.strides == (0,):  # one group, repeated
+        return np.array([0, len(slot)]), slot[:1].copy()
     first = np.concatenate(([0], np.flatnonzero(slot[1:] != slot[:-1]) + 1, [len(slot)]))
     return first, slot[first[:-1]]
+
+
+def is_stretch(index: Array) -> bool:
+    """Sorted indexes without a gap, of one group."""
+    return bool(len(index)) and int(index[-1]) - int(index[0]) == len(index) - 1
 
 
 def is_sorted(slot: Array, position: Array) -> bool:

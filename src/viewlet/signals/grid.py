@@ -112,6 +112,8 @@ class Grid:
     def times(self, index: Array) -> Array:
         """The ticks that beats fall into."""
         p, o, q = self.scaled
+        if q == 1:
+            return index * p + o
         return (index // q) * p + (o + (index % q) * p) // q
 
     def positions(self, times: Array) -> tuple[Array, Array]:
@@ -120,6 +122,9 @@ class Grid:
         A tick into which a beat falls lies at that beat.
         """
         p, o, q = self.scaled
+        if q == 1:
+            index = (times - o) // p
+            return index, (times - o - index * p) / p
         whole, part = np.divmod(times, p)
         index, rest = np.divmod(part * q - o, p)
         index += whole * q

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -58,20 +59,16 @@ def _run_array(query: Signal, x: Array, flush: bool) -> Array:
         raise SignalError("an array is one signal without a key; give run() a table with the columns of the source")
     program.reserve(1)
     values = x if np.iscomplexobj(x) else np.asarray(x, np.float64)
-    present = np.isfinite(values)
-    is_whole = bool(present.all())
-    found = []
-    for begin in range(0, max(len(values), 1), CHUNK):
-        value = values[begin : begin + CHUNK]
-        index = np.arange(begin, begin + len(value))
-        if not is_whole:
-            kept = present[begin : begin + CHUNK]
-            value, index = value[kept], index[kept]
-        found.append(program.run_samples(Samples(np.zeros(len(value), np.int64), index, value.reshape(-1, 1))))
+    index = np.arange(len(values))
+    if not np.isfinite(values.sum()):  # otherwise all are there
+        present = np.isfinite(values)
+        values, index = values[present], index[present]
+    slot = np.broadcast_to(np.int64(0), len(values))
+    found = [program.run_samples(Samples(slot, index, values.reshape(-1, 1)))]
     if flush and (rest := program.flush()) is not None:
         found.append(rest)
     parts = [each.value for each in found if len(each)]
-    whole = np.concatenate(parts) if parts else found[0].value
+    whole = parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else found[0].value
     return whole[:, 0] if whole.shape[1] == 1 else whole
 
 
@@ -94,12 +91,17 @@ class _Keys:
         for number, column in enumerate(columns):
             known = self._values[number]
             if known is None:
-                distinct = pc.unique(column)
+                found, self._values[number] = _coded(column)
             else:
-                distinct = pc.unique(pa.concat_arrays([known, pc.unique(column).cast(known.type)]))
-            self._values[number] = distinct
-            found = pc.index_in(column.cast(distinct.type), distinct)
-            codes.append(found.to_numpy(zero_copy_only=False).astype(np.int64))
+                added = pc.unique(column).cast(known.type)
+                self._values[number] = pc.unique(pa.concat_arrays([known, added]))
+                found = pc.index_in(column.cast(known.type), self._values[number])
+                found = found.to_numpy(zero_copy_only=False).astype(np.int64)
+            codes.append(found)
+        if len(columns) == 1:  # codes are the slots
+            count = len(self._values[0])
+            self.groups = replace(self.groups, words=(np.arange(count),), count=count)
+            return codes[0]
         slots, self.groups = self.groups.find(tuple(codes), rows)
         return slots
 
@@ -113,6 +115,25 @@ class _Keys:
         if not self._values:
             return "of the signal"
         return "of " + ", ".join(str(self.values(i, np.array([slot]))[0].as_py()) for i in range(len(self._values)))
+
+
+def _coded(column: Any) -> tuple[Array, Any]:
+    """The codes of keys, and the distinct keys in the order of their codes."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_integer(column.type) and len(column) and not column.null_count:
+        keys = column.to_numpy(zero_copy_only=False)
+        least, span = int(keys.min()), int(keys.max()) - int(keys.min()) + 1
+        if span <= 2 * len(keys):  # few enough for a table instead of hashing
+            is_there = np.zeros(span, np.bool_)
+            places = keys - least
+            is_there[places] = True
+            distinct = np.flatnonzero(is_there)
+            codes = np.cumsum(is_there) - 1
+            return codes[places], pa.array(distinct + least).cast(column.type)
+    encoded = pc.dictionary_encode(column, null_encoding="encode")
+    return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), encoded.dictionary
 
 
 def _table(source: Source, history: Any, sources: int) -> Any:

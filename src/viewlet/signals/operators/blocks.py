@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from viewlet.runtime.jit import entry
-from viewlet.signals.batches import Array, Batch, Samples, runs, together
+from viewlet.signals.batches import Array, Batch, Samples, is_stretch, runs, together
 from viewlet.signals.form import form_of
 from viewlet.signals.nodes import Fir
 from viewlet.signals.operators.filters import number_type, values_of
@@ -88,6 +88,41 @@ class BlockConvolution:
 
     def run(self, state: State, *inputs: Any) -> Batch:
         (batch,) = inputs
+        length = self._length
+        if batch.slot.strides != (0,) or len(batch) < 4 * length or not is_stretch(batch.index) or self._width != 1:
+            return self._filled(state, batch)
+        # One long stretch of one group: behind the first whole block, frames are views of the samples themselves.
+        first = int(batch.index[0])
+        begin = (-(-first // length) + 1) * length - first
+        end = begin + (len(batch) - begin) // length * length
+        found = [self._filled(state, batch.take(slice(0, begin)))]
+        x = values_of(batch, self._kind)[:, 0]
+        frames = np.lib.stride_tricks.sliding_window_view(x, length + self._history)
+        frames = frames[begin - self._history : end - self._history - length + 1 : length]
+        value = np.empty((end - begin, 1), x.dtype)
+        step = max(1, ARRAYS // (length + self._history))
+        for at in range(0, len(frames), step):
+            part = self._products(frames[at : at + step])
+            value[at * length : at * length + part.size, 0] = part.reshape(-1)
+        found.append(Samples(batch.slot[begin:end], batch.index[begin:end], value))
+        slot = batch.slot[0]
+        state["held"][slot] = x[end - length - self._history : end].reshape(-1, 1)
+        state["present"][slot] = False
+        state["block"][slot] = (first + end) // length - 1
+        found.append(self._filled(state, batch.take(slice(end, None))))
+        return together(found)  # type: ignore[no-any-return]
+
+    def _products(self, frames: Array) -> Array:
+        """The outputs of frames, each of a block with the samples before it, along the last axis."""
+        import scipy.fft
+
+        size = self._length + self._history
+        if self._is_complex:
+            return scipy.fft.ifft(scipy.fft.fft(frames) * self._response, size)[..., self._history :]
+        return scipy.fft.irfft(scipy.fft.rfft(frames) * self._response, size)[..., self._history :]
+
+    def _filled(self, state: State, batch: Samples) -> Samples:
+        """Samples of any groups, into the blocks of each."""
         first, slots = runs(batch.slot)
         x = values_of(batch, self._kind)
         blocks = batch.index // self._length
@@ -114,16 +149,13 @@ class BlockConvolution:
         return self._convolved(frames[:count], frame_slot[:count], frame_block[:count], frame_present[:count])
 
     def _convolved(self, frames: Array, slot: Array, block: Array, present: Array) -> Samples:
-        import scipy.fft
-
-        forward, backward = (scipy.fft.fft, scipy.fft.ifft) if self._is_complex else (scipy.fft.rfft, scipy.fft.irfft)
         size = self._length + self._history
         found = [Samples(slot[:0], slot[:0], np.zeros((0, self._width), self._kind))]
-        step = max(1, 4 * ARRAYS // (size * self._width))
+        step = max(1, ARRAYS // (size * self._width))
         for begin in range(0, len(frames), step):
             part = slice(begin, begin + step)
             rows = np.ascontiguousarray(np.moveaxis(frames[part], 1, 2))
-            value = backward(forward(rows) * self._response, size)[..., self._history :]
+            value = self._products(rows)
             at, place = np.nonzero(present[part])
             index = block[part][at] * self._length + place
             found.append(Samples(slot[part][at], index, value[at, :, place]))

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from viewlet.runtime.jit import entry
+from viewlet.runtime.jit import compiled, entry
 from viewlet.signals.state import NEVER
 
 Array = Any
@@ -111,6 +111,31 @@ def iir_filter(
             last[slot] = index[row]
 
 
+@compiled
+def convolve_block(taps: Array, held: Array, sums: Array) -> None:
+    """The sums of taps times samples; `held` has the samples before those of `sums` too.
+
+    Four taps are added at a time, one after the other, to every sum: the loops over sums become vector instructions.
+    """
+    count, size = taps.shape[0], sums.shape[0]
+    first = held[count - 1 :]
+    for i in range(size):
+        sums[i] = taps[0] * first[i]
+    j = 1
+    while j + 4 <= count:
+        tap0, tap1, tap2, tap3 = taps[j], taps[j + 1], taps[j + 2], taps[j + 3]
+        held0, held1 = held[count - 1 - j :], held[count - 2 - j :]
+        held2, held3 = held[count - 3 - j :], held[count - 4 - j :]
+        for i in range(size):
+            sums[i] = (((sums[i] + tap0 * held0[i]) + tap1 * held1[i]) + tap2 * held2[i]) + tap3 * held3[i]
+        j += 4
+    while j < count:
+        tap, rest = taps[j], held[count - 1 - j :]
+        for i in range(size):
+            sums[i] += tap * rest[i]
+        j += 1
+
+
 @entry
 def fir_filter(
     taps: Array,
@@ -162,13 +187,7 @@ def fir_filter(
                     held[history + i] = x[row + i, c]
                 for begin in range(0, count, BLOCK):
                     size = min(BLOCK, count - begin)
-                    for i in range(size):
-                        sums[i] = taps[0] * held[history + begin + i]
-                    for j in range(1, history + 1):
-                        tap = taps[j]
-                        base = history + begin - j
-                        for i in range(size):
-                            sums[i] += tap * held[base + i]
+                    convolve_block(taps, held[begin : begin + history + size], sums[:size])
                     for i in range(size):
                         y[row + begin + i, c] = sums[i]
                 for d in range(history):

@@ -69,13 +69,13 @@ class Sampling:
         if self._function is not None:
             batch = self._evaluated(self._active(batch))
             points = _points_at(batch)
-        elif self._policy is None and isinstance(batch, Events):
+        elif self._policy is None and isinstance(batch, Events) and batch.end is not None:
             return self._active(batch)
         else:
             points = self._points(batch)
         if self._policy is None:
-            on = points.part == 0
-            return Samples(points.slot[on], points.index[on], points.value[on])
+            found, on = Samples(points.slot, points.index, points.value), points.part == 0
+            return found if on.all() else found.take(on)
         return self._between(state, points)
 
     # -- points --------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from viewlet.signals.batches import Array, Batch, Samples, runs, together
+from viewlet.signals.batches import Array, Batch, Samples, is_stretch, runs, together
 from viewlet.signals.form import form_of
 from viewlet.signals.nodes import Aggregate, Window
 from viewlet.signals.operators import window_kernels as kernels
@@ -71,18 +71,74 @@ class WindowPipeline:
     def run(self, state: State, *inputs: Any) -> Batch:
         (batch,) = inputs
         found: list[Batch] = [self._nothing()]
+        rest = batch
+        if self._is_long_stretch(state, batch):
+            begin, end = self._inside(state, batch)
+            found += self._windows(state, batch.take(slice(0, begin)))
+            found += self._whole_windows(state, batch, begin, end)
+            rest = batch.take(slice(end, None))
+        return together(found + self._windows(state, rest))  # type: ignore[no-any-return]
+
+    def _windows(self, state: State, batch: Samples) -> list[Samples]:
+        """The windows that end in a batch, some at a time."""
+        found = []
         for line in self._lines(state, batch):
-            step = max(1, ARRAYS // (self._node.size * self._width))
             windows = np.lib.stride_tricks.sliding_window_view(line.samples, self._node.size, axis=0)
+            step = max(1, ARRAYS // (self._node.size * self._width))
             for begin in range(0, len(line.starts), step):
                 part = slice(begin, begin + step)
-                arrays = windows[line.starts[part]]
-                if self._weights is not None:
-                    arrays = arrays * self._weights
-                for function in self._functions:
-                    arrays = function(arrays)
-                found.append(self._finish(state, line.slot[part], line.index[part], arrays))
-        return together(found)  # type: ignore[no-any-return]
+                found.append(self._through(state, line.slot[part], line.index[part], windows[line.starts[part]]))
+        return found
+
+    # -- one long stretch of one group: windows are views of the samples themselves ------------------------------------
+
+    def _is_long_stretch(self, state: State, batch: Samples) -> bool:
+        node = self._node
+        if len(batch) < 4 * node.size + node.hop or batch.slot.strides != (0,) or not is_stretch(batch.index):
+            return False
+        last = int(state["last"][batch.slot[0]])
+        return last == NEVER or last + 1 == int(batch.index[0])
+
+    def _inside(self, state: State, batch: Samples) -> tuple[int, int]:
+        """The rows between which windows lie in the batch as a whole: the first ends behind `begin`, at `end` one may.
+
+        They begin and end where a window has just ended, so that what is left is as if a batch ended there.
+        """
+        node = self._node
+        seen = int(state["count"][batch.slot[0]])
+        if not seen and node.hop <= node.size:
+            begin = node.size - node.hop
+        else:
+            begin = node.size - seen if seen < node.size else node.hop - (seen - node.size) % node.hop
+            while begin < node.size:
+                begin += node.hop
+        return begin, begin + (len(batch) - begin) // node.hop * node.hop
+
+    def _whole_windows(self, state: State, batch: Samples, begin: int, end: int) -> list[Samples]:
+        node, slot = self._node, batch.slot[0]
+        x = values_of(batch, self._kind)
+        windows = np.lib.stride_tricks.sliding_window_view(x, node.size, axis=0)
+        windows = windows[begin + node.hop - node.size : end - node.size + 1 : node.hop]
+        index = batch.index[begin + node.hop - 1 : end : node.hop]
+        passes = len(self._functions) + (self._weights is not None) + (node.finish is not None)
+        step = max(1, ARRAYS // (node.size * self._width)) if passes > 1 else max(1, len(index))
+        found = []
+        for start in range(0, len(index), step):
+            part = slice(start, start + step)
+            slots = np.full(len(index[part]), slot)
+            found.append(self._through(state, slots, index[part], windows[part]))
+        state["held"][slot] = x[end - node.size + 1 : end]
+        state["count"][slot] += end - begin
+        state["last"][slot] = batch.index[end - 1]
+        return found
+
+    def _through(self, state: State, slot: Array, index: Array, arrays: Array) -> Samples:
+        """Windows through the pipeline."""
+        if self._weights is not None:
+            arrays = arrays * self._weights
+        for function in self._functions:
+            arrays = function(arrays)
+        return self._finish(state, slot, index, arrays)
 
     def _nothing(self) -> Samples:
         none = np.zeros(0, np.int64)
@@ -129,7 +185,7 @@ class WindowPipeline:
     def _finish(self, state: State, slot: Array, index: Array, arrays: Array) -> Samples:
         finish = self._node.finish
         if finish is None:
-            return Samples(slot, index, arrays)
+            return Samples(slot, index, arrays if arrays.flags.owndata else arrays.copy())
         if not self._adds:
             return Samples(slot, index, AGGREGATES[finish.operation](arrays))
         most = len(slot) * arrays.shape[2]
