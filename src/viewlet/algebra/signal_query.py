@@ -20,6 +20,8 @@ class SignalInput:
     end: int | None
     values: tuple[int, ...]
     scales: tuple[int, ...]
+    is_kept: bool = True
+    """The table keeps its rows: those that are late or deleted can be made good."""
 
     @property
     def positions(self) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from viewlet.tables import TableStore
 from viewlet.triggers.saved_state import StateReader, StateWriter
 from viewlet.triggers.sources import Sources
 from viewlet.triggers.store import RowStore
-from viewlet.types import Column, Kind, Row, TableKind
+from viewlet.types import Column, Kind, Row
 
 if TYPE_CHECKING:
     from viewlet.signals.batches import Batch
@@ -43,7 +43,7 @@ class SignalEngine:
         from viewlet.signals.maintain import Maintenance
         from viewlet.signals.notation import from_text
 
-        kept = [self._sources.tables[each.table].kind is not TableKind.STREAM for each in self.plan.inputs]
+        kept = [each.is_kept for each in self.plan.inputs]
         return Maintenance(from_text(self.plan.text), kept, self.plan.retain)
 
     # -- batches -------------------------------------------------------------------------------------------------------

@@ -9,7 +9,9 @@ from viewlet.algebra.signal_query import SignalQuery
 from viewlet.engine.contract import LocalEngine
 from viewlet.engine.declaration import Declaration
 from viewlet.engine.kind import Subject, ViewKind
+from viewlet.engine.partitioned import partitioned
 from viewlet.triggers.sources import Sources
+from viewlet.triggers.store import UndoLog
 
 
 def plan(declared: Declaration, *_: object) -> SignalQuery:
@@ -23,6 +25,20 @@ def engine(declared: Declaration, sources: Sources, *_: object) -> LocalEngine:
     from viewlet.engine.signal_engine import SignalEngine
 
     return SignalEngine(plan(declared), sources)
+
+
+def partition_engine(plan: SignalQuery, sources: Sources, log: UndoLog) -> LocalEngine:
+    """The engine of a partition on Spark."""
+    from viewlet.engine.signal_partitions import PartitionEngine
+
+    return PartitionEngine(plan, sources, log)
+
+
+def partition_keys(plan: SignalQuery) -> Mapping[str, tuple[int, ...]]:
+    """The columns of each table by which rows go to partitions."""
+    from viewlet.engine.signal_partitions import keys_of
+
+    return keys_of(plan)
 
 
 def stages(subject: Subject) -> Mapping[str, Callable[[], str]]:
@@ -44,6 +60,7 @@ SIGNAL_VIEWS = ViewKind(
     reference=engine,
     stages=stages,
     summary=("query", "engine"),
+    distributed=partitioned(plan, partition_engine, partition_keys),
 )
 
 ARRAY_VIEWS = replace(
@@ -51,5 +68,6 @@ ARRAY_VIEWS = replace(
     noun="a signal query with arrays",
     accepts=lambda definition: isinstance(definition, SignalQuery) and definition.has_arrays,
     feeds_views=False,
+    distributed=None,
 )
 """Windows that are left open: SQL has no operators on their arrays."""

@@ -21,6 +21,7 @@ from viewlet.sql.patterns import bind_pattern_view, is_pattern_view
 from viewlet.sql.query import translate_to_query
 from viewlet.sql.ring_views import asks_for_cofactor, bind_ring_view
 from viewlet.sql.scope import unknown
+from viewlet.sql.signal_functions import SIGNAL_FUNCTIONS
 from viewlet.sql.signal_queries import bind_signal_query
 from viewlet.sql.source import Source, name_of, sql_of
 from viewlet.sql.split import RawStatement, create_kind, factorised_word, parse, split_statements, unquoted
@@ -50,6 +51,7 @@ _NONE: Defined = MappingProxyType({})
 
 TABLE_FUNCTIONS["matrix_program"] = bind_matrix_program
 TABLE_FUNCTIONS["signal_query"] = bind_signal_query
+TABLE_FUNCTIONS.update(SIGNAL_FUNCTIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +121,11 @@ def _bind(node: exp.Expr, raw: RawStatement, names: Names) -> Statement:
 
 
 def _check_outside_views(node: exp.Expr, raw: RawStatement) -> None:
-    """DuckDB answers queries, and does not know the aggregates of users."""
+    """DuckDB answers queries, and knows neither the aggregates of users nor our table functions."""
+    function = called_function(node)
+    if function is not None:
+        hint = f"CREATE MATERIALIZED VIEW v AS SELECT * FROM {function.this}(...), and read the view"
+        raise raw.source.unsupported(f"the table function {function.this}() outside a view", function, hint)
     call = node.find(exp.AnonymousAggFunc)
     if call is not None:
         hint = "write CREATE MATERIALIZED VIEW ... AS SELECT, and read the view"

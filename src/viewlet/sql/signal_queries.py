@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
 from viewlet.algebra.signal_query import SignalInput, SignalQuery
 from viewlet.errors import ViewletError
 from viewlet.sql.source import sql_of, whole_number
 from viewlet.sql.table_functions import BoundCall, TableCall
-from viewlet.types import DOUBLE, Column, Kind, SqlType, Table
+from viewlet.types import DOUBLE, Column, Kind, SqlType, Table, TableKind
+
+if TYPE_CHECKING:
+    from viewlet.signals.grid import Duration
+    from viewlet.signals.nodes import Signal
 
 
 def bind_signal_query(call: TableCall) -> BoundCall:
@@ -14,12 +21,11 @@ def bind_signal_query(call: TableCall) -> BoundCall:
     from viewlet.signals.form import form_of
     from viewlet.signals.nodes import sources
     from viewlet.signals.notation import from_text
-    from viewlet.signals.rows import value_columns
 
     text = call.string(0, "the text of a signal query")
     try:
         query = from_text(text)
-        form = form_of(query)
+        form_of(query)
         read = sources(query)
     except ViewletError as wrong:
         raise call.error(str(wrong), 0) from wrong
@@ -31,6 +37,20 @@ def bind_signal_query(call: TableCall) -> BoundCall:
     missing = [each.table for each in read if each.table not in tables]
     if missing:
         raise call.error(f"{call.name} needs table {missing[0]} as an argument")
+    retain = whole_number(sql_of(call.arguments[-1])) if len(call.arguments) > 1 else None
+    return bound_signal(call, query, tables, retain)
+
+
+def bound_signal(call: TableCall, query: Signal, tables: Mapping[str, Table], retain: Duration | None) -> BoundCall:
+    """A view of a query over tables."""
+    from viewlet.signals.form import form_of
+    from viewlet.signals.grid import whole_ticks
+    from viewlet.signals.nodes import sources
+    from viewlet.signals.notation import to_text
+    from viewlet.signals.rows import value_columns
+
+    form, read = form_of(query), sources(query)
+    ticks = None if retain is None else whole_ticks(retain, form.source.ticks, "retain")
     inputs = tuple(signal_input(call, each, tables[each.table]) for each in read)
     first = tables[form.source.table]
     shown = [first.columns[position] for position in inputs[0].key]
@@ -39,8 +59,7 @@ def bind_signal_query(call: TableCall) -> BoundCall:
         shown.append(Column(form.source.end or "end", first.columns[inputs[0].time].type.with_nullable(False)))
     value = DOUBLE if form.size is None else SqlType(Kind.ARRAY, form.size)
     shown += [Column(each.name, value) for each in value_columns(form)]
-    retain = whole_number(sql_of(call.arguments[-1])) if len(call.arguments) > 1 else None
-    definition = SignalQuery(text, inputs, retain, form.size is not None)
+    definition = SignalQuery(to_text(query), inputs, ticks, form.size is not None)
     return BoundCall(definition, tuple(shown), frozenset(each.table for each in inputs))
 
 
@@ -66,4 +85,5 @@ def signal_input(call: TableCall, source: object, table: Table) -> SignalInput:
         None if source.end is None else place[source.end],
         tuple(place[name] for name in source.values),
         scales,
+        table.kind is not TableKind.STREAM,
     )
