@@ -12,6 +12,7 @@ array([1., 8., 0.])
 
 from __future__ import annotations
 
+from viewlet.linalg.backends.modular_backend import ModularBackend
 from viewlet.linalg.errors import LinAlgWarning, MatrixDataError, NotationError, ProgramError, ShapeError
 from viewlet.linalg.expression import hstack, identity, inv, matrix, solve, vstack
 from viewlet.linalg.program import Program, program
@@ -22,6 +23,7 @@ from viewlet.linalg.sizes import dim
 __all__ = [
     "LinAlgWarning",
     "MatrixDataError",
+    "ModularBackend",
     "NotationError",
     "Program",
     "ProgramError",

@@ -55,7 +55,8 @@ def power_iteration(matrix: Expression, start: Expression, *, steps: int, model:
 def path_counts(edges: Expression, *, steps: int, model: str = "auto") -> Expression:
     """The number of paths of at most so many steps between any two nodes; exact while counts stay below 2^53.
 
-    An entry that is not zero says that one node reaches the other.
+    An entry that is not zero says that one node reaches the other. Larger counts are exact modulo a number on the back
+    end `linalg.ModularBackend`.
     """
     return power_sum(edges, steps + 1, model=model)
 

@@ -72,5 +72,6 @@ def _sweep(step: Sweep, sizes: Sizes, machine: Machine) -> float:
     rows, columns = step.matrix.rows.at(sizes), step.matrix.columns.at(sizes)
     work = _operations(step, sizes)
     entries = rows * columns * (1.0 if step.update is None else 2.0)
-    time = max(work / machine.operations, entries * machine.itemsize / machine.bandwidth)
+    rate = machine.pass_operations or machine.operations
+    time = max(work / rate, entries * machine.itemsize / machine.bandwidth)
     return time + machine.step + machine.round_trip

@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -15,7 +14,8 @@ import numpy as np
 class Machine:
     """Multiplications with an addition and bytes of memory in a second, and the seconds that any step takes.
 
-    `round_trip` is what an operation on stored matrices takes besides, where they are not in this process.
+    `pass_operations` is the rate of passes over a matrix, where that is another than that of products. `round_trip` is
+    what an operation on stored matrices takes besides, where they are not in this process.
     """
 
     operations: float
@@ -23,27 +23,51 @@ class Machine:
     step: float
     itemsize: int
     round_trip: float = 0.0
+    pass_operations: float | None = None
 
 
-NOMINAL = Machine(operations=2.5e10, bandwidth=1.5e10, step=1.5e-5, itemsize=8)
+PRODUCT_SIZE, PASS_SIZE, PASS_FACTORS = 384, 768, 16
+"""Of the matrices that are measured."""
+NOMINAL = Machine(operations=2.5e10, bandwidth=1.5e10, step=2e-5, itemsize=8)
 """A plain machine, for plans that are made before any matrix is known."""
 
 
-@lru_cache(maxsize=8)
-def this_processor(dtype: Any, size: int = 512) -> Machine:
-    """The processors of this machine: a product of matrices, and an addition in place that no cache holds."""
-    left = np.full((size, size), 0.5, dtype)
-    large = np.zeros(1 << 22, dtype)
-    product = fastest(lambda: left @ left)
-    traffic = fastest(lambda: np.add(large, 1.0, out=large))
-    return Machine(size**3 / product, 2 * large.nbytes / traffic, NOMINAL.step, large.itemsize)
+Sweep: TypeAlias = "Callable[[Any, tuple[Any, Any], Any, Any], object]"
+"""A pass of a back end: a matrix, the factors of its update, and those of its products."""
+
+_MEASURED: dict[tuple[str, str], Machine] = {}
+"""What is known of this machine, by back end and type."""
 
 
-def fastest(work: Callable[[], object], times: int = 3) -> float:
-    """The seconds of the fastest of some runs."""
+def this_processor(name: str, dtype: Any, sweep: Sweep) -> Machine:
+    """The processors of this machine with a back end: a product of matrices, and passes with one and with more factors.
+
+    The matrix of the passes is larger than the caches of one core.
+    """
+    key = name, str(dtype)
+    if key not in _MEASURED:
+        left = np.full((PRODUCT_SIZE, PRODUCT_SIZE), 0.5, dtype)
+        matrix = np.zeros((PASS_SIZE, PASS_SIZE), dtype)
+        thin, wide = np.zeros((PASS_SIZE, 1), dtype), np.zeros((PASS_SIZE, PASS_FACTORS), dtype)
+        product = fastest(lambda: left @ left)
+        traffic = fastest(lambda: sweep(matrix, (thin, thin), thin, thin))
+        work = fastest(lambda: sweep(matrix, (wide, wide), wide, wide))
+        _MEASURED[key] = Machine(
+            PRODUCT_SIZE**3 / product,
+            2 * matrix.nbytes / traffic,
+            NOMINAL.step,
+            matrix.itemsize,
+            pass_operations=3 * PASS_FACTORS * matrix.size / work,
+        )
+    return _MEASURED[key]
+
+
+def fastest(work: Callable[[], object], times: int = 5) -> float:
+    """The seconds of the fastest of some runs after a first one; what other programs take from a thread is left out."""
     found = []
+    work()
     for _ in range(times):
-        start = time.perf_counter()
+        start, used = time.perf_counter(), time.process_time()
         work()
-        found.append(time.perf_counter() - start)
+        found.append(min(time.perf_counter() - start, time.process_time() - used))
     return max(min(found), 1e-7)

@@ -22,6 +22,7 @@ from viewlet.linalg.program import Program, Statements
 from viewlet.linalg.refresh import Refresh
 from viewlet.linalg.replay import Replays
 from viewlet.linalg.resize import is_square_in, resized
+from viewlet.linalg.scalars import LARGEST, degrees
 from viewlet.linalg.sizes import dim
 from viewlet.linalg.strategy import Plan, check_strategy, choose, plan_statements
 from viewlet.linalg.symmetry import symmetric_views
@@ -123,6 +124,8 @@ class Run:
         self._replays = Replays(self._backend)
         self._pending = Pending(whole(defer, "defer"))
         self._refresh = Refresh(refresh)
+        self._scalars: dict[Matrix, float] = {}
+        """What inputs are still to be multiplied by, and the views with them (see `viewlet.linalg.scalars`)."""
         self._symmetric = symmetric_views(self._statements)
         self._skewed: set[Matrix] = set()
         self._stale = True
@@ -161,6 +164,7 @@ class Run:
     def array(self, name: str) -> Array:
         """The array of the back end that holds a matrix, on a GPU a tensor; it changes with the next update."""
         self._settle()
+        self._multiply_in()
         each = self._matrix(name)
         found = self._executor().matrix(each)
         if each in self._skewed:
@@ -176,6 +180,8 @@ class Run:
         """
         view, audit = self._matrix(name), self._audit()
         norm = float(np.linalg.norm(audit.stored[view]))
+        if self._backend.is_exact:
+            return ErrorReport(0.0, 0.0, 0.0, norm)
         return ErrorReport(audit.bound(view), audit.estimate(view), FAILURE, norm)
 
     def condition(self, name: str) -> float:
@@ -193,6 +199,7 @@ class Run:
 
     def _audit(self) -> Audit:
         self._settle()
+        self._multiply_in()
         stored = {each: self._backend.numpy(self._executor().matrix(each)) for each in self._stored}
         return Audit(self._statements, stored, self._sizes)
 
@@ -218,6 +225,8 @@ class Run:
         each, (rows, columns) = self._dynamic(name)
         row, column = place(row, rows, name, "row"), place(column, columns, name, "column")
         wanted = checked_matrix([[value]], f"the value of {name}", self._dtype, (1, 1))
+        wanted = self._backend.checked(wanted, f"the value of {name}")
+        self._multiply_in()
         change = np.zeros((columns, 1), self._dtype)
         change[column] = wanted[0, 0] - float(self._stored[each][row, column])
         self._apply({each: (Units(rows, np.array([row])), change)}, {each: put((row, column), float(wanted[0, 0]))})
@@ -227,6 +236,7 @@ class Run:
         each, (rows, columns) = self._dynamic(name)
         row = place(row, rows, name, "row")
         new = self._vector(values, f"the row of {name}", columns)
+        self._multiply_in()
         change = Units(rows, np.array([row])), new - self._stored[each][row][:, None]
         self._apply({each: change}, {each: put(row, new[:, 0])})
 
@@ -235,6 +245,7 @@ class Run:
         each, (rows, columns) = self._dynamic(name)
         column = place(column, columns, name, "column")
         new = self._vector(values, f"the column of {name}", rows)
+        self._multiply_in()
         change = new - self._stored[each][:, column][:, None], Units(columns, np.array([column]))
         self._apply({each: change}, {each: put((slice(None), column), new[:, 0])})
 
@@ -256,9 +267,27 @@ class Run:
             each, sides = self._dynamic(name)
             parts = [self._factors(part, name, sides) for part in (change if isinstance(change, list) else [change])]
             if kept := [part for part in parts if part is not None]:
-                found[each] = compress(*merge(kept))
+                found[each] = merge(kept) if self._backend.is_exact else compress(*merge(kept))
         if found or mark is not None:
             self._apply(found, mark=mark)
+
+    def scale(self, name: str, factor: float) -> None:
+        """Multiplies an input by a number that is not zero: with `update`, A := λ A + u v', which forgets the past.
+
+        Where every view is homogeneous in the input, no matrix is touched before one is read.
+        """
+        each, _ = self._dynamic(name)
+        if isinstance(factor, bool) or not isinstance(factor, int | float) or not math.isfinite(factor) or not factor:
+            raise ProgramError(f"an input is multiplied by a finite number that is not zero, not by {factor!r}")
+        known = degrees(self._statements, each)
+        if known is None or self._backend.is_exact or self._backend.is_durable:
+            self._multiply_now(each, factor)
+        else:
+            self._scalars[each] = self._scalars.get(each, 1.0) * factor
+            most = max(abs(degree) for degree in known.values())
+            if abs(math.log(abs(self._scalars[each]))) * most > math.log(LARGEST):
+                self._multiply_in()
+        self._commit()
 
     def append_row(self, name: str, row: Any, **others: Any) -> None:
         """Adds a row at the end of an input, and of every other input with the same dimension, given by name."""
@@ -360,7 +389,47 @@ class Run:
             self._batches = self._batches.adding(mark)
         self._commit()
 
+    def _multiply_now(self, each: Matrix, factor: float) -> None:
+        """Multiplies an input, and evaluates the views."""
+        self._multiply_in()
+        before = self._stored[each]
+        try:
+            self._stored[each] = self._multiplied(before, factor)
+            self.refresh()
+        except BaseException:
+            self._stored[each] = before
+            self._stale = True
+            raise
+
+    def _multiply_in(self) -> None:
+        """Multiplies matrices by the numbers that wait: f(s A) = s^d f(A). Interrupted, views are evaluated again."""
+        for changed, factor in list(self._scalars.items()):
+            known, before = degrees(self._statements, changed) or {}, self._stale
+            self._stale = True
+            self._stored[changed] = self._multiplied(self._stored[changed], factor)
+            del self._scalars[changed]
+            for each, degree in known.items():
+                if degree and each is not changed:
+                    self._stored[each] = self._multiplied(self._executor().matrix(each), factor**degree)
+            self._stale = before
+
+    def _multiplied(self, array: Array, factor: float) -> Array:
+        return self._backend.array(self._backend.combine([(factor, array)]), copy=False)
+
+    def _divided(self, changes: dict[Matrix, Factors]) -> dict[Matrix, Factors]:
+        """The changes of the matrices as they are stored, where a number is still to be multiplied in."""
+        found = dict(changes)
+        for each, factor in self._scalars.items():
+            if each in found:
+                left, right = found[each]
+                if isinstance(right, Units):
+                    found[each] = self._backend.combine([(1.0 / factor, left)]), right
+                else:
+                    found[each] = left, self._backend.combine([(1.0 / factor, right)])
+        return found
+
     def _follow(self, changes: dict[Matrix, Factors], exact: Mapping[Matrix, Put]) -> None:
+        changes = self._divided(changes) if self._scalars else changes
         key = tuple((each, left.shape[1]) for each, (left, _) in changes.items())
         plan = self._plans.get(key)
         if plan is None:

@@ -103,6 +103,14 @@ class Backend(Protocol):
         """Whether all numbers are finite."""
 
     @property
+    def is_exact(self) -> bool:
+        """Whether arithmetic is exact, on whole numbers: factors are not compressed, and nothing is divided."""
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether matrices outlive the process."""
+
+    @property
     def progress(self) -> Progress | None:
         """What an earlier run has left, for back ends that outlive the process; a run may continue from it."""
 

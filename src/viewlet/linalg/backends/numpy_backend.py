@@ -24,6 +24,8 @@ class NumpyBackend:
 
     name = "numpy"
     records = False
+    is_exact = False
+    is_durable = False
     progress: Progress | None = None
     """Nothing outlives the process."""
 
@@ -32,7 +34,7 @@ class NumpyBackend:
 
     def machine(self) -> Machine:
         """The rates of this machine, measured once."""
-        return this_processor(self.dtype)
+        return this_processor(self.name, self.dtype, self.sweep)
 
     def checked(self, value: Any, name: str) -> Floats:
         """A matrix of finite numbers."""

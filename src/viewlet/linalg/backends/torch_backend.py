@@ -57,6 +57,8 @@ class TorchBackend:
     """Tensors of PyTorch on one device, a GPU where there is one; without `kernel` cuBLAS does all."""
 
     name = "torch"
+    is_exact = False
+    is_durable = False
     progress: Progress | None = None
     """Nothing outlives the process."""
 

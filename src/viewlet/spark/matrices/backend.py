@@ -21,7 +21,7 @@ import numpy as np
 from viewlet.errors import InternalError, StateError
 from viewlet.linalg.backends.contract import Progress, Recording, Thin
 from viewlet.linalg.backends.numpy_backend import NumpyBackend
-from viewlet.linalg.machine import Machine, this_processor
+from viewlet.linalg.machine import Machine
 from viewlet.linalg.values import Units, checked_matrix
 from viewlet.runtime.durable.files import is_url, local_path
 from viewlet.runtime.durable.log import Record
@@ -79,6 +79,8 @@ class SparkMatrices:
 
     name = "spark"
     records = False
+    is_exact = False
+    is_durable = True
 
     def __init__(
         self,
@@ -126,7 +128,7 @@ class SparkMatrices:
 
     def machine(self) -> Machine:
         """The rates of this machine, and the time of a stage."""
-        return replace(this_processor(self.dtype), round_trip=ROUND_TRIP)
+        return replace(self._thin.machine(), round_trip=ROUND_TRIP)
 
     def checked(self, value: Any, name: str) -> Any:
         """A matrix of finite numbers."""
