@@ -326,6 +326,7 @@ def show_pauses(size: int, limit: int) -> Iterator[str]:
     yield "did not; the growth of stores is part of neither.\n"
     yield "| rebalancing | updates without it | updates with it | their number | most steps of it | growing stores |"
     yield "|---|---|---|---|---|---|"
+    pauses(min(size, 100), 1)  # what is loaded when it is first used does not count
     for name, steps in (("at once", 0), (f"rebalance_steps = {limit:,}", limit)):
         found = pauses(size, steps)
         cells = [_spread(found.applying), _spread(found.rebalancing), f"{len(found.rebalancing):,}", f"{found.steps:,}"]

@@ -15,6 +15,10 @@ KNOWN = {
     "les_miserables_graph": 467,
     "florentine_families_graph": 3,
     "davis_southern_women_graph": 0,
+    "krackhardt_kite_graph": 11,
+    "icosahedral_graph": 20,
+    "octahedral_graph": 8,
+    "petersen_graph": 0,
 }
 
 

@@ -158,3 +158,12 @@ def test_numbers_beyond_a_word_are_refused_by_flat_arrays(tmp_path: Path) -> Non
             db.insert("e", [(1, 1, 5_000_000_000_000_000_000)])
         db.insert("e", [(1, 1, 3)])
         assert db.view("v").rows() == [(9,)]
+
+
+def test_partitions_are_not_chosen_by_the_user(tmp_path: Path) -> None:
+    with connect_inline(tmp_path, 2, sync=False) as db:
+        db.execute(SCHEMA)
+        with pytest.raises(viewlet.UnsupportedError, match="PARTITION BY for view 'v', which is in shares"):
+            db.execute(
+                f"CREATE MATERIALIZED VIEW v PARTITION BY (a) WITH (strategy = 'adaptive') AS {QUERIES['grouped']}"
+            )

@@ -345,3 +345,27 @@ def test_a_busy_view_moves_to_the_kernel(monkeypatch: pytest.MonkeyPatch) -> Non
             if (task := view.choice.compilation) is not None:
                 task.wait(60)
     assert {db.view(name).stats()["engine"] for name in names} == {"compiled"}
+
+
+@pytest.mark.parametrize("engine", ["interpreter", "compiled"])
+@pytest.mark.parametrize("still", ["r", "st"])
+def test_static_tables_beside_others(still: str, engine: str) -> None:
+    """They are loaded before the view is declared, and their tuples are in parts like all others."""
+    columns = {"r": ("a", "b"), "s": ("b", "c"), "t": ("c", "a")}
+    random, twin, db = Random(6), viewlet.connect(), viewlet.connect(engine=engine)
+    rows = {name: [(random.randrange(6), random.randrange(6)) for _ in range(25)] for name in "rst"}
+    for each in (db, twin):
+        for name, (first, second) in columns.items():
+            kind = "STATIC TABLE" if name in still else "TABLE"
+            each.execute(f"CREATE {kind} {name} ({first} BIGINT NOT NULL, {second} BIGINT NOT NULL)")
+        for name in still:
+            each.insert(name, rows[name])
+    sql = f"SELECT r.a, COUNT(*) AS n {JOIN} GROUP BY r.a"
+    db.execute(f"CREATE MATERIALIZED VIEW v WITH (strategy = 'adaptive') AS {sql}")
+    twin.execute(f"CREATE MATERIALIZED VIEW v WITH (strategy = 'first-order') AS {sql}")
+    for sign in (1, -1):
+        for begin in range(0, 25, 5):
+            for name in sorted({"r", "s", "t"} - set(still)):
+                for each in (db, twin):
+                    (each.insert if sign > 0 else each.delete)(name, rows[name][begin : begin + 5])
+                assert db.view("v").rows() == twin.view("v").rows()

@@ -30,7 +30,7 @@ from viewlet.engine.declaration import Declaration
 from viewlet.engine.kind import Hints, Tables
 from viewlet.engine.rows import difference
 from viewlet.engine.triangle_result import TriangleResult
-from viewlet.errors import DataError, MissingExtraError
+from viewlet.errors import DataError, MissingExtraError, UnsupportedError
 from viewlet.spark.plan.locations import Dist
 from viewlet.spark.plan.shares import Shares, best_shares
 from viewlet.triggers.saved_state import StateReader, StateWriter
@@ -346,6 +346,9 @@ def share_unit(
     """A view in shares; one that continues has `facts`."""
     from viewlet.spark.run.units.partitioned_unit import PartitionedUnit
 
+    if declared.partition_by:
+        hint = "leave it out: tuples are spread by all three vertices"
+        raise UnsupportedError(f"PARTITION BY for view {declared.name!r}, which is in shares", hint, "engine")
     query = plan.query
     if facts:
         shares, generated = Shares(tuple(facts[SHARES])), bool(facts[GENERATED])
