@@ -7,10 +7,13 @@ of two ways is faster at a given size; bytes and operations do.
 from __future__ import annotations
 
 from viewlet.linalg.associate import Sizes
-from viewlet.linalg.expression import Expression, Inverse, Product, postorder, shape
+from viewlet.linalg.expression import Expression, Inverse, Matrix, Product, Transpose, postorder, shape
 from viewlet.linalg.machine import Machine
 from viewlet.linalg.operations import operations, own_operations, update_operations
 from viewlet.linalg.schedule import Assign, Compute, Recompute, Step, Sweep
+
+SPARSE = 4.0
+"""An entry of a sparse matrix takes so many times the time of one of an array: it has an index, and rows are apart."""
 
 
 def seconds(steps: tuple[Step, ...], sizes: Sizes, machine: Machine) -> float:
@@ -62,16 +65,26 @@ def _own(node: Expression, sizes: Sizes, machine: Machine) -> float:
     entries = 2 * rows * columns
     if isinstance(node, Product):
         inner = shape(node.left)[1].at(sizes)
-        entries = rows * inner + inner * columns + rows * columns
+        first, second = (_density(part, machine) for part in (node.left, node.right))
+        entries = rows * inner * first + inner * columns * second + rows * columns
+        work *= min(first, second)
     if isinstance(node, Inverse):
         work *= 2  # LAPACK's inverse runs at about half the rate of a product
     return max(work / machine.operations, entries * machine.itemsize / machine.bandwidth) + machine.step
 
 
+def _density(node: Expression, machine: Machine) -> float:
+    """The share of entries of a matrix that are stored, weighted by what an entry of a sparse matrix takes."""
+    bare = node.body if isinstance(node, Transpose) else node
+    found = machine.densities.get(bare.name) if isinstance(bare, Matrix) else None
+    return 1.0 if found is None else min(1.0, SPARSE * found)
+
+
 def _sweep(step: Sweep, sizes: Sizes, machine: Machine) -> float:
     rows, columns = step.matrix.rows.at(sizes), step.matrix.columns.at(sizes)
-    work = _operations(step, sizes)
-    entries = rows * columns * (1.0 if step.update is None else 2.0)
+    density = _density(step.matrix, machine)
+    work = _operations(step, sizes) * density
+    entries = rows * columns * density * (1.0 if step.update is None else 2.0)
     rate = machine.pass_operations or machine.operations
     time = max(work / rate, entries * machine.itemsize / machine.bandwidth)
     return time + machine.step + machine.round_trip

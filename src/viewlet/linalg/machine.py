@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,6 +24,8 @@ class Machine:
     itemsize: int
     round_trip: float = 0.0
     pass_operations: float | None = None
+    densities: Mapping[str, float] = field(default_factory=dict)
+    """The share of entries that sparse inputs have, by name."""
 
 
 PRODUCT_SIZE, PASS_SIZE, PASS_FACTORS = 384, 768, 16

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from viewlet.linalg.backends.contract import Backend
+from viewlet.linalg.backends.sparse_matrix import SparseMatrix
 from viewlet.linalg.expression import Identity, Inverse, Recurrence, postorder, shape
 from viewlet.linalg.values import Array
 
@@ -20,6 +21,8 @@ def is_square_in(dimension: str, body: Any) -> bool:
 
 
 def resized(backend: Backend, array: Array, axis: int, count: int, without: int | None) -> Array:
+    if isinstance(array, SparseMatrix):
+        return array.resized(axis, count, without)
     old = backend.numpy(array)
     if without is not None:
         return backend.array(np.delete(old, without, axis=axis), copy=False)

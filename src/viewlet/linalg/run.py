@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from viewlet.linalg.backends import make_backend
 from viewlet.linalg.backends.contract import Backend, Progress
+from viewlet.linalg.backends.sparse_matrix import is_sparse
 from viewlet.linalg.errors import LinAlgWarning, MatrixDataError, ProgramError
 from viewlet.linalg.execute import Executor, IllConditioned, Pending, Put
 from viewlet.linalg.expression import Inverse, Matrix, shape
@@ -66,6 +67,11 @@ def start(program: Program, options: dict[str, Any]) -> Run:
     return Run(program, options, **settings)
 
 
+def _density(value: Any) -> float:
+    rows, columns = value.shape
+    return float(value.nnz / max(1, rows * columns))
+
+
 def _continued(earlier: Progress, names: set[str], given: Mapping[str, Any]) -> dict[str, Any]:
     """The inputs as an earlier run has left them."""
     if given:
@@ -112,6 +118,8 @@ class Run:
         self._backend: Backend = make_backend(backend, kind) if isinstance(backend, str) else backend
         self._machine: Machine = self._backend.machine()
         given = {each: self._backend.checked(inputs[each.name], each.name) for each in program.inputs}
+        densities = {each.name: _density(value) for each, value in given.items() if is_sparse(value)}
+        self._machine = replace(self._machine, densities=densities)
         self._sizes = bind_sizes({each: tuple(value.shape) for each, value in given.items()})
         self._statements: Statements = plan_statements(program, self._sizes, self._machine, self.strategy, memory)
         self._stored: dict[Matrix, Array] = {

@@ -43,9 +43,11 @@ class CompiledBackend(NumpyBackend):
         self._thread_count = threads or _thread_count()
 
     def sweep(
-        self, matrix: Floats, update: tuple[Thin, Thin] | None, forward: Thin | None, backward: Thin | None
+        self, matrix: Any, update: tuple[Thin, Thin] | None, forward: Thin | None, backward: Thin | None
     ) -> tuple[Floats | None, Floats | None]:
         """P X and P' Y with the old P, then P += U V', in one pass where no part of it is sparse or wide."""
+        if not isinstance(matrix, np.ndarray):
+            return super().sweep(matrix, update, forward, backward)
         ahead = behind = None
         if isinstance(forward, Units):
             ahead, forward = self.multiply(matrix, forward), None

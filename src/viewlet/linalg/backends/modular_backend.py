@@ -49,13 +49,14 @@ class ModularBackend(NumpyBackend):
 
     def array(self, data: Any, *, copy: bool) -> Floats:
         """A matrix of numbers from 0 to m - 1."""
-        return np.remainder(super().array(data, copy=True), self.modulus)
+        found: Floats = np.remainder(super().array(data, copy=True), self.modulus)
+        return found
 
     def multiply(self, left: Thin, right: Thin) -> Floats:
         """The product, in pieces that are exact."""
         if isinstance(right, Units):
             return super().multiply(left, right)
-        first = self.dense(left)
+        first, right = self.dense(left), self.dense(right)
         total = np.zeros((first.shape[0], right.shape[1]), self.dtype)
         for begin in range(0, first.shape[1], self._terms):
             end = begin + self._terms

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from viewlet.errors import InternalError
 from viewlet.linalg.backends.contract import Progress, Recording, Thin
+from viewlet.linalg.backends.sparse_matrix import SparseMatrix, checked_sparse, is_sparse
 from viewlet.linalg.machine import Machine, this_processor
 from viewlet.linalg.values import Units, checked_matrix, dense
 
@@ -36,8 +37,10 @@ class NumpyBackend:
         """The rates of this machine, measured once."""
         return this_processor(self.name, self.dtype, self.sweep)
 
-    def checked(self, value: Any, name: str) -> Floats:
-        """A matrix of finite numbers."""
+    def checked(self, value: Any, name: str) -> Any:
+        """A matrix of finite numbers; a sparse matrix of SciPy stays sparse."""
+        if is_sparse(value):
+            return checked_sparse(value, name, self.dtype)
         return checked_matrix(value, name, self.dtype, (None, None))
 
     def is_native(self, value: Any) -> bool:
@@ -54,17 +57,22 @@ class NumpyBackend:
         """The factor itself."""
         return factor
 
-    def array(self, data: Any, *, copy: bool) -> Floats:
+    def array(self, data: Any, *, copy: bool) -> Any:
         """A matrix in row order, copied if asked for or if it has to be."""
+        if isinstance(data, SparseMatrix):
+            return data
+        if is_sparse(data):
+            return SparseMatrix(data.tocsr(copy=True))
         found = np.ascontiguousarray(data, dtype=self.dtype)
         return found.copy() if copy and np.shares_memory(found, data) else found
 
-    def numpy(self, array: Floats) -> Floats:
-        """The array itself."""
-        return array
+    def numpy(self, array: Any) -> Floats:
+        """The array itself; of a sparse matrix, one of all entries."""
+        found: Floats = array.toarray() if isinstance(array, SparseMatrix) or is_sparse(array) else array
+        return found
 
     def sweep(
-        self, matrix: Floats, update: tuple[Thin, Thin] | None, forward: Thin | None, backward: Thin | None
+        self, matrix: Any, update: tuple[Thin, Thin] | None, forward: Thin | None, backward: Thin | None
     ) -> tuple[Floats | None, Floats | None]:
         """P X and P' Y with the old P, then P += U V'; unit vectors touch the rows or columns that they name alone."""
         ahead = None if forward is None else self.multiply(matrix, forward)
@@ -73,8 +81,10 @@ class NumpyBackend:
             self._update(matrix, *update)
         return ahead, behind
 
-    def _update(self, matrix: Floats, left: Thin, right: Thin) -> None:
-        if isinstance(left, Units):
+    def _update(self, matrix: Any, left: Thin, right: Thin) -> None:
+        if isinstance(matrix, SparseMatrix):
+            matrix.add(left, right)
+        elif isinstance(left, Units):
             matrix[self.index(left)] += self.dense(right).T
         elif isinstance(right, Units):
             matrix[:, self.index(right)] += left
@@ -89,15 +99,20 @@ class NumpyBackend:
 
     def multiply(self, left: Thin, right: Thin) -> Floats:
         """The product; with unit vectors it reads columns or rows."""
-        if isinstance(right, Units):
-            found = self.dense(left)[:, right.places]
-        else:
-            found = self.dense(left) @ right
-        return np.asarray(found)
+        first = self._operand(self.dense(left) if isinstance(left, Units) else left)
+        second = self._operand(right)
+        found = first[:, second.places] if isinstance(second, Units) else first @ second
+        return np.asarray(found.toarray() if is_sparse(found) else found)
+
+    def _operand(self, value: Any) -> Any:
+        """A factor that can be multiplied: an array, a sparse one, or on the right unit vectors."""
+        return value.value if isinstance(value, SparseMatrix) else value
 
     def dense(self, factor: Thin) -> Floats:
         """A factor as an array."""
-        return dense(factor, lambda shape: np.zeros(shape, self.dtype)) if isinstance(factor, Units) else factor
+        if isinstance(factor, Units):
+            return dense(factor, lambda shape: np.zeros(shape, self.dtype))
+        return self.numpy(factor)
 
     def combine(self, terms: Sequence[tuple[float, Thin]]) -> Floats:
         """The sum of numbers times arrays."""
@@ -121,7 +136,7 @@ class NumpyBackend:
 
     def invert(self, array: Floats) -> Floats:
         """The inverse by LAPACK."""
-        return np.linalg.inv(array)
+        return np.linalg.inv(self.numpy(array))
 
     def strengths(self, array: Floats) -> tuple[float, float]:
         """The largest and the smallest singular value of a small matrix."""
@@ -139,13 +154,15 @@ class NumpyBackend:
             array[first:last, first:] *= 0.5
             array[last:, first:last] = array[first:last, last:].T
 
-    def copy(self, array: Floats) -> Floats:
+    def copy(self, array: Any) -> Any:
         """A copy in row order."""
+        if isinstance(array, SparseMatrix):
+            return array.copy()
         return np.array(array, order="C")
 
     def is_finite(self, array: Floats) -> bool:
         """Whether all numbers are finite."""
-        return bool(np.isfinite(array).all())
+        return bool(np.isfinite(self.numpy(array)).all())
 
     def commit(self, progress: Progress) -> None:
         """Nothing outlives the process."""
