@@ -27,6 +27,7 @@ from viewlet.view import StoredTable, View
 if TYPE_CHECKING:
     from viewlet.aggregates import Aggregate
     from viewlet.signals import Query, Signal
+    from viewlet.streams.host import PartHost
 
 
 def connect(
@@ -39,6 +40,7 @@ def connect(
     partitions: int | None = None,
     external_access: bool = False,
     aggregates: Mapping[str, object] | None = None,
+    streams: PartHost | None = None,
 ) -> Connection:
     """Opens a database: the one in the directory `path`, which is made if it is not there, or an empty one in memory.
     `path` may be a URL that fsspec knows, such as `"s3://bucket/folder"`.
@@ -55,6 +57,8 @@ def connect(
 
     `aggregates` are classes to register by name (`Connection.register_aggregate`) before a directory is opened whose
     views use them: code is never read from a directory.
+
+    `streams` is what holds the parts of partitioned streams (docs/streams.md), if not DuckDB in this process.
     """
     known = defined_aggregates(aggregates)
     if spark is not None:
@@ -65,7 +69,7 @@ def connect(
         return connect_on_spark(spark, place, partitions, fsync, engine, external_access, known)
     check_engine(engine)
     place = None if path is None else os.fspath(path) if isinstance(path, str | os.PathLike) else None
-    database = Database(LocalHost(Catalogue(known, layered=True), engine, place))
+    database = Database(LocalHost(Catalogue(known, layered=True), engine, place, streams))
     if path is None:
         return Connection(Session(database), external_access)
     if not isinstance(path, str | os.PathLike) or not os.fspath(path):

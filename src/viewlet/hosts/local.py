@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from viewlet.runtime.durable.log import Record
     from viewlet.runtime.durable.snapshot import SnapshotReader, SnapshotWriter
     from viewlet.streams import Warehouse
+    from viewlet.streams.host import PartHost
     from viewlet.triggers.statistics import Statistics
 
 BATCH = 1
@@ -51,6 +52,8 @@ class LocalHost:
     engine: str = "auto"
     place: str | None = None
     """The directory of the database, for the parts of streams."""
+    parts: PartHost | None = None
+    """What holds the parts of streams, if the user says so."""
     stores: dict[str, TableStore] = field(default_factory=dict)
     """The rows of the tables; those of a stream are none."""
     log: UndoLog = field(default_factory=UndoLog)
@@ -74,7 +77,7 @@ class LocalHost:
         if self._warehouse is None:
             from viewlet.hosts.streams import open_warehouse
 
-            self._warehouse = open_warehouse(self.place, lambda name: self.stores[name].arrow())
+            self._warehouse = open_warehouse(self.place, self.parts, lambda name: self.stores[name].arrow())
         return self._warehouse
 
     # -- declarations -----------------------------------------------------------------------------------------------
@@ -189,6 +192,11 @@ class LocalHost:
     # -- batches ----------------------------------------------------------------------------------------------------
 
     def change_of(self, table: Table, data: object, sign: int, encoded: bool) -> Change:
+        if table.parts is not None:
+            from viewlet.changes.arrow_change import to_arrow_change
+
+            if (arrow := to_arrow_change(table, data, sign)) is not None:
+                return arrow
         return change_of(self, table, data, sign, encoded)
 
     def net_change(self, table: Table, signed: Signed) -> Change:

@@ -16,6 +16,7 @@ from viewlet.engine.catalogue_json import Json, statistics_of_json, statistics_t
 from viewlet.engine.choice import Choice
 from viewlet.engine.chooser import EngineChooser
 from viewlet.engine.declaration import Declaration, planned_again, planned_to_json
+from viewlet.engine.kinds import kind_of
 from viewlet.engine.maintained_view import MaintainedView
 from viewlet.engine.maintainer import Maintainer, Work
 from viewlet.errors import MissingExtraError, SqlError, StateError
@@ -132,7 +133,8 @@ def read_view(host: LocalHost, declared: Declaration, known: Json, saved: Snapsh
     sources = host.sources(declared)
     planned = planned_again(known, declared, host.catalogue.schemas(), host.catalogue.aggregates)
     views = host.catalogue.views
-    is_behind = any(name in views and views[name].kind.reads_parts for name in declared.sources)
+    over_parts = any(name in views and views[name].kind.reads_parts for name in declared.sources)
+    is_behind = over_parts and not kind_of(declared).reads_parts
     # views over parts of streams have their own files, which may have batches that the log is about to repeat
     choice = None if is_behind else _resumed(host.engines, planned, sources, known, saved, declared.name)
     if choice is None:

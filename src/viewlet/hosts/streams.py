@@ -11,14 +11,20 @@ from viewlet.errors import UnsupportedError
 from viewlet.runtime.durable.files import is_url, local_path
 from viewlet.streams import Warehouse
 from viewlet.streams.duckdb_host import DuckDBHost
+from viewlet.streams.host import PartHost
 from viewlet.types import Row, Table
 
 FOLDER = "streams"
 FILE = "parts.duckdb"
 
 
-def open_warehouse(place: str | None, dimension: Callable[[str], Any]) -> Warehouse:
-    """The warehouse of a database in memory, or in a directory."""
+def open_warehouse(place: str | None, host: PartHost | None, dimension: Callable[[str], Any]) -> Warehouse:
+    """The warehouse of a database in memory, or in a directory, on a host of the user's or in DuckDB.
+
+    A database in memory begins without parts, whatever its host has of another.
+    """
+    if host is not None:
+        return Warehouse(host, dimension, is_new=place is None)
     if place is None:
         return Warehouse(DuckDBHost(), dimension)
     if is_url(place):

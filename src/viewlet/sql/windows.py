@@ -194,7 +194,11 @@ def _merge(call: exp.AggFunc, partials: _Partials) -> str:
     if isinstance(call, exp.Sum | exp.Avg):
         count = partials.sum(f"COUNT({argument})")
         total = partials.sum(f"COALESCE(SUM({argument}), 0)")
-        value = f"CAST(SUM({total}) AS DOUBLE) / SUM({count})" if isinstance(call, exp.Avg) else f"SUM({total})"
+        value = (
+            f"CAST(SUM({total}) AS DOUBLE) / CAST(SUM({count}) AS DOUBLE)"
+            if isinstance(call, exp.Avg)
+            else f"SUM({total})"
+        )
         return f"CASE WHEN SUM({count}) > 0 THEN {value} END"
     if isinstance(call, exp.Min | exp.Max):
         function = "MIN" if isinstance(call, exp.Min) else "MAX"

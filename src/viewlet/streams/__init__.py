@@ -8,6 +8,20 @@ parts. Source: Yang, Golab, Ozsu, "ViewDF: Declarative Incremental View Maintena
 """
 
 from viewlet.streams.definition import PartQuery, PartView, Reference
-from viewlet.streams.warehouse import Warehouse
+from viewlet.streams.duckdb_host import DuckDBHost
+from viewlet.streams.host import PartHost
+from viewlet.streams.postgres_host import PostgresHost
+from viewlet.streams.spark_sql_host import SparkSqlHost
+from viewlet.streams.warehouse import PartInfo, Warehouse
 
-__all__ = ["PartQuery", "PartView", "Reference", "Warehouse"]
+__all__ = [
+    "DuckDBHost",
+    "PartHost",
+    "PartInfo",
+    "PartQuery",
+    "PartView",
+    "PostgresHost",
+    "Reference",
+    "SparkSqlHost",
+    "Warehouse",
+]

@@ -108,7 +108,9 @@ def _put(maintainer: Maintainer, stream: PartRelation, number: int, rows: Any, c
     import pyarrow.compute as pc
 
     weights = rows.column(MULTIPLICITY)
-    positive, negative = (rows.filter(test(weights, 0)) for test in (pc.greater, pc.less))
+    positive, negative = rows, rows.slice(0, 0)
+    if pc.min(weights).as_py() < 0:
+        positive, negative = (rows.filter(test(weights, 0)) for test in (pc.greater, pc.less))
     part = stream.part(number)
     if positive.num_rows:
         part = _append(maintainer, stream, number, part, _repeated(stream, positive, 1))
@@ -168,7 +170,11 @@ def _merged(maintainer: Maintainer, stream: PartRelation, number: int, part: Par
 def _move_watermark(maintainer: Maintainer, stream: PartRelation, rows: Any) -> None:
     import pyarrow.compute as pc
 
-    inserted = rows.filter(pc.greater(rows.column(MULTIPLICITY), 0))
+    if not rows.num_rows:
+        return
+    inserted = rows
+    if pc.min(rows.column(MULTIPLICITY)).as_py() < 0:
+        inserted = rows.filter(pc.greater(rows.column(MULTIPLICITY), 0))
     if inserted.num_rows:
         close_until(maintainer, stream, pc.max(_times(stream, inserted)).as_py() - stream.parts.delay)
 

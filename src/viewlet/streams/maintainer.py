@@ -171,7 +171,7 @@ class Maintainer:
         return self._sql(view, self._query(view, number), number)
 
     def _sql(self, view: PartView, query: PartQuery, number: int) -> str:
-        start = start_literal(number, view.length)
+        start = start_literal(self.host, number, view.length)
         return self.queries.render(query, lambda at: self._source(query.references[at], number), start)
 
     def _query(self, view: PartView, number: int) -> PartQuery:
@@ -227,9 +227,8 @@ class Maintainer:
                     return self._dimension_source(each.relation)
                 return f"({no_rows(self.host, self.catalogue.relations[each.relation].columns)})"
 
-            counted = (
-                f"SELECT COUNT(*) AS n FROM ({self.queries.render(query, source, start_literal(0, 1))}) AS computed"
-            )
+            sql = self.queries.render(query, source, start_literal(self.host, 0, 1))
+            counted = f"SELECT COUNT(*) AS n FROM ({sql}) AS computed"
             self._empty[key] = self.host.read(counted).column(0)[0].as_py() == 0
         return self._empty[key]
 

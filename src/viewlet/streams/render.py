@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from viewlet.streams.catalogue import PartRelation, Segment
 from viewlet.streams.definition import PartQuery
 from viewlet.streams.host import PartHost
-from viewlet.types import Column
+from viewlet.types import TIMESTAMP, Column
 
 PART_COLUMN = "viewlet_part"
 """The hidden column of a table with rows of many parts."""
@@ -48,10 +48,10 @@ def typed(host: PartHost, columns: Sequence[Column], query: str) -> str:
     return f"SELECT {', '.join(shown)} FROM ({query}) AS computed({column_list(host, columns)})"
 
 
-def start_literal(number: int, length: int) -> str:
+def start_literal(host: PartHost, number: int, length: int) -> str:
     """The start of a part, as SQL."""
     start = datetime(1970, 1, 1) + timedelta(seconds=number * length)
-    return f"TIMESTAMP '{start:%Y-%m-%d %H:%M:%S}'"
+    return f"{host.type_name(TIMESTAMP)} '{start:%Y-%m-%d %H:%M:%S}'"
 
 
 class Queries:
@@ -77,4 +77,4 @@ def translate(sql: str, dialect: str) -> str:
         return sql
     import sqlglot
 
-    return sqlglot.transpile(sql, read="duckdb", write=dialect, identify=True)[0]
+    return sqlglot.transpile(sql, read="duckdb", write=dialect)[0]

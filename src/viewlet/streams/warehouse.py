@@ -41,8 +41,10 @@ class PartInfo:
 class Warehouse:
     """Streams and stream views on a host."""
 
-    def __init__(self, host: PartHost, dimension: Callable[[str], Any]) -> None:
+    def __init__(self, host: PartHost, dimension: Callable[[str], Any], is_new: bool = False) -> None:
         self.host = host
+        if is_new:
+            host.commit(dict.fromkeys(host.entries()), list(host.tables()))
         self.catalogue = Catalogue(host.entries())
         self.maintainer = Maintainer(host, self.catalogue, dimension)
         self._changed: list[Changed] = []
@@ -50,7 +52,8 @@ class Warehouse:
         self._is_advanced = False
         self._is_repeated = False
         """The parts have the batch under way already."""
-        left_over = [table for table in host.tables() if table not in self.catalogue.uses]
+        used = set(map(host.source, self.catalogue.uses))
+        left_over = [table for table in host.tables() if host.source(table) not in used]
         if left_over:
             host.commit({}, left_over)
 
@@ -172,7 +175,7 @@ class Warehouse:
         selects = []
         for number, part in parts or [(0, Part((), 0, 0))]:
             rows = union_of(self.host, relation.columns, ((number, segment) for segment in part.segments))
-            start = start_literal(number, relation.length)
+            start = start_literal(self.host, number, relation.length)
             selects.append(f"SELECT {names}, {start} AS {stamp} FROM ({rows}) AS part")
         return " UNION ALL ".join(selects)
 

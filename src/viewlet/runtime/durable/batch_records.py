@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from viewlet.changes import Change, Changes, ColumnChange, RowChange, describe_row
+from viewlet.changes.arrow_change import ArrowChange
 from viewlet.changes.part_close import PartClose
 from viewlet.errors import DataError
 from viewlet.runtime.durable.batch_ids import BatchMark
@@ -28,13 +29,12 @@ _LENGTH = 4
 def encode_batch(batch: Mapping[str, Change], schemas: Mapping[str, Table], mark: BatchMark | None) -> bytes:
     """The record of a batch."""
     columns = {name: change.held_columns(()) for name, change in batch.items()}
-    streams = {
-        name: _stream(_rows_to_arrow(schemas[name], batch[name].rows()) if given is None else _columns_to_arrow(given))
-        for name, given in columns.items()
-    }
+    whole = [name for name, change in batch.items() if isinstance(change, ArrowChange)]
+    streams = {name: _stream(_arrow_of(change, columns[name], schemas[name])) for name, change in batch.items()}
     head = json.dumps(
         {
             "mark": None if mark is None else [mark.source, mark.id],
+            "arrow": whole,
             "closes": {name: change.closes for name, change in batch.items() if isinstance(change, PartClose)},
             "tables": [
                 [name, columns[name] is not None, memoryview(stream).nbytes] for name, stream in streams.items()
@@ -52,18 +52,27 @@ def decode_batch(
     at = _LENGTH + int.from_bytes(data[:_LENGTH], "little")
     head = json.loads(bytes(data[_LENGTH:at]))
     batch: dict[str, Change] = {}
-    closes = head.get("closes", {})
+    closes, whole = head.get("closes", {}), head.get("arrow", ())
     for name, columnar, length in head["tables"]:
         table = pa.ipc.open_stream(pa.py_buffer(data[at : at + length])).read_all()
         at += length
         if name in closes:
             batch[name] = PartClose(closes[name])
+        elif name in whole:
+            batch[name] = ArrowChange(schemas[name], table)
         elif columnar:
             batch[name] = _arrow_to_columns(schemas[name], table, dictionary())
         else:
             rows = from_arrow(table, len(schemas[name].columns))
             batch[name] = RowChange({row: weight for row, (weight,) in rows})
     return batch, None if head["mark"] is None else BatchMark(*head["mark"])
+
+
+def _arrow_of(change: Change, columns: ColumnChange | None, schema: Table) -> Any:
+    """A change as an Arrow table, in the form that it was given in."""
+    if isinstance(change, ArrowChange):
+        return change.arrow
+    return _rows_to_arrow(schema, change.rows()) if columns is None else _columns_to_arrow(columns)
 
 
 def _rows_to_arrow(schema: Table, rows: Changes) -> Any:

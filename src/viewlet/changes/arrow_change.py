@@ -1,0 +1,89 @@
+"""A change given as Arrow, for tables whose rows a database keeps as Arrow comes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
+
+from viewlet.changes import MULTIPLICITY, match_columns, to_changes
+from viewlet.changes.arrow import arrow_type
+from viewlet.changes.change import Change, Changes, ColumnChange, RowChange
+from viewlet.errors import DataError
+from viewlet.types import Kind, Table
+
+if TYPE_CHECKING:
+    from viewlet.changes.word_codec import Codes
+
+
+class ArrowChange(Change):
+    """Rows as an Arrow table with the columns and types of their table, and multiplicities in the last column."""
+
+    __slots__ = ("_rows", "arrow", "table")
+
+    def __init__(self, table: Table, arrow: Any) -> None:
+        self.table = table
+        self.arrow = arrow
+        self._rows: Changes | None = None
+
+    def rows(self) -> Changes:
+        if self._rows is None:
+            self._rows = to_changes(self.table, self.arrow, encoded=True)
+        return self._rows
+
+    def columns(self, table: Table, positions: Collection[int], dictionary: Codes) -> ColumnChange:
+        return RowChange(self.rows()).columns(table, positions, dictionary)
+
+    def negated(self) -> ArrowChange:
+        import pyarrow.compute as pc
+
+        last = self.arrow.num_columns - 1
+        return ArrowChange(self.table, self.arrow.set_column(last, MULTIPLICITY, pc.negate(self.arrow.column(last))))
+
+    def __len__(self) -> int:
+        return int(self.arrow.num_rows)
+
+
+def to_arrow_change(table: Table, data: object, sign: int) -> ArrowChange | None:
+    """Arrow data as a change without a Python object for each row; None if that has to be looked at row by row."""
+    import pyarrow as pa
+
+    if isinstance(data, pa.RecordBatch):
+        data = pa.Table.from_batches([data])
+    if not isinstance(data, pa.Table):
+        return None
+    try:
+        matched = match_columns(table, data.column_names)
+    except DataError:
+        return None
+    if set(matched) != set(table.column_names):
+        return None
+    arrays = []
+    for column in table.columns:
+        array = _fitted(data.column(matched[column.name]), column.type)
+        if array is None or (array.null_count and not column.type.nullable):
+            return None
+        arrays.append(array)
+    weights = pa.repeat(pa.scalar(sign, pa.int64()), data.num_rows)
+    return ArrowChange(table, pa.table([*arrays, weights], names=[*table.column_names, MULTIPLICITY]))
+
+
+def _fitted(array: Any, type: Any) -> Any:
+    """A column in the type of its table, if no value is changed by that."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    given, wanted = array.type, arrow_type(type)
+    exact = (
+        given == wanted
+        or (type.is_integer and pa.types.is_integer(given))
+        or (type.kind is Kind.VARCHAR and (pa.types.is_large_string(given) or pa.types.is_dictionary(given)))
+        or (type.kind is Kind.TIMESTAMP and pa.types.is_timestamp(given) and given.tz is None)
+    )
+    if not exact or type.kind is Kind.REAL:
+        return None
+    if type.is_float and not pc.all(pc.is_finite(array)).as_py():
+        return None
+    try:
+        return array.cast(wanted)
+    except pa.ArrowInvalid:
+        return None
