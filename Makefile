@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 WORKERS ?= auto
 SCALE ?= 0.005
 
-.PHONY: help demo test all-tests test-fast bytecode bench docs lint format clean
+.PHONY: help demo postgres test all-tests test-fast bytecode bench docs lint format clean
 .DEFAULT_GOAL := help
 
 help:
@@ -14,6 +14,7 @@ help:
 	@echo "make test       linters, type checker and every test"
 	@echo "make test-fast  the tests without the slow ones"
 	@echo "make bench      the benchmarks in bench/"
+	@echo "make postgres   Debian's PostgreSQL server, for the tests of streams on it (as root)"
 	@echo "make docs       the API reference, as HTML in build/docs"
 	@echo "make lint       ruff and mypy"
 	@echo "make format     let ruff fix and format the code"
@@ -21,6 +22,9 @@ help:
 
 demo: $(STAMP)
 	@$(BIN)/viewlet demo --scale $(SCALE)
+
+postgres:
+	apt-get install -y postgresql postgresql-client
 
 # The type checker has a core for itself for most of its time; the tests begin meanwhile.
 test: bytecode

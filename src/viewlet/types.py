@@ -171,6 +171,9 @@ class TimeParts:
     lateness: int | None = None
     retention: int | None = None
     streams: tuple[str, ...] = ()
+    roll_up_length: int | None = None
+    """Parts of so many seconds are stored together, once they ended `roll_up_after` seconds ago."""
+    roll_up_after: int = 0
 
 
 @dataclass(frozen=True, slots=True)

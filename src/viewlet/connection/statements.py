@@ -88,11 +88,15 @@ class StatementRunner:
             found = self.elsewhere(sql, names, database, ask)
             if found is not None:
                 return found
-        return ask({name: known[name] if name in known else self._arrow_of(name, database) for name in names})
+        return ask({name: known[name] if name in known else self._arrow_of(name, database, sql) for name in names})
 
-    def _arrow_of(self, name: str, database: Database) -> Any:
-        """A table or view as Arrow, made once for all queries until it changes."""
-        version = database.version_of(name)
+    def _arrow_of(self, name: str, database: Database, sql: str) -> Any:
+        """A table or view as Arrow, made once for all queries until it changes; of some views what `sql` can need."""
+        version, view = database.version_of(name), database.views.get(name)
+        if view is not None and view.kind.prune is not None:
+            pruned = view.kind.prune(view.engine, sql)
+            if pruned is not None:
+                return pruned
         if name not in self._arrow or self._arrow[name][0] != version:
             self._arrow[name] = version, database.arrow(name)
         return self._arrow[name][1]

@@ -129,5 +129,7 @@ class ViewKind:
     """A second process can compile it ahead of time, from the statement that declared it."""
     reads_parts: bool = False
     """It reads the parts of streams, which are kept: it may be declared at any time."""
+    prune: Callable[[Any, str], Any] | None = None
+    """The rows, as Arrow, that an ad-hoc query over the view can need; None if all."""
     unfollowed: str = ""
     """What to do instead of following its changes, if that is not possible."""

@@ -148,6 +148,15 @@ def _reference(declared: Declaration, sources: Sources, *_: object) -> StreamVie
     return StreamViewEngine(plan(declared), sources.warehouse)
 
 
+def prune(engine: StreamViewEngine, sql: str) -> Any:
+    """The parts that a query can need, by what it says of `part_timestamp`."""
+    from viewlet.sql.prune_parts import part_bounds
+
+    name = engine.plan.name
+    bounds = part_bounds(sql, name)
+    return None if bounds is None else engine.warehouse.arrow(name, engine.warehouse.numbers_between(name, *bounds))
+
+
 def stages(subject: Subject) -> Mapping[str, Callable[[], str]]:
     """What `explain` prints of a stream view."""
     view = plan(subject.declared)
@@ -170,4 +179,5 @@ STREAM_VIEWS = ViewKind(
     handle=StreamView,
     compiles_elsewhere=False,
     reads_parts=True,
+    prune=prune,
 )

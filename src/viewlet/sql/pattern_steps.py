@@ -125,6 +125,15 @@ class PatternSql:
             tests.append(f"(furthest < {machine.states} OR state IN (0, {machine.states}))")
         return f"SELECT {', '.join([*keys, *kept, 'k'])} FROM ({ranked}) AS ranked WHERE {' AND '.join(tests)}"
 
+    def first(self) -> str:
+        """The runs that begin, where a group has one row in the part."""
+        begins = conjunction(self.machine.enters[0])
+        values = [
+            f"{first} AS {name}" for name, (first, _) in zip(self._kept()[1:], self._values("r.", ""), strict=True)
+        ]
+        shown = ", ".join([*(f"r.{key}" for key in self._keys), "1 AS state", *values])
+        return f"SELECT {shown} FROM ({self._rows(numbered=False)}) AS r WHERE {begins}"
+
     def single(self) -> str:
         """The one run of each group, where a group has one row in the part: Algorithm 2 with its corrections."""
         keys, kept, machine = self._keys, self._kept(), self.machine
@@ -147,14 +156,24 @@ class PatternSql:
         inner += [f"r.x_{name}" for name, _ in self.aggregates.values()]
         inner += ["p.ct", *(f"p.{name}" for name, _ in self.aggregates.values())]
         inner += [f"{going} AS going", f"CASE WHEN {begins} THEN 1 END AS begun"]
-        joined = f'({self._rows(numbered=False)}) AS r LEFT JOIN "{self.mark}1" AS p ON {self._same("r", "p")}'
+        rows = f"SELECT * FROM ({self._rows(numbered=False)}) AS r{self._useful()}"
+        joined = f'({rows}) AS r LEFT JOIN "{self.mark}1" AS p ON {self._same("r", "p")}'
         shown = ", ".join([*keys, "COALESCE(going, begun) AS state", *values])
         return (
             f"SELECT {shown} FROM (SELECT {', '.join(inner)} FROM {joined}) AS moved "
             "WHERE going IS NOT NULL OR begun IS NOT NULL"
         )
 
-    def repeated(self) -> str:
-        """A row if a group has several rows in the part."""
-        by = f" GROUP BY {', '.join(self.groups)}" if self.groups else ""
-        return f'SELECT 1 AS found FROM "{self.mark}0" AS rows_{by} HAVING COUNT(*) > 1 LIMIT 1'
+    def _useful(self) -> str:
+        """The rows that some edge takes, where that does not depend on the row before."""
+        if self.machine.remembered:
+            return ""
+        stays = (stay for stay in self.machine.stays if stay is not None)
+        taken = dict.fromkeys(f"({conjunction(each)})" for each in (*self.machine.enters, *stays))
+        return f" WHERE {' OR '.join(taken)}"
+
+    def rows_of_runs(self) -> str:
+        """How many rows the groups of runs have in the part: as many as there are runs, if `single` is right."""
+        keys = ", ".join(f"{sql} AS {name}" for sql, name in self.groups.items()) or "1 AS one"
+        rows = f'SELECT {keys} FROM "{self.mark}0" AS rows_'
+        return f'SELECT COUNT(*) AS n FROM ({rows}) AS r JOIN "{self.mark}1" AS p ON {self._same("r", "p")}'

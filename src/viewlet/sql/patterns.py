@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import sqlglot
 from sqlglot import exp
@@ -24,7 +24,7 @@ from viewlet.sql.source import name_of
 from viewlet.sql.split import RawStatement
 from viewlet.sql.statements import CreateView
 from viewlet.sql.stream_views import Reader, cut_clauses, declared, described, view_clauses, view_header
-from viewlet.streams.definition import PartQuery, PartView, Reference
+from viewlet.streams.definition import PartQuery, PartView, Quick, Reference
 from viewlet.streams.schema import QueryError, describe
 from viewlet.streams.subscripts import INDEX, Arithmetic, Number
 from viewlet.types import Table, TimeParts
@@ -50,7 +50,7 @@ def bind_pattern_view(raw: RawStatement, catalog: Mapping[str, Table]) -> Create
     text = head.text[raw.positions[header.body][0] : start] + head.text[end:]
     node = _parsed(raw, text)
     source = _source(raw, node, catalog)
-    _, retention = view_clauses(raw, clauses)
+    given = view_clauses(raw, clauses)
     try:
         where = node.args.get("where")
         machine = make_machine(variables, None if where is None else where.this)
@@ -59,7 +59,7 @@ def bind_pattern_view(raw: RawStatement, catalog: Mapping[str, Table]) -> Create
     except PatternError as wrong:
         raise raw.source.error_at(str(wrong), *_place(raw, wrong.node)) from None
     return declared(
-        raw, header, _view(raw, header.name, node, source, machine, columns, select, retention, catalog), catalog
+        raw, header, _view(raw, header.name, node, source, machine, columns, select, given, catalog), catalog
     )
 
 
@@ -175,7 +175,7 @@ def _view(
     machine: Machine,
     columns: _Columns,
     select: Sequence[exp.Expr],
-    retention: int | None,
+    given: TimeParts,
     catalog: Mapping[str, Table],
 ) -> PartView:
     assert source.parts is not None
@@ -185,7 +185,7 @@ def _view(
     aggregates = _typed_arguments(raw, columns, source)
     sql = PatternSql(machine, columns.groups, aggregates, plain, source.parts.time, breaks, MARK)
     streams = source.parts.streams or (source.name,)
-    parts = TimeParts(source.parts.length, retention=retention, streams=streams)
+    parts = replace(given, length=source.parts.length, streams=streams)
     here, before = Reference(source.name, INDEX, INDEX), Arithmetic("-", INDEX, Number(1))
     first = PartQuery(sql.recursive(has_past=False), (here,), MARK)
     try:
@@ -197,7 +197,12 @@ def _view(
     later = PartQuery(sql.recursive(has_past=True), references, MARK)
     quick = None
     if machine.keeps_one_run():
-        quick = PartQuery(sql.single(), references, MARK), PartQuery(sql.repeated(), (here,), MARK)
+        itself = Reference(helper_name, INDEX, INDEX)
+        quick = Quick(
+            PartQuery(sql.first(), (here,), MARK),
+            PartQuery(sql.single(), references, MARK),
+            PartQuery(sql.rows_of_runs(), (here, itself), MARK),
+        )
     helper = PartView(
         helper_name, kept, TimeParts(parts.length, retention=0, streams=streams), first, later, form="runs", quick=quick
     )

@@ -2,6 +2,7 @@
 
 CREATE STREAM s (...) PARTITION LENGTH 60 BY ts
     [WATERMARK FOR ts AS ts - INTERVAL '5' SECOND] [LATENESS INTERVAL '1' HOUR] [RETAIN INTERVAL '7' DAY]
+        [ROLLUP INTERVAL '1' HOUR [AFTER INTERVAL '1' DAY]]
 CREATE VIEW v AS INITIALIZE v[i] [FROM TIMESTAMP '...'] AS ... UPDATE [VIEW] v[j] AS ...
     [PARTITION LENGTH 3600] [RETAIN INTERVAL '30' DAY]
 """
@@ -26,7 +27,7 @@ from viewlet.streams.times import to_microseconds
 from viewlet.types import TIMESTAMP, Column, Kind, Table, TableKind, TimeParts
 
 _UNITS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3600, "DAY": 86400, "WEEK": 604800}
-_CLAUSES = ("PARTITION", "WATERMARK", "LATENESS", "RETAIN")
+_CLAUSES = ("PARTITION", "WATERMARK", "LATENESS", "RETAIN", "ROLLUP")
 
 
 def is_partitioned_stream(raw: RawStatement) -> bool:
@@ -118,8 +119,11 @@ def bind_stream_parts(table: Table, raw: RawStatement, at: int) -> Table:
             parts = replace(parts, delay=_watermark(reader, table))
         elif clause == "LATENESS":
             parts = replace(parts, lateness=reader.interval())
+        elif clause == "ROLLUP":
+            parts = _rolled_up(reader, parts)
         else:
             parts = replace(parts, retention=reader.interval() // MICROSECONDS)
+    check_roll_up(raw, parts)
     if table.primary_key:
         raise raw.source.unsupported(
             "PRIMARY KEY of a partitioned stream", None, "equal rows are legitimate in a stream"
@@ -128,6 +132,20 @@ def bind_stream_parts(table: Table, raw: RawStatement, at: int) -> Table:
         Column(each.name, each.type.with_nullable(False)) if each.name == parts.time else each for each in table.columns
     )
     return replace(table, columns=columns, kind=TableKind.STREAM, parts=parts)
+
+
+def _rolled_up(reader: Reader, parts: TimeParts) -> TimeParts:
+    """ROLLUP INTERVAL '1' HOUR [AFTER INTERVAL '1' DAY]"""
+    length, after = reader.interval() // MICROSECONDS, 0
+    if reader.word == "AFTER":
+        reader.next()
+        after = reader.interval() // MICROSECONDS
+    return replace(parts, roll_up_length=length, roll_up_after=after)
+
+
+def check_roll_up(raw: RawStatement, parts: TimeParts) -> None:
+    if parts.roll_up_length is not None and (not parts.roll_up_length or parts.roll_up_length % parts.length):
+        raise raw.source.unsupported("ROLLUP of other than whole parts", None, f"take a multiple of {parts.length} s")
 
 
 def _time_column(reader: Reader, table: Table) -> str:
@@ -212,8 +230,7 @@ def bind_view_delta_function(raw: RawStatement, catalog: Mapping[str, Table]) ->
     later = _own_index(reader, header.name)
     reader.take("AS")
     update = bind_part_query(Place(head, reader.at, len(head.words), later), catalog, header.name, subscripted)
-    length, retention = view_clauses(raw, clauses)
-    parts = view_parts(raw, (initialize, update), header.name, catalog, length, retention)
+    parts = view_parts(raw, (initialize, update), header.name, catalog, view_clauses(raw, clauses))
     columns = _columns(raw, header.name, initialize, update, catalog)
     return declared(raw, header, PartView(header.name, columns, parts, initialize, update, start), catalog)
 
@@ -254,16 +271,20 @@ def reader_time(reader: Reader) -> int:
         raise reader.error(str(wrong), at) from None
 
 
-def view_clauses(raw: RawStatement, at: int) -> tuple[int | None, int | None]:
+def view_clauses(raw: RawStatement, at: int) -> TimeParts:
+    """What the clauses at the end of a view say of its parts; a length of 0 is not said."""
     reader = Reader(raw, at)
-    length, retention = None, None
+    parts = TimeParts(0)
     while reader.at < len(raw.words):
-        if reader.take("PARTITION", "RETAIN") == "PARTITION":
+        clause = reader.take("PARTITION", "RETAIN", "ROLLUP")
+        if clause == "PARTITION":
             reader.take("LENGTH")
-            length = reader.number()
+            parts = replace(parts, length=reader.number())
+        elif clause == "ROLLUP":
+            parts = _rolled_up(reader, parts)
         else:
-            retention = reader.interval() // MICROSECONDS
-    return length, retention
+            parts = replace(parts, retention=reader.interval() // MICROSECONDS)
+    return parts
 
 
 def view_parts(
@@ -271,8 +292,7 @@ def view_parts(
     queries: Sequence[PartQuery],
     name: str,
     catalog: Mapping[str, Table],
-    length: int | None,
-    retention: int | None,
+    given: TimeParts,
 ) -> TimeParts:
     """The parts of a view: as long as those of its longest source, unless it says so."""
     read = {each.relation for query in queries for each in query.references if not each.is_table} - {name}
@@ -284,7 +304,9 @@ def view_parts(
         assert parts is not None
         streams.update(parts.streams or (source,))
     longest = max(parts.length for parts in sources.values() if parts is not None)
-    return TimeParts(length or longest, retention=retention, streams=tuple(sorted(streams)))
+    found = replace(given, length=given.length or longest, streams=tuple(sorted(streams)))
+    check_roll_up(raw, found)
+    return found
 
 
 def _columns(

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import sqlglot
 from sqlglot import exp
@@ -51,15 +51,15 @@ def bind_window_view(raw: RawStatement, catalog: Mapping[str, Table]) -> CreateV
     header = view_header(raw)
     assert header is not None
     head, clauses = cut_clauses(raw)
-    length, retention = view_clauses(raw, clauses)
+    given = view_clauses(raw, clauses)
     read = [table.parts.length for name, table in catalog.items() if table.parts and name.upper() in raw.words]
-    step = length or max(read, default=1)
+    step = given.length or max(read, default=1)
 
     def window(place: Place, relation: str, opening: int, closing: int) -> Reference:
         return _window(place, relation, opening, closing, catalog, step)
 
     whole = bind_part_query(Place(head, header.body, len(head.words), "j"), catalog, header.name, window)
-    parts = view_parts(raw, (whole,), header.name, catalog, step, retention)
+    parts = view_parts(raw, (whole,), header.name, catalog, replace(given, length=step))
     columns = described(raw, whole, catalog, {}, "the query")
     view = decompose(PartView(header.name, columns, parts, whole, whole, form="window"), catalog)
     return declared(raw, header, view, catalog)

@@ -81,6 +81,15 @@ class PartQuery:
 
 
 @dataclass(frozen=True, slots=True)
+class Quick:
+    """Cheaper queries for parts; they are right if `check`, which reads their outcome too, counts its rows."""
+
+    initialize: PartQuery
+    update: PartQuery
+    check: PartQuery
+
+
+@dataclass(frozen=True, slots=True)
 class PartView:
     """A view that is kept part by part. It is also the plan of its engine.
 
@@ -98,8 +107,7 @@ class PartView:
     helpers: tuple[PartView, ...] = ()
     fallback: PartQuery | None = None
     """The query over its sources, for parts that its helpers do not reach; it decides what a late row touches."""
-    quick: tuple[PartQuery, PartQuery] | None = None
-    """A cheaper UPDATE for parts of which the second query has no rows."""
+    quick: Quick | None = None
     is_additive: bool = False
     """Every part is the part before plus what INITIALIZE makes of its source: rows of the same group add up."""
 

@@ -29,7 +29,7 @@ def _text(view: PartView) -> str:
         f"CREATE VIEW {name} AS",
         f"INITIALIZE {name}[j] AS",
         f"    {view.initialize.text()}",
-        *([] if view.quick is None else [f"-- where no group has several rows: {view.quick[0].text()}"]),
+        *([] if view.quick is None else [f"-- where no group has several rows: {view.quick.update.text()}"]),
         f"UPDATE {name}[j] AS",
         f"    {view.update.text()}",
         f"PARTITION LENGTH {view.length}",

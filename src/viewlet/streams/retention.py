@@ -1,4 +1,4 @@
-"""Which parts are still needed, and the deletion of the others (sections 4.1 and 5)."""
+"""Which parts are still needed, the deletion of the others, and roll-up (sections 4.1 and 5)."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ from viewlet.streams.catalogue import PartRelation
 from viewlet.streams.dead_groups import drop_dead_groups
 from viewlet.streams.definition import MICROSECONDS, part_of
 from viewlet.streams.maintainer import Maintainer
+from viewlet.streams.roll_up import roll_up
 
 
-def delete_old_parts(maintainer: Maintainer) -> None:
-    """Deletes the parts that are older than their relation keeps them, and that no computation can read."""
+def tidy_up(maintainer: Maintainer) -> None:
+    """Rolls up old parts, and deletes those that are older than their relation keeps them and that nothing can read."""
     for relation in list(maintainer.catalogue.relations.values()):
+        watermark = _watermark(maintainer, relation)
+        if watermark is not None:
+            roll_up(maintainer, relation, watermark)
         floor = _floor(maintainer, relation)
         kept = relation.progress.kept
         if floor is None or (kept is not None and floor <= kept):

@@ -21,7 +21,7 @@ from viewlet.streams.host import PartHost
 from viewlet.streams.ingest import close_until, ingest, late_name, late_relation
 from viewlet.streams.maintainer import Changed, Maintainer
 from viewlet.streams.render import column_list, start_literal, union_of
-from viewlet.streams.retention import delete_old_parts
+from viewlet.streams.retention import tidy_up
 from viewlet.types import TIMESTAMP, Column, Table
 
 PARTS_AT_A_TIME = 400
@@ -125,7 +125,7 @@ class Warehouse:
         if self._is_repeated or self._is_advanced:
             return
         self.maintainer.advance(self._changed)
-        delete_old_parts(self.maintainer)
+        tidy_up(self.maintainer)
         self._is_advanced = True
 
     def commit(self) -> None:
@@ -179,6 +179,16 @@ class Warehouse:
             selects.append(f"SELECT {names}, {start} AS {stamp} FROM ({rows}) AS part")
         return " UNION ALL ".join(selects)
 
+    def numbers_between(self, name: str, low: int | None, high: int | None) -> list[int]:
+        """The parts of a relation that begin between two times (microseconds), both included."""
+        relation = self.relation(name)
+        return [
+            number
+            for number in sorted(relation.stored)
+            for start in (start_of(number, relation.length),)
+            if (low is None or low <= start) and (high is None or start <= high)
+        ]
+
     def count(self, name: str) -> int:
         return sum(part.rows for part in self.relation(name).stored.values())
 
@@ -194,6 +204,8 @@ class Warehouse:
             if changed != name:
                 continue
             after = relation.stored.get(number)
+            if before is not None and after is not None and before.updated == after.updated:
+                continue  # the same rows, rolled up
             for part, other, sign in ((after, before, 1), (before, after, -1)):
                 if part is None or not part.rows:
                     continue

@@ -1,0 +1,46 @@
+"""Parts of streams on Spark SQL: the paper's views, late rows, deletes, and a folder that is opened again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import viewlet
+from tests.streams.host_programs import LOSSES
+from tests.streams.model import at
+from viewlet.streams import SparkSqlHost
+
+STATEMENTS = (
+    "CREATE STREAM m (ts TIMESTAMP, g VARCHAR, x BIGINT) PARTITION LENGTH 60 BY ts",
+    """CREATE VIEW helper AS INITIALIZE helper[i] AS SELECT g, 1 AS ct, x AS loss FROM m[i] WHERE x > 10
+       UPDATE helper[j] AS SELECT new.g, COALESCE(ct, 0) + 1, COALESCE(loss, 0) + new.x
+       FROM m[j] AS new LEFT JOIN helper[j-1] AS prev ON new.g IS NOT DISTINCT FROM prev.g WHERE new.x > 10""",
+    """CREATE VIEW view2 AS INITIALIZE view2[i] AS SELECT g, ct, loss FROM helper[i] WHERE ct >= 4
+       UPDATE view2[j] AS SELECT g, ct, loss FROM helper[j] WHERE ct >= 4""",
+    "CREATE VIEW view6 AS SELECT g, SUM(x) AS x, AVG(x) AS mean FROM m [WINDOW 5 MINUTES] GROUP BY g HAVING SUM(x) > 0",
+)
+VIEWS = ("view2", "view6")
+
+
+def play(db: viewlet.Connection) -> dict[str, Any]:
+    db.insert("m", [(at(60 * minute), "a", x) for minute, x in enumerate(LOSSES)])
+    db.close_parts("m", at(420))
+    assert db.view("view2").rows() == [("a", 4, 71, at(240)), ("a", 5, 87, at(300))]
+    db.insert("m", [(at(315), None, 2)])
+    db.delete("m", [(at(300), "a", 16)])
+    return {name: db.view(name).rows() for name in VIEWS}
+
+
+@pytest.mark.slow
+def test_views_over_parts_on_spark_sql(spark: Any, tmp_path: Path) -> None:
+    expected_db = viewlet.connect()
+    with viewlet.connect(tmp_path / "db", streams=SparkSqlHost(spark, tmp_path / "parts")) as db:
+        for statement in STATEMENTS:
+            expected_db.execute(statement)
+            db.execute(statement)
+        expected = play(expected_db)
+        assert play(db) == expected
+    with viewlet.connect(tmp_path / "db", streams=SparkSqlHost(spark, tmp_path / "parts")) as db:
+        assert {name: db.view(name).rows() for name in VIEWS} == expected
