@@ -4,8 +4,8 @@
 
 All run in DuckDB in this process, over the same parts in memory. CPU seconds of the process for one new part; the
 median of the last parts. *Naive* evaluates the query over the last `scope` or window of parts, *hand-written* is the
-SQL that a person writes for this one query, and *generated* is what `PATTERN` and `[WINDOW]` are translated to, with the
-maintainer.
+SQL that a person writes for this one query, and *generated* is what `PATTERN` and `[WINDOW]` are translated to, with
+the maintainer.
 """
 
 from __future__ import annotations
