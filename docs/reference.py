@@ -71,6 +71,7 @@ PAGES = (
     ),
     Page("viewlet.linalg.pagerank", ("PageRank",)),
     Page("viewlet.signals"),
+    Page("viewlet.engine.signal_handle", ("SignalView",)),
     Page("viewlet.ml"),
     Page("viewlet.ml.estimator", ("Estimator", "CofactorEstimator")),
 )

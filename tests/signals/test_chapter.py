@@ -141,3 +141,8 @@ def test_a_long_array_is_computed_as_short_batches_are(size: int, hop: int) -> N
     taps = np.random.default_rng(7).normal(size=20)
     for query in (signal.fir(taps, method="fft"), signal.fir(taps)):
         np.testing.assert_array_equal(query.run(x), query.run(table)["x"].to_numpy())
+        online = query.start()
+        pushed = [online.push(part) for part in np.split(x, [1, 2, 700, 701, 2900])]
+        np.testing.assert_array_equal(np.concatenate(pushed), query.run(x))
+    x[[5, 6, 1000]] = np.nan
+    np.testing.assert_allclose(signal.fir(taps).run(x), ss.lfilter(taps, 1, np.nan_to_num(x))[~np.isnan(x)])

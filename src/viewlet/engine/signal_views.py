@@ -10,6 +10,7 @@ from viewlet.engine.contract import LocalEngine
 from viewlet.engine.declaration import Declaration
 from viewlet.engine.kind import Subject, ViewKind
 from viewlet.engine.partitioned import partitioned
+from viewlet.engine.signal_handle import SignalView
 from viewlet.triggers.sources import Sources
 from viewlet.triggers.store import UndoLog
 
@@ -60,6 +61,7 @@ SIGNAL_VIEWS = ViewKind(
     reference=engine,
     stages=stages,
     summary=("query", "engine"),
+    handle=SignalView,
     distributed=partitioned(plan, partition_engine, partition_keys),
 )
 

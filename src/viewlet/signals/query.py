@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from viewlet.signals import nodes
 from viewlet.signals.form import Form, form_of
+
+if TYPE_CHECKING:
+    from viewlet.signals.run import ArrayRun
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -38,3 +41,9 @@ class Query:
         from viewlet.signals.run import run
 
         return run(self.node, history, flush)
+
+    def start(self) -> ArrayRun:
+        """A run of a query without a key over arrays that come one by one: `start().push(x)` gives an array."""
+        from viewlet.signals.run import ArrayRun
+
+        return ArrayRun(self.node)

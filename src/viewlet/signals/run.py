@@ -52,24 +52,48 @@ def _chunks(events: list[Events]) -> Iterator[list[Events]]:
         yield [only.take(slice(begin, begin + CHUNK))]
 
 
+class ArrayRun:
+    """A query over one signal without a key, whose samples come as arrays: at the beats 0, 1, ... of its grid."""
+
+    def __init__(self, query: Signal) -> None:
+        self._program = Program(query)
+        if len(self._program.sources) != 1 or self._program.sources[0].key:
+            raise SignalError(
+                "arrays are of one signal without a key; give run() a table with the columns of the source"
+            )
+        self._program.reserve(1)
+        self._done = 0
+
+    def push(self, x: Any) -> Array:
+        """The samples, or arrays, of the query that follow from more samples; missing ones are NaN."""
+        values = np.asarray(x)
+        if values.ndim != 1 or values.dtype.kind not in "iufc":
+            raise SignalError(f"samples are an array of numbers with one axis, not {x!r:.60}")
+        values = values if np.iscomplexobj(values) else values.astype(np.float64, copy=False)
+        index = np.arange(self._done, self._done + len(values))
+        self._done += len(values)
+        if not np.isfinite(values.sum()):  # otherwise all are there
+            present = np.isfinite(values)
+            values, index = values[present], index[present]
+        slot = np.broadcast_to(np.int64(0), len(values))
+        return _values(self._program.run_samples(Samples(slot, index, values.reshape(-1, 1))))
+
+    def flush(self) -> Array | None:
+        """Those that would wait for more; None if none ever do."""
+        rest = self._program.flush()
+        return None if rest is None else _values(rest)
+
+
+def _values(batch: Batch) -> Array:
+    value = batch.value
+    return value[:, 0] if value.shape[1] == 1 else value
+
+
 def _run_array(query: Signal, x: Array, flush: bool) -> Array:
-    """An array of samples at the beats 0, 1, ... of the first grid; missing ones are NaN."""
-    program = Program(query)
-    if len(program.sources) != 1 or program.sources[0].key or x.ndim != 1:
-        raise SignalError("an array is one signal without a key; give run() a table with the columns of the source")
-    program.reserve(1)
-    values = x if np.iscomplexobj(x) else np.asarray(x, np.float64)
-    index = np.arange(len(values))
-    if not np.isfinite(values.sum()):  # otherwise all are there
-        present = np.isfinite(values)
-        values, index = values[present], index[present]
-    slot = np.broadcast_to(np.int64(0), len(values))
-    found = [program.run_samples(Samples(slot, index, values.reshape(-1, 1)))]
-    if flush and (rest := program.flush()) is not None:
-        found.append(rest)
-    parts = [each.value for each in found if len(each)]
-    whole = parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else found[0].value
-    return whole[:, 0] if whole.shape[1] == 1 else whole
+    made = ArrayRun(query)
+    found = made.push(x)
+    rest = made.flush() if flush else None
+    return found if rest is None else np.concatenate((found, rest))
 
 
 # -- tables -----------------------------------------------------------------------------------------------------------

@@ -81,7 +81,9 @@ class WindowPipeline:
 
     def _windows(self, state: State, batch: Samples) -> list[Samples]:
         """The windows that end in a batch, some at a time."""
-        found = []
+        found: list[Samples] = []
+        if not len(batch):
+            return found
         for line in self._lines(state, batch):
             windows = np.lib.stride_tricks.sliding_window_view(line.samples, self._node.size, axis=0)
             step = max(1, ARRAYS // (self._node.size * self._width))
@@ -106,12 +108,10 @@ class WindowPipeline:
         """
         node = self._node
         seen = int(state["count"][batch.slot[0]])
-        if not seen and node.hop <= node.size:
-            begin = node.size - node.hop
-        else:
-            begin = node.size - seen if seen < node.size else node.hop - (seen - node.size) % node.hop
-            while begin < node.size:
-                begin += node.hop
+        end = node.size - seen if seen < node.size else node.hop - (seen - node.size) % node.hop
+        while end < node.size:
+            end += node.hop
+        begin = end - node.hop if end >= node.hop else end
         return begin, begin + (len(batch) - begin) // node.hop * node.hop
 
     def _whole_windows(self, state: State, batch: Samples, begin: int, end: int) -> list[Samples]:

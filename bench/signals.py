@@ -1,0 +1,387 @@
+"""What signals cost: FFT and FIR beside plain SciPy, groups beside pandas, overlap and add, the latency of a batch.
+
+python -m bench.signals --out docs/benchmarks/signals.md
+python -m bench.signals --samples 2000000
+
+Every figure comes from a process of its own: the median of CPU seconds of several runs, ours and the rival's taking
+turns. Rivals get arrays or data frames that are sorted by time; pandas is measured on a share of the groups where there
+are many, and its time multiplied.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import resource
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Annotated, Any
+
+import typer
+
+from bench.isolation import ROOT, isolated
+
+PAGE = """# signals
+
+What signals cost, written by `python -m bench.signals` ({facts}, {samples:,} samples). Every figure is from a
+process of its own, in nanoseconds of CPU time per sample: the median of several runs, ours and the rival's taking
+turns on a busy machine.
+
+## The cost of the embedding: one signal, array in and array out
+
+*plain* is `scipy.fft.rfft` of all windows at once, or `scipy.signal.oaconvolve`. *online* has arrays of 65,536
+samples pushed one after the other; *per window* is a call of `rfft` for each window.
+
+{embedding}
+
+## Many groups
+
+Arrow tables of (group, time, value), the groups interleaved. *correlate* is with 32 values; *upsample and filter*
+is query 4 of the thesis: a signal with period 20 upsampled to 5, added to another, filtered. The rival is
+`groupby.apply` of pandas with NumPy, which returns time and value of each group. A million groups have four times
+the samples.
+
+{groups}
+
+## Overlap and add
+
+100 groups, windows of 256, `fft().ifft().overlap_add()`; *by hand* is the same loop over groups and windows in
+NumPy. Peak memory is that of the process.
+
+{overlap}
+
+## A batch
+
+10,000 events over 10,000 groups through `sample(..., "linear")` and `sosfilt` (two sections) of a view over a
+stream: {latency} ms of CPU time for a warm batch (an Arrow table).
+"""
+PLOT = "\n![nanoseconds per sample by groups and by hop](signals.png)\n"
+FFT_SIZES, FIR_TAPS = (64, 256, 1024, 4096), (64, 256, 1024, 2048)
+GROUPS, HOPS = (10, 1_000, 100_000, 1_000_000), (256, 64, 16, 4, 1)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One line of a table: what is measured, with which size, on how many samples."""
+
+    what: str
+    size: int
+    samples: int
+
+
+def turns(actions: dict[str, Callable[[], object]], rounds: int = 5) -> dict[str, float]:
+    """The median CPU seconds of each action, taking turns."""
+    found: dict[str, list[float]] = {name: [] for name in actions}
+    for number in range(rounds + 1):
+        for name, action in actions.items():
+            started = time.process_time()
+            action()
+            if number:
+                found[name].append(time.process_time() - started)
+    return {name: median(times) for name, times in found.items()}
+
+
+def per_sample(seconds: dict[str, float], samples: int) -> dict[str, float]:
+    return {name: each / samples * 1e9 for name, each in seconds.items()}
+
+
+def one_signal() -> Any:
+    from viewlet.signals import source
+
+    return source(time="t", value="x", is_timestamp=False).sample(1)
+
+
+def pushed(query: Any, x: Any, size: int = 65_536) -> None:
+    run = query.start()
+    for begin in range(0, len(x), size):
+        run.push(x[begin : begin + size])
+
+
+def fft(run: Run) -> dict[str, float]:
+    """Spectra of tumbling windows."""
+    import numpy as np
+    import scipy.fft
+
+    x = np.random.default_rng(0).normal(size=run.samples)
+    query = one_signal().window(run.size).rfft()
+    whole = x[: len(x) // run.size * run.size].reshape(-1, run.size)
+
+    def each() -> None:
+        for row in whole:
+            scipy.fft.rfft(row)
+
+    actions = {"ours": lambda: query.run(x), "plain": lambda: scipy.fft.rfft(whole)}
+    return per_sample(turns({**actions, "online": lambda: pushed(query, x), "per window": each}), run.samples)
+
+
+def fir(run: Run) -> dict[str, float]:
+    """Long and short convolutions."""
+    import numpy as np
+    import scipy.signal
+
+    random = np.random.default_rng(0)
+    x, taps = random.normal(size=run.samples), random.normal(size=run.size)
+    query = one_signal().fir(taps)
+    actions = {"ours": lambda: query.run(x), "plain": lambda: scipy.signal.oaconvolve(x, taps)}
+    return per_sample(turns({**actions, "online": lambda: pushed(query, x)}), run.samples)
+
+
+def interleaved(groups: int, samples: int, period: int = 1, seed: int = 0) -> Any:
+    import numpy as np
+    import pyarrow as pa
+
+    count = max(1, samples // groups)
+    return pa.table(
+        {
+            "g": np.tile(np.arange(groups), count),
+            "t": np.repeat(np.arange(count) * period, groups),
+            "x": np.random.default_rng(seed).random(count * groups),
+        }
+    )
+
+
+def share(groups: int) -> int:
+    """The part of the groups that pandas is given."""
+    return max(1, groups // 2_000)
+
+
+def correlate(run: Run) -> dict[str, float]:
+    """Query 3."""
+    import numpy as np
+    import pandas as pd
+
+    from viewlet.signals import source
+
+    values = np.random.default_rng(1).normal(size=32)
+    table = interleaved(run.size, run.samples)
+    query = source(key="g", time="t", value="x", is_timestamp=False).sample(1).correlate(values)
+    frame = table.to_pandas()
+    frame = frame[frame.g < run.size // share(run.size)]
+
+    def one(group: Any) -> Any:
+        if len(group) < len(values):
+            return pd.DataFrame({"t": group.t[:0], "y": group.x[:0]})
+        return pd.DataFrame({"t": group.t[31:], "y": np.correlate(group.x.to_numpy(), values, "valid")})
+
+    found = turns({"ours": lambda: query.run(table), "pandas": lambda: frame.groupby("g")[["t", "x"]].apply(one)}, 3)
+    return per_sample({"ours": found["ours"], "pandas": found["pandas"] * share(run.size)}, table.num_rows)
+
+
+def is_extreme(x: Any) -> Any:
+    """The condition of query 4."""
+    return (x < 0.0001) | (x > 1.9999)
+
+
+def upsample(run: Run) -> dict[str, float]:
+    """Query 4: `samples` of the finer signal, a quarter as many of the other."""
+    import numpy as np
+    import pandas as pd
+
+    from viewlet.signals import source
+
+    coarse = interleaved(run.size, run.samples // 4, 20, 1)
+    fine = interleaved(run.size, coarse.num_rows * 4, 5, 2)
+    s1, s2 = (source(name, key="g", time="t", value="x", is_timestamp=False) for name in ("s1", "s2"))
+    total = s1.sample(20).resample(5, "linear", max_gap=20) + s2.sample(5)
+    query = total.where("bench.signals:is_extreme")
+    frames = [each.to_pandas() for each in (coarse, fine)]
+    first, second = (frame[frame.g < run.size // share(run.size)] for frame in frames)
+
+    def rival() -> None:
+        known = dict(iter(first.groupby("g")))
+
+        def one(group: Any) -> Any:
+            other = known[group.name]
+            inside = group.t.to_numpy() <= other.t.to_numpy()[-1]
+            t, x = group.t.to_numpy()[inside], group.x.to_numpy()[inside]
+            y = np.interp(t, other.t.to_numpy(), other.x.to_numpy()) + x
+            kept = is_extreme(y)
+            return pd.DataFrame({"t": t[kept], "y": y[kept]})
+
+        second.groupby("g")[["t", "x"]].apply(one)
+
+    found = turns({"ours": lambda: query.run({"s1": coarse, "s2": fine}), "pandas": rival}, 3)
+    rows = coarse.num_rows + fine.num_rows
+    return per_sample({"ours": found["ours"], "pandas": found["pandas"] * share(run.size)}, rows)
+
+
+def overlap(run: Run) -> dict[str, float]:
+    """Query 5 with hops of `size`."""
+    import numpy as np
+    import scipy.fft
+
+    from viewlet.signals import source
+
+    groups = 100
+    table = interleaved(groups, run.samples)
+    query = source(key="g", time="t", value="x", is_timestamp=False).sample(1)
+    query = query.window(256, run.size).fft().ifft().overlap_add()
+    signals = np.ascontiguousarray(table["x"].to_numpy().reshape(-1, groups).T)
+
+    def by_hand() -> None:
+        for x in signals:
+            y = np.zeros(len(x), complex)
+            windows = np.lib.stride_tricks.sliding_window_view(x, 256)[:: run.size]
+            for begin in range(0, len(windows), 512):
+                part = scipy.fft.ifft(scipy.fft.fft(windows[begin : begin + 512]))
+                for number, row in enumerate(part, begin):
+                    y[number * run.size : number * run.size + 256] += row
+
+    query.run(table)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    found = turns({"ours": lambda: query.run(table), "by hand": by_hand}, 3)
+    return {**per_sample(found, table.num_rows), "MB": peak}
+
+
+def latency(run: Run) -> dict[str, float]:
+    """Milliseconds of a batch with an event for each of `size` groups."""
+    import numpy as np
+    import pyarrow as pa
+    import scipy.signal
+
+    import viewlet
+
+    db = viewlet.connect()
+    db.execute("CREATE STREAM r (g BIGINT NOT NULL, t BIGINT NOT NULL, x DOUBLE)")
+    signal = db.signal("r", key="g", time="t", value="x").sample(10, "linear")
+    db.create_view("v", signal.sosfilt(scipy.signal.butter(4, 0.2, output="sos")), retain=100)
+    random, found = np.random.default_rng(0), []
+    for number in range(40):
+        columns = {"g": random.permutation(run.size), "t": np.full(run.size, number * 10 + 3)}
+        batch = pa.table({**columns, "x": random.normal(size=run.size)})
+        started = time.process_time()
+        db.insert("r", batch)
+        found.append(time.process_time() - started)
+    return {"ours": median(found[10:]) * 1e3}
+
+
+MEASURES: dict[str, Callable[[Run], dict[str, float]]] = {
+    "fft": fft,
+    "fir": fir,
+    "correlate": correlate,
+    "upsample": upsample,
+    "overlap": overlap,
+    "latency": latency,
+}
+Figures = dict[Run, dict[str, float] | None]
+
+
+def runs(samples: int, largest: int = 10**6) -> Iterator[Run]:
+    for size in FFT_SIZES:
+        yield Run("fft", size, samples)
+    for taps in FIR_TAPS:
+        yield Run("fir", taps, samples)
+    for what in ("correlate", "upsample"):
+        for groups in GROUPS:
+            if groups <= largest:
+                yield Run(what, groups, samples * 4 if groups == GROUPS[-1] else samples)
+    for hop in HOPS:
+        yield Run("overlap", hop, max(100 * 512, samples // (1 if hop > 16 else 16)))
+    yield Run("latency", 10_000, 0)
+
+
+def number(found: dict[str, float] | None, name: str) -> str:
+    if found is None or name not in found:
+        return "–"
+    return f"{found[name]:,.0f}" if found[name] >= 100 else f"{found[name]:.3g}"
+
+
+def ratio(found: dict[str, float] | None, above: str, below: str) -> str:
+    return "–" if found is None or above not in found or below not in found else f"{found[above] / found[below]:.2f}"
+
+
+def table(head: list[str], lines: list[list[str]]) -> str:
+    rows = [head, ["---"] * len(head), *lines]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
+
+
+def page(figures: Figures, samples: int) -> str:
+    """The tables in Markdown."""
+    embedding, groups, added = [], [], []
+    delay = "–"
+    for run, found in figures.items():
+        if run.what in ("fft", "fir"):
+            cells = [number(found, name) for name in ("ours", "plain", "online", "per window")]
+            embedding.append([run.what, f"{run.size:,}", *cells, ratio(found, "ours", "plain")])
+        elif run.what in ("correlate", "upsample"):
+            label = {"upsample": "upsample and filter"}.get(run.what, run.what)
+            cells = [number(found, name) for name in ("ours", "pandas")]
+            groups.append([label, f"{run.size:,}", *cells, ratio(found, "pandas", "ours")])
+        elif run.what == "overlap":
+            cells = [number(found, name) for name in ("ours", "by hand", "MB")]
+            added.append([str(run.size), f"{run.samples:,}", *cells, ratio(found, "by hand", "ours")])
+        else:
+            delay = number(found, "ours")
+    return PAGE.format(
+        facts=f"Python {platform.python_version()}, {os.cpu_count()} cores",
+        samples=samples,
+        embedding=table(["what", "size", "ours", "plain", "online", "per window", "ours / plain"], embedding),
+        groups=table(["what", "groups", "ours", "pandas", "pandas / ours"], groups),
+        overlap=table(["hop", "samples", "ours", "by hand", "peak MB", "by hand / ours"], added),
+        latency=delay,
+    )
+
+
+def draw(figures: Figures, target: Path) -> None:
+    """Time per sample against the number of groups, and against the hop."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(9, 3.5))
+    for axes, what, names in (
+        (left, "correlate", ("ours", "pandas")),
+        (left, "upsample", ("ours", "pandas")),
+        (right, "overlap", ("ours", "by hand")),
+    ):
+        lines = {run.size: found for run, found in figures.items() if run.what == what and found is not None}
+        for name in names:
+            axes.plot(list(lines), [found[name] for found in lines.values()], marker="o", label=f"{what}, {name}")
+    left.set_xlabel("groups")
+    right.set_xlabel("hop")
+    for axes in (left, right):
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_ylabel("ns per sample")
+        axes.legend(fontsize=7)
+    figure.tight_layout()
+    figure.savefig(target, dpi=110)
+
+
+def main(
+    samples: Annotated[int, typer.Option(help="samples of a figure")] = 20_000_000,
+    only: Annotated[str, typer.Option(help="measure these only, by name")] = "",
+    largest: Annotated[int, typer.Option(help="the largest number of groups")] = 10**6,
+    timeout: Annotated[float, typer.Option(help="seconds per figure")] = 600.0,
+    out: Annotated[Path | None, typer.Option(help="a file for the tables; a plot is drawn beside it")] = None,
+    worker: Annotated[str | None, typer.Option(hidden=True)] = None,
+) -> None:
+    """Measure what signals cost, and print tables in Markdown."""
+    if worker is not None:
+        run = Run(**json.loads(worker))
+        print(json.dumps(MEASURES[run.what](run)))
+        return
+    figures: Figures = {}
+    for run in runs(samples, largest):
+        if only and run.what not in only.split(","):
+            continue
+        figures[run] = isolated("bench.signals", asdict(run), ROOT / "src", timeout)
+        print(run, figures[run], flush=True)
+    text = page(figures, samples)
+    print(text)
+    if out is not None:
+        out.write_text(text)
+        try:
+            draw(figures, out.with_suffix(".png"))
+            out.write_text(text + PLOT)
+        except ImportError:
+            print("no plot: matplotlib is not installed (pip install -r bench/requirements.txt)")
+
+
+if __name__ == "__main__":
+    typer.run(main)
