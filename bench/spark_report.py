@@ -280,8 +280,10 @@ def _scale(file: Path) -> list[str]:
     for line in file.read_text().splitlines():
         record = json.loads(line)
         if record["kind"] == "scale":
-            same = ("what", "batches", "megabytes", "mode", "preferred")
-            latest[tuple(record.get(name) for name in same)] = record
+            same = ("what", "batches", "megabytes", "mode", "preferred", "executors", "killed")
+            latest[
+                tuple(str(record.get(name)) for name in same if record["what"] != "share" or name != "megabytes")
+            ] = record
     found = list(latest.values())
     if not found:
         return []
@@ -290,7 +292,30 @@ def _scale(file: Path) -> list[str]:
         f"Measured by `bench/spark_scale.py` on two cores with a load between {min(loads)} and {max(loads)}, its own\n"
         "included: ratios and bytes count, seconds do not."
     )
-    return ["## What grows with the data", text, _rebuilt(found), _moved(found), _stayed(found)]
+    parts = [_rebuilt(found), _moved(found), _stayed(found), _shares(found)]
+    return ["## What grows with the data", text, *(part for part in parts if part)]
+
+
+def _shares(found: list[Record]) -> str:
+    """The state of each executor."""
+    rows = [
+        (
+            str(r["executors"]),
+            f"{r['groups']:,}",
+            " + ".join(f"{each:g}" for each in r["megabytes"]),
+            " + ".join(f"{each:g}" for each in r["megabytes_after"]) if r["killed"] else "–",
+            "yes" if r["right"] else "**no**",
+        )
+        for r in found
+        if r["what"] == "share"
+    ]
+    if not rows:
+        return ""
+    text = (
+        "### State of executors\n\nMapped state of a view in eight partitions, on executors with folders of their own."
+    )
+    heads = ("executors", "groups", "MB of each", "MB of each after one was killed and a batch applied", "right")
+    return f"{text}\n\n{table(heads, rows)}"
 
 
 def _reading(file: Path) -> list[str]:

@@ -6,7 +6,8 @@
 `rebuild` counts the bytes that are read when all partitions are rebuilt from a log. `moves` sends incompressible bytes
 from every task of a stage to every task of the next one, through the driver or through files, on a cluster of two
 executors; peaks are those of the driver's processes above what they had before. `locality` counts the partitions that
-run on another executor than in the stage before.
+run on another executor than in the stage before. `share` measures the mapped state of a view on each of one, two and
+four executors, and what one has that takes over from another one that is killed.
 """
 
 from __future__ import annotations
@@ -27,13 +28,15 @@ from bench.run import ROOT
 from bench.spark_report import FILE, write
 from viewlet.spark.run.exchange.moves import INLINE_BYTES
 
-PARTS = ("rebuild", "moves", "locality")
+PARTS = ("rebuild", "moves", "locality", "share")
 MASTER = "local-cluster[2,1,2048]"
 REBUILT = (25, 100)
 ROWS, PARTITIONS = 2_000, 8
 MEGABYTES = (1, 10, 50, 200)
 TASKS = 4
 ROUNDS = 20
+EXECUTORS = (1, 2, 4)
+GROUPS = 400_000
 STREAM = "CREATE STREAM s (k BIGINT NOT NULL, x BIGINT NOT NULL)"
 VIEW = "CREATE MATERIALIZED VIEW v PARTITION BY (k) AS SELECT k, COUNT(*) AS n, SUM(x) AS t FROM s GROUP BY k"
 
@@ -189,6 +192,61 @@ def locality(cluster: Any, preferred: bool) -> Record:
     return {"what": "locality", "executors": 2, "partitions": PARTITIONS} | facts
 
 
+# -- shares -----------------------------------------------------------------------------------------------------------
+
+
+def share(executors: int, groups: int, kill: bool) -> Record:
+    """The mapped state of a view on each executor, after a load and some batches, in megabytes; the largest first."""
+    import signal
+
+    import viewlet
+
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["SPARK_WORKER_DIR"] = f"{folder}/work"
+        spark = session(f"local-cluster[{executors},1,1024]", **{"spark.executorEnv.VIEWLET_STATE": "mapped"})
+        with viewlet.connect(spark=spark, checkpoint=f"{folder}/db", partitions=PARTITIONS, engine="compiled") as db:
+            db.execute(f"{STREAM}; {VIEW}")
+            db.insert("s", spark.range(groups).selectExpr("id AS k", "id % 97 AS x"))
+            for number in range(3):
+                db.insert("s", [(k, number) for k in range(0, groups, groups // 1000)])
+            before = sorted(_mapped(Path(folder, "work")), reverse=True)
+            if kill:
+                found = next(path for path in Path("/proc").glob("[0-9]*") if _is_executor(path, folder))
+                os.kill(int(found.name), signal.SIGKILL)
+                db.insert("s", [(k, 5) for k in range(0, groups, groups // 1000)])
+            after = sorted(_mapped(Path(folder, "work")), reverse=True)
+            right = db.view("v").to_spark().selectExpr("SUM(n)").first()[0] == groups + (4 if kill else 3) * 1000
+        spark.stop()
+    facts = {"executors": executors, "groups": groups, "killed": kill, "right": right}
+    return {"what": "share", **facts, "megabytes": before, "megabytes_after": after}
+
+
+def _mapped(work: Path) -> Iterator[float]:
+    """What each executor has; executors have their own working folders."""
+    for mapped in work.glob("*/*/mapped"):
+        yield round(sum(path.stat().st_blocks * 512 for path in mapped.rglob("*") if path.is_file()) / 2**20, 1)
+
+
+def _is_executor(process: Path, folder: str) -> bool:
+    """A process of an executor that this program has started."""
+    try:
+        command = (process / "cmdline").read_bytes()
+        return b"CoarseGrainedExecutorBackend" in command and os.readlink(process / "cwd").startswith(folder)
+    except OSError:
+        return False
+
+
+def session(master: str, **settings: str) -> Any:
+    import pyspark
+
+    import viewlet
+
+    os.environ.setdefault("SPARK_HOME", os.path.dirname(pyspark.__file__))
+    passed = {"spark.executorEnv.PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
+    memory = {"spark.executor.memory": "1g", "spark.driver.memory": "3g"}
+    return viewlet.spark_session(master, **passed, **memory, **settings)
+
+
 # -- all of it --------------------------------------------------------------------------------------------------------
 
 
@@ -198,18 +256,15 @@ def measured(parts: Sequence[str]) -> Iterator[Record]:
             yield rebuild(batches)
     if "moves" in parts or "locality" in parts:
         yield from on_cluster(parts)
+    if "share" in parts:
+        yield from (share(executors, GROUPS, kill=False) for executors in EXECUTORS)
+        yield share(2, GROUPS, kill=True)
 
 
 def on_cluster(parts: Sequence[str]) -> Iterator[Record]:
-    import pyspark
-
-    import viewlet
     from viewlet.spark.run.execution.cluster import SparkCluster
 
-    os.environ.setdefault("SPARK_HOME", os.path.dirname(pyspark.__file__))
-    passed = {"spark.executorEnv.PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
-    memory = {"spark.executor.memory": "1g", "spark.driver.memory": "3g"}
-    spark = viewlet.spark_session(MASTER, **passed, **memory)
+    spark = session(MASTER)
     cluster, jvm = SparkCluster(spark), spark.sparkContext._gateway.proc.pid
     cluster.run(executor, [None] * PARTITIONS, "start")
     if "locality" in parts:

@@ -1,6 +1,7 @@
 """Kills drivers, executors and Python workers at random while batches are applied on Spark, and checks what is left.
 
     python -m bench.spark_soak --kills 100
+    python -m bench.spark_soak --kills 100 --moves    # everything moves through files, and partitions come and go
 
 A driver applies batch after batch, which are a function of their number alone, and says so. Something is killed for
 good (SIGKILL) at a random moment; then the views and tables, as the driver that survived or its successor sees them,
@@ -47,6 +48,7 @@ EXECUTOR, WORKER = "CoarseGrainedExecutorBackend", "pyspark.worker"
 KINDS = ("driver", "executor", "executor", "worker", "worker")
 PARTITIONS = 3
 SNAPSHOT_EVERY = 20
+REPARTITION_EVERY = 4
 PATIENCE = 900.0
 """Seconds after which a driver that does not answer counts as stuck."""
 CHECK = "check\n"
@@ -55,17 +57,25 @@ CHECK = "check\n"
 # -- the driver that gets killed --------------------------------------------------------------------------------------
 
 
-def drive(directory: str, master: str, engine: str) -> None:
-    """Applies batches until it is killed; tells each epoch, and what it sees when it is asked."""
+def drive(directory: str, master: str, engine: str, moves: bool) -> None:
+    """Applies batches until it is killed; tells each epoch, and what it sees when it is asked.
+
+    With `moves` every stage writes what it sends to files, tasks write the changes of a view, and every few batches the
+    state is spread over another number of partitions.
+    """
     db, frame = _connect(directory, master, engine)
+    if moves:
+        db._host.cluster.inline_bytes = 0
     for name, sql in TABLES.items():
         if name not in db.tables:
             db.execute(sql)
     for name, sql in VIEWS.items():
         db.execute(f"CREATE MATERIALIZED VIEW IF NOT EXISTS {name} AS {sql}")
+    if moves:
+        db.changes("sold")
     if db.epoch:
         db.apply(batch(db.epoch), batch_id=db.epoch)  # committed before: must do nothing
-    print("ready", flush=True)
+    print("ready", db.epoch, flush=True)
     while True:
         if select.select([sys.stdin], [], [], 0)[0]:
             if not sys.stdin.readline():
@@ -78,6 +88,8 @@ def drive(directory: str, master: str, engine: str) -> None:
         print(db.apply(rows, batch_id=epoch), flush=True)
         if epoch % SNAPSHOT_EVERY == 0:
             db.checkpoint()
+        if moves and epoch % REPARTITION_EVERY == 0:
+            db.repartition(PARTITIONS + epoch // REPARTITION_EVERY % 3 - 1)
 
 
 def _answer(db: Any) -> str:
@@ -94,7 +106,7 @@ def _connect(directory: str, master: str, engine: str) -> tuple[Any, Any]:
     if master == "inline":
         from viewlet.connection.spark_facade import connect_inline
 
-        return connect_inline(directory, PARTITIONS, engine=engine), lambda table, rows: rows
+        return connect_inline(directory, _partitions(directory), engine=engine), lambda table, rows: rows
     import viewlet
 
     passed = {name: os.environ[name] for name in ("VIEWLET_JIT", "PYTHONPATH") if name in os.environ}
@@ -112,7 +124,18 @@ def _connect(directory: str, master: str, engine: str) -> tuple[Any, Any]:
         plain = [{**row, "quantity": Decimal(row["quantity"])} if "quantity" in row else row for row in rows]
         return spark.createDataFrame(plain, f"{types[table]}, _multiplicity bigint")
 
-    return viewlet.connect(spark=spark, checkpoint=directory, partitions=PARTITIONS, engine=engine), frame
+    return viewlet.connect(spark=spark, checkpoint=directory, partitions=_partitions(directory), engine=engine), frame
+
+
+def _partitions(directory: str) -> int:
+    """What the checkpoint has, if there is one."""
+    from viewlet.hosts.spark import SETUP
+    from viewlet.spark.run.state.checkpoint import Checkpoint
+
+    asked = Checkpoint(directory)
+    found = asked.setup(SETUP)
+    asked.close()
+    return found or PARTITIONS
 
 
 # -- whoever kills ----------------------------------------------------------------------------------------------------
@@ -121,7 +144,7 @@ def _connect(directory: str, master: str, engine: str) -> tuple[Any, Any]:
 class Driver:
     """A driver in a process of its own."""
 
-    def __init__(self, home: Path, master: str, engine: str) -> None:
+    def __init__(self, home: Path, master: str, engine: str, moves: bool = False) -> None:
         command = [sys.executable, "-m", "bench.spark_soak", "--child", str(home / "state")]
         root = Path(__file__).parents[1]
         paths = [str(root / "src"), str(root), *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -133,7 +156,7 @@ class Driver:
         self._errors = home / "errors"
         with self._errors.open("w") as errors:
             self.process = subprocess.Popen(
-                [*command, "--master", master, "--engine", engine],
+                [*command, "--master", master, "--engine", engine, *(["--moves"] if moves else [])],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -237,12 +260,13 @@ class Soak:
     engine: str
     seed: int
     pause: tuple[float, float] = (0.0, 3.0)
+    moves: bool = False
     account: Account = field(default_factory=Account)
 
     def run(self, kills: int, verbose: bool = False) -> Figures:
         """Kills so often, and checks each time; a difference ends the program."""
         rng, figures = random.Random(self.seed), Figures(self.engine)
-        driver, known = Driver(self.home, self.master, self.engine), 0
+        driver, known = Driver(self.home, self.master, self.engine, self.moves), 0
         remains: set[int] = set()
         try:
             driver.wait_for("ready")
@@ -256,9 +280,11 @@ class Soak:
                 started = time.perf_counter()
                 if kind == "driver":
                     known = max(known, driver.acknowledged or 0)
-                    driver = Driver(self.home, self.master, self.engine)
-                    driver.wait_for("ready")
-                known = self._check(driver, known, at_most_one_more=kind == "driver")
+                    driver = Driver(self.home, self.master, self.engine, self.moves)
+                    found = int(driver.wait_for("ready").split()[1])
+                    if not known <= found <= known + 1:
+                        raise SystemExit(f"{known} batches were acknowledged, {found} are there")
+                known = self._check(driver, known)
                 figures.seconds.setdefault(kind, []).append(time.perf_counter() - started)
                 figures.batches = known
                 if verbose:
@@ -283,10 +309,10 @@ class Soak:
             return False
         return True
 
-    def _check(self, driver: Driver, known: int, at_most_one_more: bool) -> int:
+    def _check(self, driver: Driver, known: int) -> int:
         epoch, found = driver.ask()
         told = max(known, driver.acknowledged or 0)
-        if epoch < told or (at_most_one_more and epoch > known + 1):
+        if epoch < told:
             raise SystemExit(f"{told} batches were acknowledged, {epoch} are there")
         self.account.advance(epoch)
         for name, rows in found.items():
@@ -334,11 +360,12 @@ def main() -> None:
     parser.add_argument("--engine", choices=("interpreter", "compiled"), help="one of them only")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--pause", type=float, nargs=2, default=(0.0, 3.0), help="seconds from a check to a kill")
+    parser.add_argument("--moves", action="store_true", help="moves through files, and other numbers of partitions")
     parser.add_argument("--record", metavar="FILE", help="where the figures go, such as docs/benchmarks/spark-kills.md")
     parser.add_argument("--child", metavar="DIRECTORY", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.child is not None:
-        drive(asked.child, asked.master, asked.engine)
+        drive(asked.child, asked.master, asked.engine, asked.moves)
         return
     print(f"seed {asked.seed}, {asked.master}", flush=True)
     engines = [asked.engine] if asked.engine else ["compiled", "interpreter"]
@@ -347,7 +374,7 @@ def main() -> None:
     for number, engine in enumerate(engines):
         kills = asked.kills * (number + 1) // len(engines) - asked.kills * number // len(engines)
         with tempfile.TemporaryDirectory() as scratch:
-            soak = Soak(Path(scratch), asked.master, engine, asked.seed + number, tuple(asked.pause))
+            soak = Soak(Path(scratch), asked.master, engine, asked.seed + number, tuple(asked.pause), asked.moves)
             figures = soak.run(kills, verbose=True)
         print(figures.line(), flush=True)
         text += figures.cells()
