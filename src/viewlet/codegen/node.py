@@ -45,6 +45,15 @@ class Contents:
 Undo = list[tuple[str, Contents, bool]]
 
 
+@dataclass(frozen=True, slots=True)
+class _ChangedRows:
+    """Rows of a store as they were and as they are; the first of them, `both` in number, are in the same order."""
+
+    before: Column
+    after: Column
+    both: int
+
+
 class CompiledNode:
     """The driver, or one partition."""
 
@@ -159,26 +168,31 @@ class CompiledNode:
         """The columns of the result and the multiplicities of its rows; None where `read` has none."""
         return self._process.read_result([var.type for var in query.output], READ_BY_CODE_FROM)
 
-    def read_change(self, query: Query, store: str) -> Listed | None:
+    def read_change(self, query: Query, store: str, keys: Sequence[int]) -> tuple[Listed, bool] | None:
         """What this batch has done to a result whose rows are each made of one of a view: rows as they are and were.
 
         Those as they were have negative multiplicities. None where `read_columns` has none, or few rows have changed.
+        True if no row is listed twice: `keys` are the columns of the result that are the keys of the view, if it has
+        all of them, so that a row as it was can only equal the one that was made of the same key.
         """
         if sum(map(len, self._added(store))) < READ_BY_CODE_FROM:
             return None
         types = [var.type for var in query.output]
+        rows = self._changed_rows(store)
         found = []
         try:
-            for rows in self._changed_rows(store):
-                self._beside.stores[store].fill(rows)
+            for each in (rows.after, rows.before):
+                self._beside.stores[store].fill(each)
                 found.append(self._beside._process.read_result(types))
         finally:
             self._beside.stores[store].clear()
-        before, after = found
+        after, before = found
         if after is None or before is None:
             return None
-        columns = [np.concatenate(pair) for pair in zip(after[0], before[0], strict=True)]
-        return columns, np.concatenate([after[1], -before[1]])
+        lists_each = keys and len(after[1]) == len(rows.after) and len(before[1]) == len(rows.before)
+        if lists_each and all(np.array_equal(after[0][i][: rows.both], before[0][i][: rows.both]) for i in keys):
+            return _net(after, before, rows.both), True
+        return _both(after, before), False
 
     @property
     def _beside(self) -> CompiledNode:
@@ -209,10 +223,10 @@ class CompiledNode:
 
     def changed(self, store: str) -> tuple[Contents, Contents]:
         """The rows of a view of exact numbers that this batch has changed, as they were and as they are."""
-        before, after = self._changed_rows(store)
-        return self._contents(store, before), self._contents(store, after)
+        rows = self._changed_rows(store)
+        return self._contents(store, rows.before), self._contents(store, rows.after)
 
-    def _changed_rows(self, store: str) -> tuple[Column, Column]:
+    def _changed_rows(self, store: str) -> _ChangedRows:
         kept, added = self.stores[store], self._net_added(store)
         arity = kept.layout.arity
         slots = self._slots(store, added[:, :arity])
@@ -220,7 +234,13 @@ class CompiledNode:
         after[slots < 0] = 0
         after[:, :arity] = added[:, :arity]
         before = _difference(kept.layout, after, added)
-        return before[before[:, arity:].any(axis=1)], after[after[:, arity:].any(axis=1)]
+        was, is_now = before[:, arity:].any(axis=1), after[:, arity:].any(axis=1)
+        both = was & is_now
+        return _ChangedRows(
+            np.concatenate([before[both], before[was & ~both]]),
+            np.concatenate([after[both], after[is_now & ~both]]),
+            int(both.sum()),
+        )
 
     def _net_added(self, store: str) -> Column:
         """What this batch has added to a view in all, as rows of the store, each key once."""
@@ -251,6 +271,29 @@ def _negative(number: tuple[Column, ...]) -> tuple[Column, ...]:
         return tuple(-column for column in number)
     high, low = number
     return np.where(low == 0, -high, ~high), -low
+
+
+def _net(after: Listed, before: Listed, count: int) -> Listed:
+    """What has come, and what has gone, where only rows at the same of the first places of both lists can be equal."""
+    equal = np.ones(count, bool)
+    for one, other in zip(after[0], before[0], strict=True):
+        equal &= one[:count] == other[:count]
+    more = after[1].copy()
+    more[:count] -= np.where(equal, before[1][:count], 0)
+    return _both(_without((after[0], more), more[:count] == 0), _without(before, equal))
+
+
+def _without(listed: Listed, dropped: Column) -> Listed:
+    """A list of rows without some of the first ones."""
+    kept = np.ones(len(listed[1]), bool)
+    kept[: len(dropped)] = ~dropped
+    return [column[kept] for column in listed[0]], listed[1][kept]
+
+
+def _both(after: Listed, before: Listed) -> Listed:
+    """What has come, and what has gone."""
+    columns = [np.concatenate(pair) for pair in zip(after[0], before[0], strict=True)]
+    return columns, np.concatenate([after[1], -before[1]])
 
 
 def _difference(layout: Layout, rows: Column, taken: Column) -> Column:

@@ -201,8 +201,20 @@ class GeneratedNode:
         """What the batch has done to the rows, like `result_arrow`."""
         if not self._is_watched:
             raise InternalError("nobody watches the result")
-        found = None if self._shown is None else self._node.read_change(self._program.query, self._shown)
-        return None if found is None else self._arrow(*_net(*found))
+        if self._shown is None:
+            return None
+        found = self._node.read_change(self._program.query, self._shown, self._key_columns(self._shown))
+        if found is None:
+            return None
+        listed, is_net = found
+        return self._arrow(*(listed if is_net else _net(*listed)))
+
+    def _key_columns(self, shown: str) -> list[int]:
+        """Where the result has the keys of the view that it is made of; none unless it has all of them."""
+        program = self._program
+        atoms = (node for node in walk(program.result) if isinstance(node, View) and node.name == shown)
+        keys, output = next(atoms).args, program.query.output
+        return [output.index(key) for key in keys] if set(keys) <= set(output) else []
 
     def _arrow(self, columns: Sequence[Any], weights: Any) -> tuple[list[Any], Any]:
         types = (var.type for var in self._program.query.output)
