@@ -12,6 +12,7 @@ array([1., 8., 0.])
 
 from __future__ import annotations
 
+from viewlet.linalg.backends.array_api_backend import ArrayApiBackend
 from viewlet.linalg.backends.modular_backend import ModularBackend
 from viewlet.linalg.errors import LinAlgWarning, MatrixDataError, NotationError, ProgramError, ShapeError
 from viewlet.linalg.expression import hstack, identity, inv, matrix, solve, vstack
@@ -21,6 +22,7 @@ from viewlet.linalg.run import Run
 from viewlet.linalg.sizes import dim
 
 __all__ = [
+    "ArrayApiBackend",
     "LinAlgWarning",
     "MatrixDataError",
     "ModularBackend",

@@ -245,8 +245,8 @@ class Run:
         row = place(row, rows, name, "row")
         new = self._vector(values, f"the row of {name}", columns)
         self._multiply_in()
-        change = Units(rows, np.array([row])), new - self._stored[each][row][:, None]
-        self._apply({each: change}, {each: put(row, new[:, 0])})
+        change = Units(rows, np.array([row])), new - self._stored[each][row, :][:, None]
+        self._apply({each: change}, {each: put((row, slice(None)), new[:, 0])})
 
     def set_column(self, name: str, column: int, values: Any) -> None:
         """Replaces one column of an input."""

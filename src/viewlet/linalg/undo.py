@@ -12,7 +12,8 @@ from viewlet.linalg.values import Array, Units
 def before(backend: Backend, array: Array, left: Any, right: Any) -> Any:
     """What brings an input back: the rows or columns that an update touches, or a copy of the matrix."""
     if isinstance(left, Units) or isinstance(right, Units):
-        place = backend.index(left) if isinstance(left, Units) else (slice(None), backend.index(right))
+        every = slice(None)
+        place = (backend.index(left), every) if isinstance(left, Units) else (every, backend.index(right))
         touched = backend.copy(array[place])
 
         def put_back(stored: Array) -> None:
@@ -22,7 +23,7 @@ def before(backend: Backend, array: Array, left: Any, right: Any) -> Any:
     whole = backend.copy(array)
 
     def put_all(stored: Array) -> None:
-        stored[:] = whole
+        stored[...] = whole
 
     return put_all
 

@@ -21,8 +21,8 @@ jit: Callable[[Any], Any] = (lambda function: function) if triton is None else t
 
 WIDEST = 32
 """The number of factors up to which one pass beats separate products by cuBLAS."""
-PROGRAMS = {4: 1056, 8: 2112}
-"""Programs that keep a large GPU busy, by the bytes of a number: eight or sixteen for each of its 132 processors."""
+PROGRAMS = 2112
+"""Programs that keep a large GPU busy: sixteen for each of its 132 processors."""
 LEAST_FACTORS, LEAST_INNER = 8, 16
 """The tensor cores multiply so many columns at least, and sum over so many; factors are padded with zeros."""
 
@@ -37,7 +37,7 @@ class Tiling(NamedTuple):
 
 
 PRODUCTS = {4: Tiling(64, 64, 4, 2), 8: Tiling(64, 32, 4, 2)}
-UPDATES = {4: Tiling(64, 64, 4, 2), 8: Tiling(64, 32, 8, 4)}
+UPDATES = {4: Tiling(64, 128, 4, 2), 8: Tiling(64, 32, 8, 4)}
 """By the bytes of a number: for passes with products, and for updates alone; the fastest of some sixty on an H200."""
 PRECISION = {4: "tf32x3", 8: "ieee"}
 """Three products of the tensor cores come to a product of single precision."""
@@ -105,7 +105,7 @@ def sweep(matrix: Any, update: tuple[Any, Any] | None, forward: Any, backward: A
     r = 0 if update is None else update[0].shape[1]
     tiling = (PRODUCTS if a or b else UPDATES)[matrix.element_size()]
     strips = triton.cdiv(rows, tiling.height)
-    cuts = max(1, min(triton.cdiv(columns, 8 * tiling.width), PROGRAMS[matrix.element_size()] // strips))
+    cuts = max(1, min(triton.cdiv(columns, 8 * tiling.width), PROGRAMS // strips))
     span = triton.cdiv(triton.cdiv(columns, cuts), tiling.width) * tiling.width
     cuts = triton.cdiv(columns, span)
     empty = matrix.new_empty(1)

@@ -75,7 +75,7 @@ class Blocks:
         return found.reshape(_shape(place, found.shape))
 
     def __setitem__(self, place: Any, values: Any) -> None:
-        if isinstance(place, slice) and place == slice(None) and isinstance(values, Blocks):
+        if place is Ellipsis and isinstance(values, Blocks):
             self.history = values.history
             return
         rows, columns = _sides(place, self.shape)
