@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import shutil
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +14,7 @@ import viewlet
 from tests.streams import postgres
 from tests.streams.host_programs import check
 from tests.streams.model import at
+from tests.streams.test_durable import BATCHES, contents, declare
 from viewlet.streams import DuckDBHost, PostgresHost
 
 
@@ -17,20 +22,76 @@ def test_duckdb_in_a_file(tmp_path: Path) -> None:
     check(lambda: DuckDBHost(str(tmp_path / "parts.duckdb")), tmp_path)
 
 
-@pytest.mark.skipif(postgres.obstacle() is not None, reason=postgres.obstacle() or "")
-def test_postgresql(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    if (reason := postgres.obstacle()) is not None:
+        pytest.skip(reason)
     with postgres.cluster() as connection:
-        check(lambda: PostgresHost(connection), tmp_path)
-        db = viewlet.connect(streams=PostgresHost(connection))
-        db.execute("CREATE STREAM m (ts TIMESTAMP, g VARCHAR, x BIGINT) PARTITION LENGTH 60 BY ts")
-        db.execute("""CREATE VIEW v AS SELECT g, COUNT(*) AS n, SUM(x) AS x FROM m PATTERN [a+, b]
-            WHERE a.x > 1 AND b.x > a.x GROUP BY g""")
-        db.insert(
-            "m",
-            [(at(60 * minute + second), "g", x) for minute, second, x in ((0, 0, 2), (0, 1, 2), (1, 0, 9), (2, 0, 1))],
-        )
-        assert db.view("v").rows() == [("g", 3, 13, at(60))]
-        db.close()
+        yield connection
+
+
+@pytest.fixture
+def connection(server: str) -> str:
+    subprocess.run(["psql", "-X", "-q", "-d", server, "-c", "DROP SCHEMA IF EXISTS viewlet CASCADE"], check=True)
+    return server
+
+
+def test_postgresql(connection: str, tmp_path: Path) -> None:
+    check(lambda: PostgresHost(connection), tmp_path)
+
+
+def test_patterns_on_postgresql(connection: str) -> None:
+    db = viewlet.connect(streams=PostgresHost(connection))
+    db.execute("CREATE STREAM m (ts TIMESTAMP, g VARCHAR, x BIGINT) PARTITION LENGTH 60 BY ts")
+    db.execute("""CREATE VIEW v AS SELECT g, COUNT(*) AS n, SUM(x) AS x FROM m PATTERN [a+, b]
+        WHERE a.x > 1 AND b.x > a.x GROUP BY g""")
+    db.execute("""CREATE VIEW w AS SELECT g, COUNT(*) AS n, SUM(x) AS x FROM m PATTERN [a, b+]
+        WHERE a.x > 1 AND b.x > 1 GROUP BY g""")
+    rows = ((0, 0, 2), (0, 1, 2), (1, 0, 9), (2, 0, 1))
+    db.insert("m", [(at(60 * minute + second), "g", x) for minute, second, x in rows])
+    assert db.view("v").rows() == [("g", 3, 13, at(60))]
+    assert db.view("w").rows() == [("g", 2, 4, at(0)), ("g", 3, 13, at(60))]
+    db.close()
+
+
+class Kill(BaseException):
+    """What a test raises where the process would end."""
+
+
+@pytest.mark.parametrize("step", [2, 9, 16, 23, 30, 36])
+def test_a_kill_on_postgresql_leaves_a_batch_done_or_not(
+    step: int, connection: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = PostgresHost(connection)
+    db = viewlet.connect(tmp_path / "db", streams=host)
+    expected = [viewlet.connect() for _ in range(2)]
+    for each in (db, *expected):
+        declare(each)
+        for batch in BATCHES[:4]:
+            each.insert("m", batch)
+    expected[1].insert("m", BATCHES[4])
+    original, done = host._run, 0
+
+    def run(text: str) -> str:
+        nonlocal done
+        done += 1
+        if done == step:
+            shutil.copytree(tmp_path / "db", tmp_path / "copy")
+            host._process.kill()
+            raise Kill
+        return original(text)
+
+    monkeypatch.setattr(host, "_run", run)
+    with contextlib.suppress(Kill, viewlet.ViewletError):
+        db.insert("m", BATCHES[4])
+    if not (tmp_path / "copy").exists():
+        pytest.skip(f"the batch has {done} steps")
+    with viewlet.connect(tmp_path / "copy", streams=PostgresHost(connection)) as again:
+        assert contents(again) == contents(expected[again.epoch - 4])
+        for batch in BATCHES[again.epoch :]:
+            again.insert("m", batch)
+        expected[1].insert("m", BATCHES[5])
+        assert contents(again) == contents(expected[1])
 
 
 def test_arrow_batches_are_stored_as_they_come(tmp_path: Path) -> None:

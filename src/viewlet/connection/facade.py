@@ -65,6 +65,10 @@ def connect(
         from viewlet.connection.spark_facade import connect_on_spark
 
         check_engine(engine)
+        if streams is not None:
+            raise StateError(
+                "connect(spark=...) keeps no partitioned streams: give streams= to a connection without it"
+            )
         place = checkpoint if checkpoint is not None else path
         return connect_on_spark(spark, place, partitions, fsync, engine, external_access, known)
     check_engine(engine)

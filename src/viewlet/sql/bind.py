@@ -32,6 +32,7 @@ from viewlet.sql.stream_views import (
     cut_clauses,
     is_partitioned_stream,
     is_view_delta_function,
+    refuse_replacement,
 )
 from viewlet.sql.syntax import everything_read
 from viewlet.sql.table_functions import TABLE_FUNCTIONS, bind_call, called_function
@@ -78,6 +79,7 @@ def bind_statement(
         return _explain(raw, names)
     if raw.words[0] == "ALTER" and "VIEW" in raw.words[1:3]:
         return _alter_view(raw, catalog)
+    refuse_replacement(raw)
     if is_view_delta_function(raw):
         return bind_view_delta_function(raw, catalog)
     if is_pattern_view(raw):

@@ -150,7 +150,7 @@ def _name_tables(
 
 def _alias(table: exp.Table, name: str) -> None:
     if not table.alias:
-        table.set("alias", exp.TableAlias(this=exp.to_identifier(name, quoted=not name.isidentifier())))
+        table.set("alias", exp.TableAlias(this=exp.to_identifier(name, quoted=True)))
 
 
 def _error(place: Place, message: str, name: str) -> Exception:

@@ -42,15 +42,15 @@ class PatternSql:
         return ["state", "ct", *(name for name, _ in self.aggregates.values()), *self._remembered()]
 
     def _remembered(self) -> list[str]:
-        return [f'"before_{name}"' for name in self.machine.remembered]
+        return [_quoted(f"before_{name}") for name in self.machine.remembered]
 
     def _rows(self, numbered: bool) -> str:
         """The rows of the part: groups, columns of conditions (c_*), arguments of aggregates (x*), and their number."""
         shown = [f"{sql} AS {name}" for sql, name in self.groups.items()]
-        shown += [f'"{name}" AS "c_{name}"' for name in self.columns]
+        shown += [f"{_quoted(name)} AS {_quoted(f'c_{name}')}" for name in self.columns]
         shown += [f"{argument} AS x_{name}" for name, argument in self.aggregates.values()]
         if numbered:
-            order = [*([f'"{self.time}"'] if self.time else []), *self.breaks, *(f'"{name}"' for name in self.columns)]
+            order = [*([_quoted(self.time)] if self.time else []), *self.breaks, *map(_quoted, self.columns)]
             by = f"PARTITION BY {', '.join(self.groups)} " if self.groups else ""
             shown.append(f"ROW_NUMBER() OVER ({by}ORDER BY {', '.join(dict.fromkeys(order))}) AS k")
         return f'SELECT {", ".join(shown)} FROM "{self.mark}0" AS rows_'
@@ -65,14 +65,14 @@ class PatternSql:
             function, x = key.partition("(")[0], f"{row}x_{name}"
             first, step = _FIRST.get(function, "{x}"), _NEXT[function]
             found.append((first.format(x=x), step.format(x=x, a=f"{run}{name}")))
-        return found + [(f'{row}"c_{name}"',) * 2 for name in self.machine.remembered]
+        return found + [(f"{row}{_quoted(f'c_{name}')}",) * 2 for name in self.machine.remembered]
 
     def _blank(self) -> list[str]:
         """A run that has not begun: NULLs of the types that rows give them."""
         found = ["0", "CAST(0 AS BIGINT)"]
         for key, (name, _) in self.aggregates.items():
             found.append("CAST(0 AS BIGINT)" if key.startswith("COUNT(") else f"CASE WHEN 1 = 0 THEN x_{name} END")
-        return found + [f'CASE WHEN 1 = 0 THEN "c_{name}" END' for name in self.machine.remembered]
+        return found + [f"CASE WHEN 1 = 0 THEN {_quoted(f'c_{name}')} END" for name in self.machine.remembered]
 
     # -- queries -------------------------------------------------------------------------------------------------------
 
@@ -152,7 +152,7 @@ class PatternSql:
         ]
         begins = conjunction(machine.enters[0])
         inner = [f"r.{key}" for key in keys]
-        inner += [f'r."c_{name}"' for name in self.columns]
+        inner += [f"r.{_quoted(f'c_{name}')}" for name in self.columns]
         inner += [f"r.x_{name}" for name, _ in self.aggregates.values()]
         inner += ["p.ct", *(f"p.{name}" for name, _ in self.aggregates.values())]
         inner += [f"{going} AS going", f"CASE WHEN {begins} THEN 1 END AS begun"]
@@ -177,3 +177,7 @@ class PatternSql:
         keys = ", ".join(f"{sql} AS {name}" for sql, name in self.groups.items()) or "1 AS one"
         rows = f'SELECT {keys} FROM "{self.mark}0" AS rows_'
         return f'SELECT COUNT(*) AS n FROM ({rows}) AS r JOIN "{self.mark}1" AS p ON {self._same("r", "p")}'
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -199,6 +199,17 @@ def view_header(raw: RawStatement) -> Header | None:
     return Header(unquoted(written) if written.startswith('"') else written.lower(), exists, at + 2)
 
 
+def refuse_replacement(raw: RawStatement) -> None:
+    """CREATE OR REPLACE is not for views over parts of streams: their parts would be lost by the way."""
+    pairs = set(zip(raw.words, raw.words[1:], strict=False))
+    if raw.words[:3] == ("CREATE", "OR", "REPLACE") and pairs & {
+        ("AS", "INITIALIZE"),
+        ("[", "WINDOW"),
+        ("PATTERN", "["),
+    }:
+        raise raw.source.unsupported("CREATE OR REPLACE of a view over parts of streams", None, "DROP VIEW it first")
+
+
 def is_view_delta_function(raw: RawStatement) -> bool:
     """CREATE VIEW v AS INITIALIZE ..."""
     header = view_header(raw)

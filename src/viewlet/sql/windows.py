@@ -22,7 +22,7 @@ import sqlglot
 from sqlglot import exp
 
 from viewlet.sql.part_queries import Place, bind_part_query, own_columns
-from viewlet.sql.split import RawStatement
+from viewlet.sql.split import RawStatement, unquoted
 from viewlet.sql.statements import CreateView
 from viewlet.sql.stream_views import Reader, cut_clauses, declared, described, view_clauses, view_header, view_parts
 from viewlet.streams.definition import PartQuery, PartView, Reference
@@ -52,7 +52,8 @@ def bind_window_view(raw: RawStatement, catalog: Mapping[str, Table]) -> CreateV
     assert header is not None
     head, clauses = cut_clauses(raw)
     given = view_clauses(raw, clauses)
-    read = [table.parts.length for name, table in catalog.items() if table.parts and name.upper() in raw.words]
+    words = {unquoted(word).lower() for word in raw.words}
+    read = [table.parts.length for name, table in catalog.items() if table.parts and name.lower() in words]
     step = given.length or max(read, default=1)
 
     def window(place: Place, relation: str, opening: int, closing: int) -> Reference:

@@ -17,7 +17,7 @@ def view_statement(name: str, initialize: str, update: str | None, length: int |
     PARTITION LENGTH 120
     """
     quoted = '"' + name.replace('"', '""') + '"'
-    since = "" if start is None else f" FROM TIMESTAMP '{start}'"
+    since = "" if start is None else " FROM TIMESTAMP '" + start.replace("'", "''") + "'"
     later = _INDEX.sub("j", initialize) if update is None else update
     ending = "" if length is None else f"\nPARTITION LENGTH {length}"
     return (
