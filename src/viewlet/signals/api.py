@@ -35,7 +35,7 @@ class Signal(Query):
 
     @property
     def is_uniform(self) -> bool:
-        """It has samples at the beats of a grid."""
+        """Whether the signal has samples at the beats of a grid."""
         return self.form.grid is not None
 
     # -- values --------------------------------------------------------------------------------------------------------

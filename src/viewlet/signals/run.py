@@ -18,7 +18,7 @@ from viewlet.signals.nodes import Signal, Source, is_causal
 from viewlet.signals.program import Program
 from viewlet.signals.rows import arrow_times, arrow_values, times_of, value_columns
 
-CHUNK = 1 << 18
+CHUNK = 1 << 16
 """Events that run together: what is between operators then stays in the cache."""
 
 
@@ -91,9 +91,12 @@ def _values(batch: Batch) -> Array:
 
 def _run_array(query: Signal, x: Array, flush: bool) -> Array:
     made = ArrayRun(query)
-    found = made.push(x)
+    # Samples in pieces, so that what is between operators stays in the cache; arrays at once, for they are large.
+    step = CHUNK if form_of(query).size is None else len(x)
+    found = [made.push(x[begin : begin + step]) for begin in range(0, max(len(x), 1), max(step, 1))]
     rest = made.flush() if flush else None
-    return found if rest is None else np.concatenate((found, rest))
+    parts = [*found, *(() if rest is None else (rest,))]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 # -- tables -----------------------------------------------------------------------------------------------------------
