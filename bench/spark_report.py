@@ -312,7 +312,9 @@ def _shares(found: list[Record]) -> str:
     if not rows:
         return ""
     text = (
-        "### State of executors\n\nMapped state of a view in eight partitions, on executors with folders of their own."
+        "### State of executors\n\n"
+        "Mapped state of a view in eight partitions, on executors with folders of their own;\n"
+        "that of the killed one is still there."
     )
     heads = ("executors", "groups", "MB of each", "MB of each after one was killed and a batch applied", "right")
     return f"{text}\n\n{table(heads, rows)}"

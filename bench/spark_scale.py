@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -202,28 +203,29 @@ def share(executors: int, groups: int, kill: bool) -> Record:
     import viewlet
 
     with tempfile.TemporaryDirectory() as folder:
-        os.environ["SPARK_WORKER_DIR"] = f"{folder}/work"
         spark = session(f"local-cluster[{executors},1,1024]", **{"spark.executorEnv.VIEWLET_STATE": "mapped"})
+        work = Path(os.environ["SPARK_HOME"], "work", spark.sparkContext.applicationId)
         with viewlet.connect(spark=spark, checkpoint=f"{folder}/db", partitions=PARTITIONS, engine="compiled") as db:
             db.execute(f"{STREAM}; {VIEW}")
             db.insert("s", spark.range(groups).selectExpr("id AS k", "id % 97 AS x"))
             for number in range(3):
                 db.insert("s", [(k, number) for k in range(0, groups, groups // 1000)])
-            before = sorted(_mapped(Path(folder, "work")), reverse=True)
+            before = sorted(_mapped(work), reverse=True)
             if kill:
-                found = next(path for path in Path("/proc").glob("[0-9]*") if _is_executor(path, folder))
+                found = next(path for path in Path("/proc").glob("[0-9]*") if _is_executor(path, str(work)))
                 os.kill(int(found.name), signal.SIGKILL)
                 db.insert("s", [(k, 5) for k in range(0, groups, groups // 1000)])
-            after = sorted(_mapped(Path(folder, "work")), reverse=True)
+            after = sorted(_mapped(work), reverse=True)
             right = db.view("v").to_spark().selectExpr("SUM(n)").first()[0] == groups + (4 if kill else 3) * 1000
         spark.stop()
+        shutil.rmtree(work, ignore_errors=True)
     facts = {"executors": executors, "groups": groups, "killed": kill, "right": right}
     return {"what": "share", **facts, "megabytes": before, "megabytes_after": after}
 
 
 def _mapped(work: Path) -> Iterator[float]:
     """What each executor has; executors have their own working folders."""
-    for mapped in work.glob("*/*/mapped"):
+    for mapped in work.glob("*/mapped"):
         yield round(sum(path.stat().st_blocks * 512 for path in mapped.rglob("*") if path.is_file()) / 2**20, 1)
 
 
