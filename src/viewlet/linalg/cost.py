@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from viewlet.linalg.associate import Sizes
 from viewlet.linalg.expression import Expression, Inverse, Matrix, Product, Transpose, postorder, shape
-from viewlet.linalg.machine import Machine
+from viewlet.linalg.machine import THIN, Machine
 from viewlet.linalg.operations import operations, own_operations, update_operations
 from viewlet.linalg.schedule import Assign, Compute, Recompute, Step, Sweep
 
@@ -63,14 +63,27 @@ def _own(node: Expression, sizes: Sizes, machine: Machine) -> float:
         return 0.0
     rows, columns = (side.at(sizes) for side in shape(node))
     entries = 2 * rows * columns
+    rate = machine.operations
     if isinstance(node, Product):
         inner = shape(node.left)[1].at(sizes)
         first, second = (_density(part, machine) for part in (node.left, node.right))
         entries = rows * inner * first + inner * columns * second + rows * columns
         work *= min(first, second)
+        rate = _rate(min(rows, columns), machine)
     if isinstance(node, Inverse):
         work *= 2  # LAPACK's inverse runs at about half the rate of a product
-    return max(work / machine.operations, entries * machine.itemsize / machine.bandwidth) + machine.step
+    return max(work / rate, entries * machine.itemsize / machine.bandwidth) + machine.step
+
+
+def _rate(width: float, machine: Machine) -> float:
+    """The rate of a product whose result has so many rows or columns; a single one is bound by memory.
+
+    It grows like w / (w + c), which is the measured one at `THIN`.
+    """
+    if machine.thin_operations is None or width <= 1:
+        return machine.operations
+    slack = THIN * max(0.0, machine.operations / machine.thin_operations - 1.0)
+    return machine.operations * width / (width + slack)
 
 
 def _density(node: Expression, machine: Machine) -> float:

@@ -14,8 +14,9 @@ import numpy as np
 class Machine:
     """Multiplications with an addition and bytes of memory in a second, and the seconds that any step takes.
 
-    `pass_operations` is the rate of passes over a matrix, where that is another than that of products. `round_trip` is
-    what an operation on stored matrices takes besides, where they are not in this process.
+    `pass_operations` is the rate of passes over a matrix and `thin_operations` that of products with `THIN` columns,
+    where these are others than that of products. `round_trip` is what an operation on stored matrices takes besides,
+    where they are not in this process.
     """
 
     operations: float
@@ -24,10 +25,13 @@ class Machine:
     itemsize: int
     round_trip: float = 0.0
     pass_operations: float | None = None
+    thin_operations: float | None = None
     densities: Mapping[str, float] = field(default_factory=dict)
     """The share of entries that sparse inputs have, by name."""
 
 
+THIN = 4
+"""The columns of a thin product, which runs at a lower rate."""
 PRODUCT_SIZE, PASS_SIZE, PASS_FACTORS = 384, 768, 16
 """Of the matrices that are measured."""
 NOMINAL = Machine(operations=2.5e10, bandwidth=1.5e10, step=2e-5, itemsize=8)
@@ -54,12 +58,15 @@ def this_processor(name: str, dtype: Any, sweep: Sweep) -> Machine:
         product = fastest(lambda: left @ left)
         traffic = fastest(lambda: sweep(matrix, (thin, thin), thin, thin))
         work = fastest(lambda: sweep(matrix, (wide, wide), wide, wide))
+        few = np.zeros((PASS_SIZE, THIN), dtype)
+        narrow = fastest(lambda: matrix @ few)
         _MEASURED[key] = Machine(
             PRODUCT_SIZE**3 / product,
             2 * matrix.nbytes / traffic,
             NOMINAL.step,
             matrix.itemsize,
             pass_operations=3 * PASS_FACTORS * matrix.size / work,
+            thin_operations=THIN * matrix.size / narrow,
         )
     return _MEASURED[key]
 
