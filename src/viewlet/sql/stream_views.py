@@ -201,12 +201,10 @@ def view_header(raw: RawStatement) -> Header | None:
 
 def refuse_replacement(raw: RawStatement) -> None:
     """CREATE OR REPLACE is not for views over parts of streams: their parts would be lost by the way."""
+    if raw.words[:3] != ("CREATE", "OR", "REPLACE"):
+        return
     pairs = set(zip(raw.words, raw.words[1:], strict=False))
-    if raw.words[:3] == ("CREATE", "OR", "REPLACE") and pairs & {
-        ("AS", "INITIALIZE"),
-        ("[", "WINDOW"),
-        ("PATTERN", "["),
-    }:
+    if pairs & {("AS", "INITIALIZE"), ("[", "WINDOW"), ("PATTERN", "[")}:
         raise raw.source.unsupported("CREATE OR REPLACE of a view over parts of streams", None, "DROP VIEW it first")
 
 
