@@ -284,13 +284,11 @@ class Connection:
 
     def late_rows(self, stream: str) -> Any:
         """The rows of a partitioned stream that came later than its LATENESS allows, as a pyarrow Table."""
-        from viewlet.hosts.streams import StreamRows
-
         with self._session.open() as database:
-            rows = database.catalogue.find_table(stream).store
-            if not isinstance(rows, StreamRows):
+            late = database.catalogue.find_table(stream).late
+            if late is None:
                 raise SchemaError(f"{stream!r} has no parts, so that no row is late")
-            return rows.late()
+            return late()
 
     def signal(
         self,

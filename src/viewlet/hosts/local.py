@@ -98,7 +98,8 @@ class LocalHost:
 
         self.warehouse.add_stream(schema)
         self.stores[schema.name] = TableStore(schema, self.log, lambda: self.dictionary)
-        return BaseTable(schema, StreamRows(schema, self.warehouse))
+        rows = StreamRows(schema, self.warehouse)
+        return BaseTable(schema, rows, late=rows.late)
 
     def forget_table(self, table: BaseTable) -> None:
         self.stores.pop(table.schema.name, None)

@@ -40,6 +40,8 @@ class BaseTable:
     store: KeptRows
     """The rows; a stream keeps none."""
     started: bool = False  # a stream that has received rows
+    late: Callable[[], Any] | None = None
+    """The rows that came too late, as Arrow, of a stream that has a time and sets them aside."""
     kept: bool = field(init=False)
     _reader: RowReader = field(init=False)
 
