@@ -44,13 +44,15 @@ remember_plans()
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """The only Spark session; a test that wants other SQL settings takes a `newSession()` of it.
 
-    Its JVM is started in a folder of its own, to which relative paths of Spark lead.
+    Its JVM is started in a folder of its own, to which relative paths of Spark lead. Its workers can import `bench`.
     """
     if importlib.util.find_spec("pyspark") is None:
         pytest.skip("PySpark is not installed")
     from viewlet import spark_session
 
-    with contextlib.chdir(tmp_path_factory.mktemp("spark")):
+    root, paths = str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")
+    with contextlib.chdir(tmp_path_factory.mktemp("spark")), pytest.MonkeyPatch.context() as environment:
+        environment.setenv("PYTHONPATH", f"{root}{os.pathsep}{paths}" if paths else root)
         session = spark_session("local[2]", **{"spark.sql.shuffle.partitions": "2"})
     yield session
     session.stop()
