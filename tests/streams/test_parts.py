@@ -7,7 +7,7 @@ import pytest
 import viewlet
 from tests.streams.model import at
 from viewlet.errors import ViewletError
-from viewlet.sql.prune_parts import part_bounds
+from viewlet.sql.streams.prune_parts import part_bounds
 
 M = "CREATE STREAM m (ts TIMESTAMP, g VARCHAR, x BIGINT) PARTITION LENGTH 60 BY ts"
 

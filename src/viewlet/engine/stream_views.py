@@ -150,7 +150,7 @@ def _reference(declared: Declaration, sources: Sources, *_: object) -> StreamVie
 
 def prune(engine: StreamViewEngine, sql: str) -> Any:
     """The parts that a query can need, by what it says of `part_timestamp`."""
-    from viewlet.sql.prune_parts import part_bounds
+    from viewlet.sql.streams.prune_parts import part_bounds
 
     name = engine.plan.name
     bounds = part_bounds(sql, name)

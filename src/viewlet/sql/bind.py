@@ -17,7 +17,6 @@ from viewlet.sql.depth import shallow
 from viewlet.sql.matrix_programs import bind_matrix_program
 from viewlet.sql.modify import bind_modify
 from viewlet.sql.parser import quiet
-from viewlet.sql.patterns import bind_pattern_view, is_pattern_view
 from viewlet.sql.query import translate_to_query
 from viewlet.sql.ring_views import asks_for_cofactor, bind_ring_view
 from viewlet.sql.scope import unknown
@@ -26,7 +25,8 @@ from viewlet.sql.signal_queries import bind_signal_query
 from viewlet.sql.source import Source, name_of, sql_of
 from viewlet.sql.split import RawStatement, create_kind, factorised_word, parse, split_statements, unquoted
 from viewlet.sql.statements import STRATEGIES, AlterView, CreateTable, CreateView, Drop, Explain, Select, Statement
-from viewlet.sql.stream_views import (
+from viewlet.sql.streams.patterns import bind_pattern_view, is_pattern_view
+from viewlet.sql.streams.statements import (
     bind_stream_parts,
     bind_view_delta_function,
     cut_clauses,
@@ -34,11 +34,11 @@ from viewlet.sql.stream_views import (
     is_view_delta_function,
     refuse_replacement,
 )
+from viewlet.sql.streams.window_functions import bind_window_function, calls_window_function
+from viewlet.sql.streams.windows import bind_window_view, is_window_view
 from viewlet.sql.syntax import everything_read
 from viewlet.sql.table_functions import TABLE_FUNCTIONS, bind_call, called_function
 from viewlet.sql.tables import bind_create_table, known_columns, partitioning, table_name
-from viewlet.sql.window_functions import bind_window_function, calls_window_function
-from viewlet.sql.windows import bind_window_view, is_window_view
 from viewlet.types import Table, TableKind
 
 if TYPE_CHECKING:

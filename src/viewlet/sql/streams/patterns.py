@@ -17,13 +17,13 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from viewlet.sql.part_queries import own_columns
-from viewlet.sql.pattern_machine import Machine, PatternError, make_machine
-from viewlet.sql.pattern_steps import PatternSql
 from viewlet.sql.source import name_of
 from viewlet.sql.split import RawStatement
 from viewlet.sql.statements import CreateView
-from viewlet.sql.stream_views import Reader, cut_clauses, declared, described, view_clauses, view_header
+from viewlet.sql.streams.part_queries import own_columns
+from viewlet.sql.streams.pattern_machine import Machine, PatternError, make_machine
+from viewlet.sql.streams.pattern_steps import PatternSql
+from viewlet.sql.streams.statements import Reader, cut_clauses, declared, described, view_clauses, view_header
 from viewlet.streams.definition import PartQuery, PartView, Quick, Reference
 from viewlet.streams.schema import QueryError, describe
 from viewlet.streams.subscripts import INDEX, Arithmetic, Number

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from viewlet.sql.split import RawStatement, split_statements
 from viewlet.sql.statements import CreateView
-from viewlet.sql.stream_views import Reader, bind_view_delta_function, cut_clauses, view_header
+from viewlet.sql.streams.statements import Reader, bind_view_delta_function, cut_clauses, view_header
 from viewlet.streams.definition import MICROSECONDS, PART_TIMESTAMP, PartView
 from viewlet.types import Table
 

@@ -21,10 +21,18 @@ from dataclasses import dataclass, field, replace
 import sqlglot
 from sqlglot import exp
 
-from viewlet.sql.part_queries import Place, bind_part_query, own_columns
 from viewlet.sql.split import RawStatement, unquoted
 from viewlet.sql.statements import CreateView
-from viewlet.sql.stream_views import Reader, cut_clauses, declared, described, view_clauses, view_header, view_parts
+from viewlet.sql.streams.part_queries import Place, bind_part_query, own_columns
+from viewlet.sql.streams.statements import (
+    Reader,
+    cut_clauses,
+    declared,
+    described,
+    view_clauses,
+    view_header,
+    view_parts,
+)
 from viewlet.streams.definition import PartQuery, PartView, Reference
 from viewlet.streams.maintainer import SUMMED
 from viewlet.streams.schema import describe

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from viewlet.sql.pattern_machine import Machine, conjunction
+from viewlet.sql.streams.pattern_machine import Machine, conjunction
 
 _FIRST = {"COUNT": "CASE WHEN {x} IS NULL THEN 0 ELSE 1 END"}
 _NEXT = {

@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 from viewlet.algebra.nodes import Rel, Var, mul
 from viewlet.algebra.query import OutputColumn, Query
 from viewlet.errors import DataError, SchemaError, SqlError
-from viewlet.sql.part_queries import Place, bind_part_query, own_columns, subscripted
 from viewlet.sql.source import Source
 from viewlet.sql.split import RawStatement, unquoted
 from viewlet.sql.statements import CreateView
+from viewlet.sql.streams.part_queries import Place, bind_part_query, own_columns, subscripted
 from viewlet.streams.check import check_view
 from viewlet.streams.definition import MICROSECONDS, PART_TIMESTAMP, PartQuery, PartView
 from viewlet.streams.schema import QueryError, describe

@@ -1,0 +1,1 @@
+"""Statements about partitioned streams, and queries over their parts: view delta functions, windows and patterns."""
