@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import scheduling
+from tests import scheduling, temporary_files
 from tests.planning import remember_plans
 
 os.environ.setdefault("VIEWLET_JIT", "0")
@@ -26,6 +26,7 @@ It is said here, for all folders, before any test imports the runtime.
 os.environ.setdefault("NUMBA_OPT", "1")
 """Code of these tests runs for moments: optimising it takes twice as long as compiling it."""
 os.environ.setdefault("VIEWLET_CACHE", os.path.join(tempfile.gettempdir(), "viewlet-generated"))
+IN_MEMORY = temporary_files.keep_in_memory()
 MAPPED_STATE = None if "VIEWLET_STATE" in os.environ else tempfile.mkdtemp(prefix="viewlet-test-state-")
 """What workers of Spark keep, for this run only; the workers of pytest inherit it."""
 os.environ["VIEWLET_STATE"] = MAPPED_STATE or os.environ["VIEWLET_STATE"]
@@ -68,6 +69,14 @@ def pytest_collection_finish() -> None:
     """What was imported and collected is no garbage: full collections need not look through it."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionfinish(exitstatus: int) -> Iterator[None]:
+    """What failed tests wrote can be looked at afterwards."""
+    yield
+    if IN_MEMORY is not None and exitstatus == pytest.ExitCode.OK:
+        shutil.rmtree(IN_MEMORY, ignore_errors=True)
 
 
 def pytest_unconfigure() -> None:
