@@ -25,6 +25,7 @@ from viewlet.sql.signal_queries import bind_signal_query
 from viewlet.sql.source import Source, name_of, sql_of
 from viewlet.sql.split import RawStatement, create_kind, factorised_word, parse, split_statements, unquoted
 from viewlet.sql.statements import STRATEGIES, AlterView, CreateTable, CreateView, Drop, Explain, Select, Statement
+from viewlet.sql.streams.grouped_windows import bind_grouped_window, groups_by_window
 from viewlet.sql.streams.patterns import bind_pattern_view, is_pattern_view
 from viewlet.sql.streams.statements import (
     bind_stream_parts,
@@ -88,6 +89,8 @@ def bind_statement(
         return bind_window_view(raw, catalog)
     if calls_window_function(raw):
         return bind_window_function(raw, catalog)
+    if groups_by_window(raw):
+        return bind_grouped_window(raw, catalog)
     if is_partitioned_stream(raw):
         return _partitioned_stream(raw, names)
     node = parse(raw, aggregates=aggregates)

@@ -166,6 +166,11 @@ class Catalogue:
             self._epoch_before = self.epoch
         self.epoch = epoch
 
+    def end_before(self, name: str) -> int | None:
+        """Until which part a relation was closed at the last commit."""
+        relation = self.relations[name]
+        return self._progress_before.get(name, relation.progress).next
+
     def changed_parts(self) -> dict[tuple[str, int], Part | None]:
         """The parts that were changed since the last commit, as they were."""
         return self._before

@@ -5,7 +5,7 @@
                   UPDATE [VIEW] name[j] AS query               every later part
                   [PARTITION LENGTH seconds]
     query     ::= any query of the host, over references and over tables without parts
-    reference ::= relation[subscript] | relation[subscript .. subscript]
+    reference ::= relation[subscript [IF CLOSED]] | relation[subscript .. subscript [IF CLOSED]]
 
 A `PartQuery` is SQL in DuckDB's dialect with a mark for every reference. A pattern or a window is a `PartView` too,
 with helpers that are computed before it (section 5).
@@ -23,15 +23,22 @@ from viewlet.types import Column, TimeParts
 PART_TIMESTAMP = "part_timestamp"
 """The column that every stream view has besides its own: when the part of a row begins."""
 MICROSECONDS = 1_000_000
+BEGINNING = -(2**63)
+"""The start of a view that is computed from the first part of what it reads, whenever it is declared."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """The parts low..high of a relation, or a whole table without parts, which has no subscripts."""
+    """The parts low..high of a relation, or a whole table without parts, which has no subscripts.
+
+    A `provisional` reference reads those of the parts that are closed, and does not wait for the others: what was
+    computed is computed again when they close.
+    """
 
     relation: str
     low: Subscript | None = None
     high: Subscript | None = None
+    provisional: bool = False
 
     @property
     def is_table(self) -> bool:
@@ -49,11 +56,21 @@ class Reference:
         assert self.high is not None
         return readers(self.low, self.high, part)
 
+    def first_reader(self, part: int) -> int:
+        """The first part whose query reads `part` or one after it."""
+        assert self.high is not None
+        found = line(self.high)
+        index = math.floor((part - found.high) / found.rate)
+        while evaluate(self.high, index) < part:
+            index += 1
+        return index
+
     def __str__(self) -> str:
         if self.low is None or self.high is None:
             return self.relation
         low, high = to_text(self.low), to_text(self.high)
-        return f"{self.relation}[{low}]" if low == high else f"{self.relation}[{low} .. {high}]"
+        ending = " IF CLOSED" if self.provisional else ""
+        return f"{self.relation}[{low if low == high else f'{low} .. {high}'}{ending}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +111,8 @@ class PartView:
     """A view that is kept part by part. It is also the plan of its engine.
 
     `start` is the time (microseconds) from which a view is computed that is declared when there are parts already; None
-    begins with the newest one. `form` names what the view was translated from, and `helpers` are computed before it.
+    begins with the newest one, `BEGINNING` with the first. `form` names what the view was translated from, and
+    `helpers` are computed before it.
     """
 
     name: str

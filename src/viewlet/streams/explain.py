@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from viewlet.streams.definition import PartView
+from datetime import datetime, timedelta
+
+from viewlet.streams.definition import BEGINNING, PartView
 
 
 def classify(view: PartView) -> str:
@@ -27,7 +29,7 @@ def _text(view: PartView) -> str:
     name = view.name if view.name.isidentifier() else f'"{view.name}"'
     lines = [
         f"CREATE VIEW {name} AS",
-        f"INITIALIZE {name}[j] AS",
+        f"INITIALIZE {name}[j]{_start(view)} AS",
         f"    {view.initialize.text()}",
         *([] if view.quick is None else [f"-- where no group has several rows: {view.quick.update.text()}"]),
         f"UPDATE {name}[j] AS",
@@ -35,6 +37,15 @@ def _text(view: PartView) -> str:
         f"PARTITION LENGTH {view.length}",
     ]
     return "\n".join(lines)
+
+
+def _start(view: PartView) -> str:
+    if view.start is None:
+        return ""
+    if view.start == BEGINNING:
+        return " FROM BEGINNING"
+    start = datetime(1970, 1, 1) + timedelta(microseconds=view.start)
+    return f" FROM TIMESTAMP '{start}'"
 
 
 def script(view: PartView) -> str:

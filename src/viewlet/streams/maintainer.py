@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from viewlet.streams.catalogue import EMPTY, Catalogue, Part, PartRelation, Segment
 from viewlet.streams.check import computation_order
-from viewlet.streams.definition import PartQuery, PartView, Reference, part_of
+from viewlet.streams.definition import BEGINNING, PartQuery, PartView, Reference, part_of
 from viewlet.streams.host import PartHost
 from viewlet.streams.render import Queries, column_list, no_rows, rows_of, start_literal, typed, union_of
 
@@ -70,15 +70,21 @@ class Maintainer:
     def advance(self, changed: Iterable[Changed]) -> None:
         """Follows changes of closed parts of streams, then computes all parts that have become possible."""
         self._recompute(changed)
+        ends = {name: self.catalogue.relations[name].progress.next for name in self.views}
         while sum(self._advance_view(self.views[name]) for name in self._order):
             pass
+        self._recompute_provisional(ends)
 
     def begin_view(self, view: PartView) -> None:
         """Places a new view: it begins at its start, or with the newest parts of what it reads."""
         relation = self.catalogue.relations[view.name]
         if relation.progress.next is not None:
             return
-        first = part_of(view.start, view.length) if view.start is not None else self._newest(view)
+        if view.start == BEGINNING:
+            first, last = self._bounds(view)
+            first = None if first is None or last is None or last < first else first
+        else:
+            first = part_of(view.start, view.length) if view.start is not None else self._newest(view)
         if first is not None:
             self.catalogue.set_progress(view.name, first=first, next=first, kept=first)
 
@@ -96,22 +102,14 @@ class Maintainer:
         for each in view.initialize.references:
             if each.is_table:
                 continue
-            source = self.catalogue.relations[each.relation]
-            first, end = source.progress.first, source.progress.next
+            progress = self.catalogue.relations[each.relation].progress
+            first, end = progress.first, progress.next
             if first is None or end is None:
                 return None, None
-            lowest.append(min(each.read_by(first), default=first))
-            highest.append(self._last_closed(each, end))
-        return (min(lowest), min(highest)) if lowest else (None, None)
-
-    @staticmethod
-    def _last_closed(reference: Reference, end: int) -> int:
-        """The largest i whose parts all lie before `end`."""
-        candidates = reference.read_by(end - 1) or reference.read_by(end)
-        index = max(candidates)
-        while reference.parts(index).stop > end:
-            index -= 1
-        return index
+            lowest.append(each.first_reader(max(first, progress.kept or first)))
+            if not each.provisional:
+                highest.append(each.first_reader(end) - 1)
+        return (min(lowest), min(highest)) if highest else (None, None)
 
     def _advance_view(self, view: PartView) -> bool:
         """Computes the parts of a view that have become possible; tells whether there were any."""
@@ -138,7 +136,7 @@ class Maintainer:
         return {
             (each.relation, part): self.catalogue.relations[each.relation].is_closed(part)
             for each in query.references
-            if not each.is_table
+            if not each.is_table and not each.provisional
             for part in each.parts(number)
         }
 
@@ -149,7 +147,7 @@ class Maintainer:
         return all(
             self.catalogue.relations[each.relation].is_closed(each.parts(number).stop - 1)
             for each in query.references
-            if not each.is_table and each.parts(number)
+            if not each.is_table and not each.provisional and each.parts(number)
         )
 
     # -- queries ----------------------------------------------------------------------------------------------------
@@ -161,7 +159,7 @@ class Maintainer:
         if not any(self._has_rows(each, number) for each in query.references) and self._is_empty(view, query):
             self.work.skipped += 1
             return Part((), 0, now)
-        table = self._name(view.name, number, relation.part(number) if retry else EMPTY)
+        table = self.new_name(view.name, number) if retry else f"{view.name}[{number}]"
         self.work.computed += 1
         quickly = self._compute_quickly(view, number, table)
         if quickly is not None:
@@ -214,7 +212,8 @@ class Maintainer:
     def _source(self, reference: Reference, number: int) -> str:
         if reference.is_table:
             return self._dimension_source(reference.relation)
-        return rows_of(self.host, self.catalogue.relations[reference.relation], reference.parts(number))
+        relation = self.catalogue.relations[reference.relation]
+        return rows_of(self.host, relation, _read_parts(reference, relation, number))
 
     def _dimension_source(self, name: str) -> str:
         if name not in self._dimensions:
@@ -226,7 +225,7 @@ class Maintainer:
         if reference.is_table:
             return False
         source = self.catalogue.relations[reference.relation]
-        return any(source.part(part).rows for part in reference.parts(number))
+        return any(source.part(part).rows for part in _read_parts(reference, source, number))
 
     def _is_empty(self, view: PartView, query: PartQuery) -> bool:
         """Whether a query has no rows where none of the parts that it reads has: a total without GROUP BY has one."""
@@ -243,11 +242,6 @@ class Maintainer:
             counted = f"SELECT COUNT(*) AS n FROM ({sql}) AS computed"
             self._empty[key] = self.host.read(counted).column(0)[0].as_py() == 0
         return self._empty[key]
-
-    def _name(self, relation: str, number: int, before: Part) -> str:
-        """A new name for the table of a part."""
-        plain = f"{relation}[{number}]"
-        return plain if not before.segments else f"{plain} {self._next_serial()}"
 
     def new_name(self, relation: str, number: int) -> str:
         return f"{relation}[{number}] {self._next_serial()}"
@@ -273,19 +267,74 @@ class Maintainer:
 
     # -- changed parts ----------------------------------------------------------------------------------------------
 
-    def _recompute(self, changed: Iterable[Changed]) -> None:
-        """Follows changes of closed parts through the views that read them."""
+    def _recompute_provisional(self, ends: Mapping[str, int | None]) -> None:
+        """Computes parts again that were computed before some of what they read was closed; `ends` says which were."""
+        again: list[Changed] = []
+        for name, view in self.views.items():
+            end, first = ends[name], self.catalogue.relations[name].progress.first
+            if first is not None and end is not None:
+                numbers = {n for each in view.references() if each.provisional for n in self._read_newly_closed(each)}
+                again += [(name, number) for number in sorted(numbers) if first <= number < end]
+        if again:
+            self._recompute((), again)
+
+    def _read_newly_closed(self, reference: Reference) -> Iterable[int]:
+        """The parts of a view that read a part which was closed in this batch."""
+        before = self.catalogue.end_before(reference.relation)
+        now = self.catalogue.relations[reference.relation].progress.next
+        if before is not None and now is not None:
+            for part in range(before, now):
+                yield from reference.read_by(part)
+
+    def _extend_back(self, changed: list[Changed]) -> list[Changed]:
+        """Lets views that begin with the first part of their sources begin earlier, if rows came before it.
+
+        Returns the parts to compute again: those that were first. What was computed is added to `changed`.
+        """
+        again: list[Changed] = []
+        for name in self._order:
+            view, progress = self.views[name], self.catalogue.relations[name].progress
+            first = progress.first
+            if view.start != BEGINNING or first is None or progress.kept != first:
+                continue
+            earlier = [
+                number
+                for each in view.initialize.references
+                for source, part in changed
+                if each.relation == source and not each.is_table and not each.provisional
+                for number in each.read_by(part)
+                if number < first
+            ]
+            if not earlier:
+                continue
+            start = min(earlier)
+            self.catalogue.set_progress(name, first=start, kept=start)
+            for number in range(start, first):
+                part = self._compute(view, self.catalogue.relations[name], number)
+                self.catalogue.set_part(name, number, part)
+                changed.append((name, number))
+            again.append((name, first))
+        return again
+
+    def _recompute(self, changed: Iterable[Changed], again: Iterable[Changed] = ()) -> None:
+        """Follows changes of closed parts through the views that read them, and computes other parts `again`."""
         queue: list[tuple[int, int, str, int]] = []
         waiting: set[Changed] = set()
         place = {name: number for number, name in enumerate(self._order)}
 
         def follow(source: str, part: int) -> None:
             for name, number in self._readers(source, part):
-                if (name, number) not in waiting:
-                    waiting.add((name, number))
-                    heapq.heappush(queue, ((number + 1) * self.views[name].length, place[name], name, number))
+                put(name, number)
 
-        for source, part in dict.fromkeys(changed):
+        def put(name: str, number: int) -> None:
+            if (name, number) not in waiting:
+                waiting.add((name, number))
+                heapq.heappush(queue, ((number + 1) * self.views[name].length, place[name], name, number))
+
+        known = list(dict.fromkeys(changed))
+        for name, number in [*again, *self._extend_back(known)]:
+            put(name, number)
+        for source, part in known:
             for view in self.views.values():
                 if view.is_additive and view.initialize.references[0].relation == source:
                     add_difference(self, view, part)
@@ -337,6 +386,12 @@ class Maintainer:
         )
         differing = self.host.read(f"SELECT COUNT(*) AS n FROM (({old}) EXCEPT ALL ({new})) AS differing")
         return bool(differing.column(0)[0].as_py() == 0)
+
+
+def _read_parts(reference: Reference, source: PartRelation, number: int) -> Iterable[int]:
+    """The parts that a reference reads for part `number`; a provisional one reads what is closed."""
+    parts = reference.parts(number)
+    return [part for part in parts if source.is_closed(part)] if reference.provisional else parts
 
 
 def add_difference(maintainer: Maintainer, view: PartView, part: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from viewlet.streams.catalogue import PartRelation
 from viewlet.streams.dead_groups import drop_dead_groups
-from viewlet.streams.definition import MICROSECONDS, part_of
+from viewlet.streams.definition import MICROSECONDS, PartView, part_of
 from viewlet.streams.maintainer import Maintainer
 from viewlet.streams.roll_up import roll_up
 
@@ -49,9 +49,23 @@ def _needed(maintainer: Maintainer, relation: PartRelation) -> int | None:
             if each.relation == relation.name:
                 if progress.next is None:
                     return None
-                earliest = min(progress.next, part_of(horizon, view.length))
+                earliest = min(_first_provisional(maintainer, view, progress.next), part_of(horizon, view.length))
                 found.append(each.parts(earliest).start)
     return min(found)
+
+
+def _first_provisional(maintainer: Maintainer, view: PartView, end: int) -> int:
+    """The first part before `end` that will be computed again, because some of what it reads is not closed."""
+    awaited = [each for each in view.references() if each.provisional]
+
+    def is_final(number: int) -> bool:
+        relations = maintainer.catalogue.relations
+        return all(relations[each.relation].is_closed(part) for each in awaited for part in each.parts(number)[-1:])
+
+    first = maintainer.catalogue.relations[view.name].progress.first
+    while first is not None and end > first and not is_final(end - 1):
+        end -= 1
+    return end
 
 
 def _can_be_replaced(maintainer: Maintainer, relation: PartRelation) -> bool:

@@ -18,6 +18,7 @@ from viewlet.streams.subscripts import SubscriptError, line, parse_subscript
 from viewlet.types import Column, Table, TableKind
 
 _RANGE = re.compile(r"\.\s*\.")
+_PROVISIONAL = re.compile(r"\s+IF\s+CLOSED\s*$", re.IGNORECASE)
 _QUERY = (exp.Select, exp.SetOperation, exp.Subquery)
 
 
@@ -89,7 +90,8 @@ def _closing(place: Place, opening: int) -> int:
 def subscripted(place: Place, relation: str, opening: int, closing: int) -> Reference:
     raw = place.raw
     text = raw.text[raw.positions[opening][1] : raw.positions[closing][0]]
-    ends = _RANGE.split(text)
+    bounds = _PROVISIONAL.sub("", text)
+    ends = _RANGE.split(bounds)
     try:
         if len(ends) > 2:
             raise SubscriptError("a range has two ends, low .. high")
@@ -97,7 +99,7 @@ def subscripted(place: Place, relation: str, opening: int, closing: int) -> Refe
         line(low), line(high)
     except SubscriptError as wrong:
         raise raw.source.error_at(str(wrong), *place.span(opening, closing)) from None
-    return Reference(relation, low, high)
+    return Reference(relation, low, high, provisional=bounds != text)
 
 
 def _parsed(place: Place, text: str) -> exp.Expr:

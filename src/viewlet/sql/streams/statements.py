@@ -3,7 +3,7 @@
 CREATE STREAM s (...) PARTITION LENGTH 60 BY ts
     [WATERMARK FOR ts AS ts - INTERVAL '5' SECOND] [LATENESS INTERVAL '1' HOUR] [RETAIN INTERVAL '7' DAY]
         [ROLLUP INTERVAL '1' HOUR [AFTER INTERVAL '1' DAY]]
-CREATE VIEW v AS INITIALIZE v[i] [FROM TIMESTAMP '...'] AS ... UPDATE [VIEW] v[j] AS ...
+CREATE VIEW v AS INITIALIZE v[i] [FROM TIMESTAMP '...' | FROM BEGINNING] AS ... UPDATE [VIEW] v[j] AS ...
     [PARTITION LENGTH 3600] [RETAIN INTERVAL '30' DAY]
 """
 
@@ -21,12 +21,12 @@ from viewlet.sql.split import RawStatement, unquoted
 from viewlet.sql.statements import CreateView
 from viewlet.sql.streams.part_queries import Place, bind_part_query, own_columns, subscripted
 from viewlet.streams.check import check_view
-from viewlet.streams.definition import MICROSECONDS, PART_TIMESTAMP, PartQuery, PartView
+from viewlet.streams.definition import BEGINNING, MICROSECONDS, PART_TIMESTAMP, PartQuery, PartView
 from viewlet.streams.schema import QueryError, describe
 from viewlet.streams.times import to_microseconds
 from viewlet.types import TIMESTAMP, Column, Kind, Table, TableKind, TimeParts
 
-_UNITS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3600, "DAY": 86400, "WEEK": 604800}
+UNITS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3600, "DAY": 86400, "WEEK": 604800}
 _CLAUSES = ("PARTITION", "WATERMARK", "LATENESS", "RETAIN", "ROLLUP")
 
 
@@ -49,6 +49,20 @@ def cut_clauses(raw: RawStatement) -> tuple[RawStatement, int]:
             source = Source(raw.source.script, raw.source.offset, text)
             return RawStatement(source, raw.words[:at], raw.positions[:at]), at
     return raw, len(raw.words)
+
+
+def cut_emit(raw: RawStatement) -> tuple[RawStatement, bool]:
+    """A statement without EMIT CHANGES or EMIT ON WINDOW CLOSE at its end, and whether it had the latter."""
+    for words, on_close in ((("EMIT", "CHANGES"), False), (("EMIT", "ON", "WINDOW", "CLOSE"), True)):
+        if raw.words[-len(words) :] == words:
+            at = len(raw.words) - len(words)
+            text = raw.text[: raw.positions[at][0]].rstrip()
+            source = Source(raw.source.script, raw.source.offset, text)
+            return RawStatement(source, raw.words[:at], raw.positions[:at]), on_close
+    if "EMIT" in raw.words:
+        at = raw.words.index("EMIT")
+        raise raw.source.error_at("EMIT CHANGES or EMIT ON WINDOW CLOSE is the end of a statement", *raw.positions[at])
+    return raw, False
 
 
 @dataclass(slots=True)
@@ -92,7 +106,7 @@ class Reader:
         if unit in ("MONTH", "QUARTER", "YEAR"):
             raise self.error("a month has no fixed length: give the interval in days, hours, minutes or seconds", at)
         try:
-            microseconds = round(float(text[0]) * _UNITS[unit] * MICROSECONDS)
+            microseconds = round(float(text[0]) * UNITS[unit] * MICROSECONDS)
         except (KeyError, ValueError):
             raise self.error("an interval is a number and SECOND, MINUTE, HOUR, DAY or WEEK", at) from None
         if microseconds < 0:
@@ -263,10 +277,13 @@ def _own_index(reader: Reader, view: str) -> str:
 
 
 def _start(reader: Reader) -> int | None:
-    """FROM TIMESTAMP '...': the time from which the view is computed."""
+    """FROM TIMESTAMP '...' or FROM BEGINNING: the time from which the view is computed."""
     if reader.word != "FROM":
         return None
     reader.next()
+    if reader.word == "BEGINNING":
+        reader.next()
+        return BEGINNING
     if reader.word == "TIMESTAMP":
         reader.next()
     return reader_time(reader)

@@ -1,23 +1,30 @@
-"""Windows as table functions: `TUMBLE(s, INTERVAL '10' MINUTES)` and `HOP(s, slide, size)`, with their start and end.
+"""Windows as table functions, with their start and end: `TUMBLE(s, size)`, `HOP(s, slide, size)` and `SESSION(s, gap)`.
 
     SELECT g, window_start, SUM(x) FROM TUMBLE(s, INTERVAL '10' MINUTES) GROUP BY g, window_start
 
-A window is a part of the view, which is as long as windows are apart: the statement becomes a view delta function over
-the parts of the window.
+A window of TUMBLE and HOP is a part of the view, which is as long as windows are apart: the statement becomes a view
+delta function over the parts of the window. With an offset, a window belongs to the part of its last moment. Sessions
+are in `sessions.py`; `window()` and `session_window()` in GROUP BY, as Spark has them, in `grouped_windows.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from viewlet.sql.split import RawStatement, split_statements
+from viewlet.sql.split import RawStatement
 from viewlet.sql.statements import CreateView
-from viewlet.sql.streams.statements import Reader, bind_view_delta_function, cut_clauses, view_header
-from viewlet.streams.definition import MICROSECONDS, PART_TIMESTAMP, PartView
+from viewlet.sql.streams.sessions import Sessions, bind_generated, bind_sessions, call_marker
+from viewlet.sql.streams.statements import Header, Reader, cut_clauses, cut_emit, declared, view_header
+from viewlet.streams.definition import MICROSECONDS, PART_TIMESTAMP
 from viewlet.types import Table
 
-FUNCTIONS = ("TUMBLE", "HOP")
+FUNCTIONS = ("TUMBLE", "HOP", "SESSION")
+_CALLS = {
+    "TUMBLE": "TUMBLE(stream, size [, offset])",
+    "HOP": "HOP(stream, slide, size [, offset])",
+    "SESSION": "SESSION(stream [PARTITION BY column, ...], gap)",
+}
 
 
 def calls_window_function(raw: RawStatement) -> bool:
@@ -32,47 +39,115 @@ def _call(raw: RawStatement) -> int | None:
     return None
 
 
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """Windows of `size` seconds every `slide` seconds over a relation; they are `offset` microseconds late."""
+
+    source: Table
+    slide: int
+    size: int
+    offset: int = 0
+    on_close: bool = False
+
+    @property
+    def form(self) -> str:
+        return ("tumble" if self.slide == self.size else "hop") + (" windows on close" if self.on_close else " windows")
+
+
 def bind_window_function(raw: RawStatement, catalog: Mapping[str, Table]) -> CreateView:
     header, at = view_header(raw), _call(raw)
     assert header is not None
     assert at is not None
-    reader = Reader(raw, at)
+    plain, on_close = cut_emit(raw)
+    reader = Reader(plain, at)
     function = reader.next()
     reader.take("(")
-    place = reader.at
-    name = reader.name()
-    parts = catalog[name].parts if name in catalog else None
-    if parts is None:
-        raise reader.error(f"a partitioned stream or a view over one is expected in {function}", place)
-    sizes = []
+    source, keys = _source(reader, function, catalog)
+    intervals = []
     while reader.take(",", ")") == ",":
-        sizes.append(_seconds(reader, parts.length, name))
-    if len(sizes) != (1 if function == "TUMBLE" else 2):
-        wanted = "TUMBLE(stream, size)" if function == "TUMBLE" else "HOP(stream, slide, size)"
-        raise reader.error(f"{wanted} is expected", at)
-    slide, size = sizes[0], sizes[-1]
-    head, clauses = cut_clauses(raw)
-    start, end = raw.positions[at][0], raw.positions[reader.at - 1][1]
-    query = raw.text[raw.positions[header.body][0] : start] + _rows(name, slide, size, parts.length, _alias(reader))
-    query += raw.text[end : len(head.text)]
-    quoted = '"' + header.name.replace('"', '""') + '"'
-    rest = raw.text[raw.positions[clauses][0] :] if clauses < len(raw.words) else ""
+        intervals.append((reader.at, reader.interval()))
+    head, clauses = cut_clauses(plain)
+    rest = plain.text[plain.positions[clauses][0] :] if clauses < len(plain.words) else ""
+    begin, end = raw.text[raw.positions[header.body][0] : raw.positions[at][0]], plain.positions[reader.at - 1][1]
+    ending = plain.text[end : len(head.text)]
+    has_alias = _has_alias(reader)
+    if function == "SESSION":
+        if len(intervals) != 1 or not intervals[0][1]:
+            raise reader.error(f"{_CALLS[function]} is expected", at)
+        sessions = Sessions(source, keys, intervals[0][1], on_close)
+        query = begin + call_marker(has_alias, source.name) + ending
+        return bind_sessions(raw, header, sessions, query, rest, catalog)
+    windows = _windows(reader, function, at, source, intervals, on_close)
+    query = begin + _rows(windows, has_alias) + ending
+    return bind_windows(raw, header, windows, query, rest, catalog)
+
+
+def bind_windows(
+    raw: RawStatement, header: Header, windows: Windows, query: str, rest: str, catalog: Mapping[str, Table]
+) -> CreateView:
+    """The view of a query that has the rows of windows in place of their call."""
+    quoted = _quoted(header.name)
     text = f"CREATE VIEW {quoted} AS INITIALIZE {quoted}[j] AS {query}\nUPDATE {quoted}[j] AS {query}\n"
-    created = bind_view_delta_function(next(split_statements(f"{text}PARTITION LENGTH {slide} {rest}")), catalog)
-    assert isinstance(created.definition, PartView)
-    definition = replace(created.definition, form=f"{function.lower()} windows")
-    written = raw.text_from(header.body)
-    return replace(created, definition=definition, select_sql=written, if_not_exists=header.if_not_exists)
+    length = f"PARTITION LENGTH {windows.slide} {rest}"
+    view = bind_generated(raw, f"{text}{length}", catalog)
+    return declared(raw, header, replace(view, form=windows.form), catalog)
 
 
-def _seconds(reader: Reader, length: int, name: str) -> int:
-    at, found = reader.at, reader.interval()
-    if not found or found % (length * MICROSECONDS):
-        raise reader.error(f"a window of {name!r} is a multiple of its parts, which have {length} s", at)
-    return found // MICROSECONDS
+def _source(reader: Reader, function: str, catalog: Mapping[str, Table]) -> tuple[Table, tuple[str, ...]]:
+    """stream [PARTITION BY column, ...]; the columns of SESSION end where an interval begins."""
+    place, name = reader.at, reader.name()
+    table = catalog.get(name)
+    if table is None or table.parts is None:
+        raise reader.error(f"a partitioned stream or a view over one is expected in {function}", place)
+    if function != "SESSION":
+        return table, ()
+    if not table.parts.time:
+        raise reader.error("SESSION reads a stream: a view has no time for each row", place)
+    keys: list[str] = []
+    if reader.word == "PARTITION BY":
+        reader.next()
+        keys.append(session_key(reader, table))
+        while reader.word == "," and reader.raw.words[reader.at + 1] != "INTERVAL":
+            reader.next()
+            keys.append(session_key(reader, table))
+    return table, tuple(keys)
 
 
-def _alias(reader: Reader) -> bool:
+def session_key(reader: Reader, table: Table) -> str:
+    at, name = reader.at, reader.name()
+    if name not in table.column_names:
+        raise reader.error(f"stream {table.name!r} has no column {name!r}", at)
+    return name
+
+
+def _windows(
+    reader: Reader, function: str, at: int, source: Table, intervals: list[tuple[int, int]], on_close: bool
+) -> Windows:
+    wanted = 1 if function == "TUMBLE" else 2
+    if len(intervals) not in (wanted, wanted + 1):
+        raise reader.error(f"{_CALLS[function]} is expected", at)
+    sizes = [_seconds(reader, source, place, found) for place, found in intervals[:wanted]]
+    offset = intervals[wanted][1] if len(intervals) > wanted else 0
+    return with_offset(reader, Windows(source, sizes[0], sizes[-1], 0, on_close), offset)
+
+
+def with_offset(reader: Reader, windows: Windows, offset: int) -> Windows:
+    """Windows that begin some microseconds later; what is cut through by them has to have times."""
+    assert windows.source.parts is not None
+    if offset % (windows.source.parts.length * MICROSECONDS) and not windows.source.parts.time:
+        raise reader.error(f"an offset of windows of view {windows.source.name!r} is a multiple of its parts")
+    return replace(windows, offset=offset % (windows.slide * MICROSECONDS))
+
+
+def _seconds(reader: Reader, source: Table, at: int, interval: int) -> int:
+    assert source.parts is not None
+    length = source.parts.length
+    if not interval or interval % (length * MICROSECONDS):
+        raise reader.error(f"a window of {source.name!r} is a multiple of its parts, which have {length} s", at)
+    return interval // MICROSECONDS
+
+
+def _has_alias(reader: Reader) -> bool:
     """Whether the call has a name already."""
     return reader.word == "AS" or (reader.word.isidentifier() and reader.word not in _CLAUSES)
 
@@ -89,16 +164,39 @@ _CLAUSES = (
     "NATURAL",
     "PARTITION",
     "RETAIN",
+    "ROLLUP",
     "ON",
 )
 
 
-def _rows(name: str, slide: int, size: int, length: int, has_alias: bool) -> str:
-    """The rows of the window that ends with part j, and when that begins and ends."""
-    ratio, width = slide // length, size // length
-    end = f"{PART_TIMESTAMP} + INTERVAL {slide} SECOND"
-    quoted = '"' + name.replace('"', '""') + '"'
-    rows = f"{quoted}[j * {ratio} + {ratio} - {width} .. j * {ratio} + {ratio} - 1]"
-    bounds = f"{end} - INTERVAL {size} SECOND AS window_start, {end} AS window_end"
-    alias = "" if has_alias else f" AS {quoted}"
-    return f"(SELECT *, {bounds} FROM {rows}){alias}"
+def _rows(windows: Windows, has_alias: bool) -> str:
+    alias = "" if has_alias else f" AS {_quoted(windows.source.name)}"
+    return f"({rows_of_windows(windows)}){alias}"
+
+
+def rows_of_windows(windows: Windows) -> str:
+    """The rows of the window of part j, and when that begins and ends: a query over parts."""
+    parts = windows.source.parts
+    assert parts is not None
+    unit = parts.length * MICROSECONDS
+    ratio, late = windows.slide // parts.length, windows.offset or windows.slide * MICROSECONDS
+    first, last = (late - windows.size * MICROSECONDS) // unit, -(-late // unit) - 1
+    index = "j" if ratio == 1 else f"j * {ratio}"
+    end = f"{PART_TIMESTAMP} + INTERVAL {late} MICROSECOND" if late % MICROSECONDS else ""
+    end = end or f"{PART_TIMESTAMP} + INTERVAL {late // MICROSECONDS} SECOND"
+    start = f"{end} - INTERVAL {windows.size} SECOND"
+    test = ""
+    if late % unit:
+        time = _quoted(parts.time)
+        test = f" WHERE {time} >= {start} AND {time} < {end}"
+    source = _quoted(windows.source.name)
+    bounds = f"SELECT *, {start} AS window_start, {end} AS window_end"
+    if windows.on_close or first == last:
+        return f"{bounds} FROM {source}[{index} + {first} .. {index} + {last}] AS rows_{test}"
+    so_far = f"{source}[{index} + {first + 1} .. {index} + {last} IF CLOSED]"
+    begun = f"{bounds} FROM {source}[{index} + {first}] AS rows_{test}"
+    return f"{begun} UNION ALL {bounds} FROM {so_far} AS rows_so_far{test}"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -25,8 +25,10 @@ from viewlet.sql.split import RawStatement, unquoted
 from viewlet.sql.statements import CreateView
 from viewlet.sql.streams.part_queries import Place, bind_part_query, own_columns
 from viewlet.sql.streams.statements import (
+    UNITS,
     Reader,
     cut_clauses,
+    cut_emit,
     declared,
     described,
     view_clauses,
@@ -39,7 +41,6 @@ from viewlet.streams.schema import describe
 from viewlet.streams.subscripts import INDEX, Arithmetic, Number, Subscript
 from viewlet.types import Column, Table, TimeParts
 
-UNITS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3600, "DAY": 86400, "WEEK": 604800}
 ROWS = f"{SUMMED}rows"
 SUBTRACTION_COST = 4
 """Parts of groups that the subtractable form reads and writes for a new part; the distributive one reads a window."""
@@ -56,6 +57,7 @@ def is_window_view(raw: RawStatement) -> bool:
 
 
 def bind_window_view(raw: RawStatement, catalog: Mapping[str, Table]) -> CreateView:
+    raw, _ = cut_emit(raw)  # a part is the window that is closed with it
     header = view_header(raw)
     assert header is not None
     head, clauses = cut_clauses(raw)
@@ -103,7 +105,7 @@ def window_reference(relation: str, width: int, ratio: int) -> Reference:
 
 
 @dataclass(slots=True)
-class _Partials:
+class Partials:
     """The columns of a helper: groups, and aggregates of the rows of one part, by their SQL."""
 
     groups: dict[str, str] = field(default_factory=dict)
@@ -122,7 +124,7 @@ def decompose(view: PartView, catalog: Mapping[str, Table]) -> PartView:
     """The view with a helper that keeps partial aggregates, where its query is made of such."""
     whole = view.initialize
     node = sqlglot.parse_one(whole.sql, read="duckdb")
-    found = _partials(node, whole)
+    found = partials_of(node, whole)
     if found is None or len(whole.references) != 1:
         return view
     (reference,) = whole.references
@@ -140,7 +142,7 @@ def decompose(view: PartView, catalog: Mapping[str, Table]) -> PartView:
     return PartView(view.name, view.columns, view.parts, query, query, form=form, helpers=(helper,), fallback=whole)
 
 
-def _partials(node: exp.Expr, whole: PartQuery) -> tuple[_Partials, list[exp.Expr], exp.Expr | None] | None:
+def partials_of(node: exp.Expr, whole: PartQuery) -> tuple[Partials, list[exp.Expr], exp.Expr | None] | None:
     """The partial aggregates of a query, and its SELECT and HAVING over them; None if it is made of other things."""
     if not isinstance(node, exp.Select) or any(value for key, value in node.args.items() if key not in _DROPPED):
         return None
@@ -150,7 +152,7 @@ def _partials(node: exp.Expr, whole: PartQuery) -> tuple[_Partials, list[exp.Exp
     if node.find(exp.Placeholder) or whole.start_marker in whole.sql:
         return None
     group = node.args.get("group")
-    partials = _Partials()
+    partials = Partials()
     for each in group.expressions if group is not None else []:
         if isinstance(each, exp.Literal):
             return None
@@ -173,7 +175,7 @@ class _NotDecomposableError(Exception):
     """An expression that partial aggregates do not determine."""
 
 
-def _merged(node: exp.Expr, partials: _Partials) -> exp.Expr:
+def _merged(node: exp.Expr, partials: Partials) -> exp.Expr:
     """An expression over rows of a window as one over partial aggregates of its parts."""
 
     def rewrite(each: exp.Expr) -> exp.Expr:
@@ -192,7 +194,7 @@ def _merged(node: exp.Expr, partials: _Partials) -> exp.Expr:
     return exp.alias_(found, name, quoted=True) if name else found
 
 
-def _merge(call: exp.AggFunc, partials: _Partials) -> str:
+def _merge(call: exp.AggFunc, partials: Partials) -> str:
     argument = call.this.sql("duckdb") if call.this is not None else "*"
     if call.expressions or argument.upper().startswith("DISTINCT"):
         raise _NotDecomposableError
@@ -215,7 +217,7 @@ def _merge(call: exp.AggFunc, partials: _Partials) -> str:
     raise _NotDecomposableError
 
 
-def _partial_sql(node: exp.Expr, partials: _Partials) -> str:
+def _partial_sql(node: exp.Expr, partials: Partials) -> str:
     """What a helper computes for one part of the source."""
     shown = [f"{sql} AS {name}" for sql, name in partials.groups.items()]
     shown += [f"COUNT(*) AS {ROWS}", *(f"{sql} AS {name}" for sql, (name, _) in partials.aggregates.items())]
@@ -225,7 +227,7 @@ def _partial_sql(node: exp.Expr, partials: _Partials) -> str:
     return f"SELECT {', '.join(shown)} {start.sql('duckdb').strip()}{condition}{grouped}"
 
 
-def _is_subtractable(partials: _Partials, node: exp.Expr, whole: PartQuery, source: Table) -> bool:
+def _is_subtractable(partials: Partials, node: exp.Expr, whole: PartQuery, source: Table) -> bool:
     """All aggregates are sums of exact numbers."""
     columns = describe(_partial_sql(node, partials), {whole.marker(0): own_columns(source)}, wide=True)
     sums = columns[len(partials.groups) :]
@@ -233,7 +235,7 @@ def _is_subtractable(partials: _Partials, node: exp.Expr, whole: PartQuery, sour
     return all(column.type.is_exact for column in sums) and all(merge == "SUM" for merge in merges)
 
 
-def _helper(view: PartView, node: exp.Expr, partials: _Partials, source: Table, is_subtractable: bool) -> PartView:
+def _helper(view: PartView, node: exp.Expr, partials: Partials, source: Table, is_subtractable: bool) -> PartView:
     whole = view.initialize
     partial = _partial_sql(node, partials)
     if not partials.groups:
@@ -262,7 +264,7 @@ def _group_by(groups: Sequence[Column]) -> str:
 def _final(
     view: PartView,
     helper: PartView,
-    partials: _Partials,
+    partials: Partials,
     select: Sequence[exp.Expr],
     having: exp.Expr | None,
     width: int,
