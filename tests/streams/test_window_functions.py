@@ -168,7 +168,7 @@ def test_a_session_of_all_rows_and_queries_over_sessions() -> None:
 def test_sessions_that_are_declared_later_know_what_was_before() -> None:
     db = viewlet.connect()
     db.execute(M)
-    db.insert("m", [(at(50 * number), "a", 1) for number in range(20)])
+    db.insert("m", [(at(-200), "b", 1), *((at(50 * number), "a", 1) for number in range(20))])
     query = "SELECT g, window_start, COUNT(*) AS n FROM SESSION(m PARTITION BY g, INTERVAL '60' SECONDS)"
     db.execute(f"CREATE VIEW v AS {query} GROUP BY ALL")
     db.execute(f"CREATE VIEW w AS {query} GROUP BY g, window_start")

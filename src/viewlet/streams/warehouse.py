@@ -77,6 +77,8 @@ class Warehouse:
             self._helper_users[helper.name] += 1
             if helper.name not in self.maintainer.views:
                 self._add(helper)
+        if view.helpers:
+            self.maintainer.advance(())  # the view begins with the newest part that they have
         self._add(view)
         self.maintainer.advance(())
 
