@@ -10,6 +10,7 @@ import numpy as np
 
 from viewlet.errors import InternalError
 from viewlet.linalg.associate import Sizes
+from viewlet.linalg.backends.cholesky_inverse import CholeskyInverse
 from viewlet.linalg.backends.contract import Backend, Thin
 from viewlet.linalg.errors import MatrixDataError
 from viewlet.linalg.expression import (
@@ -54,6 +55,7 @@ class Executor:
         worst_condition: float,
         exact: Mapping[Matrix, Put],
         pending: Pending | None = None,
+        factored: frozenset[Matrix] = frozenset(),
     ) -> None:
         self.backend = backend
         self.stored = stored
@@ -61,6 +63,7 @@ class Executor:
         self.worst_condition = worst_condition
         self.exact = exact
         self.pending = pending or Pending(0)
+        self.factored = factored
 
     def run(self, steps: tuple[Step, ...], factors: Mapping[Any, Thin]) -> dict[Expression, Any]:
         """All steps of a trigger; returns the values of its thin expressions."""
@@ -80,6 +83,9 @@ class Executor:
 
     def recompute(self, target: Matrix, body: Expression) -> None:
         """Evaluates a statement over the stored matrices, as they are now."""
+        if target in self.factored and isinstance(body, Inverse):
+            self._factor(target, body)
+            return
         values: dict[Expression, Any] = {}
         try:
             for node in postorder([body]):
@@ -92,6 +98,15 @@ class Executor:
         if not self.backend.is_finite(found):
             raise MatrixDataError(f"{target.name} := {body} is not finite: its numbers overflow")
         self.stored[target] = self.backend.array(found, copy=False)
+
+    def _factor(self, target: Matrix, body: Inverse) -> None:
+        try:
+            system = self.backend.numpy(self._value(body.body, {}))
+            self.stored[target] = CholeskyInverse.of(system)
+        except np.linalg.LinAlgError:
+            raise MatrixDataError(
+                f"{target.name} := {body}; has no value: the matrix is singular, or not positive definite"
+            ) from None
 
     def matrix(self, node: Matrix) -> Array:
         """A stored matrix with all its updates."""
@@ -186,7 +201,10 @@ class Executor:
         if step.update is not None:
             update = self._value(step.update.left, values), self._value(step.update.right, values)
         forward, backward = self._operand(ahead, values), self._operand(behind, values)
-        found = self._pass(step.matrix, update, forward, backward)
+        try:
+            found = self._pass(step.matrix, update, forward, backward)
+        except np.linalg.LinAlgError:
+            raise IllConditioned(math.inf) from None
         if update is not None and step.matrix in self.exact:
             self.exact[step.matrix](self.stored[step.matrix])
         outcome: Any
@@ -199,7 +217,7 @@ class Executor:
                 first += width
 
     def _pass(self, each: Matrix, update: Any, forward: Any, backward: Any) -> tuple[Any, Any]:
-        if each.dynamic or not self.pending.cap:
+        if each.dynamic or not self.pending.cap or each in self.factored:
             return self.backend.sweep(self.stored[each], update, forward, backward)
         return self.pending.sweep(each, self.backend, self.stored[each], update, forward, backward)
 

@@ -5,29 +5,32 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from viewlet.linalg.expression import Matrix, shape
+from viewlet.linalg.expression import shape
 from viewlet.linalg.machine import NOMINAL
 from viewlet.linalg.operations import operations, trigger_operations, update_operations
-from viewlet.linalg.program import Program, sizes_of
-from viewlet.linalg.sizes import Size
-from viewlet.linalg.strategy import plan_statements
-from viewlet.linalg.trigger import Trigger, derive_trigger
+from viewlet.linalg.program import Program, Statement, Statements, sizes_of
+from viewlet.linalg.strategy import choose, plan_statements
+from viewlet.linalg.trigger import Trigger
 
 if TYPE_CHECKING:
     from viewlet.linalg.run import Run
 
 
-def explain_program(program: Program, rank: int, sizes: Mapping[str, int]) -> str:
+def explain_program(program: Program, rank: int, sizes: Mapping[str, int], *, cholesky: bool = True) -> str:
     """The statements and the trigger of every dynamic input."""
     values = sizes_of(program, sizes)
-    source = plan_statements(program, values, NOMINAL, "incremental")
+    source = plan_statements(program, values, NOMINAL, "incremental", cholesky=cholesky)
     counted = operations(statement.body for statement in source.views)
-    lines = [*(f"{each}" for each in source.views), f"-- {counted} operations", ""]
+    lines = [*(_statement(each, source) for each in source.views), f"-- {counted} operations", ""]
     for each in source.inputs:
         if each.dynamic:
-            changed: dict[Matrix, Size | int] = {each: rank}
-            lines += [explain_trigger(derive_trigger(source, changed, values)), ""]
+            plan = choose(source, {each: rank}, values, NOMINAL, "incremental")
+            lines += [explain_trigger(plan.trigger), ""]
     return "\n".join(lines).rstrip()
+
+
+def _statement(statement: Statement, source: Statements) -> str:
+    return f"{statement}  -- a Cholesky factor" if statement.target in source.factored else str(statement)
 
 
 def explain_trigger(trigger: Trigger) -> str:
@@ -48,8 +51,10 @@ def explain_run(run: Run) -> str:
     lines = [f"{run.strategy} on {run._backend.name}, {run._backend.dtype}; {sizes}"]
     for each in run._stored:
         rows, columns = (side.whole(run._sizes) for side in shape(each))
-        body = next((str(one) for one in run._statements.views if one.target is each), f"input {each.name}")
-        lines.append(f"  {body}  -- {rows:,} × {columns:,}, {_bytes(rows * columns * run._backend.dtype.itemsize)}")
+        views = (_statement(one, run._statements) for one in run._statements.views if one.target is each)
+        body = next(views, f"input {each.name}")
+        body += ", " if each in run._statements.factored else "  -- "
+        lines.append(f"  {body}{rows:,} × {columns:,}, {_bytes(rows * columns * run._backend.dtype.itemsize)}")
     done = run.statistics
     lines.append(
         f"{done.updates:,} updates, {done.operations:,.0f} operations; "

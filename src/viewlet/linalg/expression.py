@@ -93,12 +93,14 @@ class Operators:
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True, weakref_slot=True)
 class Matrix(Operators):
-    """A matrix by its name; only inputs are dynamic, which says that they change while the program runs."""
+    """A matrix by its name. Only inputs are dynamic, which says that they change while the program runs, and definite,
+    which says that they are symmetric and positive definite at any time."""
 
     name: str
     rows: Size
     columns: Size
     dynamic: bool
+    definite: bool
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True, weakref_slot=True)
@@ -202,11 +204,19 @@ def _node(kind: type[Any], *fields: Any) -> Any:
     return found
 
 
-def matrix(name: str, rows: Size | int, columns: Size | int, *, dynamic: bool = False) -> Matrix:
-    """An input matrix. A dynamic one takes updates while the program runs."""
+def matrix(
+    name: str, rows: Size | int, columns: Size | int, *, dynamic: bool = False, definite: bool = False
+) -> Matrix:
+    """An input matrix. A dynamic one takes updates while the program runs.
+
+    A definite one is symmetric and positive definite, and only takes updates that leave it so: its inverse is kept as a
+    Cholesky factor.
+    """
     if not isinstance(name, str) or not name.isidentifier():
         raise ProgramError(f"a matrix is named by an identifier, such as matrix('A', n, n), not by {name!r}")
-    found: Matrix = _node(Matrix, name, size(rows), size(columns), dynamic)
+    if definite and size(rows) != size(columns):
+        raise ShapeError(f"{name} is {rows} × {columns}: only a square matrix is positive definite")
+    found: Matrix = _node(Matrix, name, size(rows), size(columns), dynamic, definite)
     return found
 
 

@@ -7,8 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from viewlet.linalg.cholesky import signed_vectors
 from viewlet.linalg.errors import MatrixDataError, ProgramError
 from viewlet.linalg.expression import Matrix, shape
+from viewlet.linalg.values import dense
+
+SYMMETRIC = 1e-6
+"""How far a change of a symmetric matrix may be from its transpose, relative to itself: rounding of its factors."""
 
 
 def whole(value: Any, name: str) -> int:
@@ -29,6 +34,21 @@ def common_type(values: Any) -> Any:
     """float32 if all inputs are, float64 else."""
     kinds = {str(getattr(value, "dtype", None)).removeprefix("torch.") for value in values}
     return np.float32 if kinds == {"float32"} else np.float64
+
+
+def check_symmetric(value: Any, name: str) -> None:
+    """Refuses a matrix that is declared definite and is not symmetric."""
+    if value.shape[0] == value.shape[1] and not np.allclose(value, value.T, rtol=SYMMETRIC, atol=0.0):
+        raise MatrixDataError(f"{name} is declared positive definite, and is not symmetric")
+
+
+def check_symmetric_change(left: Any, right: Any, name: str) -> None:
+    """Refuses a change u v' of a matrix that is declared definite if it is not symmetric."""
+    *_, skew = signed_vectors(dense(left), dense(right))
+    if skew > SYMMETRIC:
+        raise MatrixDataError(
+            f"{name} is declared positive definite: its changes u v' are symmetric, such as x x', or [x, y] [y, x]'"
+        )
 
 
 def bind_sizes(shapes: Mapping[Matrix, tuple[int, ...]]) -> dict[str, int]:

@@ -71,6 +71,17 @@ def this_processor(name: str, dtype: Any, sweep: Sweep) -> Machine:
     return _MEASURED[key]
 
 
+def can_compile() -> bool:
+    """Whether kernels can be compiled here: Numba is installed and not turned off."""
+    from viewlet.errors import MissingExtraError
+
+    try:
+        from viewlet.runtime.jit import ENABLED
+    except MissingExtraError:
+        return False
+    return ENABLED
+
+
 def fastest(work: Callable[[], object], times: int = 5) -> float:
     """The seconds of the fastest of some runs after a first one; what other programs take from a thread is left out."""
     found = []

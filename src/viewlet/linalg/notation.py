@@ -128,7 +128,11 @@ class _Reader:
             self._need(",")
             columns = self._size()
             self._need(")")
-            self.inputs[name.text] = matrix(name.text, rows, columns, dynamic=dynamic)
+            definite = self.tokens[self.at].text == "definite"
+            self.at += definite
+            if definite and rows != columns:
+                raise self._error(f"{name.text} is not square: only a square matrix is positive definite", name)
+            self.inputs[name.text] = matrix(name.text, rows, columns, dynamic=dynamic, definite=definite)
             if not self._take(","):
                 return
 

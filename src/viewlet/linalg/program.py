@@ -67,6 +67,8 @@ class Statements:
     inputs: tuple[Matrix, ...]
     views: tuple[Statement, ...]
     outputs: Mapping[str, Matrix]
+    factored: frozenset[Matrix] = frozenset()
+    """Inverses that are kept as Cholesky factors."""
 
     def __str__(self) -> str:
         return "\n".join(str(statement) for statement in self.views)
@@ -85,19 +87,22 @@ class Program:
 
         return start(self, options)
 
-    def explain(self, *, rank: int = 1, **sizes: int) -> str:
+    def explain(self, *, rank: int = 1, cholesky: bool = True, **sizes: int) -> str:
         """The statements and, for each dynamic input, the trigger with its ranks and numbers of operations.
 
         Sizes of dimensions, such as `n=4000`, decide how products are associated and which model a recurrence uses.
+        With `cholesky=False` all inverses follow by Woodbury's formula.
         """
         from viewlet.linalg.explain import explain_program
 
-        return explain_program(self, rank, sizes)
+        return explain_program(self, rank, sizes, cholesky=cholesky)
 
     def text(self) -> str:
         """The program in the notation that `linalg.program` reads."""
         lines = [
-            f"{'input' if each.dynamic else 'static'} {each.name}({each.rows}, {each.columns});" for each in self.inputs
+            f"{'input' if each.dynamic else 'static'} {each.name}({each.rows}, {each.columns})"
+            f"{' definite' if each.definite else ''};"
+            for each in self.inputs
         ]
         views = _Views(self.inputs, self.outputs, None, Supply(_names(self))).collect()
         lines += [str(statement) for statement in views.views]

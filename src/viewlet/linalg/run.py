@@ -17,7 +17,14 @@ from viewlet.linalg.backends.sparse_matrix import is_sparse
 from viewlet.linalg.errors import LinAlgWarning, MatrixDataError, ProgramError
 from viewlet.linalg.execute import Executor, IllConditioned, Pending, Put
 from viewlet.linalg.expression import Inverse, Matrix, shape
-from viewlet.linalg.inputs import bind_sizes, common_type, place, whole
+from viewlet.linalg.inputs import (
+    bind_sizes,
+    check_symmetric,
+    check_symmetric_change,
+    common_type,
+    place,
+    whole,
+)
 from viewlet.linalg.machine import Machine
 from viewlet.linalg.program import Program, Statements
 from viewlet.linalg.refresh import Refresh
@@ -36,10 +43,12 @@ Floats = npt.NDArray[Any]
 
 BATCHES = "updates"
 """The source of the ids of batches."""
+RESIZED = 1.25
+"""A dimension that has grown or shrunk by this factor has new plans made."""
 PLANS = 64
 """Plans that a run remembers, one for each set of changed inputs and their ranks."""
 
-OPTIONS = ("strategy", "copy", "dtype", "backend", "memory", "defer", "refresh")
+OPTIONS = ("strategy", "copy", "dtype", "backend", "memory", "defer", "refresh", "cholesky")
 
 
 @dataclass(slots=True)
@@ -91,7 +100,8 @@ class Run:
     "numpy", "compiled" or "torch". `defer=64` lets views wait with updates until there are that many factors or the
     view is read. `memory` limits the bytes of all matrices when a model of iteration is chosen. `refresh=1000`
     evaluates all views again after every 1,000 updates; `refresh=1e-9` does so when the estimated relative error of an
-    output is larger, which is looked at every 64 updates and after unusually large ones.
+    output is larger, which is looked at every 64 updates and after unusually large ones. `cholesky=False` keeps
+    inverses of positive definite matrices as they are, by Woodbury's formula, instead of their Cholesky factors.
 
     A back end that outlives the process, such as `viewlet.spark.matrices.SparkMatrices`, is given as an object. What an
     earlier run has left there is continued with.
@@ -109,6 +119,7 @@ class Run:
         memory: float = math.inf,
         defer: int = 0,
         refresh: int | float | None = None,
+        cholesky: bool = True,
     ) -> None:
         self.program = program
         self.strategy = check_strategy(strategy)
@@ -118,16 +129,22 @@ class Run:
         self._backend: Backend = make_backend(backend, kind) if isinstance(backend, str) else backend
         self._machine: Machine = self._backend.machine()
         given = {each: self._backend.checked(inputs[each.name], each.name) for each in program.inputs}
+        for each in (each for each in program.inputs if each.definite):
+            check_symmetric(self._backend.numpy(given[each]), each.name)
         densities = {each.name: _density(value) for each, value in given.items() if is_sparse(value)}
         self._machine = replace(self._machine, densities=densities)
         self._sizes = bind_sizes({each: tuple(value.shape) for each, value in given.items()})
-        self._statements: Statements = plan_statements(program, self._sizes, self._machine, self.strategy, memory)
+        self._statements: Statements = plan_statements(
+            program, self._sizes, self._machine, self.strategy, memory, cholesky=cholesky and self._backend.factors
+        )
         self._stored: dict[Matrix, Array] = {
             each: self._backend.array(value, copy=copy) for each, value in given.items()
         }
         self._names = {each.name: each for each in program.inputs}
         self._names |= {statement.target.name: statement.target for statement in self._statements.views}
         self._plans: dict[tuple[tuple[Matrix, int], ...], Plan] = {}
+        self._planned_sizes = self._sizes
+        """The sizes that plans were made for; they hold for others too, and may then not be the fastest."""
         self._last: Plan | None = None
         self._replays = Replays(self._backend)
         self._pending = Pending(whole(defer, "defer"))
@@ -175,6 +192,8 @@ class Run:
         self._multiply_in()
         each = self._matrix(name)
         found = self._executor().matrix(each)
+        if each in self._statements.factored:
+            return self._backend.numpy(found)
         if each in self._skewed:
             self._skewed.discard(each)
             self._backend.symmetrise(found)
@@ -187,7 +206,7 @@ class Run:
         matrices, and is too small with a probability of at most `failure`.
         """
         view, audit = self._matrix(name), self._audit()
-        norm = float(np.linalg.norm(audit.stored[view]))
+        norm = float(np.linalg.norm(np.asarray(audit.stored[view])))
         if self._backend.is_exact:
             return ErrorReport(0.0, 0.0, 0.0, norm)
         return ErrorReport(audit.bound(view), audit.estimate(view), FAILURE, norm)
@@ -197,7 +216,8 @@ class Run:
         view, audit = self._matrix(name), self._audit()
         body = audit.bodies.get(view)
         if isinstance(body, Inverse) and isinstance(body.body, Matrix):
-            return float(np.linalg.norm(audit.stored[view], 1) * np.linalg.norm(audit.stored[body.body], 1))
+            inverse, system = np.asarray(audit.stored[view]), audit.stored[body.body]
+            return float(np.linalg.norm(inverse, 1) * np.linalg.norm(system, 1))
         return float(np.linalg.cond(audit.stored[view], 1))
 
     def refresh(self) -> None:
@@ -208,7 +228,11 @@ class Run:
     def _audit(self) -> Audit:
         self._settle()
         self._multiply_in()
-        stored = {each: self._backend.numpy(self._executor().matrix(each)) for each in self._stored}
+        whole = self._stored.keys() - self._statements.factored
+        stored = {
+            each: self._backend.numpy(self._executor().matrix(each)) if each in whole else array
+            for each, array in self._stored.items()
+        }
         return Audit(self._statements, stored, self._sizes)
 
     @property
@@ -391,6 +415,9 @@ class Run:
         mark: BatchMark | None = None,
     ) -> None:
         """Applies checked changes. `exact` puts entries in place that a sum would have rounded."""
+        for each in (each for each in changes if each.definite):
+            left, right = (part if isinstance(part, Units) else self._backend.numpy(part) for part in changes[each])
+            check_symmetric_change(left, right, each.name)
         if changes:
             self._follow(changes, exact or {})
         if mark is not None:
@@ -519,7 +546,15 @@ class Run:
         self._stale = False
 
     def _executor(self, exact: Mapping[Matrix, Put] | None = None) -> Executor:
-        return Executor(self._backend, self._stored, self._sizes, self._worst_condition, exact or {}, self._pending)
+        return Executor(
+            self._backend,
+            self._stored,
+            self._sizes,
+            self._worst_condition,
+            exact or {},
+            self._pending,
+            self._statements.factored,
+        )
 
     # -- rows that come and go -----------------------------------------------------------------------------------------
 
@@ -556,11 +591,14 @@ class Run:
         for each in list(self._stored):
             array = executor.matrix(each)
             for axis, own in enumerate(shape(each)):
-                if dimension in own.names:
+                if dimension in own.names and each not in self._statements.factored:
                     array = resized(self._backend, array, axis, count, without)
             self._stored[each] = array
         self._sizes = {**self._sizes, dimension: count}
-        self._plans.clear()
+        planned = self._planned_sizes.get(dimension, 0)
+        if not planned / RESIZED <= count <= planned * RESIZED:
+            self._plans.clear()
+            self._planned_sizes = self._sizes
         self._replays.clear()
         if not keeps_zeros:
             self._stale = True

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from viewlet.linalg.associate import Sizes
 from viewlet.linalg.cost import counted, seconds
+from viewlet.linalg.definiteness import with_factors
 from viewlet.linalg.errors import ProgramError
 from viewlet.linalg.expression import (
     Expression,
@@ -25,11 +26,15 @@ from viewlet.linalg.program import Program, Statement, Statements, Supply, recur
 from viewlet.linalg.recurrences import candidates
 from viewlet.linalg.schedule import Step, schedule
 from viewlet.linalg.sizes import Size
-from viewlet.linalg.trigger import Policy, Trigger, derive_trigger
+from viewlet.linalg.trigger import Policy, Trigger, Update, derive_trigger
 
 STRATEGIES = ("auto", "incremental", "hybrid", "reevaluate")
 CUTS = 12
 """The most places from which on views are recomputed that "auto" looks at."""
+WIDE = 16
+"""The rows for each outer product of a change from which a Cholesky factor is rotated, and not recomputed."""
+WORTH = 2.0
+"""Solutions of systems are computed again from a factor, which sheds errors, unless that takes so many times longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +56,18 @@ def check_strategy(strategy: str) -> str:
 
 
 def plan_statements(
-    source: Program, sizes: Sizes, machine: Machine, strategy: str, memory: float = float("inf")
+    source: Program,
+    sizes: Sizes,
+    machine: Machine,
+    strategy: str,
+    memory: float = float("inf"),
+    *,
+    cholesky: bool = False,
 ) -> Statements:
-    """The statements of a program: models by cost and memory, and products that are worth keeping."""
+    """The statements of a program: models by cost and memory, and products that are worth keeping.
+
+    With `cholesky`, inverses of positive definite matrices are kept as factors.
+    """
     models: dict[Recurrence, str] = {}
     for node in recurrences(source):
         options = candidates(node)
@@ -65,6 +79,7 @@ def plan_statements(
                 scored.append((_total(trial, sizes, machine, strategy), model))
         models[node] = min(scored)[1] if scored else options[0]
     found = statements(source, sizes, models)
+    found = with_factors(found) if cholesky else found
     return found if strategy == "reevaluate" else keep_products(found, sizes, machine, strategy)
 
 
@@ -89,27 +104,41 @@ def keep_products(source: Statements, sizes: Sizes, machine: Machine, strategy: 
 
 def choose(source: Statements, ranks: Mapping[Matrix, int], sizes: Sizes, machine: Machine, strategy: str) -> Plan:
     """The trigger for changes of these ranks, by the strategy."""
-    every = frozenset(statement.target for statement in source.views)
     if strategy == "reevaluate":
+        every = frozenset(statement.target for statement in source.views)
         return _plan(source, ranks, sizes, machine, Policy(recomputed=every))
-    if strategy == "incremental":
-        return _plan(source, ranks, sizes, machine, Policy())
-    best = _plan(source, ranks, sizes, machine, Policy(full=True))
-    if strategy == "hybrid":
+    best = _plan(source, ranks, sizes, machine, Policy(full=strategy != "incremental"))
+    if solved := _solutions(source):
+        other = _plan(source, ranks, sizes, machine, replace(best.policy, recomputed=solved))
+        best = other if other.seconds <= WORTH * best.seconds else best
+    if strategy != "auto":
         return best
     affected = [update.view for update in best.trigger.updates if update.view not in ranks]
-    step = max(1, -(-len(affected) // CUTS))
+    step, always = max(1, -(-len(affected) // CUTS)), best.policy.recomputed
     for first in range(0, len(affected), step):
-        policy = Policy(recomputed=frozenset(affected[first:]), full=True)
+        policy = replace(best.policy, recomputed=always | frozenset(affected[first:]))
         best = min(best, _plan(source, ranks, sizes, machine, policy), key=lambda plan: plan.seconds)
     return best
+
+
+def _solutions(source: Statements) -> frozenset[Matrix]:
+    """The views that are products with a Cholesky factor's inverse."""
+    readers = (each for each in source.views if matrices(each.body) & source.factored)
+    return frozenset(each.target for each in readers if not isinstance(each.body, Matrix))
 
 
 def _plan(source: Statements, ranks: Mapping[Matrix, int], sizes: Sizes, machine: Machine, policy: Policy) -> Plan:
     given: dict[Matrix, Size | int] = dict(ranks)
     trigger = derive_trigger(source, given, sizes, policy)
+    if wide := [update.view for update in trigger.updates if _is_wide(update, sizes)]:
+        policy = replace(policy, recomputed=policy.recomputed | frozenset(wide))
+        trigger = derive_trigger(source, given, sizes, policy)
     steps = schedule(trigger, sizes)
     return Plan(policy, trigger, steps, seconds(steps, sizes, machine), counted(steps, sizes))
+
+
+def _is_wide(update: Update, sizes: Sizes) -> bool:
+    return update.factor_of is not None and WIDE * update.rank.at(sizes) > update.view.rows.at(sizes)
 
 
 def _total(source: Statements, sizes: Sizes, machine: Machine, strategy: str) -> float:
@@ -130,7 +159,7 @@ def _with_view(source: Statements, product: Expression) -> Statements:
             views.append(Statement(view, product))
             made = True
         views.append(Statement(statement.target, body))
-    return Statements(source.inputs, tuple(views), source.outputs)
+    return replace(source, views=tuple(views))
 
 
 def _replace(body: Expression, old: Expression, new: Expression) -> Expression:

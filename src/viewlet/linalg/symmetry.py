@@ -26,7 +26,7 @@ LONGEST = 64
 
 def symmetric_views(source: Statements) -> frozenset[Matrix]:
     """The views whose statement is equal to its transpose, given that earlier symmetric views are."""
-    found: set[Matrix] = set()
+    found: set[Matrix] = {each for each in source.inputs if each.definite}
     products: dict[Expression, Expression] = {}
     for statement in source.views:
         body = statement.body
@@ -36,7 +36,7 @@ def symmetric_views(source: Statements) -> frozenset[Matrix]:
             found.add(statement.target)
         elif inner is body and isinstance(plain, Product) and len(factors(plain)) <= LONGEST:
             products[statement.target] = plain
-    return frozenset(found)
+    return frozenset(found) - source.factored - set(source.inputs)
 
 
 def _plain(node: Expression, symmetric: set[Matrix], products: dict[Expression, Expression]) -> Expression:

@@ -48,11 +48,12 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """view += left * right'."""
+    """view += left * right'; of a view that is a Cholesky factor, the matrix whose factor it is: `factor_of`."""
 
     view: Matrix
     left: Expression
     right: Expression
+    factor_of: Expression | None = None
 
     @property
     def rank(self) -> Size:
@@ -60,11 +61,12 @@ class Update:
         return shape(self.left)[1]
 
     def __str__(self) -> str:
+        name = self.view.name if self.factor_of is None else f"chol({text(self.factor_of)})"
         if isinstance(self.right, Identity):
-            return f"{self.view.name} += {text(self.left)};"
+            return f"{name} += {text(self.left)};"
         if isinstance(self.left, Identity):
-            return f"{self.view.name} += {text(transpose(self.right))};"
-        return f"{self.view.name} += {text(self.left, ATOM)} * {text(transpose(self.right), ATOM)};"
+            return f"{name} += {text(transpose(self.right))};"
+        return f"{name} += {text(self.left, ATOM)} * {text(transpose(self.right), ATOM)};"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,21 +108,42 @@ class _Deriver:
         self.recomputed: list[Statement] = []
 
     def trigger(self) -> Trigger:
-        stale: set[Matrix] = set()
+        stale = self._stale()
+        updates = [Update(each, delta.left, delta.right) for each, delta in self.deltas.items()]
         for statement in self.source.views:
             target = statement.target
-            read = matrices(statement.body)
-            if not read & (self.deltas.keys() | stale):
-                continue
-            if read & stale or target in self.policy.recomputed:
-                stale.add(target)
+            if target in stale:
                 self.recomputed.append(statement)
-                continue
-            delta = self._delta(statement)
-            if delta.blocks:
-                self.deltas[target] = self._assign(target, delta)
-        updates = tuple(Update(each, delta.left, delta.right) for each, delta in self.deltas.items())
-        return Trigger(self.factors, self._associated(), updates, tuple(self.recomputed))
+            elif target in self.source.factored:
+                updates += self._follow_factor(statement, stale)
+            elif (delta := self._delta(statement)).blocks:
+                found = self.deltas[target] = self._assign(target, delta)
+                updates.append(Update(target, found.left, found.right))
+        return Trigger(self.factors, self._associated(), tuple(updates), tuple(self.recomputed))
+
+    def _stale(self) -> set[Matrix]:
+        """The views that are recomputed: those that the policy names, and what reads them."""
+        stale: set[Matrix] = set()
+        changed: set[Matrix] = set(self.factors)
+        for statement in self.source.views:
+            read = matrices(statement.body)
+            if read & changed:
+                changed.add(statement.target)
+                if read & stale or statement.target in self.policy.recomputed:
+                    stale.add(statement.target)
+        return stale
+
+    def _follow_factor(self, statement: Statement, stale: set[Matrix]) -> list[Update]:
+        """A Cholesky factor follows the change of its matrix; that of the inverse is derived where a view needs it."""
+        target, body = statement.target, statement.body
+        assert isinstance(body, Inverse)
+        change = Derivation(self.deltas, self.policy.extract).of(body.body)
+        if not change.blocks:
+            return []
+        readers = [each.target for each in self.source.views if target in matrices(each.body)]
+        if any(each not in stale for each in readers):
+            self.deltas[target] = self._assign(target, self._delta(statement))
+        return [Update(target, change.left, change.right, body.body)]
 
     def _delta(self, statement: Statement) -> Delta:
         derivation = Derivation(self.deltas, self.policy.extract)

@@ -154,7 +154,7 @@ class Audit:
         return self._bounds[view]
 
     def _statement(self, view: Matrix, body: Expression) -> float:
-        own = self.stored[view].astype(np.float64)
+        own = np.asarray(self.stored[view], np.float64)
         if isinstance(body, Inverse):
             return self._inverse(own, body.body)
         value, error = self._evaluate(body)
@@ -177,7 +177,7 @@ class Audit:
     def _node(self, node: Expression, done: Mapping[Expression, tuple[Any, float]]) -> tuple[Any, float]:
         match node:
             case Matrix():
-                return self.stored[node].astype(np.float64), self.bound(node)
+                return np.asarray(self.stored[node], np.float64), self.bound(node)
             case Identity():
                 return np.eye(node.size.whole(self.sizes)), 0.0
             case Zero():

@@ -118,12 +118,11 @@ class RecursiveRidge(RowEstimator):
     def _solve(self) -> None:
         if self._factor is None:
             try:
-                self._factor = np.linalg.cholesky(self._gram)
+                self._factor = cholesky.factor(self._gram)
             except np.linalg.LinAlgError:
                 self._keep(np.asarray(np.linalg.lstsq(self._gram, self._cross)[0], np.float64))
                 return
-        half = np.linalg.solve(self._factor, self._cross)
-        self._keep(np.linalg.solve(self._factor.T, half))
+        self._keep(cholesky.solve(self._factor, self._cross))
 
     def _keep(self, weights: Floats) -> None:
         self.coef_ = weights[: self.n_features_in_]

@@ -6,6 +6,7 @@ from typing import Any
 
 from viewlet.linalg.backends.contract import Backend
 from viewlet.linalg.errors import ProgramError
+from viewlet.linalg.machine import can_compile
 
 BACKENDS = ("auto", "numpy", "compiled", "torch")
 
@@ -18,20 +19,10 @@ def make_backend(name: str, dtype: Any) -> Backend:
         from viewlet.linalg.backends.torch_backend import TorchBackend
 
         return TorchBackend(dtype)
-    if name == "compiled" or (name == "auto" and _can_compile()):
+    if name == "compiled" or (name == "auto" and can_compile()):
         from viewlet.linalg.backends.compiled_backend import CompiledBackend
 
         return CompiledBackend(dtype)
     from viewlet.linalg.backends.numpy_backend import NumpyBackend
 
     return NumpyBackend(dtype)
-
-
-def _can_compile() -> bool:
-    from viewlet.errors import MissingExtraError
-
-    try:
-        from viewlet.runtime.jit import ENABLED
-    except MissingExtraError:
-        return False
-    return ENABLED

@@ -30,6 +30,7 @@ class ArrayApiBackend:
     name = "array API"
     records = False
     is_exact = False
+    factors = False
     is_durable = False
     progress: Progress | None = None
     """Nothing outlives the process."""

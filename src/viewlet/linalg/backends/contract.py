@@ -107,6 +107,10 @@ class Backend(Protocol):
         """Whether arithmetic is exact, on whole numbers: factors are not compressed, and nothing is divided."""
 
     @property
+    def factors(self) -> bool:
+        """Whether inverses of positive definite matrices may be kept as Cholesky factors, which are NumPy's arrays."""
+
+    @property
     def is_durable(self) -> bool:
         """Whether matrices outlive the process."""
 

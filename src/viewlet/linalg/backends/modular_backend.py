@@ -30,6 +30,7 @@ class ModularBackend(NumpyBackend):
 
     name = "modular"
     is_exact = True
+    factors = False
 
     def __init__(self, modulus: int = PRIME) -> None:
         if isinstance(modulus, bool) or not isinstance(modulus, int) or not 2 <= modulus <= LARGEST:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from viewlet.errors import InternalError
+from viewlet.linalg.backends.cholesky_inverse import CholeskyInverse
 from viewlet.linalg.backends.contract import Progress, Recording, Thin
 from viewlet.linalg.backends.sparse_matrix import SparseMatrix, checked_sparse, is_sparse
 from viewlet.linalg.machine import Machine, this_processor
@@ -27,6 +29,7 @@ class NumpyBackend:
     records = False
     is_exact = False
     is_durable = False
+    factors = find_spec("scipy") is not None
     progress: Progress | None = None
     """Nothing outlives the process."""
 
@@ -59,7 +62,7 @@ class NumpyBackend:
 
     def array(self, data: Any, *, copy: bool) -> Any:
         """A matrix in row order, copied if asked for or if it has to be."""
-        if isinstance(data, SparseMatrix):
+        if isinstance(data, SparseMatrix | CholeskyInverse):
             return data
         if is_sparse(data):
             return SparseMatrix(data.tocsr(copy=True))
@@ -67,8 +70,9 @@ class NumpyBackend:
         return found.copy() if copy and np.shares_memory(found, data) else found
 
     def numpy(self, array: Any) -> Floats:
-        """The array itself; of a sparse matrix, one of all entries."""
-        found: Floats = array.toarray() if isinstance(array, SparseMatrix) or is_sparse(array) else array
+        """The array itself; of a sparse matrix or a factor, one of all entries."""
+        is_whole = not isinstance(array, SparseMatrix | CholeskyInverse) and not is_sparse(array)
+        found: Floats = array if is_whole else array.toarray()
         return found
 
     def sweep(
@@ -82,7 +86,9 @@ class NumpyBackend:
         return ahead, behind
 
     def _update(self, matrix: Any, left: Thin, right: Thin) -> None:
-        if isinstance(matrix, SparseMatrix):
+        if isinstance(matrix, CholeskyInverse):
+            matrix.follow(self.dense(left), self.dense(right))
+        elif isinstance(matrix, SparseMatrix):
             matrix.add(left, right)
         elif isinstance(left, Units):
             matrix[self.index(left)] += self.dense(right).T
@@ -99,6 +105,10 @@ class NumpyBackend:
 
     def multiply(self, left: Thin, right: Thin) -> Floats:
         """The product; with unit vectors it reads columns or rows."""
+        if isinstance(left, CholeskyInverse):
+            return left @ self.dense(right)
+        if isinstance(right, CholeskyInverse):
+            return (right @ self.dense(left).T).T
         first = self._operand(self.dense(left) if isinstance(left, Units) else left)
         second = self._operand(right)
         found = first[:, second.places] if isinstance(second, Units) else first @ second
@@ -114,9 +124,11 @@ class NumpyBackend:
             return dense(factor, lambda shape: np.zeros(shape, self.dtype))
         return self.numpy(factor)
 
-    def combine(self, terms: Sequence[tuple[float, Thin]]) -> Floats:
+    def combine(self, terms: Sequence[tuple[float, Thin]]) -> Any:
         """The sum of numbers times arrays."""
         (factor, first), *rest = terms
+        if isinstance(first, CholeskyInverse) and not rest and (scaled := first.scaled(factor)) is not None:
+            return scaled
         total: Floats = self.dense(first) * self.dtype.type(factor)
         for factor, part in rest:
             total += self.dense(part) if factor == 1.0 else self.dense(part) * self.dtype.type(factor)
@@ -158,6 +170,8 @@ class NumpyBackend:
         """A copy in row order."""
         if isinstance(array, SparseMatrix):
             return array.copy()
+        if isinstance(array, CholeskyInverse):
+            return array.toarray()
         return np.array(array, order="C")
 
     def is_finite(self, array: Floats) -> bool:

@@ -58,6 +58,7 @@ class TorchBackend:
 
     name = "torch"
     is_exact = False
+    factors = False
     is_durable = False
     progress: Progress | None = None
     """Nothing outlives the process."""

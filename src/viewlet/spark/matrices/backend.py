@@ -80,6 +80,7 @@ class SparkMatrices:
     name = "spark"
     records = False
     is_exact = False
+    factors = False
     is_durable = True
 
     def __init__(
