@@ -26,6 +26,7 @@ from viewlet.sql.source import Source, name_of, sql_of
 from viewlet.sql.split import RawStatement, create_kind, factorised_word, parse, split_statements, unquoted
 from viewlet.sql.statements import STRATEGIES, AlterView, CreateTable, CreateView, Drop, Explain, Select, Statement
 from viewlet.sql.streams.grouped_windows import bind_grouped_window, groups_by_window
+from viewlet.sql.streams.match_recognize import bind_match_recognize, is_match_recognize
 from viewlet.sql.streams.patterns import bind_pattern_view, is_pattern_view
 from viewlet.sql.streams.statements import (
     bind_stream_parts,
@@ -83,6 +84,8 @@ def bind_statement(
     refuse_replacement(raw)
     if is_view_delta_function(raw):
         return bind_view_delta_function(raw, catalog)
+    if is_match_recognize(raw):
+        return bind_match_recognize(raw, catalog)
     if is_pattern_view(raw):
         return bind_pattern_view(raw, catalog)
     if is_window_view(raw):

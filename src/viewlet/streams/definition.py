@@ -17,6 +17,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
+from viewlet.streams.matching.definition import MatchQuery
 from viewlet.streams.subscripts import Subscript, evaluate, line, readers, to_text
 from viewlet.types import Column, TimeParts
 
@@ -126,6 +127,8 @@ class PartView:
     fallback: PartQuery | None = None
     """The query over its sources, for parts that its helpers do not reach; it decides what a late row touches."""
     quick: Quick | None = None
+    matching: MatchQuery | None = None
+    """Its parts have the matches of a row pattern in its source, which `matching/` keeps."""
     is_additive: bool = False
     """Every part is the part before plus what INITIALIZE makes of its source: rows of the same group add up."""
 

@@ -10,6 +10,10 @@ from viewlet.streams.definition import BEGINNING, PartView
 def classify(view: PartView) -> str:
     """The class of a view by what an update reads, with the reason."""
     family = (view, *view.helpers)
+    searched = [each for each in family if each.matching is not None]
+    if searched:
+        source = searched[0].references()[0].relation
+        return f"incrementally maintainable: new parts of {source} are searched from where each group's search resumes"
     recursive = [each for each in family if each.reads_itself]
     if recursive:
         names = ", ".join(each.name for each in recursive)
@@ -27,6 +31,8 @@ def describe_view(view: PartView) -> str:
 
 def _text(view: PartView) -> str:
     name = view.name if view.name.isidentifier() else f'"{view.name}"'
+    if view.matching is not None:
+        return f"CREATE VIEW {name} AS\nSELECT * FROM {view.matching.source} {view.matching.text}"
     lines = [
         f"CREATE VIEW {name} AS",
         f"INITIALIZE {name}[j]{_start(view)} AS",

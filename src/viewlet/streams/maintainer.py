@@ -16,6 +16,8 @@ from viewlet.streams.catalogue import EMPTY, Catalogue, Part, PartRelation, Segm
 from viewlet.streams.check import computation_order
 from viewlet.streams.definition import BEGINNING, PartQuery, PartView, Reference, part_of
 from viewlet.streams.host import PartHost
+from viewlet.streams.matching.matcher import Matcher
+from viewlet.streams.matching.rows import Calculator
 from viewlet.streams.render import Queries, column_list, no_rows, rows_of, start_literal, typed, union_of
 
 SUMMED = "sum_"
@@ -45,6 +47,9 @@ class Maintainer:
     work: Work = field(default_factory=Work)
     queries: Queries = field(init=False)
     clock: Callable[[], int] = field(default=lambda: time.time_ns() // 1000)
+    matchers: dict[str, Matcher] = field(default_factory=dict)
+    """What keeps the matches of row patterns, by the name of their view."""
+    _calculator: Calculator | None = None
     _order: list[str] = field(default_factory=list)
     _empty: dict[tuple[str, PartQuery], bool] = field(default_factory=dict)
     """Whether a query over parts without rows has none, where that was found out."""
@@ -57,12 +62,21 @@ class Maintainer:
     def __post_init__(self) -> None:
         self.queries = Queries(self.host)
 
+    def calculator(self) -> Calculator:
+        """Where matchers compute, in this process on every host."""
+        if self._calculator is None:
+            self._calculator = Calculator()
+        return self._calculator
+
     def add(self, view: PartView) -> None:
         self.views[view.name] = view
+        if view.matching is not None:
+            self.matchers[view.name] = Matcher(self, view)
         self._order = computation_order(self.views)
 
     def remove(self, name: str) -> None:
         self.views.pop(name, None)
+        self.matchers.pop(name, None)
         self._order = computation_order(self.views)
 
     # -- new parts --------------------------------------------------------------------------------------------------
@@ -119,6 +133,8 @@ class Maintainer:
             if low is None or high is None or high < low:
                 return False
             self.catalogue.set_progress(view.name, first=low, next=low, kept=low)
+        if view.name in self.matchers:
+            return self._advance_matches(view, relation)
         found = False
         while self._is_possible(view, relation):
             number = relation.progress.next
@@ -128,6 +144,18 @@ class Maintainer:
             self.catalogue.set_progress(view.name, next=number + 1)
             found = True
         return found
+
+    def _advance_matches(self, view: PartView, relation: PartRelation) -> bool:
+        """Searches all new parts at once; matches of earlier parts may have moved to them."""
+        (reference,) = view.references()
+        first, end = relation.progress.next, self.catalogue.relations[reference.relation].progress.next
+        assert first is not None
+        if end is None or end <= first:
+            return False
+        changed = self.matchers[view.name].advance(first, end)
+        self.catalogue.set_progress(view.name, next=end)
+        self._recompute((view.name, number) for number in changed)
+        return True
 
     def required(self, view: PartView, number: int) -> dict[Changed, bool]:
         """The bitmap of the parts that part `number` of a view needs: whether each is closed."""
@@ -260,8 +288,10 @@ class Maintainer:
         self.created.append(table)
         self.host.load(table, rows)
 
-    def end_batch(self) -> list[str]:
+    def end_batch(self, is_undone: bool = False) -> list[str]:
         """Forgets what a batch has made; returns it."""
+        for matcher in self.matchers.values():
+            matcher.end_batch(is_undone)
         tables, self.created, self._dimensions = self.created, [], {}
         return tables
 
@@ -310,10 +340,13 @@ class Maintainer:
             start = min(earlier)
             self.catalogue.set_progress(name, first=start, kept=start)
             for number in range(start, first):
-                part = self._compute(view, self.catalogue.relations[name], number)
+                part = EMPTY  # a matcher is told of changes like of those in other parts
+                if name not in self.matchers:
+                    part = self._compute(view, self.catalogue.relations[name], number)
                 self.catalogue.set_part(name, number, part)
                 changed.append((name, number))
-            again.append((name, first))
+            if name not in self.matchers:
+                again.append((name, first))
         return again
 
     def _recompute(self, changed: Iterable[Changed], again: Iterable[Changed] = ()) -> None:
@@ -342,8 +375,12 @@ class Maintainer:
         while queue:
             _, _, name, number = heapq.heappop(queue)
             waiting.discard((name, number))
-            if self._recompute_part(self.views[name], number):
-                follow(name, number)
+            if name in self.matchers:
+                changed_parts = self.matchers[name].correct(number)
+            else:
+                changed_parts = [number] if self._recompute_part(self.views[name], number) else []
+            for part in changed_parts:
+                follow(name, part)
 
     def _readers(self, source: str, part: int) -> Iterable[Changed]:
         """The parts of views, already computed, whose query reads a part."""

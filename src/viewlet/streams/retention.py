@@ -51,6 +51,9 @@ def _needed(maintainer: Maintainer, relation: PartRelation) -> int | None:
                     return None
                 earliest = min(_first_provisional(maintainer, view, progress.next), part_of(horizon, view.length))
                 found.append(each.parts(earliest).start)
+                if name in maintainer.matchers:
+                    open_since = maintainer.matchers[name].oldest_part(earliest)
+                    found.append(earliest if open_since is None else open_since)
     return min(found)
 
 

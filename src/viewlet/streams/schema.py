@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
+import threading
 from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
 
 from viewlet.errors import ViewletError
 from viewlet.streams.definition import PART_TIMESTAMP
@@ -34,6 +38,15 @@ _WIDE = decimal_type(38, 0)
 _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
 
 
+_LOCK = threading.Lock()
+
+
+@cache
+def _connection(process: int) -> Any:
+    """The database that binds queries, one in a process: to open one takes longer than to bind."""
+    return open_duckdb(None)
+
+
 class QueryError(ViewletError):
     """A query that DuckDB does not accept; the binder makes an `SqlError` of it."""
 
@@ -46,16 +59,18 @@ def describe(sql: str, tables: Mapping[str, Sequence[Column]], wide: bool = Fals
     """
     import duckdb
 
-    connection = open_duckdb(None)
-    try:
-        for name, columns in tables.items():
-            shown = ", ".join(f"{_quoted(column.name)} {column.type}" for column in columns)
-            connection.execute(f"CREATE TABLE {_quoted(name)} ({shown})")
-        described = connection.execute(f"DESCRIBE {sql}").fetchall()
-    except duckdb.Error as error:
-        raise QueryError(first_line(str(error))) from error
-    finally:
-        connection.close()
+    with _LOCK:
+        connection = _connection(os.getpid())
+        connection.execute("BEGIN")
+        try:
+            for name, columns in tables.items():
+                shown = ", ".join(f"{_quoted(column.name)} {column.type}" for column in columns)
+                connection.execute(f"CREATE TABLE {_quoted(name)} ({shown})")
+            described = connection.execute(f"DESCRIBE {sql}").fetchall()
+        except duckdb.Error as error:
+            raise QueryError(first_line(str(error))) from error
+        finally:
+            connection.execute("ROLLBACK")
     columns = tuple(
         Column(
             name.lower() if name.isidentifier() else name, _WIDE if wide and kind == "HUGEINT" else _type(name, kind)

@@ -20,9 +20,11 @@ from viewlet.streams.definition import PART_TIMESTAMP, PartView, part_of, start_
 from viewlet.streams.host import PartHost
 from viewlet.streams.ingest import close_until, ingest, late_name, late_relation
 from viewlet.streams.maintainer import Changed, Maintainer
+from viewlet.streams.matching.matcher import points_name
+from viewlet.streams.matching.points import point_columns
 from viewlet.streams.render import column_list, start_literal, union_of
 from viewlet.streams.retention import tidy_up
-from viewlet.types import TIMESTAMP, Column, Table
+from viewlet.types import TIMESTAMP, Column, Table, TimeParts
 
 PARTS_AT_A_TIME = 400
 """Parts that one query reads."""
@@ -85,6 +87,10 @@ class Warehouse:
     def _add(self, view: PartView) -> None:
         relation = PartRelation(view.name, view.columns, view.parts, is_stream=False)
         known = self.catalogue.declare(relation, digest_of(view))
+        if view.matching is not None:
+            columns, parts = point_columns(view.matching), TimeParts(view.length, streams=view.parts.streams)
+            points = PartRelation(points_name(view.name), columns, parts, is_stream=False)
+            self.catalogue.declare(points, digest_of(view))
         self.maintainer.add(view)
         if not known:
             self.host.begin()
@@ -94,13 +100,16 @@ class Warehouse:
         """Forgets a view, and the helpers that no other view uses; may be called again."""
         if self.maintainer.views.get(view.name) is not view:
             return
-        self.maintainer.remove(view.name)
-        self.catalogue.remove(view.name)
+        self._remove(view.name)
         for helper in reversed(view.helpers):
             self._helper_users[helper.name] -= 1
             if not self._helper_users[helper.name]:
-                self.maintainer.remove(helper.name)
-                self.catalogue.remove(helper.name)
+                self._remove(helper.name)
+
+    def _remove(self, name: str) -> None:
+        self.maintainer.remove(name)
+        self.catalogue.remove(name)
+        self.catalogue.remove(points_name(name))
 
     # -- batches ----------------------------------------------------------------------------------------------------
 
@@ -145,7 +154,7 @@ class Warehouse:
     def rollback(self) -> None:
         """Takes the batch back; may be called again."""
         self._changed = []
-        self.maintainer.end_batch()
+        self.maintainer.end_batch(is_undone=True)
         self.host.rollback()
         self.catalogue.take_back()
 
