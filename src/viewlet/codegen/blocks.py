@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from viewlet.algebra.nodes import Delta, Expr, Var, View
+from viewlet.algebra.nodes import Add, Delta, Exists, Expr, Extremum, Lift, Neg, Sum, Var, View
 from viewlet.algebra.order import order
 from viewlet.algebra.scope import NONE
 from viewlet.algebra.traverse import mentioned, rebuild, walk
@@ -22,7 +22,7 @@ from viewlet.codegen.module_writer import Function, GeneratedModule, ModuleWrite
 from viewlet.codegen.names import hint
 from viewlet.codegen.not_compilable import NotCompilable
 from viewlet.codegen.result import write_result
-from viewlet.runtime.flat import Layout
+from viewlet.runtime.flat import WIDTHS, Layout
 from viewlet.triggers.program import COUNT_FIELD, Program, Statement, Update, ViewDefinition
 from viewlet.triggers.result_view import result_store
 
@@ -39,6 +39,15 @@ class BlockPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class Copied:
+    """The contents of a store as rows of another: for each word the one it is copied from."""
+
+    source: str
+    words: tuple[int | None, ...]
+    """None is a number that stays zero."""
+
+
+@dataclass(frozen=True, slots=True)
 class Computation:
     """The function of one statement: its output store, and its other requirements."""
 
@@ -49,6 +58,8 @@ class Computation:
     replaces: bool
     lasts: bool
     """The target is a view, and not a temporary."""
+    copied: Copied | None = None
+    """What it adds, if that is what another store has: no function is needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +110,8 @@ class _BlockWriter:
         for plan in self.plans:
             self._plan(plan, delta_columns)
         result = self._result()
+        for store in self._scanned():
+            self.layouts[store] = replace(self.layouts[store], scanned=True)
         final = self.module.requests.layouts(self.layouts)
         generated = self.module.module(f"Statements of {hint(self.program.name)}", final, result)
         return BlockModule(generated, self.computations, self.keys, self.changes, self.temporaries, delta_columns)
@@ -165,6 +178,39 @@ class _BlockWriter:
         fields = tuple(f.name for f in view.fields)
         self._declare(store, view.keys, _transient(store, len(view.keys), fields, known))
 
+    def _scanned(self) -> list[str]:
+        """The changes and arriving temporaries that code only reads row by row, adding up what it makes of each row.
+
+        They need no index, and rows with the same key need not be brought together.
+        """
+        computed = {computation.target for computation in self.computations.values()}
+        arriving = [*self.changes.values(), *self.temporaries.values()]
+        brought_together = self._brought_together()
+        return [
+            store
+            for store in arriving
+            if self.layouts[store].arity
+            and store not in computed | brought_together
+            and not self.module.looks_up(store)
+        ]
+
+    def _brought_together(self) -> set[str]:
+        """Stores with rows that are joined, where each takes time, or totalled before something is done with it."""
+        found: set[str] = set()
+        for plan in self.plans:
+            for update in (update for statement in plan.statements for update in statement.updates):
+                for term in _terms(update.expr):
+                    nodes = list(walk(term))
+                    atoms = [node for node in nodes if isinstance(node, Delta | View)]
+                    if len(atoms) > 1 or any(isinstance(node, Lift | Exists | Extremum) for node in nodes):
+                        found |= {self._store_of(atom, plan) for atom in atoms}
+        return found
+
+    def _store_of(self, atom: Delta | View, plan: BlockPlan) -> str:
+        if isinstance(atom, Delta):
+            return self.changes[atom.name]
+        return self.temporaries.get((plan.name, atom.name), atom.name)
+
     # Functions
 
     def _result(self) -> Function | None:
@@ -176,11 +222,36 @@ class _BlockWriter:
     def _compute(self, function: str, statement: Statement, target: str) -> Computation:
         layout = self.layouts[target]
         into = layout if statement.replaces else self._gathering(layout)
+        if (copied := self._copied(statement, layout)) is not None:
+            return Computation("", into.name, target, (), False, target == statement.view, copied)
         lines = Lines(depth=1)
         writer = self.module.products(lines, self.layouts)
         scratches = self.module.statement(writer, into, statement, NONE)
         self.module.function(function, (), lines.text() + "    return control[FULL]\n")
         return Computation(function, into.name, target, scratches, statement.replaces, target == statement.view)
+
+    def _copied(self, statement: Statement, layout: Layout) -> Copied | None:
+        """What a statement adds, if every number of a row of one store goes to the row with the same key."""
+        read = [update.expr for update in statement.updates]
+        first = read[0]
+        if statement.replaces or not layout.arity or not isinstance(first, View) or first.name not in self.layouts:
+            return None
+        source = self.layouts[first.name]
+        args, fields = first.args, {update.field: update.expr for update in statement.updates}
+        if len(set(args)) < len(args) or set(args) != set(statement.args) or len(args) != len(statement.args):
+            return None
+        words: list[int | None] = [args.index(arg) for arg in statement.args]
+        for name, kind in zip(layout.fields, layout.kinds, strict=True):
+            expr = fields.pop(name, None)
+            if expr is None:
+                words += [None] * WIDTHS[kind]
+                continue
+            same_row = isinstance(expr, View) and (expr.name, expr.args) == (first.name, args)
+            if not isinstance(expr, View) or not same_row or source.kind(expr.field) != kind:
+                return None
+            at = source.offset(expr.field)
+            words += range(at, at + WIDTHS[kind])
+        return Copied(first.name, tuple(words)) if not fields else None
 
     def _gathering(self, layout: Layout) -> Layout:
         """The scratch store in which what is added to a store is gathered."""
@@ -190,6 +261,16 @@ class _BlockWriter:
             )
             self.gathering[layout.name] = self.module.requests.add_scratch(gathering)
         return self.gathering[layout.name]
+
+
+def _terms(expr: Expr) -> Sequence[Expr]:
+    """What an expression adds up, without the sums around it."""
+    match expr:
+        case Sum(_, body) | Neg(body):
+            return _terms(body)
+        case Add(terms):
+            return [part for term in terms for part in _terms(term)]
+    return (expr,)
 
 
 def _transient(store: str, arity: int, fields: tuple[str, ...], kinds: tuple[str, ...]) -> Layout:

@@ -18,7 +18,7 @@ from viewlet.codegen.arrays import Arrays, StateArray
 from viewlet.codegen.assembly import function_text, module_text
 from viewlet.codegen.fusion import Term, fuse
 from viewlet.codegen.lines import Lines
-from viewlet.codegen.names import Identifiers, comment
+from viewlet.codegen.names import Identifiers, comment, words_in
 from viewlet.codegen.numbers import Product
 from viewlet.codegen.products import Bound, ProductWriter
 from viewlet.codegen.requests import Requests
@@ -38,6 +38,8 @@ class Function:
     columns: tuple[int, ...]
     stores: tuple[str, ...]
     selects_by_order: bool = True
+    scans: bool = False
+    """Whether it reads the rows of its stores one after the other, without indexes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,16 @@ class ModuleWriter:
         """Adds a function that takes the state; one that only generated code calls is `compiled`."""
         signature = f"{name}({', '.join((*parameters, 'state', 'control'))})"
         self._functions.append((f"@{decorator}\ndef {signature}:\n", text))
+
+    def looks_up(self, store: str) -> bool:
+        """Whether a function finds rows of a store by their keys, or changes them."""
+        name = self.names.store(store)
+        words = {f"{name}_index", f"{name}_at"}
+        return (
+            store in self.requests.slices
+            or store in self.requests.orders
+            or any(words.intersection(words_in(text)) for _, text in self._functions)
+        )
 
     def module(self, title: str, layouts: Mapping[str, Layout], result: Function | None) -> GeneratedModule:
         """The module over stores with these layouts, which have all indexes requested."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from viewlet.algebra.query import Query
-from viewlet.codegen.blocks import BlockModule, Computation
+from viewlet.codegen.blocks import BlockModule, Computation, Copied
 from viewlet.codegen.process import Column, Listed, Process
 from viewlet.runtime.add_rows import slots_at
 from viewlet.runtime.dictionary import StringDictionary
@@ -73,8 +73,8 @@ class CompiledNode:
 
     def compile_all(self, plan: str, statements: Iterable[int]) -> None:
         """Compiles the code of some statements before it is needed."""
-        names = list(dict.fromkeys(self.module.computations[plan, i].function for i in statements))
-        self._process.compile_all(names)
+        functions = (self.module.computations[plan, i].function for i in statements)
+        self._process.compile_all(list(dict.fromkeys(name for name in functions if name)))
 
     def key_types(self, store: str) -> tuple[SqlType, ...]:
         return tuple(var.type for var in self.module.keys[store])
@@ -140,13 +140,34 @@ class CompiledNode:
     def _carry_out(self, computation: Computation) -> None:
         if computation.replaces and computation.lasts:
             self.undo.append((computation.target, self.contents(computation.target), True))
+        if computation.copied is not None and not self.stores[computation.copied.source].layout.scanned:
+            self._add(computation, self._copy(computation.copied))  # no key comes twice
+            return
         if not self.stores[computation.into].is_empty:
             self.stores[computation.into].clear()
-        self._process.compute(computation.function, computation.into, computation.scratches)
+        if computation.copied is not None:
+            self._process.add_rows(computation.into, self._copy(computation.copied))
+        else:
+            self._process.compute(computation.function, computation.into, computation.scratches)
         if not computation.replaces:
-            if computation.lasts:
-                self.undo.append((computation.target, self.contents(computation.into), False))
-            self._process.add_rows(computation.target, self.stores[computation.into].packed())
+            self._add(computation, self.stores[computation.into].packed())
+
+    def _add(self, computation: Computation, rows: Column) -> None:
+        """Adds rows, no two with the same key, to what a statement changes."""
+        if computation.lasts:
+            self.undo.append((computation.target, self._contents(computation.target, rows), False))
+        self._process.add_rows(computation.target, rows)
+
+    def _copy(self, copied: Copied) -> Column:
+        """Rows of one store as another takes them."""
+        source = self.stores[copied.source].packed()
+        if copied.words == tuple(range(source.shape[1])):
+            return source
+        rows = np.zeros((len(source), len(copied.words)), np.int64)
+        for i, word in enumerate(copied.words):
+            if word is not None:
+                rows[:, i] = source[:, word]
+        return rows
 
     def take_back(self) -> None:
         """Undoes what was done to views since `end_batch`; sums of doubles may keep an error below their last digit."""
@@ -180,9 +201,11 @@ class CompiledNode:
         types = [var.type for var in query.output]
         rows = self._changed_rows(store)
         found = []
+        reader = self.module.generated.result
+        is_scan = reader is not None and reader.scans
         try:
             for each in (rows.after, rows.before):
-                self._beside.stores[store].fill(each)
+                self._beside.stores[store].fill(each, indexed=not is_scan)
                 found.append(self._beside._process.read_result(types))
         finally:
             self._beside.stores[store].clear()

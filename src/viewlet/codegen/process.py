@@ -71,6 +71,9 @@ class Process(ModuleInstance):
     def add_rows(self, store: str, rows: Column) -> None:
         """Adds rows, laid out as in a store, to it."""
         target = self.stores[store]
+        if target.layout.scanned:
+            target.append(rows)
+            return
         target.reserve(len(rows))
         pool, layout = target.pool, target.layout
         first = np.int64(self._firsts[store])

@@ -69,6 +69,10 @@ class ProductWriter:
         self.numbers = NumberWriter(lines)
         self.loops: list[str] = []  # how often each enclosing loop can run at most
         self.room: dict[str, list[str]] = {}  # store -> rows each place can add to it at most
+        self.changes_nothing = False
+        """The stores stay as they are while the code runs: the row that a loop is at need not be looked up."""
+        self._visited: dict[tuple[str, tuple[Var, ...]], str] = {}
+        """The slots of the rows that loops are at, by store and key."""
         trees = TreeWriter(self)
         self.ranges = RangeWriter(self, trees)
         self.range_scans = RangeScanWriter(self, trees)
@@ -262,6 +266,8 @@ class ProductWriter:
         layout = self.layouts[atom.name]
         if not layout.arity:
             self._loaded(atoms, layout, "0", bound, numbers, done)
+        elif (atom.name, atom.args) in self._visited:
+            self._loaded(atoms, layout, self._visited[atom.name, atom.args], bound, numbers, done)
         elif all(arg in bound for arg in atom.args):
             if len({each.field for each in atoms}) == 1 and layout.kind(atom.field) == "count":
                 self._counted(atoms, layout, bound, numbers, done)
@@ -323,8 +329,11 @@ class ProductWriter:
                 if arg.type.kind is Kind.VARCHAR:  # its word is a place in tables, and NULL is outside of them
                     self.scalars.note_absent(arg)
                 now |= {arg}
-        layout = self.layouts[atom.name]
+        layout, row = self.layouts[atom.name], (atom.name, atom.args)
+        if self.changes_nothing:
+            self._visited[row] = slot
         self.write_if(" and ".join(conditions) or ALWAYS, lambda: self._loaded(atoms, layout, slot, now, numbers, done))
+        self._visited.pop(row, None)
 
     def chain(self, atom: View, positions: tuple[int, ...]) -> str:
         """Code for the links of the rows with the bound part of a key, and the first of them."""

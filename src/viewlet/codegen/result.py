@@ -7,6 +7,7 @@ from viewlet.algebra.order import order
 from viewlet.algebra.scope import NONE
 from viewlet.algebra.traverse import walk
 from viewlet.codegen.module_writer import Function, ModuleWriter
+from viewlet.codegen.names import words_in
 from viewlet.codegen.not_compilable import NotCompilable
 from viewlet.codegen.numbers import Product
 from viewlet.codegen.products import Bound, ProductWriter
@@ -23,6 +24,7 @@ def write_result(program: Program, module: ModuleWriter, writer: ProductWriter, 
     needs what generated code cannot express: then it is evaluated in Python.
     """
     lines, requests = writer.lines, writer.requests
+    writer.changes_nothing = True
     lines.add("n = 0")
     known, output = len(requests.scratches), program.query.output
 
@@ -56,4 +58,7 @@ def write_result(program: Program, module: ModuleWriter, writer: ProductWriter, 
     by_order = conditions <= writer.range_scans.covered
     columns = tuple(range(len(output)))
     module.function(READ_RESULT, ("capacity", "weights", *(f"out{i}" for i in columns)), lines.text())
-    return Function(READ_RESULT, columns, stores, by_order)
+    used = set(words_in(lines.text()))
+    scans = all(used.isdisjoint((f"{name}_index", f"{name}_at")) for name in map(writer.names.store, stores))
+    indexes = {*requests.slices, *requests.orders}.intersection(stores)
+    return Function(READ_RESULT, columns, stores, by_order, scans and not indexes)

@@ -13,6 +13,7 @@ from viewlet.runtime.arithmetic import dd_add
 from viewlet.runtime.control import FAILURE, FULL, OVERFLOW
 from viewlet.runtime.flat import Layout
 from viewlet.runtime.jit import entry
+from viewlet.runtime.merge import AHEAD, expect_in, expect_rows
 from viewlet.runtime.ordered_index import COUNT, KINDS, WIDE, arrange, withdraw
 from viewlet.runtime.probe import (
     HEADS,
@@ -61,6 +62,8 @@ def add_rows(
     """
     width = np.int64(pool.shape[1])
     for row in range(rows.shape[0]):
+        if arity > 0 and row % AHEAD == 0:
+            expect_rows(state, first, width, arity, rows, row, min(row + AHEAD, rows.shape[0]))
         some = False
         for j in range(arity, width):
             some = some or rows[row, j] != 0
@@ -117,4 +120,6 @@ def add_rows(
 def slots_at(pool: Any, index: Any, keys: Any, found: Any) -> None:
     """The slots of some keys, -1 where there is no row."""
     for row in range(keys.shape[0]):
+        if row % AHEAD == 0:
+            expect_in(pool, index, np.int64(keys.shape[1]), keys, row, min(row + AHEAD, keys.shape[0]))
         found[row] = find_row(pool, index, keys, row, np.int64(keys.shape[1]))

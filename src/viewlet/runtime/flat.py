@@ -85,6 +85,8 @@ class Layout:
     """Whether it holds changes for one batch: its rows leave only when all numbers are zero."""
     scratch: bool = False
     """Whether it holds an intermediate result, which the code computes again if there is no room for it."""
+    scanned: bool = False
+    """Whether its rows are only ever read one after the other and added up: there is no index, and keys may repeat."""
     doubles: bool = False
     """Whether some of its counts are the bits of doubles, which only the code that reads them can tell."""
 
@@ -178,6 +180,11 @@ class FlatStore:
 
     def clear(self) -> None:
         """Empties the store; its arrays stay where they are."""
+        if self.layout.scanned and self.meta[SIZE]:
+            self.live[: self.meta[SIZE]] = 0
+            self.meta[SIZE] = self.meta[ALIVE] = 0
+            self._count_room()
+            return
         everything: tuple[Any, ...] = (self.pool, self.live, self.meta, self.index, *self.heads, *self.tree)
         for array in everything:
             array.fill(0)
@@ -283,7 +290,8 @@ class FlatStore:
                 self.tree[j] = self._memory.zeros(f"tree{j}", (capacity + 1, self.tree[j].shape[1]), np.int64)
         if len(self.before):
             self._grow_journal(capacity)
-        self.index = self._roomy("index", self.index, capacity)
+        if not self.layout.scanned:
+            self.index = self._roomy("index", self.index, capacity)
 
     def _roomy(self, part: str, index: Entries, entries: int) -> Entries:
         """The index, or a larger one with the same entries if it could not take so many."""
@@ -346,8 +354,21 @@ class FlatStore:
         rows: Words = self.pool[:size][self.live[:size] != 0]
         return rows
 
-    def fill(self, rows: Words) -> None:
-        """Replaces everything by rows with distinct keys, as `packed` gave them."""
+    def append(self, rows: Words) -> None:
+        """Puts rows behind those of a store that is only scanned."""
+        self.reserve(len(rows))
+        begin = int(self.meta[SIZE])
+        end = begin + len(rows)
+        self.pool[begin:end] = rows
+        self.live[begin:end] = 1
+        self.meta[SIZE] = self.meta[ALIVE] = end
+        self._count_room()
+
+    def fill(self, rows: Words, indexed: bool = True) -> None:
+        """Replaces everything by rows with distinct keys, as `packed` gave them.
+
+        Without the indexes, they can be read one after the other until the store is cleared, and nothing else.
+        """
         self.clear()
         if not self.layout.arity:
             self.pool[:] = rows
@@ -357,6 +378,8 @@ class FlatStore:
         self.pool[:count] = rows
         self.live[:count] = 1
         self.meta[SIZE] = self.meta[ALIVE] = count
+        if not indexed:
+            return
         whole = np.array([self.layout.arity, *range(self.layout.arity)], np.int64)
         index_rows(self.pool, self.index, whole, count)
         for j in range(len(self.layout.slices)):

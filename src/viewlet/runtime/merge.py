@@ -44,7 +44,7 @@ _SHIFT = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
-_AHEAD = 32
+AHEAD = 32
 """Rows whose places are fetched together."""
 _SPARSE = 16
 """Entries of an index for each row of which it is quicker to make all of them zero than to look for the row's own."""
@@ -93,7 +93,12 @@ def link_row(state: Any, first: Any, pool: Any, arity: Any, slot: Any) -> None:
 @compiled
 def expect_rows(state: Any, first: Any, width: Any, arity: Any, other: Any, begin: Any, end: Any) -> None:
     """Has the places fetched where the keys of some rows of another pool are, for they are far apart."""
-    pool, index = words(state, first, width), hashes(state, first + INDEX)
+    expect_in(words(state, first, width), hashes(state, first + INDEX), arity, other, begin, end)
+
+
+@compiled
+def expect_in(pool: Any, index: Any, arity: Any, other: Any, begin: Any, end: Any) -> None:
+    """The same for a pool and its index."""
     mask = np.uint64(index.shape[0] - 1)
     for d in range(begin, end):
         expect(index, np.int64(hash_row(other, d, arity) & mask))
@@ -151,8 +156,8 @@ def merge(pairs: Any, stores: Any, moved: Any, log: Any, state: Any, control: An
             ours, theirs = floats(state, stores[number, DOUBLES], width), floats(state, stores[origin, DOUBLES], width)
             start = arity + integers
             for d in range(rows):
-                if arity and d % _AHEAD == 0:
-                    expect_rows(state, goal, width, arity, source, d, min(d + _AHEAD, rows))
+                if arity and d % AHEAD == 0:
+                    expect_rows(state, goal, width, arity, source, d, min(d + AHEAD, rows))
                 s = enter_row(state, goal, width, arity, source, d)
                 if control[LOGGING]:
                     note(pool, s, width, number, log, control)

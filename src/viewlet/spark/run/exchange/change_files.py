@@ -149,7 +149,7 @@ def _parquet(table: Any, commit: Commit) -> bytes:
     for field, values in zip(STAMPS, stamps, strict=True):
         table = table.append_column(field, values)
     buffer = io.BytesIO()
-    parquet.write_table(table, buffer)
+    parquet.write_table(table, buffer, write_statistics=[VERSION])
     return buffer.getvalue()
 
 
