@@ -1,7 +1,8 @@
 """Is "auto" as fast as the best fixed strategy? `python -m bench.linalg_strategies [--out docs/benchmarks]`.
 
 Programs, sizes and ranks of updates on both sides of the crossovers, and batches of 1,000 row updates whose rows are
-drawn from Zipf distributions (Table 4 of the LINVIEW paper). Seconds of processors, medians, all strategies in turns.
+drawn from Zipf distributions (Table 4 of the LINVIEW paper). Seconds of processors, medians, all strategies in turns,
+each of them first in one of four rounds.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from threadpoolctl import threadpool_limits
 from viewlet import linalg
 
 STRATEGIES = ("incremental", "hybrid", "reevaluate", "auto")
+SMALL = 400
+"""Matrices up to this size, whose updates take less than a millisecond or two, are updated more often."""
 n, p = linalg.dim("n"), linalg.dim("p")
 A = linalg.matrix("A", n, n, dynamic=True)
 B, T = linalg.matrix("B", n, p), linalg.matrix("T", n, p)
@@ -66,10 +69,12 @@ one update, medians; the last column is "auto" over the best of the other three.
         runs = {strategy: program.start(**given, strategy=strategy) for strategy in STRATEGIES}
         rng = np.random.default_rng(1)
         taken: dict[str, list[float]] = {strategy: [] for strategy in STRATEGIES}
-        for _ in range(steps + 1):
-            size = len(given["A"])
+        size = len(given["A"])
+        for step in range((steps if size > SMALL else 8 * steps) + 1):
             u, v = rng.standard_normal((size, rank)) / size, rng.standard_normal((size, rank)) / size
-            for strategy, run in runs.items():
+            turn = step % len(STRATEGIES)  # what runs after re-evaluation finds caches full of its matrices
+            for strategy in STRATEGIES[turn:] + STRATEGIES[:turn]:
+                run = runs[strategy]
                 taken[strategy].append(seconds(lambda run=run, u=u, v=v: run.update("A", u, v)))  # type: ignore[misc]
         middle = {strategy: statistics.median(times[1:]) for strategy, times in taken.items()}
         ratio = middle["auto"] / min(middle[strategy] for strategy in STRATEGIES[:3])

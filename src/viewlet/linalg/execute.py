@@ -12,6 +12,7 @@ from viewlet.errors import InternalError
 from viewlet.linalg.associate import Sizes
 from viewlet.linalg.backends.cholesky_inverse import CholeskyInverse
 from viewlet.linalg.backends.contract import Backend, Thin
+from viewlet.linalg.bounds import Bounds
 from viewlet.linalg.errors import MatrixDataError
 from viewlet.linalg.expression import (
     Expression,
@@ -56,6 +57,7 @@ class Executor:
         exact: Mapping[Matrix, Put],
         pending: Pending | None = None,
         factored: frozenset[Matrix] = frozenset(),
+        bounds: Bounds | None = None,
     ) -> None:
         self.backend = backend
         self.stored = stored
@@ -64,21 +66,32 @@ class Executor:
         self.exact = exact
         self.pending = pending or Pending(0)
         self.factored = factored
+        self.bounds = bounds
 
     def run(self, steps: tuple[Step, ...], factors: Mapping[Any, Thin]) -> dict[Expression, Any]:
         """All steps of a trigger; returns the values of its thin expressions."""
         values: dict[Expression, Any] = {**factors}
+        if self.bounds is not None:
+            self.bounds.begin(values)
         for step in steps:
             match step:
                 case Compute():
                     self._guard(step.node, values)
                     values[step.node] = self._compute(step.node, values)
+                    if self.bounds is not None:
+                        self.bounds.computed(step.node)
                 case Assign():
                     values[step.variable] = self._assigned(step.body, values)
+                    if self.bounds is not None:
+                        self.bounds.assigned(step.variable, step.body)
                 case Sweep():
                     self._sweep(step, values)
                 case Recompute():
+                    if self.bounds is not None:
+                        self.bounds.settle()
                     self.recompute(step.statement.target, step.statement.body)
+        if self.bounds is not None:
+            self.bounds.settle()
         return values
 
     def recompute(self, target: Matrix, body: Expression) -> None:
@@ -98,11 +111,15 @@ class Executor:
         if not self.backend.is_finite(found):
             raise MatrixDataError(f"{target.name} := {body} is not finite: its numbers overflow")
         self.stored[target] = self.backend.array(found, copy=False)
+        if self.bounds is not None:
+            self.bounds.recomputed(target, body, values)
 
     def _factor(self, target: Matrix, body: Inverse) -> None:
         try:
             system = self.backend.numpy(self._value(body.body, {}))
             self.stored[target] = CholeskyInverse.of(system)
+            if self.bounds is not None:
+                self.bounds.recomputed(target, body, {})
         except np.linalg.LinAlgError:
             raise MatrixDataError(
                 f"{target.name} := {body}; has no value: the matrix is singular, or not positive definite"
@@ -201,6 +218,8 @@ class Executor:
         if step.update is not None:
             update = self._value(step.update.left, values), self._value(step.update.right, values)
         forward, backward = self._operand(ahead, values), self._operand(behind, values)
+        if self.bounds is not None and step.update is not None and update is not None:
+            self.bounds.announced(step.update, *update)
         try:
             found = self._pass(step.matrix, update, forward, backward)
         except np.linalg.LinAlgError:
@@ -215,6 +234,10 @@ class Executor:
                 part = outcome if len(reads) == 1 else outcome[:, first : first + width]
                 values[read.node] = self._flip(part) if read.flipped else part
                 first += width
+                if self.bounds is not None:
+                    self.bounds.computed(read.node)
+        if self.bounds is not None and step.update is not None and update is not None:
+            self.bounds.updated(step.update, *update, is_exact=step.matrix in self.exact)
 
     def _pass(self, each: Matrix, update: Any, forward: Any, backward: Any) -> tuple[Any, Any]:
         if each.dynamic or not self.pending.cap or each in self.factored:

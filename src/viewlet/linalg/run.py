@@ -13,7 +13,9 @@ import numpy.typing as npt
 
 from viewlet.linalg.backends import make_backend
 from viewlet.linalg.backends.contract import Backend, Progress
+from viewlet.linalg.backends.numpy_backend import NumpyBackend
 from viewlet.linalg.backends.sparse_matrix import is_sparse
+from viewlet.linalg.bounds import Bounds
 from viewlet.linalg.errors import LinAlgWarning, MatrixDataError, ProgramError
 from viewlet.linalg.execute import Executor, IllConditioned, Pending, Put
 from viewlet.linalg.expression import Inverse, Matrix, shape
@@ -48,7 +50,7 @@ RESIZED = 1.25
 PLANS = 64
 """Plans that a run remembers, one for each set of changed inputs and their ranks."""
 
-OPTIONS = ("strategy", "copy", "dtype", "backend", "memory", "defer", "refresh", "cholesky")
+OPTIONS = ("strategy", "copy", "dtype", "backend", "memory", "defer", "refresh", "cholesky", "bounds")
 
 
 @dataclass(slots=True)
@@ -102,6 +104,7 @@ class Run:
     evaluates all views again after every 1,000 updates; `refresh=1e-9` does so when the estimated relative error of an
     output is larger, which is looked at every 64 updates and after unusually large ones. `cholesky=False` keeps
     inverses of positive definite matrices as they are, by Woodbury's formula, instead of their Cholesky factors.
+    `bounds=True` accumulates the bound of every view's error from norms, with every update.
 
     A back end that outlives the process, such as `viewlet.spark.matrices.SparkMatrices`, is given as an object. What an
     earlier run has left there is continued with.
@@ -120,6 +123,7 @@ class Run:
         defer: int = 0,
         refresh: int | float | None = None,
         cholesky: bool = True,
+        bounds: bool = False,
     ) -> None:
         self.program = program
         self.strategy = check_strategy(strategy)
@@ -156,6 +160,11 @@ class Run:
         self._stale = True
         self._worst_condition = 1.0 / math.sqrt(np.finfo(kind).eps)
         self.statistics = Statistics()
+        self._bounds: Bounds | None = None
+        if bounds:
+            self._check_bounds()
+            unit = float(np.finfo(kind).eps) / 2
+            self._bounds = Bounds(self._statements, self._stored, lambda: self._sizes, unit)
         self._batches = BatchIds()
         if self._backend.progress is not None:
             self._continue(self._backend.progress)
@@ -196,20 +205,31 @@ class Run:
             return self._backend.numpy(found)
         if each in self._skewed:
             self._skewed.discard(each)
+            if self._bounds is not None:
+                self._bounds.symmetrised(each)
             self._backend.symmetrise(found)
         return found
 
     def error(self, name: str) -> ErrorReport:
         """How far a matrix may be from its definition over the inputs as they are.
 
-        The bound always holds and costs an evaluation of the program; the estimate takes a few products with thin
-        matrices, and is too small with a probability of at most `failure`.
+        The bound always holds. It costs an evaluation of the program, unless it is accumulated (`start(bounds=True)`),
+        which makes it larger. The estimate takes a few products with thin matrices, and is too small with a probability
+        of at most `failure`.
         """
         view, audit = self._matrix(name), self._audit()
         norm = float(np.linalg.norm(np.asarray(audit.stored[view])))
         if self._backend.is_exact:
             return ErrorReport(0.0, 0.0, 0.0, norm)
-        return ErrorReport(audit.bound(view), audit.estimate(view), FAILURE, norm)
+        bound = audit.bound(view) if self._bounds is None else self._bounds.bound(view)
+        return ErrorReport(bound, audit.estimate(view), FAILURE, norm)
+
+    def _check_bounds(self) -> None:
+        if self._pending.cap or not isinstance(self._backend, NumpyBackend) or self._backend.is_exact:
+            raise ProgramError(
+                "bounds=True accumulates errors of updates that are not deferred, on the back ends 'numpy' and "
+                "'compiled'; without it, error() computes bounds when it is called"
+            )
 
     def condition(self, name: str) -> float:
         """The condition number, in the 1-norm, of the matrix whose inverse a view is; of any other matrix, its own."""
@@ -228,12 +248,15 @@ class Run:
     def _audit(self) -> Audit:
         self._settle()
         self._multiply_in()
+        return Audit(self._statements, self._stored_arrays(), self._sizes)
+
+    def _stored_arrays(self) -> dict[Matrix, Any]:
+        """All matrices as NumPy's arrays; inverses that are kept as factors stay what they are."""
         whole = self._stored.keys() - self._statements.factored
-        stored = {
+        return {
             each: self._backend.numpy(self._executor().matrix(each)) if each in whole else array
             for each, array in self._stored.items()
         }
-        return Audit(self._statements, stored, self._sizes)
 
     @property
     def names(self) -> list[str]:
@@ -438,7 +461,8 @@ class Run:
 
     def _multiply_in(self) -> None:
         """Multiplies matrices by the numbers that wait: f(s A) = s^d f(A). Interrupted, views are evaluated again."""
-        for changed, factor in list(self._scalars.items()):
+        waited = list(self._scalars.items())
+        for changed, factor in waited:
             known, before = degrees(self._statements, changed) or {}, self._stale
             self._stale = True
             self._stored[changed] = self._multiplied(self._stored[changed], factor)
@@ -447,6 +471,9 @@ class Run:
                 if degree and each is not changed:
                     self._stored[each] = self._multiplied(self._executor().matrix(each), factor**degree)
             self._stale = before
+        if waited and self._bounds is not None:
+            audit = Audit(self._statements, self._stored_arrays(), self._sizes)
+            self._bounds.replace({view: audit.bound(view) for view in audit.bodies})
 
     def _multiplied(self, array: Array, factor: float) -> Array:
         return self._backend.array(self._backend.combine([(factor, array)]), copy=False)
@@ -554,6 +581,7 @@ class Run:
             exact or {},
             self._pending,
             self._statements.factored,
+            self._bounds,
         )
 
     # -- rows that come and go -----------------------------------------------------------------------------------------
