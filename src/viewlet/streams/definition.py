@@ -14,7 +14,7 @@ with helpers that are computed before it (section 5).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from viewlet.streams.matching.definition import MatchQuery
@@ -108,6 +108,20 @@ class Quick:
 
 
 @dataclass(frozen=True, slots=True)
+class Native:
+    """How a window over partial aggregates is merged in this process instead of by the host.
+
+    `groups` and `merges`, by their functions, are the columns of the helper, of which `rows` counts the rows of a
+    group; `query` is the view over merged rows, which stand in place of its reference 0.
+    """
+
+    groups: tuple[str, ...]
+    merges: tuple[tuple[str, str], ...]
+    rows: str
+    query: PartQuery
+
+
+@dataclass(frozen=True, slots=True)
 class PartView:
     """A view that is kept part by part. It is also the plan of its engine.
 
@@ -129,6 +143,7 @@ class PartView:
     quick: Quick | None = None
     matching: MatchQuery | None = None
     """Its parts have the matches of a row pattern in its source, which `matching/` keeps."""
+    native: Native | None = field(default=None, repr=False)
     is_additive: bool = False
     """Every part is the part before plus what INITIALIZE makes of its source: rows of the same group add up."""
 

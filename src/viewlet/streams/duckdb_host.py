@@ -58,6 +58,13 @@ class DuckDBHost:
         made = self._run(f"CREATE TABLE {self.source(table)} AS {query}").fetchone()
         return int(made[0])
 
+    def create_over(self, table: str, query: str, name: str, rows: Any) -> int:
+        self._connection.register(name, rows)
+        try:
+            return self.create(table, query)
+        finally:
+            self._connection.unregister(name)
+
     def read(self, query: str) -> Any:
         return self._run(query, lambda sql: self._connection.sql(sql).to_arrow_table())
 

@@ -8,7 +8,7 @@ names any more. A table that no committed entry names is left over from a crash:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from viewlet.types import SqlType
 
@@ -53,3 +53,11 @@ class PartHost(Protocol):
         """Takes back everything since `begin`."""
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class InProcessHost(PartHost, Protocol):
+    """A host in this process, which reads Arrow rows where they are."""
+
+    def create_over(self, table: str, query: str, name: str, rows: Any) -> int:
+        """Makes a table of what a query returns over rows that it knows by a name; tells the number of its rows."""

@@ -10,7 +10,7 @@ import heapq
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from viewlet.streams.catalogue import EMPTY, Catalogue, Part, PartRelation, Segment
 from viewlet.streams.check import computation_order
@@ -18,7 +18,11 @@ from viewlet.streams.definition import BEGINNING, PartQuery, PartView, Reference
 from viewlet.streams.host import PartHost
 from viewlet.streams.matching.matcher import Matcher
 from viewlet.streams.matching.rows import Calculator
-from viewlet.streams.render import Queries, column_list, no_rows, rows_of, start_literal, typed, union_of
+from viewlet.streams.native_windows import compute_natively
+from viewlet.streams.render import Queries, column_list, no_rows, read_parts, rows_of, start_literal, typed, union_of
+
+if TYPE_CHECKING:
+    from viewlet.streams.window_kernel import WindowKernel
 
 SUMMED = "sum_"
 """What the names of the columns of a running total begin with that add up; the others are its groups."""
@@ -53,6 +57,8 @@ class Maintainer:
     _order: list[str] = field(default_factory=list)
     _empty: dict[tuple[str, PartQuery], bool] = field(default_factory=dict)
     """Whether a query over parts without rows has none, where that was found out."""
+    kernels: dict[str, WindowKernel] = field(default_factory=dict)
+    """What is kept in memory of windows that are merged in this process."""
     _serial: int = 0
     created: list[str] = field(default_factory=list)
     """The tables that the batch has made."""
@@ -77,6 +83,7 @@ class Maintainer:
     def remove(self, name: str) -> None:
         self.views.pop(name, None)
         self.matchers.pop(name, None)
+        self.kernels.pop(name, None)
         self._order = computation_order(self.views)
 
     # -- new parts --------------------------------------------------------------------------------------------------
@@ -192,7 +199,9 @@ class Maintainer:
         quickly = self._compute_quickly(view, number, table)
         if quickly is not None:
             return Part((Segment(f"{table} quick"),), quickly, now)
-        rows = self.create(table, typed(self.host, view.columns, self._sql(view, query, number)))
+        rows = compute_natively(self, view, query, number, table)
+        if rows is None:
+            rows = self.create(table, typed(self.host, view.columns, self._sql(view, query, number)))
         return Part((Segment(table),), rows, now)
 
     def sql(self, view: PartView, number: int) -> str:
@@ -241,7 +250,7 @@ class Maintainer:
         if reference.is_table:
             return self._dimension_source(reference.relation)
         relation = self.catalogue.relations[reference.relation]
-        return rows_of(self.host, relation, _read_parts(reference, relation, number))
+        return rows_of(self.host, relation, read_parts(reference, relation, number))
 
     def _dimension_source(self, name: str) -> str:
         if name not in self._dimensions:
@@ -253,7 +262,7 @@ class Maintainer:
         if reference.is_table:
             return False
         source = self.catalogue.relations[reference.relation]
-        return any(source.part(part).rows for part in _read_parts(reference, source, number))
+        return any(source.part(part).rows for part in read_parts(reference, source, number))
 
     def _is_empty(self, view: PartView, query: PartQuery) -> bool:
         """Whether a query has no rows where none of the parts that it reads has: a total without GROUP BY has one."""
@@ -423,12 +432,6 @@ class Maintainer:
         )
         differing = self.host.read(f"SELECT COUNT(*) AS n FROM (({old}) EXCEPT ALL ({new})) AS differing")
         return bool(differing.column(0)[0].as_py() == 0)
-
-
-def _read_parts(reference: Reference, source: PartRelation, number: int) -> Iterable[int]:
-    """The parts that a reference reads for part `number`; a provisional one reads what is closed."""
-    parts = reference.parts(number)
-    return [part for part in parts if source.is_closed(part)] if reference.provisional else parts
 
 
 def add_difference(maintainer: Maintainer, view: PartView, part: int) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 
 from viewlet.streams.catalogue import PartRelation, Segment
-from viewlet.streams.definition import PartQuery
+from viewlet.streams.definition import PartQuery, Reference
 from viewlet.streams.host import PartHost
 from viewlet.types import TIMESTAMP, Column
 
@@ -16,6 +16,12 @@ PART_COLUMN = "viewlet_part"
 
 def column_list(host: PartHost, columns: Sequence[Column]) -> str:
     return ", ".join(host.quote(column.name) for column in columns)
+
+
+def read_parts(reference: Reference, source: PartRelation, number: int) -> Sequence[int]:
+    """The parts that a reference reads for part `number`; a provisional one reads what is closed."""
+    parts = reference.parts(number)
+    return [part for part in parts if source.is_closed(part)] if reference.provisional else parts
 
 
 def rows_of(host: PartHost, relation: PartRelation, numbers: Iterable[int]) -> str:

@@ -35,15 +35,16 @@ from viewlet.sql.streams.statements import (
     view_header,
     view_parts,
 )
-from viewlet.streams.definition import PartQuery, PartView, Reference
+from viewlet.streams.definition import Native, PartQuery, PartView, Reference
 from viewlet.streams.maintainer import SUMMED
 from viewlet.streams.schema import describe
 from viewlet.streams.subscripts import INDEX, Arithmetic, Number, Subscript
-from viewlet.types import Column, Table, TimeParts
+from viewlet.types import Column, Kind, SqlType, Table, TimeParts
 
 ROWS = f"{SUMMED}rows"
 SUBTRACTION_COST = 4
 """Parts of groups that the subtractable form reads and writes for a new part; the distributive one reads a window."""
+_NATIVE = (Kind.SMALLINT, Kind.INTEGER, Kind.BIGINT, Kind.DOUBLE, Kind.REAL)
 _DROPPED = ("expressions", "from_", "where", "group", "having", "kind")
 
 
@@ -111,6 +112,11 @@ class Partials:
     groups: dict[str, str] = field(default_factory=dict)
     aggregates: dict[str, tuple[str, str]] = field(default_factory=dict)
     """SQL of an aggregate -> its column, and the aggregate that merges it."""
+    is_merged: bool = False
+    """Rows are merged already: an expression reads their columns."""
+
+    def merge(self, function: str, column: str) -> str:
+        return column if self.is_merged else f"{function}({column})"
 
     def sum(self, sql: str) -> str:
         known = self.aggregates.setdefault(sql, (f"{SUMMED}{len(self.aggregates)}", "SUM"))
@@ -139,10 +145,37 @@ def decompose(view: PartView, catalog: Mapping[str, Table]) -> PartView:
     helper = _helper(view, node, partials, source, is_subtractable)
     query = _final(view, helper, partials, select, having, width)
     form = "window by subtraction" if is_subtractable else "window of partial aggregates"
-    return PartView(view.name, view.columns, view.parts, query, query, form=form, helpers=(helper,), fallback=whole)
+    native = None if is_subtractable else _native(view, helper, node)
+    return replace(view, initialize=query, update=query, form=form, helpers=(helper,), fallback=whole, native=native)
 
 
-def partials_of(node: exp.Expr, whole: PartQuery) -> tuple[Partials, list[exp.Expr], exp.Expr | None] | None:
+def _native(view: PartView, helper: PartView, node: exp.Expr) -> Native | None:
+    """How the window is merged in this process, where its columns are of types that the kernel knows."""
+    found = partials_of(node, view.initialize, is_merged=True)
+    assert found is not None
+    partials, select, having = found
+    count = len(partials.groups)
+    groups, sums = helper.columns[:count], helper.columns[count:]
+    if not groups or any(column.type.kind in (Kind.DOUBLE, Kind.REAL) for column in groups):
+        return None
+    if any(column.type.kind not in _NATIVE and not _is_whole(column.type) for column in sums):
+        return None
+    shown = ", ".join(each.sql("duckdb") for each in select)
+    sql = f'SELECT {shown} FROM "{view.initialize.mark}0" AS merged WHERE {ROWS} > 0'
+    if having is not None:
+        sql += f" AND ({having.sql('duckdb')})"
+    merges = ((ROWS, "SUM"), *partials.aggregates.values())
+    query = PartQuery(sql, (Reference(helper.name, INDEX, INDEX),), view.initialize.mark)
+    return Native(tuple(column.name for column in groups), merges, ROWS, query)
+
+
+def _is_whole(type: SqlType) -> bool:
+    return type.kind is Kind.DECIMAL and type.scale == 0
+
+
+def partials_of(
+    node: exp.Expr, whole: PartQuery, is_merged: bool = False
+) -> tuple[Partials, list[exp.Expr], exp.Expr | None] | None:
     """The partial aggregates of a query, and its SELECT and HAVING over them; None if it is made of other things."""
     if not isinstance(node, exp.Select) or any(value for key, value in node.args.items() if key not in _DROPPED):
         return None
@@ -152,7 +185,7 @@ def partials_of(node: exp.Expr, whole: PartQuery) -> tuple[Partials, list[exp.Ex
     if node.find(exp.Placeholder) or whole.start_marker in whole.sql:
         return None
     group = node.args.get("group")
-    partials = Partials()
+    partials = Partials(is_merged=is_merged)
     for each in group.expressions if group is not None else []:
         if isinstance(each, exp.Literal):
             return None
@@ -199,21 +232,17 @@ def _merge(call: exp.AggFunc, partials: Partials) -> str:
     if call.expressions or argument.upper().startswith("DISTINCT"):
         raise _NotDecomposableError
     if isinstance(call, exp.Count):
-        if argument == "*":
-            return f"COALESCE(SUM({ROWS}), 0)"
-        return f"COALESCE(SUM({partials.sum(f'COUNT({argument})')}), 0)"
+        counted = ROWS if argument == "*" else partials.sum(f"COUNT({argument})")
+        return f"COALESCE({partials.merge('SUM', counted)}, 0)"
     if isinstance(call, exp.Sum | exp.Avg):
-        count = partials.sum(f"COUNT({argument})")
-        total = partials.sum(f"COALESCE(SUM({argument}), 0)")
-        value = (
-            f"CAST(SUM({total}) AS DOUBLE) / CAST(SUM({count}) AS DOUBLE)"
-            if isinstance(call, exp.Avg)
-            else f"SUM({total})"
-        )
-        return f"CASE WHEN SUM({count}) > 0 THEN {value} END"
+        count = partials.merge("SUM", partials.sum(f"COUNT({argument})"))
+        total = partials.merge("SUM", partials.sum(f"COALESCE(SUM({argument}), 0)"))
+        is_mean = isinstance(call, exp.Avg)
+        value = f"CAST({total} AS DOUBLE) / CAST({count} AS DOUBLE)" if is_mean else total
+        return f"CASE WHEN {count} > 0 THEN {value} END"
     if isinstance(call, exp.Min | exp.Max):
         function = "MIN" if isinstance(call, exp.Min) else "MAX"
-        return f"{function}({partials.extreme(f'{function}({argument})', function)})"
+        return partials.merge(function, partials.extreme(f"{function}({argument})", function))
     raise _NotDecomposableError
 
 
