@@ -1,0 +1,220 @@
+"""Kills a process at every step of the maintenance of stream views, on a host of parts, and opens the database again.
+
+    python -m bench.stream_kills --host duckdb
+    python -m bench.stream_kills --host postgres --server "host=/run/pg user=tester"
+    python -m bench.stream_kills --host spark --every 5
+
+A child process applies a late batch, a delete and new parts, and kills itself (SIGKILL) before or after one call of its
+host: `load`, `create`, `commit`. The database is opened again, has to be as before or after the batch, continues, and
+has to agree with one in memory that was never killed; the host has to have the tables that the catalogue names, and no
+others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import viewlet
+from viewlet.streams import DuckDBHost, PartHost, PostgresHost, SparkSqlHost
+
+STATEMENTS = (
+    """CREATE STREAM m (ts TIMESTAMP, g VARCHAR, x BIGINT) PARTITION LENGTH 60 BY ts
+       LATENESS INTERVAL '1' HOUR ROLLUP INTERVAL '3' MINUTES AFTER INTERVAL '4' MINUTES""",
+    """CREATE VIEW runs AS INITIALIZE runs[i] AS SELECT g, 1 AS n FROM m[i] WHERE x > 10 UPDATE runs[j] AS
+       SELECT m.g, COALESCE(n, 0) + 1 FROM m[j] LEFT JOIN runs[j-1] ON m.g = runs.g WHERE x > 10""",
+    "CREATE VIEW sums AS SELECT g, SUM(x) AS x FROM m [WINDOW 5 MINUTES] GROUP BY g",
+    "CREATE VIEW most AS SELECT g, MAX(x) AS x FROM m [WINDOW 3 MINUTES] GROUP BY g",
+    """CREATE VIEW visits AS SELECT g, window_start, COUNT(*) AS n FROM SESSION(m PARTITION BY g, INTERVAL '70' SECONDS)
+       GROUP BY g, window_start""",
+)
+VIEWS = ("runs", "sums", "most", "visits")
+STEPS = ("load", "create", "create_over", "commit")
+
+
+def at(second: int) -> datetime:
+    return datetime(2015, 1, 1, 10) + timedelta(seconds=second)
+
+
+def batches() -> list[list[dict[str, Any]]]:
+    """Rows in order first; then a late batch with a delete, and new parts."""
+
+    def row(second: int, g: str, x: int, times: int = 1) -> dict[str, Any]:
+        return {"ts": at(second), "g": g, "x": x, "_multiplicity": times}
+
+    before = [[row(60 * minute + 5, "a", 12), row(60 * minute + 7, "b", minute)] for minute in range(6)]
+    late = [row(70, "b", 40), row(125, "a", 12, -1)]
+    return [*before, late, [row(60 * minute, "a", 11) for minute in range(6, 9)]]
+
+
+KILLED = 2
+"""The last batches, in which the child is killed."""
+
+
+def make_host(kind: str, place: Path, server: str) -> PartHost:
+    if kind == "duckdb":
+        return DuckDBHost(str(place / "parts.duckdb"))
+    if kind == "postgres":
+        return PostgresHost(server)
+    return SparkSqlHost(session(), place / "parts")
+
+
+def session() -> Any:
+    options = {"spark.sql.shuffle.partitions": "1", "spark.ui.enabled": "false"}
+    return viewlet.spark_session("local[1]", **options)
+
+
+class Countdown:
+    """A host that ends the process at one of its steps, each of which is counted before and after it."""
+
+    def __init__(self, host: Any, step: int) -> None:
+        self._host, self._left = host, step
+        self.steps = 0
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._host, name)
+        if name not in STEPS:
+            return found
+
+        def run(*arguments: Any) -> Any:
+            self._count()
+            answer = found(*arguments)
+            self._count()
+            return answer
+
+        return run
+
+    def _count(self) -> None:
+        self.steps += 1
+        if self.steps == self._left:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def child(kind: str, place: Path, server: str, step: int) -> None:
+    """Applies the last batches, and is killed at a step; prints how many there are if it was not."""
+    db = viewlet.connect(place / "db", streams=make_host(kind, place, server))
+    warehouse = db._session.database().host.warehouse  # type: ignore[attr-defined]
+    counted = Countdown(warehouse.host, step)
+    warehouse.host = warehouse.maintainer.host = counted
+    for batch in batches()[db.epoch :]:
+        db.apply({"m": batch})
+    print(f"steps {counted.steps}")
+    db.close()
+
+
+def contents(db: viewlet.Connection) -> dict[str, Any]:
+    return {name: sorted(db.view(name).rows(), key=repr) for name in VIEWS}
+
+
+def expected_contents() -> list[dict[str, Any]]:
+    """The views after every batch, in memory."""
+    db = viewlet.connect()
+    for statement in STATEMENTS:
+        db.execute(statement)
+    found = [contents(db)]
+    for batch in batches():
+        db.apply({"m": batch})
+        found.append(contents(db))
+    return found
+
+
+def prepare(kind: str, place: Path, server: str) -> None:
+    """A database with all batches but the last ones."""
+    place.mkdir()
+    with viewlet.connect(place / "db", streams=make_host(kind, place, server)) as db:
+        for statement in STATEMENTS:
+            db.execute(statement)
+        for batch in batches()[:-KILLED]:
+            db.apply({"m": batch})
+
+
+def check(kind: str, place: Path, server: str, expected: list[dict[str, Any]]) -> int:
+    """Opens what a kill has left; returns the number of batches that it had."""
+    host = make_host(kind, place, server)
+    with viewlet.connect(place / "db", streams=host) as db:
+        epoch = db.epoch
+        assert contents(db) == expected[epoch], f"the views after batch {epoch} differ"
+        for batch in batches()[epoch:]:
+            db.apply({"m": batch})
+        assert contents(db) == expected[-1], "the views after the last batch differ"
+        warehouse = db._session.database().host.warehouse  # type: ignore[attr-defined]
+        named = set(map(host.source, warehouse.catalogue.uses))
+        assert named == {host.source(table) for table in host.tables()}, "tables that the catalogue does not name"
+    return epoch
+
+
+def copy_of(kind: str, base: Path, server: str, number: int) -> tuple[Path, str]:
+    """What a child works on."""
+    place = base.parent / f"copy{number}"
+    shutil.copytree(base, place)
+    if kind != "postgres":
+        return place, server
+    name = f"copy{number}"
+    subprocess.run(
+        ["psql", "-X", "-q", "-d", f"{server} dbname=postgres", "-c", f"CREATE DATABASE {name} TEMPLATE base"],
+        check=True,
+    )
+    return place, f"{server} dbname={name}"
+
+
+def _create_database(server: str, name: str) -> None:
+    command = ["psql", "-X", "-q", "-d", f"{server} dbname=postgres", "-c", f"CREATE DATABASE {name}"]
+    subprocess.run(command, check=True)
+
+
+def run_child(kind: str, place: Path, server: str, step: int) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "bench.stream_kills", "--host", kind, "--server", server, "--child", str(place)]
+    return subprocess.run([*command, str(step)], capture_output=True, text=True, timeout=300)
+
+
+def kill_at_every_step(kind: str, server: str, every: int) -> str:
+    started, outcomes = time.monotonic(), Counter[int]()
+    folder = Path(tempfile.mkdtemp(prefix="viewlet-kills-"))
+    base = folder / "base"
+    if kind == "postgres":
+        _create_database(server, "base")
+    try:
+        prepare(kind, base, f"{server} dbname=base" if kind == "postgres" else server)
+        expected = expected_contents()
+        whole = run_child(kind, *copy_of(kind, base, server, 0), step=-1)
+        assert whole.returncode == 0, whole.stderr
+        steps = int(whole.stdout.split()[-1])
+        for step in range(1, steps + 1, every):
+            place, named = copy_of(kind, base, server, step)
+            done = run_child(kind, place, named, step)
+            assert done.returncode == -signal.SIGKILL, (step, done.returncode, done.stderr)
+            outcomes[check(kind, place, named, expected)] += 1
+            shutil.rmtree(place)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    first = len(batches()) - KILLED
+    shares = ", ".join(f"{count} with {epoch - first} of {KILLED} batches" for epoch, count in sorted(outcomes.items()))
+    kills, spent = sum(outcomes.values()), time.monotonic() - started
+    return f"{kind}: {kills} kills at {steps} steps ({shares}), all right; {spent:.0f} s"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--host", choices=["duckdb", "postgres", "spark"], default="duckdb")
+    parser.add_argument("--server", default="", help="what psql connects with, without a database")
+    parser.add_argument("--every", type=int, default=1, help="kill at every n-th step only")
+    parser.add_argument("--child", nargs=2, metavar=("PLACE", "STEP"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child is not None:
+        child(options.host, Path(options.child[0]), options.server, int(options.child[1]))
+        return
+    print(kill_at_every_step(options.host, options.server, options.every))
+
+
+if __name__ == "__main__":
+    main()
