@@ -25,6 +25,7 @@ from viewlet.sql.signal_queries import bind_signal_query
 from viewlet.sql.source import Source, name_of, sql_of
 from viewlet.sql.split import RawStatement, create_kind, factorised_word, parse, split_statements, unquoted
 from viewlet.sql.statements import STRATEGIES, AlterView, CreateTable, CreateView, Drop, Explain, Select, Statement
+from viewlet.sql.streams.carried_rows import bind_look_back, looks_back
 from viewlet.sql.streams.grouped_windows import bind_grouped_window, groups_by_window
 from viewlet.sql.streams.match_recognize import bind_match_recognize, is_match_recognize
 from viewlet.sql.streams.patterns import bind_pattern_view, is_pattern_view
@@ -94,6 +95,8 @@ def bind_statement(
         return bind_window_function(raw, catalog)
     if groups_by_window(raw):
         return bind_grouped_window(raw, catalog)
+    if looks_back(raw, catalog):
+        return bind_look_back(raw, catalog)
     if is_partitioned_stream(raw):
         return _partitioned_stream(raw, names)
     node = parse(raw, aggregates=aggregates)

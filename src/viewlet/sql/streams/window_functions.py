@@ -4,7 +4,8 @@
 
 A window of TUMBLE and HOP is a part of the view, which is as long as windows are apart: the statement becomes a view
 delta function over the parts of the window. With an offset, a window belongs to the part of its last moment. Sessions
-are in `sessions.py`; `window()` and `session_window()` in GROUP BY, as Spark has them, in `grouped_windows.py`.
+are in `sessions.py`, GAPFILL in `carried_rows.py`; `window()` and `session_window()` in GROUP BY, as Spark has them, in
+`grouped_windows.py`.
 """
 
 from __future__ import annotations
@@ -14,16 +15,18 @@ from dataclasses import dataclass, replace
 
 from viewlet.sql.split import RawStatement
 from viewlet.sql.statements import CreateView
+from viewlet.sql.streams.carried_rows import bind_gap_fill
 from viewlet.sql.streams.sessions import Sessions, bind_generated, bind_sessions, call_marker
 from viewlet.sql.streams.statements import Header, Reader, cut_clauses, cut_emit, declared, view_header
 from viewlet.streams.definition import MICROSECONDS, PART_TIMESTAMP
 from viewlet.types import Table
 
-FUNCTIONS = ("TUMBLE", "HOP", "SESSION")
+FUNCTIONS = ("TUMBLE", "HOP", "SESSION", "GAPFILL")
 _CALLS = {
     "TUMBLE": "TUMBLE(stream, size [, offset])",
     "HOP": "HOP(stream, slide, size [, offset])",
     "SESSION": "SESSION(stream [PARTITION BY column, ...], gap)",
+    "GAPFILL": "GAPFILL(stream PARTITION BY column, ... [, limit])",
 }
 
 
@@ -77,6 +80,12 @@ def bind_window_function(raw: RawStatement, catalog: Mapping[str, Table]) -> Cre
         sessions = Sessions(source, keys, intervals[0][1], on_close)
         query = begin + call_marker(has_alias, source.name) + ending
         return bind_sessions(raw, header, sessions, query, rest, catalog)
+    if function == "GAPFILL":
+        if len(intervals) > 1:
+            raise reader.error(f"{_CALLS[function]} is expected", at)
+        limit = intervals[0][1] if intervals else None
+        pieces = begin, ("" if has_alias else f" AS {_quoted(source.name)}") + ending
+        return bind_gap_fill(raw, header, source, keys, limit, pieces, rest, catalog)
     windows = _windows(reader, function, at, source, intervals, on_close)
     query = begin + _rows(windows, has_alias) + ending
     return bind_windows(raw, header, windows, query, rest, catalog)
@@ -99,10 +108,10 @@ def _source(reader: Reader, function: str, catalog: Mapping[str, Table]) -> tupl
     table = catalog.get(name)
     if table is None or table.parts is None:
         raise reader.error(f"a partitioned stream or a view over one is expected in {function}", place)
-    if function != "SESSION":
+    if function not in ("SESSION", "GAPFILL"):
         return table, ()
     if not table.parts.time:
-        raise reader.error("SESSION reads a stream: a view has no time for each row", place)
+        raise reader.error(f"{function} reads a stream: a view has no time for each row", place)
     keys: list[str] = []
     if reader.word == "PARTITION BY":
         reader.next()

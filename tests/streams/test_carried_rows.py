@@ -1,0 +1,96 @@
+"""LAG over parts, ASOF and interval joins, gap fill: random streams against DuckDB over all closed rows."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import duckdb
+import pytest
+
+import viewlet
+from tests.streams.model import Model, Row, at, part_number
+from tests.streams.test_oracle import SEEDS, M, play
+from viewlet.errors import SqlError
+
+RISES = "SELECT ts, g, x, x - LAG(x, 2, 0) OVER (PARTITION BY g ORDER BY ts{0}) AS rise FROM m AS a WHERE x IS NOT NULL"
+BEFORE = "SELECT a.ts, a.g, a.x, b.ts AS before FROM m AS a ASOF LEFT JOIN m AS b ON a.g = b.g AND a.ts > b.ts"
+NEAR = """SELECT a.ts, a.x, b.ts AS near, b.x AS y FROM m AS a JOIN m b ON a.g = b.g AND b.x > a.x
+    AND b.ts BETWEEN a.ts - INTERVAL '90' SECONDS AND a.ts + INTERVAL '1' MINUTE"""
+FILLED = "SELECT g, x, filled FROM GAPFILL(m PARTITION BY g, INTERVAL '3' MINUTES) AS f WHERE x <> 3 OR x IS NULL"
+ORDER = ", g NULLS LAST, x NULLS LAST"
+
+
+def closed_rows(model: Model) -> list[Row]:
+    return [row for row in model.rows.elements() if part_number(row) < model.closed]
+
+
+def ask(rows: list[Row], query: str) -> list[Row]:
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE m (ts TIMESTAMP, g VARCHAR, x BIGINT)")
+    if rows:
+        connection.executemany("INSERT INTO m VALUES (?, ?, ?)", [list(row) for row in rows])
+    found = connection.execute(query).fetchall()
+    connection.close()
+    return found
+
+
+def filled(model: Model, number: int) -> list[Row]:
+    """The rows of a part, and the last row of every group that has none, if it is of the last three minutes."""
+    rows: list[Row] = [(*row[1:], False) for row in model.part(number)]
+    known = {row[1] for row in model.part(number)}
+    last: dict[object, Row] = {}
+    for row in sorted(closed_rows(model), key=lambda row: (row[0], row[2] is None, row[2] or 0)):
+        if part_number(row) < number and row[1] not in known:
+            last[row[1]] = row
+    oldest = at(60 * number) - timedelta(minutes=3)
+    rows += [(row[1], row[2], True) for row in last.values() if row[0] >= oldest]  # type: ignore[operator]
+    return [row for row in rows if row[1] != 3]
+
+
+@pytest.mark.parametrize("seed", SEEDS[1:])
+def test_views_that_look_back(seed: int) -> None:
+    db = viewlet.connect()
+    db.execute(M)
+    for name, query in (("rises", RISES.format("")), ("before", BEFORE), ("filled", FILLED)):
+        db.execute(f"CREATE VIEW {name} AS {query}")
+    db.execute(f"CREATE VIEW near AS {NEAR} EMIT CHANGES")
+    db.execute(f"CREATE VIEW settled AS {NEAR} EMIT ON WINDOW CLOSE")
+    queries = {"rises": RISES.format(ORDER), "before": BEFORE, "near": NEAR, "settled": NEAR}
+
+    def check(model: Model) -> None:
+        for name in (*queries, "filled"):
+            parts = {round((part.start - at(0)).total_seconds() / 60) for part in db.view(name).parts()}
+            if name == "filled":
+                wanted = [(*row, at(60 * number)) for number in parts for row in filled(model, number)]
+            else:
+                rows = ask(closed_rows(model), queries[name])
+                wanted = [(*row, at(60 * part_number(row))) for row in rows if part_number(row) in parts]
+            assert sorted(db.view(name).rows(), key=repr) == sorted(wanted, key=repr), name
+        assert len(db.view("settled").parts()) <= len(db.view("near").parts())
+
+    play(db, seed, check)
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("SELECT g, LEAD(x) OVER (PARTITION BY g ORDER BY ts) AS y, LAG(x) OVER (ORDER BY ts) AS z FROM m", "only LAG"),
+        ("SELECT g, LAG(x) OVER (PARTITION BY g ORDER BY x) AS y FROM m", "ORDER BY ts"),
+        ("SELECT g, LAG(x, g) OVER (PARTITION BY g ORDER BY ts) AS y FROM m", "whole number"),
+        ("SELECT *, LAG(x) OVER (PARTITION BY g ORDER BY ts) AS y FROM m", "name the columns"),
+        ("SELECT g, LAG(x) OVER (PARTITION BY h ORDER BY ts) AS y FROM m", "PARTITION BY"),
+        ("SELECT g, LAG(x) OVER (ORDER BY ts) AS y FROM m GROUP BY g", "GROUP"),
+        ("SELECT m.g FROM m ASOF JOIN n ON m.g = n.g AND m.ts >= n.ts", "different lengths"),
+        ("SELECT a.g FROM m a ASOF JOIN m b ON a.g = b.g", "ASOF JOIN is ON"),
+        ("SELECT a.g FROM m a JOIN m b ON a.g = b.g EMIT CHANGES", "bounds the times"),
+        ("SELECT a.g FROM m a JOIN t b ON a.g = b.g EMIT CHANGES", "partitioned stream"),
+        ("SELECT g FROM GAPFILL(m PARTITION BY h)", "no column 'h'"),
+    ],
+)
+def test_what_is_refused(query: str, reason: str) -> None:
+    db = viewlet.connect()
+    db.execute(M)
+    db.execute("CREATE STREAM n (ts TIMESTAMP, g VARCHAR, x BIGINT) PARTITION LENGTH 30 BY ts")
+    db.execute("CREATE TABLE t (ts TIMESTAMP, g VARCHAR)")
+    with pytest.raises(SqlError, match=reason):
+        db.execute(f"CREATE VIEW v AS {query}")
