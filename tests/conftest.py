@@ -31,7 +31,11 @@ MAPPED_STATE = None if "VIEWLET_STATE" in os.environ else tempfile.mkdtemp(prefi
 """What workers of Spark keep, for this run only; the workers of pytest inherit it."""
 os.environ["VIEWLET_STATE"] = MAPPED_STATE or os.environ["VIEWLET_STATE"]
 os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "spark" / "jvm"))
-"""Options for every JVM of Spark: it lives for a minute, and Java's optimising compiler would take half of its time."""
+"""Options for every JVM of Spark: it lives for a minute, and Java's optimising compiler would take half of its time.
+
+Classes are loaded without being verified, and Spark SQL interprets expressions instead of compiling them; a test that
+wants it as users have it takes the fixture `spark_with_codegen`.
+"""
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 """Random queries are large by nature; the time limits of the suite guard against the rest."""
 
@@ -57,6 +61,15 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         session = spark_session("local[2]", **{"spark.sql.shuffle.partitions": "2"})
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def spark_with_codegen(spark: Any) -> Any:
+    """A session whose SQL is compiled, as it is by default."""
+    session = spark.newSession()
+    session.conf.set("spark.sql.codegen.wholeStage", "true")
+    session.conf.set("spark.sql.codegen.factoryMode", "FALLBACK")
+    return session
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -110,8 +110,9 @@ def test_in_one_process(program: str, engine: Engine, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("program", ON_SPARK)
-def test_on_spark(program: str, spark: Any, tmp_path: Path) -> None:
-    assert objections(OnSpark(spark), program, tmp_path) == {}
+def test_on_spark(program: str, spark: Any, spark_with_codegen: Any, tmp_path: Path) -> None:
+    session = spark_with_codegen if program == EVERYWHERE else spark
+    assert objections(OnSpark(session), program, tmp_path) == {}
 
 
 @pytest.mark.slow

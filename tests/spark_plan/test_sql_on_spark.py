@@ -66,8 +66,8 @@ def tpch_database(session: Any) -> tuple[Database, Ask]:
 
 
 @pytest.fixture(scope="module")
-def finance_database(session: Any) -> tuple[Database, Ask]:
-    return loaded(session, finance.TABLES, order_book().rows)
+def finance_database(spark_with_codegen: Any) -> tuple[Database, Ask]:
+    return loaded(spark_with_codegen, finance.TABLES, order_book().rows)
 
 
 @pytest.fixture(scope="module")
