@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 import viewlet
 from viewlet import linalg
+from viewlet.connection.spark_facade import connect_inline
 
 n = linalg.dim("n")
 A = linalg.matrix("A", n, n, dynamic=True)
@@ -54,6 +56,46 @@ def test_links_come_and_go() -> None:
         db.delete("links", gone)
         assert_equal(shown(db), paths(links))
     assert told
+
+
+@pytest.mark.parametrize("partitions", [0, 3])
+def test_changes_are_told_and_add_up(partitions: int, tmp_path: Path) -> None:
+    """In this process and in a partition of Spark; in between the driver starts again, and a batch is refused."""
+    program = linalg.program("input A(n, n); B := inv(I(n) + A);")
+    random, told, links = Random(2), Counter[Any](), list[tuple[str, str, float]]()
+
+    def follow(epoch: int, changes: Any) -> None:
+        for change in changes.to_pylist():
+            key = change["row"], change["column"], change["value"]
+            told[key] += change["_multiplicity"]
+            assert told[key] in (0, 1)
+
+    for start in range(2):
+        db = connect_inline(tmp_path, partitions, sync=False) if partitions else viewlet.connect(tmp_path)
+        if not start:
+            db.execute(LINKS)
+            db.program("inverse", program, A="links")
+        told = Counter(db.view("inverse").rows())
+        db.view("inverse").subscribe(follow)
+        for _ in range(8):
+            new = [(random.choice("abcdefgh"), random.choice("abcdefgh"), random.random() / 9) for _ in range(2)]
+            gone = random.sample(links, min(len(links), random.randrange(3)))
+            db.insert("links", new)
+            db.delete("links", gone)
+            links = [link for link in links + new if link not in gone]
+            assert +told == Counter(db.view("inverse").rows())
+        with pytest.raises(viewlet.DataError, match="has no value"):
+            db.insert("links", [("z", "z", -1.0)])
+        assert +told == Counter(db.view("inverse").rows())
+        db.checkpoint()
+        db.close()
+    nodes = sorted({node for link in links for node in link[:2]})
+    matrix = np.eye(len(nodes))
+    for source, target, weight in links:
+        matrix[nodes.index(source), nodes.index(target)] += weight
+    right = np.linalg.inv(matrix)
+    wanted = {(a, b): right[i, j] for i, a in enumerate(nodes) for j, b in enumerate(nodes) if abs(right[i, j]) > 1e-9}
+    assert_equal({key[:2]: key[2] for key in +told if abs(key[2]) > 1e-9}, wanted)
 
 
 def test_a_view_reads_it_and_sql_too() -> None:

@@ -94,6 +94,31 @@ def test_least_squares_with_rows_that_come_and_go(tmp_path: Path) -> None:
     assert relative_error(run["beta"], np.linalg.lstsq(x, y)[0]) < 1e-12
 
 
+def test_inverses_and_rows_do_not_pass_through_the_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gathered = SparkMatrices.numpy
+
+    def only_small(self: SparkMatrices, array: Any) -> Any:
+        assert not isinstance(array, Blocks) or min(array.shape) <= 4, "a whole matrix at the driver"
+        return gathered(self, array)
+
+    program = linalg.program("input X(m, n), B(n, p); G := inv(X' * X + I(n)); C := G * B; D := X * G;")
+    rng = np.random.default_rng(3)
+    x, b = rng.standard_normal((40, 12)), rng.standard_normal((12, 2))
+    monkeypatch.setattr(SparkMatrices, "numpy", only_small)
+    run = program.start(X=x, B=b, backend=matrices(tmp_path), strategy="incremental")
+    for step in range(3):
+        row = rng.standard_normal(12)
+        run.append_row("X", row)
+        run.delete_row("X", 17 * step)
+        x = np.delete(np.vstack([x, row]), 17 * step, 0)
+    with pytest.raises(linalg.MatrixDataError, match="singular"):
+        linalg.program("input A(n, n); W := inv(A);").start(A=np.ones((8, 8)), backend=matrices(tmp_path / "other"))
+    monkeypatch.undo()
+    inverse = np.linalg.inv(x.T @ x + np.eye(12))
+    for name, wanted in {"X": x, "C": inverse @ b, "D": x @ inverse}.items():
+        assert relative_error(run[name], wanted) < 1e-12, name
+
+
 def test_bytes_grow_with_rows_and_factors_not_with_entries(tmp_path: Path) -> None:
     counted = {}
     for size in (20, 40, 80):

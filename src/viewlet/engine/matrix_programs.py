@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from viewlet.algebra.matrix_program import MatrixInput, MatrixProgram
 from viewlet.changes import Change
 from viewlet.engine.declaration import Declaration
 from viewlet.engine.kind import Subject, ViewKind
+from viewlet.engine.partitioned import partitioned
 from viewlet.errors import DataError
 from viewlet.triggers.saved_state import StateReader, StateWriter
 from viewlet.triggers.sources import Sources
@@ -43,6 +45,11 @@ class MatrixProgramEngine:
         self._places: dict[str | int, Places] = {}
         self._uses: Counter[tuple[str | int, Datum]] = Counter()
         """How many rows have each key."""
+        self._is_watched = False
+        self._told: _Output | None = None
+        """The output after the last batch, where its changes are told."""
+        self._finished: _Output | None = None
+        """The output after the batch that is not committed yet."""
 
     # -- batches -------------------------------------------------------------------------------------------------------
 
@@ -69,12 +76,17 @@ class MatrixProgramEngine:
 
     def finish(self) -> Mapping[Row, int] | None:
         self._advance()
-        return None
+        if not self._is_watched:
+            return None
+        self._finished = self._output()
+        return _difference(self._told, self._finished)
 
     def commit(self) -> None:
         self._touched = {}
+        self._told, self._finished = self._finished or self._told, None
 
     def rollback(self) -> None:
+        self._finished = None
         self._forget()  # the undo log has the rows
 
     def _forget(self) -> None:
@@ -160,21 +172,25 @@ class MatrixProgramEngine:
     # -- reading -------------------------------------------------------------------------------------------------------
 
     def result(self) -> Mapping[Row, int]:
+        self._advance()
+        return self._output().to_rows()
+
+    def _output(self) -> _Output:
         import numpy as np
 
-        self._advance()
         if self._run is None:
-            return {}
-        matrix = self._run[self.plan.output]
+            return _Output(np.zeros((0, 0)), [], [])
         rows, columns = (self._names(side) for side in (self.plan.rows, self.plan.columns))
-        places = np.argwhere(matrix != 0.0).tolist()
-        return {(rows[i], columns[j], float(matrix[i, j])): 1 for i, j in places}
+        return _Output(np.array(self._run[self.plan.output]), rows, columns)
 
     def _names(self, side: str | int) -> list[Datum]:
         return list(range(side)) if isinstance(side, int) else list(self._places[side])
 
     def watch(self) -> bool:
-        return False  # every entry may change: results are compared
+        if not self._is_watched:
+            self._advance()
+            self._told, self._is_watched = self._output(), True
+        return True
 
     def save(self, writer: StateWriter) -> dict[str, object]:
         layout: dict[str, object] = {}
@@ -195,6 +211,46 @@ class MatrixProgramEngine:
 
     def stages(self, format: str) -> Mapping[str, Callable[[], str]]:
         return {"run": lambda: "not started: no entries yet" if self._run is None else self._run.explain()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Output:
+    """A matrix with the keys of its rows and columns."""
+
+    matrix: Any
+    rows: list[Datum]
+    columns: list[Datum]
+
+    def to_rows(self, places: Any = None, times: int = 1) -> dict[Row, int]:
+        """The entries that are not zero, all or those at some places, as rows."""
+        import numpy as np
+
+        there = self.matrix != 0.0 if places is None else places & (self.matrix != 0.0)
+        found = np.nonzero(there)
+        values = self.matrix[found].tolist()
+        pairs = zip(found[0].tolist(), found[1].tolist(), values, strict=True)
+        return {(self.rows[i], self.columns[j], value): times for i, j, value in pairs}
+
+    def continues(self, other: _Output) -> bool:
+        """Whether it has the keys of another one at the same places."""
+        return self.rows[: len(other.rows)] == other.rows and self.columns[: len(other.columns)] == other.columns
+
+
+def _difference(before: _Output | None, after: _Output) -> dict[Row, int]:
+    """The change of the rows: arrays are compared, and only entries that differ become rows."""
+
+    if before is None:
+        return after.to_rows()
+    if not after.continues(before):
+        found = after.to_rows()
+        for row in before.to_rows():
+            if found.pop(row, None) is None:
+                found[row] = -1
+        return found
+    rows, columns = before.matrix.shape
+    places = after.matrix != 0.0
+    places[:rows, :columns] = after.matrix[:rows, :columns] != before.matrix
+    return before.to_rows(places[:rows, :columns], -1) | after.to_rows(places)
 
 
 def _keys(each: MatrixInput, row: Row) -> tuple[Datum, Datum]:
@@ -230,6 +286,16 @@ def stages(subject: Subject) -> Mapping[str, Callable[[], str]]:
     }
 
 
+def partition_engine(plan: MatrixProgram, sources: Sources, log: UndoLog) -> MatrixProgramEngine:
+    """The engine of a partition on Spark."""
+    return MatrixProgramEngine(plan, sources, log)
+
+
+def partition_keys(plan: MatrixProgram) -> Mapping[str, tuple[int, ...]]:
+    """No columns: the rows of all tables meet in one partition."""
+    return {each.table: () for each in plan.inputs}
+
+
 MATRIX_PROGRAMS = ViewKind(
     noun="a matrix program",
     accepts=lambda definition: isinstance(definition, MatrixProgram),
@@ -237,4 +303,7 @@ MATRIX_PROGRAMS = ViewKind(
     reference=lambda declared, sources, statistics, log, movable: MatrixProgramEngine(plan(declared), sources, log),
     stages=stages,
     summary=("sql", "program", "triggers", "engine"),
+    distributed=replace(
+        partitioned(plan, partition_engine, partition_keys), reason=lambda cluster, unit: "in one partition of a worker"
+    ),
 )

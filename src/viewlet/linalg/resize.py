@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from viewlet.linalg.backends.contract import Backend
-from viewlet.linalg.backends.sparse_matrix import SparseMatrix
 from viewlet.linalg.expression import Identity, Inverse, Recurrence, postorder, shape
 from viewlet.linalg.values import Array
 
@@ -21,8 +20,9 @@ def is_square_in(dimension: str, body: Any) -> bool:
 
 
 def resized(backend: Backend, array: Array, axis: int, count: int, without: int | None) -> Array:
-    if isinstance(array, SparseMatrix):
-        return array.resized(axis, count, without)
+    """The matrix with another number of rows or columns; arrays that are not in this process resize themselves."""
+    if callable(own := getattr(array, "resized", None)):
+        return own(axis, count, without)
     old = backend.numpy(array)
     if without is not None:
         return backend.array(np.delete(old, without, axis=axis), copy=False)

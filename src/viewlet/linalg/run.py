@@ -363,9 +363,10 @@ class Run:
         row = place(row, count, name, "row")
         side = self._names[name].rows
         given = [each for each in self.program.inputs if side.names & each.rows.names]
-        self._rows({each.name: self[each.name][row] for each in given}, name)
+        found = {each: self._backend.numpy(self.array(each.name)[row, :]) for each in given}
+        self._rows({each.name: values for each, values in found.items()}, name)
         units = Units(count, np.array([row]))
-        self._follow({each: (units, -self[each.name][row][:, None]) for each in given}, {})
+        self._follow({each: (units, -values[:, None]) for each, values in found.items()}, {})
         self._resize(side, count - 1, without=row)
         self._commit()
 

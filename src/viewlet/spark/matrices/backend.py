@@ -2,7 +2,7 @@
 
     pass over P      X and V are broadcast; U and Y are sent by rows; P X comes back by rows, P' Y as a sum per block
     P Q, P + Q, P'   made block by block from files of the checkpoint directory
-    P⁻¹              by LAPACK at the driver
+    P⁻¹              by LAPACK on one executor, which reads and writes files of the checkpoint directory
 
 A pass sends and receives about n times the number of factors for every executor, whatever the size of P.
 """
@@ -36,13 +36,14 @@ from viewlet.spark.matrices.recipes import (
     Linear,
     Outer,
     Recipe,
+    Resized,
     Stacked,
     Times,
     TimesTransposed,
     Transposed,
     TransposedTimes,
 )
-from viewlet.spark.matrices.tasks import Answer, LocalProduct, Make, Order, Pass, Remove, Save
+from viewlet.spark.matrices.tasks import Answer, Invert, LocalProduct, Make, Order, Pass, Remove, Save
 from viewlet.spark.run.execution.cluster import Cluster, SparkCluster
 from viewlet.spark.run.java import session_of
 
@@ -255,8 +256,17 @@ class SparkMatrices:
         return self._made(Filled(columns, 0.0), rows, columns) if large else self._thin.zeros(rows, columns)
 
     def invert(self, array: Any) -> Any:
-        """The inverse by LAPACK at the driver."""
-        return self._thin.invert(self.numpy(array))
+        """The inverse by LAPACK: of a large matrix on one executor, of a small one at the driver."""
+        if isinstance(array, FlippedBlocks) and array.blocks.layout.parts > 1:
+            return self.invert(array.blocks).T
+        if not isinstance(array, Blocks) or array.layout.parts == 1:
+            return self._thin.invert(self.numpy(array))
+        token = new_token()
+        (finite,) = self._cluster.run(Invert(self._place, self._saved(array), token), [None], "inverse of a matrix")
+        self.traffic.stages += 1
+        if finite is None:
+            raise np.linalg.LinAlgError("the matrix is singular")
+        return self._new(array.layout, History(token), is_finite=finite)
 
     def strengths(self, array: Any) -> tuple[float, float]:
         """The largest and the smallest singular value of a small matrix."""
@@ -303,6 +313,11 @@ class SparkMatrices:
     def put(self, matrix: Blocks, change: Put) -> None:
         """Replaces entries when the matrix is next read."""
         matrix.history = self._logged(matrix, change)
+
+    def resize(self, matrix: Blocks, axis: int, count: int, without: int | None) -> Blocks:
+        """The matrix with more rows or columns, or without one of them, made by the executors."""
+        rows, columns = (count, matrix.shape[1]) if axis == 0 else (matrix.shape[0], count)
+        return self._made(Resized(self._saved(matrix), axis, count, without), rows, columns)
 
     def _logged(self, matrix: Blocks, change: Change) -> History:
         """The history with one more change, which is in the log."""

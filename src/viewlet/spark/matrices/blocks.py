@@ -23,6 +23,9 @@ class Owner(Protocol):
     def put(self, matrix: Blocks, change: Put) -> None:
         """Replaces entries."""
 
+    def resize(self, matrix: Blocks, axis: int, count: int, without: int | None) -> Blocks:
+        """The matrix with more rows or columns, or without one of them."""
+
 
 class Blocks:
     """A matrix in blocks of rows; indexing reads rows, columns or entries, and puts them."""
@@ -60,6 +63,10 @@ class Blocks:
     def T(self) -> FlippedBlocks:  # noqa: N802
         """The transposed matrix, which is not formed before it has to be."""
         return FlippedBlocks(self)
+
+    def resized(self, axis: int, count: int, without: int | None) -> Blocks:
+        """The matrix with more rows or columns, which are zeros, or without one of them."""
+        return self.owner.resize(self, axis, count, without)
 
     def __getitem__(self, place: Any) -> Any:
         rows, columns = _sides(place, self.shape)

@@ -124,4 +124,27 @@ class Stacked:
         return np.concatenate(found)
 
 
-Recipe: TypeAlias = Filled | Outer | Linear | Transposed | Times | TimesTransposed | TransposedTimes | Stacked
+@dataclass(frozen=True, slots=True)
+class Resized:
+    """A matrix with more rows or columns, which are zeros, or without one of them."""
+
+    matrix: Stored
+    axis: int
+    count: int
+    without: int | None
+
+    def rows(self, read: BlockReader, begin: int, end: int) -> Any:
+        if self.axis == 1:
+            part = read.rows(self.matrix, begin, end)
+            if self.without is not None:
+                return np.delete(part, self.without, axis=1)
+            return np.pad(part, ((0, 0), (0, self.count - part.shape[1])))
+        if self.without is None:
+            part = read.rows(self.matrix, min(begin, self.matrix.layout.rows), min(end, self.matrix.layout.rows))
+            return np.pad(part, ((0, end - begin - len(part)), (0, 0)))
+        before = read.rows(self.matrix, begin, max(begin, min(end, self.without)))
+        after = read.rows(self.matrix, max(begin, self.without) + 1, max(end, self.without) + 1)
+        return np.concatenate([before, after])
+
+
+Recipe: TypeAlias = Filled | Outer | Linear | Transposed | Times | TimesTransposed | TransposedTimes | Stacked | Resized

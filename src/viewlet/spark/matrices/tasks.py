@@ -126,6 +126,28 @@ class Make:
 
 
 @dataclass(frozen=True, slots=True)
+class Invert:
+    """Computes the inverse of a matrix whose last version is in files, by LAPACK on one machine, and writes it.
+
+    Says whether its numbers are finite; None if there is no inverse.
+    """
+
+    place: Place
+    matrix: Stored
+    token: str
+
+    def __call__(self, _: int, payload: object) -> bool | None:
+        files, layout = self.place.files, self.matrix.layout
+        try:
+            found = np.linalg.inv(BlockReader(files).rows(self.matrix, 0, layout.rows))
+        except np.linalg.LinAlgError:
+            return None
+        for part, (begin, end) in enumerate(layout.ranges):
+            write_block(files, self.token, part, found[begin:end])
+        return bool(np.isfinite(found).all())
+
+
+@dataclass(frozen=True, slots=True)
 class Remove:
     """Removes what the machine has of all matrices of a checkpoint."""
 
