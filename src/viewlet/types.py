@@ -18,7 +18,7 @@ Inside the engine a value has one representation, chosen so that it can live in 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 Datum = bool | int | float | str | None
@@ -174,6 +174,12 @@ class TimeParts:
     roll_up_length: int | None = None
     """Parts of so many seconds are stored together, once they ended `roll_up_after` seconds ago."""
     roll_up_after: int = 0
+    newest: bool = field(default=False, repr=False)
+    """Only the rows of the newest part are shown."""
+    idle: int | None = field(default=None, repr=False)
+    """Microseconds without a row after which a stream no longer holds up views of several streams."""
+    archive: bool = field(default=False, repr=False)
+    """Parts that are no longer kept are written to the archive."""
 
 
 @dataclass(frozen=True, slots=True)

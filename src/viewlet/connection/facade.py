@@ -290,6 +290,14 @@ class Connection:
                 raise SchemaError(f"{stream!r} has no parts, so that no row is late")
             return late()
 
+    def archived_rows(self, stream: str) -> Any:
+        """The rows of parts of a stream that `RETAIN ... ARCHIVE` has written to the archive, as a pyarrow Table."""
+        with self._session.open() as database:
+            archived = database.catalogue.find_table(stream).archived
+            if archived is None:
+                raise SchemaError(f"{stream!r} has no parts: declare it with PARTITION LENGTH ... BY ...")
+            return archived()
+
     def signal(
         self,
         table: str,

@@ -127,6 +127,10 @@ class StreamView(View):
 
         return self._provider.read(self.name, StreamView, question)
 
+    def archived(self) -> Any:
+        """The rows of parts that `RETAIN ... ARCHIVE` has written to the archive, as a pyarrow Table."""
+        return self._provider.read(self.name, StreamView, lambda engine: engine.warehouse.archived(engine.plan.name))
+
     def newest(self) -> Any:
         """The rows of the newest part, as a pyarrow Table."""
 

@@ -99,7 +99,7 @@ class LocalHost:
         self.warehouse.add_stream(schema)
         self.stores[schema.name] = TableStore(schema, self.log, lambda: self.dictionary)
         rows = StreamRows(schema, self.warehouse)
-        return BaseTable(schema, rows, late=rows.late)
+        return BaseTable(schema, rows, late=rows.late, archived=rows.archived)
 
     def forget_table(self, table: BaseTable) -> None:
         self.stores.pop(table.schema.name, None)

@@ -23,15 +23,17 @@ def open_warehouse(place: str | None, host: PartHost | None, dimension: Callable
 
     A database in memory begins without parts, whatever its host has of another.
     """
+    folder = None if place is None or is_url(place) else local_path(place) / FOLDER
+    archive = None if folder is None else folder / "archive"
     if host is not None:
-        return Warehouse(host, dimension, is_new=place is None)
+        return Warehouse(host, dimension, is_new=place is None, archive=archive)
     if place is None:
         return Warehouse(DuckDBHost(), dimension)
     if is_url(place):
         raise UnsupportedError("a partitioned stream in a database at a URL", "open the database in a local directory")
-    folder = local_path(place) / FOLDER
+    assert folder is not None
     folder.mkdir(exist_ok=True)
-    return Warehouse(DuckDBHost(str(folder / FILE)), dimension)
+    return Warehouse(DuckDBHost(str(folder / FILE)), dimension, archive=archive)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,10 @@ class StreamRows:
     def late(self) -> Any:
         """The rows that came too late, as Arrow."""
         return self.warehouse.late_rows(self.schema.name)
+
+    def archived(self) -> Any:
+        """The rows of parts that were archived, as Arrow."""
+        return self.warehouse.archived(self.schema.name)
 
     def with_keys(self, keys: Sequence[Row]) -> Changes | None:
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -48,6 +48,27 @@ def close_until(maintainer: Maintainer, stream: PartRelation, watermark: int) ->
     end = part_of(watermark, stream.length)
     first = stream.progress.first
     maintainer.catalogue.set_progress(stream.name, watermark=watermark, next=end, first=end if first is None else first)
+
+
+def close_idle(maintainer: Maintainer, seen: Mapping[str, int]) -> None:
+    """Closes parts of streams without rows for a while, as far as the others are that the same views read.
+
+    `seen` is when a stream last had a row, by this machine's clock.
+    """
+    relations, now = maintainer.catalogue.relations, maintainer.clock()
+    idle = {
+        name
+        for name, relation in relations.items()
+        if relation.is_stream and relation.parts.idle is not None and now - seen.get(name, now) >= relation.parts.idle
+    }
+    for name in sorted(idle):
+        together = {
+            each for view in maintainer.views.values() if name in view.parts.streams for each in view.parts.streams
+        }
+        marks = [relations[each].progress.watermark for each in sorted(together - idle)]
+        known = [mark for mark in marks if mark is not None]
+        if known and len(known) == len(marks):
+            close_until(maintainer, relations[name], min(known))
 
 
 def change_to_arrow(stream: PartRelation, change: Change) -> Any:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from viewlet.streams.archive import Archive
 from viewlet.streams.catalogue import EMPTY, Catalogue, Part, PartRelation, Segment
 from viewlet.streams.check import computation_order
 from viewlet.streams.definition import BEGINNING, PartQuery, PartView, Reference, part_of
@@ -57,6 +58,7 @@ class Maintainer:
     _order: list[str] = field(default_factory=list)
     _empty: dict[tuple[str, PartQuery], bool] = field(default_factory=dict)
     """Whether a query over parts without rows has none, where that was found out."""
+    archive: Archive = field(default_factory=lambda: Archive(None))
     kernels: dict[str, WindowKernel] = field(default_factory=dict)
     """What is kept in memory of windows that are merged in this process."""
     _serial: int = 0

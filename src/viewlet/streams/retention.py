@@ -20,6 +20,8 @@ def tidy_up(maintainer: Maintainer) -> None:
         if floor is None or (kept is not None and floor <= kept):
             continue
         for number in [number for number in relation.stored if number < floor]:
+            if relation.parts.archive:
+                maintainer.archive.write(maintainer.host, relation, number)
             maintainer.catalogue.set_part(relation.name, number, None)
         maintainer.catalogue.set_progress(relation.name, kept=floor)
         if relation.name in maintainer.views and maintainer.views[relation.name].is_additive:

@@ -11,14 +11,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from viewlet.changes import Change, Changes, to_changes
 from viewlet.errors import SchemaError
+from viewlet.streams.archive import Archive
 from viewlet.streams.catalogue import Catalogue, Part, PartRelation
 from viewlet.streams.definition import PART_TIMESTAMP, PartView, part_of, start_of
 from viewlet.streams.host import PartHost
-from viewlet.streams.ingest import close_until, ingest, late_name, late_relation
+from viewlet.streams.ingest import close_idle, close_until, ingest, late_name, late_relation
 from viewlet.streams.maintainer import Changed, Maintainer
 from viewlet.streams.matching.matcher import points_name
 from viewlet.streams.matching.points import point_columns
@@ -43,12 +45,17 @@ class PartInfo:
 class Warehouse:
     """Streams and stream views on a host."""
 
-    def __init__(self, host: PartHost, dimension: Callable[[str], Any], is_new: bool = False) -> None:
+    def __init__(
+        self, host: PartHost, dimension: Callable[[str], Any], is_new: bool = False, archive: Path | None = None
+    ) -> None:
         self.host = host
         if is_new:
             host.commit(dict.fromkeys(host.entries()), list(host.tables()))
         self.catalogue = Catalogue(host.entries())
         self.maintainer = Maintainer(host, self.catalogue, dimension)
+        self.maintainer.archive = Archive(archive)
+        self._seen: dict[str, int] = {}
+        """When a stream last had a row, by this machine's clock."""
         self._changed: list[Changed] = []
         self._helper_users: Counter[str] = Counter()
         self._is_advanced = False
@@ -64,6 +71,7 @@ class Warehouse:
     def add_stream(self, table: Table) -> None:
         """Makes a stream known, with the parts that the host has of it."""
         assert table.parts is not None
+        self._seen[table.name] = self.maintainer.clock()
         relation = PartRelation(table.name, table.columns, table.parts, is_stream=True)
         self.catalogue.declare(relation, repr((table.columns, table.parts)))
         aside = late_relation(relation)
@@ -130,11 +138,13 @@ class Warehouse:
             close_until(self.maintainer, relation, closes)
         else:
             self._changed.extend(ingest(self.maintainer, relation, change))
+            self._seen[stream] = self.maintainer.clock()
 
     def advance(self) -> None:
         """Brings all views up to date; once in a batch, whoever asks first."""
         if self._is_repeated or self._is_advanced:
             return
+        close_idle(self.maintainer, self._seen)
         self.maintainer.advance(self._changed)
         tidy_up(self.maintainer)
         self._is_advanced = True
@@ -172,7 +182,7 @@ class Warehouse:
 
         relation = self.relation(name)
         if numbers is None:
-            numbers = sorted(relation.stored)
+            numbers = self.shown(name)
         chosen = [number for number in numbers if relation.part(number).rows]
         groups = [chosen[at : at + PARTS_AT_A_TIME] for at in range(0, len(chosen), PARTS_AT_A_TIME)] or [[]]
         read = [self.host.read(self._select(relation, [(n, relation.part(n)) for n in each])) for each in groups]
@@ -195,13 +205,21 @@ class Warehouse:
         relation = self.relation(name)
         return [
             number
-            for number in sorted(relation.stored)
+            for number in self.shown(name)
             for start in (start_of(number, relation.length),)
             if (low is None or low <= start) and (high is None or start <= high)
         ]
 
+    def shown(self, name: str) -> list[int]:
+        """The parts of a relation whose rows are shown, in the order of time."""
+        relation = self.relation(name)
+        if not relation.parts.newest:
+            return sorted(relation.stored)
+        return [] if relation.progress.next is None else [relation.progress.next - 1]
+
     def count(self, name: str) -> int:
-        return sum(part.rows for part in self.relation(name).stored.values())
+        relation = self.relation(name)
+        return sum(relation.part(number).rows for number in self.shown(name))
 
     def rows(self, name: str) -> Changes:
         """The rows of a view with their multiplicities, as the engine holds them."""
@@ -211,6 +229,8 @@ class Warehouse:
         """What the batch under way does to the rows of a view."""
         relation, total = self.relation(name), Counter[Any]()
         table = self._visible(name)
+        if relation.parts.newest:
+            return self._changes_of_newest(relation, table)
         for (changed, number), before in self.catalogue.changed_parts().items():
             if changed != name:
                 continue
@@ -227,6 +247,19 @@ class Warehouse:
                     total[row] += sign * weight
         return {row: weight for row, weight in total.items() if weight}
 
+    def _changes_of_newest(self, relation: PartRelation, table: Table) -> Changes:
+        """What the batch under way does to the newest part: another one takes its place, or its rows change."""
+        total = Counter[Any]()
+        before, now = self.catalogue.end_before(relation.name), relation.progress.next
+        for end, sign, parts in ((before, -1, self.catalogue.changed_parts()), (now, 1, {})):
+            if end is None:
+                continue
+            part = parts.get((relation.name, end - 1), relation.stored.get(end - 1))
+            if part is not None and part.rows:
+                for row, weight in to_changes(table, self.host.read(self._select(relation, [(end - 1, part)]))).items():
+                    total[row] += sign * weight
+        return {row: weight for row, weight in total.items() if weight}
+
     def _visible(self, name: str) -> Table:
         relation = self.relation(name)
         return Table(name, (*relation.columns, Column(PART_TIMESTAMP, TIMESTAMP)))
@@ -239,6 +272,10 @@ class Warehouse:
             for number in relation.closed_parts()
             for part in (relation.part(number),)
         ]
+
+    def archived(self, name: str) -> Any:
+        """The rows of parts that were archived, as Arrow."""
+        return self.maintainer.archive.read(self.relation(name))
 
     def late_rows(self, stream: str) -> Any:
         """The rows of a stream that came too late, as Arrow."""

@@ -42,6 +42,8 @@ class BaseTable:
     started: bool = False  # a stream that has received rows
     late: Callable[[], Any] | None = None
     """The rows that came too late, as Arrow, of a stream that has a time and sets them aside."""
+    archived: Callable[[], Any] | None = None
+    """The rows of its parts that were archived, as Arrow, of a partitioned stream."""
     kept: bool = field(init=False)
     _reader: RowReader = field(init=False)
 

@@ -2,9 +2,9 @@
 
 CREATE STREAM s (...) PARTITION LENGTH 60 BY ts
     [WATERMARK FOR ts AS ts - INTERVAL '5' SECOND] [LATENESS INTERVAL '1' HOUR] [RETAIN INTERVAL '7' DAY]
-        [ROLLUP INTERVAL '1' HOUR [AFTER INTERVAL '1' DAY]]
+        [ROLLUP INTERVAL '1' HOUR [AFTER INTERVAL '1' DAY]] [IDLE AFTER INTERVAL '1' MINUTE]
 CREATE VIEW v AS INITIALIZE v[i] [FROM TIMESTAMP '...' | FROM BEGINNING] AS ... UPDATE [VIEW] v[j] AS ...
-    [PARTITION LENGTH 3600] [RETAIN INTERVAL '30' DAY]
+    [PARTITION LENGTH 3600] [RETAIN INTERVAL '30' DAY [ARCHIVE]] [SHOW NEWEST]
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from viewlet.streams.times import to_microseconds
 from viewlet.types import TIMESTAMP, Column, Kind, Table, TableKind, TimeParts
 
 UNITS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3600, "DAY": 86400, "WEEK": 604800}
-_CLAUSES = ("PARTITION", "WATERMARK", "LATENESS", "RETAIN", "ROLLUP")
+_CLAUSES = ("PARTITION", "WATERMARK", "LATENESS", "RETAIN", "ROLLUP", "IDLE", "SHOW")
+_FOLLOWERS = ("FOR", "INTERVAL", "AFTER", "NEWEST")
 
 
 def is_partitioned_stream(raw: RawStatement) -> bool:
@@ -43,7 +44,7 @@ def cut_clauses(raw: RawStatement) -> tuple[RawStatement, int]:
     for at, word in enumerate(raw.words):
         depth += (word in ("(", "[")) - (word in (")", "]"))
         after = raw.words[at + 1] if at + 1 < len(raw.words) else ""
-        starts = (word == "PARTITION" and after == "LENGTH") or (word in _CLAUSES[1:] and after in ("FOR", "INTERVAL"))
+        starts = (word == "PARTITION" and after == "LENGTH") or (word in _CLAUSES[1:] and after in _FOLLOWERS)
         if depth == 0 and starts:
             text = raw.text[: raw.positions[at][0]].rstrip()
             source = Source(raw.source.script, raw.source.offset, text)
@@ -123,7 +124,7 @@ def bind_stream_parts(table: Table, raw: RawStatement, at: int) -> Table:
     reader = Reader(raw, at)
     parts = TimeParts(0)
     while reader.at < len(raw.words):
-        clause = reader.take(*_CLAUSES)
+        clause = reader.take(*_CLAUSES[:-1])
         if clause == "PARTITION":
             reader.take("LENGTH")
             length = reader.number()
@@ -135,8 +136,11 @@ def bind_stream_parts(table: Table, raw: RawStatement, at: int) -> Table:
             parts = replace(parts, lateness=reader.interval())
         elif clause == "ROLLUP":
             parts = _rolled_up(reader, parts)
+        elif clause == "IDLE":
+            reader.take("AFTER")
+            parts = replace(parts, idle=reader.interval())
         else:
-            parts = replace(parts, retention=reader.interval() // MICROSECONDS)
+            parts = _retained(reader, parts)
     check_roll_up(raw, parts)
     if table.primary_key:
         raise raw.source.unsupported(
@@ -146,6 +150,14 @@ def bind_stream_parts(table: Table, raw: RawStatement, at: int) -> Table:
         Column(each.name, each.type.with_nullable(False)) if each.name == parts.time else each for each in table.columns
     )
     return replace(table, columns=columns, kind=TableKind.STREAM, parts=parts)
+
+
+def _retained(reader: Reader, parts: TimeParts) -> TimeParts:
+    """RETAIN INTERVAL '7' DAY [ARCHIVE]"""
+    retention = reader.interval() // MICROSECONDS
+    is_archived = reader.word == "ARCHIVE"
+    reader.at += is_archived
+    return replace(parts, retention=retention, archive=is_archived)
 
 
 def _rolled_up(reader: Reader, parts: TimeParts) -> TimeParts:
@@ -302,14 +314,17 @@ def view_clauses(raw: RawStatement, at: int) -> TimeParts:
     reader = Reader(raw, at)
     parts = TimeParts(0)
     while reader.at < len(raw.words):
-        clause = reader.take("PARTITION", "RETAIN", "ROLLUP")
+        clause = reader.take("PARTITION", "RETAIN", "ROLLUP", "SHOW")
         if clause == "PARTITION":
             reader.take("LENGTH")
             parts = replace(parts, length=reader.number())
         elif clause == "ROLLUP":
             parts = _rolled_up(reader, parts)
+        elif clause == "SHOW":
+            reader.take("NEWEST")
+            parts = replace(parts, newest=True)
         else:
-            parts = replace(parts, retention=reader.interval() // MICROSECONDS)
+            parts = _retained(reader, parts)
     return parts
 
 

@@ -1,0 +1,93 @@
+"""How long parts and streams count: the newest part alone, idle streams, the archive."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import viewlet
+from tests.streams.model import at
+from viewlet.errors import SchemaError, SqlError
+
+M = "CREATE STREAM m (ts TIMESTAMP, g VARCHAR, x BIGINT) PARTITION LENGTH 60 BY ts"
+
+
+def test_views_over_the_newest_part() -> None:
+    db = viewlet.connect()
+    db.execute(M)
+    db.execute("CREATE VIEW now AS SELECT g, SUM(x) AS x FROM m [WINDOW 2 MINUTES] GROUP BY g SHOW NEWEST")
+    db.execute("CREATE MATERIALIZED VIEW total AS SELECT COUNT(*) AS n, SUM(x) AS x FROM now")
+    changes: list[Any] = []
+    db.view("now").subscribe(lambda epoch, changed: changes.append(changed.to_pylist()))
+    for minute in range(4):
+        db.insert("m", [(at(60 * minute), "a", minute), (at(60 * minute), f"g{minute}", 1)])
+    assert db.view("now").rows() == [("a", 3, at(120)), ("g1", 1, at(120)), ("g2", 1, at(120))]
+    assert db.view("total").rows() == [(3, 5)]
+    assert len(changes[-1]) == 6
+    assert len(db.view("now").parts()) == 3
+    db.insert("m", [(at(0), "late", 9)])  # changes windows before the newest
+    assert db.view("total").rows() == [(3, 5)]
+    db.insert("m", [(at(61), "late", 9)])
+    assert db.view("total").rows() == [(4, 14)]
+    db.delete("m", [(at(60), "a", 1)])
+    assert db.view("total").rows() == [(4, 13)]
+    assert db.execute("SELECT COUNT(*) AS n FROM now WHERE part_timestamp >= '2015-01-01'").to_pylist() == [{"n": 4}]
+    db.close_parts("m", at(600))
+    assert db.view("now").rows() == []
+    assert db.view("total").rows() == [(0, None)]
+
+
+def test_idle_streams_do_not_hold_up_others() -> None:
+    db = viewlet.connect()
+    db.execute(M)
+    db.execute("CREATE STREAM n (ts TIMESTAMP, g VARCHAR) PARTITION LENGTH 60 BY ts IDLE AFTER INTERVAL '10' SECONDS")
+    db.execute(
+        "CREATE VIEW v AS SELECT m.g, COUNT(n.g) AS n FROM m [WINDOW 1 MINUTE] LEFT JOIN n [WINDOW 1 MINUTE] "
+        "ON m.g = n.g GROUP BY m.g"
+    )
+    maintainer = db._session.database().host.warehouse.maintainer  # type: ignore[attr-defined]
+    now = maintainer.clock()
+    maintainer.clock = lambda: now
+    db.insert("n", [(at(0), "a"), (at(60), "a")])
+    db.insert("m", [(at(60 * minute), "a", 1) for minute in range(5)])
+    assert db.view("v").rows() == [("a", 1, at(0))]
+    now += 11_000_000
+    db.insert("m", [(at(300), "a", 1)])
+    assert [row[1] for row in sorted(db.view("v").rows(), key=lambda row: row[2])] == [1, 1, 0, 0, 0]
+    db.insert("n", [(at(121), "a")])  # late, and awake
+    assert [row[1] for row in sorted(db.view("v").rows(), key=lambda row: row[2])] == [1, 1, 1, 0, 0]
+    db.insert("m", [(at(400), "a", 1)])
+    assert len(db.view("v").parts()) == 5
+
+
+def test_old_parts_are_archived(tmp_path: Path) -> None:
+    with viewlet.connect(tmp_path / "db") as db:
+        db.execute(M + " LATENESS INTERVAL '1' MINUTE RETAIN INTERVAL '2' MINUTES ARCHIVE")
+        query = "SELECT g, SUM(x) AS x FROM m [WINDOW 1 MINUTE] GROUP BY g"
+        db.execute(f"CREATE VIEW v AS {query} RETAIN INTERVAL '1' MINUTE ARCHIVE")
+        for minute in range(8):
+            db.insert("m", [(at(60 * minute), "a", minute)])
+        kept = [row[2] for row in db.table("m").rows()]
+        assert kept == list(range(8))[-len(kept) :]
+        assert len(kept) < 8
+        assert [row["x"] for row in db.archived_rows("m").to_pylist()] == list(range(8 - len(kept)))
+        shown = [row[1] for row in db.view("v").rows()]
+        assert [*(row["x"] for row in db.view("v").archived().to_pylist()), *shown] == list(range(7))
+    with viewlet.connect(tmp_path / "db") as db:
+        assert len(db.archived_rows("m")) == 8 - len(kept)
+
+
+def test_an_archive_in_memory_and_what_is_refused() -> None:
+    db = viewlet.connect()
+    db.execute(M + " LATENESS INTERVAL '0' SECONDS RETAIN INTERVAL '1' MINUTES ARCHIVE")
+    db.insert("m", [(at(60 * minute), "a", minute) for minute in range(5)])
+    assert [row["x"] for row in db.archived_rows("m").to_pylist()] == [0, 1, 2]
+    db.execute("CREATE TABLE t (x BIGINT)")
+    with pytest.raises(SchemaError, match="no parts"):
+        db.archived_rows("t")
+    with pytest.raises(SqlError):
+        db.execute("CREATE STREAM o (ts TIMESTAMP) PARTITION LENGTH 60 BY ts SHOW NEWEST")
+    with pytest.raises(SqlError):
+        db.execute("CREATE STREAM o (ts TIMESTAMP) PARTITION LENGTH 60 BY ts IDLE AFTER INTERVAL '1' MONTH")
