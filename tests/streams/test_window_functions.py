@@ -124,8 +124,23 @@ def test_windows_with_offsets(kind: str) -> None:
     db.execute(
         f"CREATE VIEW spark AS SELECT window.start, window.end, SUM(x) AS x, COUNT(*) AS n FROM m GROUP BY {same}"
     )
+    db.execute(f"""CREATE VIEW groups AS SELECT w.g, window_end, MAX(x) AS x, COUNT(*) AS n FROM {call} AS w WHERE x > 0
+        GROUP BY w.g, window_end HAVING COUNT(*) > 1""")
+
+    def check_groups(seen: list[Row]) -> None:
+        first = min((part.start for part in db.view("groups").parts()), default=at(0))
+        wanted = []
+        for number in range(-10, 60):
+            start = at(number * slide + offset)
+            end = start + timedelta(seconds=size)
+            inside = [row for row in seen if start <= moment(row) < end and isinstance(row[2], int) and row[2] > 0]
+            for key, rows in grouped(inside).items():
+                if len(rows) > 1 and end > first:
+                    wanted.append((key, end, max(int(str(row[2])) for row in rows), len(rows)))
+        assert sorted((row[:4] for row in db.view("groups").rows()), key=repr) == sorted(wanted, key=repr)
 
     def check(model: Model) -> None:
+        check_groups([row for row in model.rows.elements() if part_number(row) < model.closed])
         seen = [row for row in model.rows.elements() if part_number(row) < model.closed]
         windows = {}
         for number in range(-10, 60):

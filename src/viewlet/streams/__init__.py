@@ -12,6 +12,7 @@ from viewlet.streams.duckdb_host import DuckDBHost
 from viewlet.streams.host import PartHost
 from viewlet.streams.postgres_host import PostgresHost
 from viewlet.streams.spark_sql_host import SparkSqlHost
+from viewlet.streams.structured_streaming import foreach_batch
 from viewlet.streams.warehouse import PartInfo, Warehouse
 
 __all__ = [
@@ -24,4 +25,5 @@ __all__ = [
     "Reference",
     "SparkSqlHost",
     "Warehouse",
+    "foreach_batch",
 ]

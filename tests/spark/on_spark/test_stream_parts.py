@@ -44,3 +44,22 @@ def test_views_over_parts_on_spark_sql(spark: Any, tmp_path: Path) -> None:
         assert play(db) == expected
     with viewlet.connect(tmp_path / "db", streams=SparkSqlHost(spark, tmp_path / "parts")) as db:
         assert {name: db.view(name).rows() for name in VIEWS} == expected
+
+
+def test_structured_streaming_feeds_a_stream_once(spark: Any, tmp_path: Path) -> None:
+    db = viewlet.connect()
+    db.execute("CREATE STREAM m (ts TIMESTAMP, g VARCHAR, x BIGINT) PARTITION LENGTH 60 BY ts")
+    db.execute("CREATE VIEW v AS SELECT g, SUM(x) AS x FROM m [WINDOW 2 MINUTES] GROUP BY g")
+    schema = "ts TIMESTAMP_NTZ, g STRING, x BIGINT"
+    folder = str(tmp_path / "incoming")
+    apply = viewlet.streams.foreach_batch(db, "m")
+    for minute in range(3):
+        rows = [(at(60 * minute), "a", minute)]
+        frame = spark.createDataFrame(rows, schema)
+        frame.write.mode("append").parquet(folder)
+    query = spark.readStream.schema(schema).parquet(folder).writeStream.foreachBatch(apply)
+    query = query.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
+    query.awaitTermination(60)
+    assert sorted(row[1] for row in db.view("v").rows()) == [0, 1]
+    apply(spark.createDataFrame([(at(0), "a", 9)], schema), 0)  # repeated after a failure
+    assert len(db.table("m")) == 3

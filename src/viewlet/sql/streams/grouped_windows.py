@@ -20,7 +20,7 @@ from viewlet.sql.split import RawStatement
 from viewlet.sql.statements import CreateView
 from viewlet.sql.streams.sessions import WINDOW_END, WINDOW_START, Sessions, bind_sessions, call_marker
 from viewlet.sql.streams.statements import UNITS, Header, Reader, cut_clauses, cut_emit, view_header
-from viewlet.sql.streams.window_functions import Windows, bind_windows, rows_of_windows, with_offset
+from viewlet.sql.streams.window_functions import ROWS_MARK, Windows, bind_windows, with_offset
 from viewlet.streams.definition import MICROSECONDS
 from viewlet.types import Table
 
@@ -63,10 +63,9 @@ def bind_grouped_window(raw: RawStatement, catalog: Mapping[str, Table]) -> Crea
         return _sessions(raw, header, node, source, intervals[0], on_close, rest, reader, catalog)
     windows = _windows(source, intervals, on_close, reader)
     table = node.args["from_"].this
-    rows = exp.to_identifier("$rows", quoted=True)
+    rows = exp.to_identifier(ROWS_MARK.strip('"'), quoted=True)
     table.set("this", rows)
-    query = node.sql("duckdb").replace('"$rows"', f"({rows_of_windows(windows)})")
-    return bind_windows(raw, header, windows, query, rest, catalog)
+    return bind_windows(raw, header, windows, node.sql("duckdb"), rest, catalog)
 
 
 def _parsed(head: RawStatement, header: Header, reader: Reader) -> exp.Select:

@@ -13,14 +13,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+import sqlglot
+from sqlglot import exp
+
 from viewlet.sql.split import RawStatement
 from viewlet.sql.statements import CreateView
 from viewlet.sql.streams.carried_rows import bind_gap_fill
 from viewlet.sql.streams.sessions import Sessions, bind_generated, bind_sessions, call_marker
 from viewlet.sql.streams.statements import Header, Reader, cut_clauses, cut_emit, declared, view_header
-from viewlet.streams.definition import MICROSECONDS, PART_TIMESTAMP
+from viewlet.sql.streams.windows import decompose_over
+from viewlet.streams.definition import MICROSECONDS, PART_TIMESTAMP, PartView
 from viewlet.types import Table
 
+ROWS_MARK = '"$rows"'
+"""Stands for the rows of windows in a query."""
 FUNCTIONS = ("TUMBLE", "HOP", "SESSION", "GAPFILL")
 _CALLS = {
     "TUMBLE": "TUMBLE(stream, size [, offset])",
@@ -87,19 +93,68 @@ def bind_window_function(raw: RawStatement, catalog: Mapping[str, Table]) -> Cre
         pieces = begin, ("" if has_alias else f" AS {_quoted(source.name)}") + ending
         return bind_gap_fill(raw, header, source, keys, limit, pieces, rest, catalog)
     windows = _windows(reader, function, at, source, intervals, on_close)
-    query = begin + _rows(windows, has_alias) + ending
-    return bind_windows(raw, header, windows, query, rest, catalog)
+    alias = "" if has_alias else f" AS {_quoted(source.name)}"
+    return bind_windows(raw, header, windows, f"{begin}{ROWS_MARK}{alias}{ending}", rest, catalog)
 
 
 def bind_windows(
     raw: RawStatement, header: Header, windows: Windows, query: str, rest: str, catalog: Mapping[str, Table]
 ) -> CreateView:
-    """The view of a query that has the rows of windows in place of their call."""
+    """The view of a query that has `ROWS_MARK` in place of the rows of windows."""
     quoted = _quoted(header.name)
+    outline, query = query, query.replace(ROWS_MARK, f"({rows_of_windows(windows)})")
     text = f"CREATE VIEW {quoted} AS INITIALIZE {quoted}[j] AS {query}\nUPDATE {quoted}[j] AS {query}\n"
     length = f"PARTITION LENGTH {windows.slide} {rest}"
-    view = bind_generated(raw, f"{text}{length}", catalog)
-    return declared(raw, header, replace(view, form=windows.form), catalog)
+    view = replace(bind_generated(raw, f"{text}{length}", catalog), form=windows.form)
+    return declared(raw, header, _decomposed(view, windows, outline), catalog)
+
+
+def _decomposed(view: PartView, windows: Windows, outline: str) -> PartView:
+    """The view over partial aggregates of parts, where windows are made of whole parts and the query of such."""
+    parts = windows.source.parts
+    assert parts is not None
+    if any(f"${name}" in outline for name in _BOUNDS):
+        return view  # a literal of the user's that looks like ours
+    node = sqlglot.parse_one(outline, read="duckdb")
+    start = node.args.get("from_")
+    if windows.offset % (parts.length * MICROSECONDS) or not isinstance(node, exp.Select) or start is None:
+        return view
+    if start.this.name != ROWS_MARK.strip('"') or len(view.initialize.references) > 2:
+        return view
+    group = node.args.get("group")
+    if group is not None:
+        kept = [each for each in group.expressions if _bound(each) is None]
+        group.set("expressions", kept)
+        if not kept:
+            node.set("group", None)
+    names = [each.alias_or_name for each in node.expressions]
+    for column in list(node.find_all(exp.Column)):
+        if (bound := _bound(column)) is not None:
+            if column.find_ancestor(exp.AggFunc, exp.Where) is not None:
+                return view
+            column.replace(exp.Literal.string(f"${bound}"))
+    named = [
+        each if isinstance(each, exp.Alias) or not name else exp.alias_(each, name, quoted=True)
+        for each, name in zip(node.expressions, names, strict=True)
+    ]
+    node.set("expressions", named)
+    start.this.this.set("this", view.initialize.marker(0))
+    end, begin = bounds_of(windows)
+    marked = exp.column(view.initialize.start_marker, quoted=True).sql("duckdb")
+    constants = {
+        f"${name}": f"({text.replace(PART_TIMESTAMP, marked)})"
+        for name, text in zip(_BOUNDS, (begin, end), strict=True)
+    }
+    return decompose_over(view, node, windows.source, constants, is_grouped=group is not None)
+
+
+_BOUNDS = ("window_start", "window_end")
+
+
+def _bound(node: exp.Expr) -> str | None:
+    """Which end of the window a column is."""
+    name = node.name.lower() if isinstance(node, exp.Column) else ""
+    return name if name in _BOUNDS else None
 
 
 def _source(reader: Reader, function: str, catalog: Mapping[str, Table]) -> tuple[Table, tuple[str, ...]]:
@@ -178,11 +233,6 @@ _CLAUSES = (
 )
 
 
-def _rows(windows: Windows, has_alias: bool) -> str:
-    alias = "" if has_alias else f" AS {_quoted(windows.source.name)}"
-    return f"({rows_of_windows(windows)}){alias}"
-
-
 def rows_of_windows(windows: Windows) -> str:
     """The rows of the window of part j, and when that begins and ends: a query over parts."""
     parts = windows.source.parts
@@ -191,9 +241,7 @@ def rows_of_windows(windows: Windows) -> str:
     ratio, late = windows.slide // parts.length, windows.offset or windows.slide * MICROSECONDS
     first, last = (late - windows.size * MICROSECONDS) // unit, -(-late // unit) - 1
     index = "j" if ratio == 1 else f"j * {ratio}"
-    end = f"{PART_TIMESTAMP} + INTERVAL {late} MICROSECOND" if late % MICROSECONDS else ""
-    end = end or f"{PART_TIMESTAMP} + INTERVAL {late // MICROSECONDS} SECOND"
-    start = f"{end} - INTERVAL {windows.size} SECOND"
+    end, start = bounds_of(windows)
     test = ""
     if late % unit:
         time = _quoted(parts.time)
@@ -205,6 +253,14 @@ def rows_of_windows(windows: Windows) -> str:
     so_far = f"{source}[{index} + {first + 1} .. {index} + {last} IF CLOSED]"
     begun = f"{bounds} FROM {source}[{index} + {first}] AS rows_{test}"
     return f"{begun} UNION ALL {bounds} FROM {so_far} AS rows_so_far{test}"
+
+
+def bounds_of(windows: Windows) -> tuple[str, str]:
+    """The end and the start of the window of a part, as SQL."""
+    late = windows.offset or windows.slide * MICROSECONDS
+    amount = f"{late} MICROSECOND" if late % MICROSECONDS else f"{late // MICROSECONDS} SECOND"
+    end = f"{PART_TIMESTAMP} + INTERVAL {amount}"
+    return end, f"{end} - INTERVAL {windows.size} SECOND"
 
 
 def _quoted(name: str) -> str:

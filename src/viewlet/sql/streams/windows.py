@@ -39,7 +39,7 @@ from viewlet.streams.definition import Native, PartQuery, PartView, Reference
 from viewlet.streams.maintainer import SUMMED
 from viewlet.streams.schema import describe
 from viewlet.streams.subscripts import INDEX, Arithmetic, Number, Subscript
-from viewlet.types import Column, Kind, SqlType, Table, TimeParts
+from viewlet.types import VARCHAR, Column, Kind, SqlType, Table, TimeParts
 
 ROWS = f"{SUMMED}rows"
 SUBTRACTION_COST = 4
@@ -149,9 +149,45 @@ def decompose(view: PartView, catalog: Mapping[str, Table]) -> PartView:
     return replace(view, initialize=query, update=query, form=form, helpers=(helper,), fallback=whole, native=native)
 
 
+def decompose_over(
+    view: PartView, node: exp.Expr, source: Table, constants: Mapping[str, str], is_grouped: bool
+) -> PartView:
+    """The view with a helper of partial aggregates in place of the parts of its source, as `decompose`.
+
+    `node` is its query over rows of one window; `constants` are literals in it that stand for SQL of the part.
+    """
+    mark = view.initialize.mark
+    found = partials_of(node, PartQuery(node.sql("duckdb"), (), mark))
+    if found is None:
+        return view
+    partials, select, having = found
+    helper = _helper(view, node, partials, source, False)
+    references = tuple(replace(each, relation=helper.name) for each in view.initialize.references)
+    rows = " UNION ALL ".join(f'SELECT * FROM "{mark}{number}" AS part{number}' for number in range(len(references)))
+    shown = ", ".join(each.sql("duckdb") for each in select)
+    tests = [f"SUM({ROWS}) > 0"] if is_grouped else []
+    tests += [f"({having.sql('duckdb')})"] if having is not None else []
+    sql = f"SELECT {shown} FROM ({rows}) AS merged" + _group_by([Column(n, VARCHAR) for n in partials.groups.values()])
+    sql += f" HAVING {' AND '.join(tests)}" if tests else ""
+    native = _native(view, helper, node)
+    if native is not None:
+        native = replace(native, query=replace(native.query, sql=_with_constants(native.query.sql, constants)))
+    query = PartQuery(_with_constants(sql, constants), references, mark)
+    form = f"{view.form} of partial aggregates"
+    return replace(
+        view, initialize=query, update=query, form=form, helpers=(helper,), fallback=view.initialize, native=native
+    )
+
+
+def _with_constants(sql: str, constants: Mapping[str, str]) -> str:
+    for literal, text in constants.items():
+        sql = sql.replace(f"'{literal}'", text)
+    return sql
+
+
 def _native(view: PartView, helper: PartView, node: exp.Expr) -> Native | None:
     """How the window is merged in this process, where its columns are of types that the kernel knows."""
-    found = partials_of(node, view.initialize, is_merged=True)
+    found = partials_of(node, PartQuery(node.sql("duckdb"), (), view.initialize.mark), is_merged=True)
     assert found is not None
     partials, select, having = found
     count = len(partials.groups)
@@ -273,7 +309,8 @@ def _helper(view: PartView, node: exp.Expr, partials: Partials, source: Table, i
     columns = describe(partial, {whole.marker(0): own_columns(source)}, wide=True)
     kind = "running" if is_subtractable else "partial"
     name = f"{kind}_{hashlib.sha256(repr((source.name, partial)).encode()).hexdigest()[:10]}"
-    parts = TimeParts(view.length, retention=0, streams=view.parts.streams)
+    assert source.parts is not None
+    parts = TimeParts(source.parts.length, retention=0, streams=view.parts.streams)
     if not is_subtractable:
         return PartView(name, columns, parts, one, one, form="partial aggregates")
     groups, sums = columns[: len(partials.groups)], columns[len(partials.groups) :]
