@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from viewlet.signals.order import is_ordered, run_starts, scatter, slot_changes, slot_places
+
 Array = Any
 """A NumPy array."""
 
@@ -37,6 +39,7 @@ class Events:
 
     def take(self, rows: Array) -> Events:
         """Some rows, by number or by mask."""
+        rows = _numbered(rows)
         end = None if self.end is None else self.end[rows]
         return Events(self.slot[rows], self.start[rows], self.value[rows], end)
 
@@ -59,6 +62,7 @@ class Samples:
 
     def take(self, rows: Array) -> Samples:
         """Some rows, by number or by mask."""
+        rows = _numbered(rows)
         return Samples(self.slot[rows], self.index[rows], self.value[rows])
 
 
@@ -83,7 +87,8 @@ def runs(slot: Array) -> tuple[Array, Array]:
         return np.zeros(1, np.int64), np.zeros(0, np.int64)
     if slot.strides == (0,):  # one group, repeated
         return np.array([0, len(slot)]), slot[:1].copy()
-    first = np.concatenate(([0], np.flatnonzero(slot[1:] != slot[:-1]) + 1, [len(slot)]))
+    first = np.empty(slot_changes(slot) + 2, np.int64)
+    run_starts(slot, first)
     return first, slot[first[:-1]]
 
 
@@ -94,27 +99,59 @@ def is_stretch(index: Array) -> bool:
 
 def is_sorted(slot: Array, position: Array) -> bool:
     """Rows are in order of slot, then of position."""
-    same = slot[1:] == slot[:-1]
-    return bool(np.all((slot[1:] > slot[:-1]) | (same & (position[1:] >= position[:-1]))))
+    if slot.strides == (0,):  # one group, repeated
+        return bool((position[1:] >= position[:-1]).all())
+    return bool(is_ordered(slot, position))
 
 
-def in_order(batch: B) -> B:
+def in_order(batch: B, groups: int | None = None) -> B:
     """The rows sorted; those of one group with equal positions stay in the order in which they came."""
     if len(batch) < 2 or is_sorted(batch.slot, batch.position):
         return batch
+    groups = int(batch.slot.max()) + 1 if groups is None else groups
+    if groups < len(batch):
+        batch = _by_slot(batch, groups)
+        if is_sorted(batch.slot, batch.position):
+            return batch
     return batch.take(np.lexsort((batch.position, batch.slot)))
+
+
+def _by_slot(batch: B, groups: int) -> B:
+    """The rows in order of slot, those of a slot as they came."""
+    end = batch.end if isinstance(batch, Events) else None
+    given = real_parts(batch.value).reshape(len(batch), -1)
+    if end is not None:  # as one more value: the bits of a number pass unchanged
+        given = np.column_stack((given, end.view(np.float64)))
+    slot, position, value = (np.empty(each.shape, each.dtype) for each in (batch.slot, batch.position, given))
+    scatter(batch.slot, slot_places(batch.slot, groups), batch.position, given, slot, position, value)
+    if end is not None:
+        end, value = value[:, -1].copy().view(np.int64), np.ascontiguousarray(value[:, :-1])
+    value = value.view(batch.value.dtype).reshape(batch.value.shape)
+    return Events(slot, position, value, end) if isinstance(batch, Events) else Samples(slot, position, value)
 
 
 def together(parts: Sequence[Any]) -> Any:
     """Several batches of one kind as one, sorted."""
     filled = [part for part in parts if len(part)] or parts[:1]
-    if len(filled) == 1:
-        return filled[0]
+    return filled[0] if len(filled) == 1 else in_order(_side_by_side(filled))
+
+
+def _side_by_side(parts: Sequence[Any]) -> Any:
     columns = {}
-    for name in filled[0].__dataclass_fields__:
-        values = [getattr(part, name) for part in filled]
+    for name in parts[0].__dataclass_fields__:
+        values = [getattr(part, name) for part in parts]
         columns[name] = None if values[0] is None else np.concatenate(values)
-    return in_order(type(filled[0])(**columns))
+    return type(parts[0])(**columns)
+
+
+def _numbered(rows: Any) -> Any:
+    """A mask as the numbers of its rows: looking for them once is faster than for every column."""
+    return np.flatnonzero(rows) if isinstance(rows, np.ndarray) and rows.dtype == np.bool_ else rows
+
+
+def real_parts(value: Array) -> Array:
+    """Values as real numbers along the last axis, two for a complex one; a view where they are contiguous."""
+    return np.ascontiguousarray(value).view(np.float64) if np.iscomplexobj(value) else value
 
 
 def no_samples(width: int, is_complex: bool) -> Samples:

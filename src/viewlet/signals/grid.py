@@ -17,11 +17,13 @@ import re
 from dataclasses import dataclass
 from datetime import timedelta
 from fractions import Fraction
+from functools import lru_cache
 from math import lcm
 from typing import Any
 
 import numpy as np
 
+from viewlet.signals import grid_kernels
 from viewlet.signals.errors import SignalError
 
 Array = Any
@@ -103,8 +105,7 @@ class Grid:
     @property
     def scaled(self) -> tuple[int, int, int]:
         """Numbers p, o, q such that beat k is at (o + k * p) / q."""
-        q = lcm(self.period.denominator, self.offset.denominator)
-        p, o = int(self.period * q), int(self.offset * q)
+        p, o, q = _common(self.period, self.offset)
         if p * q >= 2**62:
             raise SignalError(f"a period of {self.period} ticks has too many digits")
         return p, o, q
@@ -131,6 +132,18 @@ class Grid:
         on_next = (rest > 0) & (p - rest < q)
         return index + on_next, np.where(on_next, 0, rest) / p
 
+    def beats(self, times: Array) -> tuple[Array, Array | None]:
+        """The last beat before or at each tick, and whether it falls into the tick; None if they all do."""
+        p, o, q = self.scaled
+        if q == p == 1:
+            return times - o, None
+        if q == 1:
+            index, on = np.empty(len(times), np.int64), np.empty(len(times), np.bool_)
+            return index, None if grid_kernels.beats_of(times, p, o, index, on) else on
+        index, part = self.positions(times)
+        on = part == 0
+        return index, None if on.all() else on
+
     def first_at(self, times: Array) -> Array:
         """The index of the first beat in or after each tick."""
         index, part = self.positions(times)
@@ -138,13 +151,10 @@ class Grid:
 
     def map_from(self, other: Grid, index: Array) -> tuple[Array, Array]:
         """Where the beats of another grid lie among those of this one, as `positions` tells."""
-        period, start = other.period / self.period, (other.offset - self.offset) / self.period
-        q = lcm(period.denominator, start.denominator)
-        p, o = int(period * q), int(start * q)
-        # o + index * p = position * q, in two parts so that no product passes 64 bits
-        whole, part = np.divmod(index, q)
-        found, rest = np.divmod(part * p + o, q)
-        return found + whole * p, rest / q
+        p, o, q = _ratio(self, other)
+        found, part = np.empty(len(index), np.int64), np.empty(len(index))
+        grid_kernels.map_beats(index, p, o, q, found, part)
+        return found, part
 
     def shifted(self, ticks: Fraction) -> tuple[Grid, int]:
         """The grid that is later by some ticks, and by how much the indexes of its beats are larger."""
@@ -154,3 +164,16 @@ class Grid:
     def __str__(self) -> str:
         shown = f"every {self.period}"
         return shown + (f" from {self.offset}" if self.offset else "")
+
+
+@lru_cache
+def _common(period: Fraction, start: Fraction) -> tuple[int, int, int]:
+    """Both over one denominator."""
+    q = lcm(period.denominator, start.denominator)
+    return int(period * q), int(start * q), q
+
+
+@lru_cache
+def _ratio(grid: Grid, other: Grid) -> tuple[int, int, int]:
+    """Numbers p, o, q such that beat k of the other grid is at (o + k * p) / q periods of the first."""
+    return _common(other.period / grid.period, (other.offset - grid.offset) / grid.period)

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from viewlet.errors import DataError
-from viewlet.runtime.jit import entry
-from viewlet.signals.batches import Array, Events, is_sorted
+from viewlet.signals.batches import Array, Events
 from viewlet.signals.nodes import Source
+from viewlet.signals.order import first_clash
 
 OVERLAPS = ("error", "mean", "sum", "min", "max")
 """What becomes of events of a group that are active at the same time."""
@@ -19,47 +19,19 @@ Describe = Callable[[int], str]
 """The key of a slot, in words."""
 
 
-@entry
-def by_slot(slot: Array, groups: int) -> Array:
-    """The rows in order of their slots, those of a slot as they came (counting sort)."""
-    place = np.zeros(groups + 1, np.int64)
-    for row in range(slot.shape[0]):
-        place[slot[row] + 1] += 1
-    for group in range(groups):
-        place[group + 1] += place[group]
-    order = np.empty(slot.shape[0], np.int64)
-    for row in range(slot.shape[0]):
-        order[place[slot[row]]] = row
-        place[slot[row]] += 1
-    return order
-
-
-def sorted_events(events: Events, groups: int) -> Events:
-    """Events in order of slot, then of time."""
-    if len(events) < 2 or is_sorted(events.slot, events.start):
-        return events
-    if len(events) > groups:
-        events = events.take(by_slot(events.slot, groups))
-        if is_sorted(events.slot, events.start):
-            return events
-    return events.take(np.lexsort((events.start, events.slot)))
-
-
 def without_overlaps(source: Source, events: Events, describe: Describe) -> Events:
     """Sorted events of which no two are active at the same time in a group, as the source's policy says."""
-    same = events.slot[1:] == events.slot[:-1]
-    ends = events.start + 1 if events.end is None else events.end
+    ends = events.start[:0] if events.end is None else events.end
     if events.end is not None and (empty := np.flatnonzero(ends <= events.start)).size:
         row = int(empty[0])
         raise DataError(
             f"{source.table}: an event {describe(int(events.slot[row]))} ends at {ends[row]}, not after its start at "
             f"{events.start[row]}; an interval [a, b) has a < b"
         )
-    clash = np.flatnonzero(same & (events.start[1:] < ends[:-1]))
-    if not clash.size:
+    row = int(first_clash(events.slot, events.start, ends))
+    if row < 0:
         return events
     if source.overlap == "error" or events.end is not None:
-        row = int(clash[0])
         remedy = "" if events.end is not None else "; overlap='mean' takes their mean"
         raise DataError(
             f"{source.table}: two events {describe(int(events.slot[row]))} overlap, at {source.time} = "

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from viewlet.errors import DataError
-from viewlet.signals.batches import Array, Batch, Events, together
+from viewlet.signals.batches import Array, Batch, Events, in_order, together
 from viewlet.signals.form import Form, form_of
 from viewlet.signals.groups import Groups
-from viewlet.signals.ingest import Describe, sorted_events, without_overlaps
+from viewlet.signals.ingest import Describe, without_overlaps
 from viewlet.signals.nodes import Signal, Source
 from viewlet.signals.output import Output
 from viewlet.signals.program import Program
@@ -148,7 +148,7 @@ class Maintenance:
         ends = self.arrivals[f"end{number}"]
         if not self._kept[number]:
             events = self._in_time(number, source, events, describe)
-        events = without_overlaps(source, sorted_events(events, self.groups.count), describe)
+        events = without_overlaps(source, in_order(events, self.groups.count), describe)
         if len(events):
             last = np.append(np.flatnonzero(events.slot[1:] != events.slot[:-1]), len(events) - 1)
             stops = events.start + 1 if events.end is None else events.end

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from viewlet.errors import DataError
-from viewlet.signals.batches import Array, Batch, Events, Samples, together
+from viewlet.signals.batches import Array, Batch, Events, Samples, in_order, runs, together
 from viewlet.signals.errors import SignalError
 from viewlet.signals.form import form_of
 from viewlet.signals.groups import Groups
-from viewlet.signals.ingest import sorted_events, without_overlaps
+from viewlet.signals.ingest import without_overlaps
 from viewlet.signals.nodes import Signal, Source, is_causal
+from viewlet.signals.order import comes_in_order, key_places, key_range
 from viewlet.signals.program import Program
-from viewlet.signals.rows import arrow_times, arrow_values, times_of, value_columns
+from viewlet.signals.rows import all_finite, arrow_times, arrow_values, times_of, value_columns
 
 CHUNK = 1 << 16
 """Events that run together: what is between operators then stays in the cache."""
+FEW = 1 << 8
+"""Groups of which a piece of the events as they come still has long runs."""
 
 
 def run(query: Signal, history: Any, flush: bool) -> Any:
@@ -33,23 +36,64 @@ def run(query: Signal, history: Any, flush: bool) -> Any:
     arrived = [_events(source, tables[source], keys) for source in program.sources]
     groups = keys.groups.count
     program.reserve(groups)
-    ready = []
-    for source, events in zip(program.sources, arrived, strict=True):
-        ready.append(without_overlaps(source, sorted_events(events, groups), keys.describe))
-    found = [program.run(chunk) for chunk in _chunks(ready)]
+    found = [program.run(chunk) for chunk in _chunks(program.sources, arrived, keys)]
     if flush and (rest := program.flush()) is not None:
         found.append(rest)
     return _arrow(query, together(found), keys)
 
 
-def _chunks(events: list[Events]) -> Iterator[list[Events]]:
-    """A single source in pieces; several go together, because a group needs all of its events."""
-    if len(events) > 1:
-        yield events
+def _chunks(sources: Sequence[Source], arrived: list[Events], keys: _Keys) -> Iterator[list[Events]]:
+    """The events of all sources in pieces, each sorted.
+
+    Few groups whose events come in order of time are cut as they come, so that sorting a piece stays in the cache.
+    """
+    groups = keys.groups.count
+    if groups <= FEW and all(_comes_in_order(each, groups) for each in arrived):
+        yield from _chunks_as_they_come(arrived, groups)
         return
-    (only,) = events
-    for begin in range(0, max(len(only), 1), CHUNK):
-        yield [only.take(slice(begin, begin + CHUNK))]
+    ready = [
+        without_overlaps(source, in_order(events, groups), keys.describe)
+        for source, events in zip(sources, arrived, strict=True)
+    ]
+    yield from _chunks_by_group(ready, groups)
+
+
+def _comes_in_order(events: Events, groups: int) -> bool:
+    none = events.start[:0]
+    ends = none if events.end is None else events.end
+    if events.end is not None and bool((ends <= events.start).any()):
+        return False
+    return bool(comes_in_order(events.slot, events.start, ends, np.full(groups, np.iinfo(np.int64).min)))
+
+
+def _chunks_as_they_come(events: list[Events], groups: int) -> Iterator[list[Events]]:
+    """Pieces with the same share of the rows of each source."""
+    count = max(1, *(-(-len(each) // CHUNK) for each in events))
+    cuts = [np.linspace(0, len(each), count + 1).astype(np.int64).tolist() for each in events]
+    for number in range(count):
+        yield [
+            in_order(each.take(slice(cut[number], cut[number + 1])), groups)
+            for each, cut in zip(events, cuts, strict=True)
+        ]
+
+
+def _chunks_by_group(events: list[Events], groups: int) -> Iterator[list[Events]]:
+    """Pieces of sorted events, which end at the same slot and time in each source."""
+    widest = max(events, key=len)
+    # What waits for another signal is looked at in every piece: at most some samples of each group.
+    step = CHUNK if len(events) == 1 else max(CHUNK, 4 * groups)
+    done = [0] * len(events)
+    for end in range(step, len(widest), step):
+        stops = [_rows_before(each, int(widest.slot[end]), int(widest.start[end])) for each in events]
+        yield [each.take(slice(begin, stop)) for each, begin, stop in zip(events, done, stops, strict=True)]
+        done = stops
+    yield [each.take(slice(begin, None)) for each, begin in zip(events, done, strict=True)]
+
+
+def _rows_before(events: Events, slot: int, start: int) -> int:
+    """How many sorted events come before a slot and time."""
+    begin, end = np.searchsorted(events.slot, [slot, slot + 1])
+    return int(begin + np.searchsorted(events.start[begin:end], start))
 
 
 class ArrayRun:
@@ -72,7 +116,7 @@ class ArrayRun:
         values = values if np.iscomplexobj(values) else values.astype(np.float64, copy=False)
         index = np.arange(self._done, self._done + len(values))
         self._done += len(values)
-        if not np.isfinite(values.sum()):  # otherwise all are there
+        if not all_finite(values):
             present = np.isfinite(values)
             values, index = values[present], index[present]
         slot = np.broadcast_to(np.int64(0), len(values))
@@ -111,19 +155,9 @@ class _Keys:
         """The distinct values of each column, as Arrow."""
 
     def slots(self, columns: list[Any], rows: int) -> Array:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         codes = []
         for number, column in enumerate(columns):
-            known = self._values[number]
-            if known is None:
-                found, self._values[number] = _coded(column)
-            else:
-                added = pc.unique(column).cast(known.type)
-                self._values[number] = pc.unique(pa.concat_arrays([known, added]))
-                found = pc.index_in(column.cast(known.type), self._values[number])
-                found = found.to_numpy(zero_copy_only=False).astype(np.int64)
+            found, self._values[number] = _coded(column, self._values[number])
             codes.append(found)
         if len(columns) == 1:  # codes are the slots
             count = len(self._values[0])
@@ -136,7 +170,11 @@ class _Keys:
         """The key of each row in one column."""
         import pyarrow as pa
 
-        return self._values[number].take(pa.array(self.groups.words[number][slots]))
+        values, words = self._values[number], self.groups.words[number]
+        if pa.types.is_integer(values.type) and not values.null_count:
+            first, found = runs(slots)
+            return pa.array(np.repeat(values.to_numpy()[words[found]], np.diff(first)), values.type)
+        return values.take(pa.array(words[slots]))
 
     def describe(self, slot: int) -> str:
         if not self._values:
@@ -144,23 +182,42 @@ class _Keys:
         return "of " + ", ".join(str(self.values(i, np.array([slot]))[0].as_py()) for i in range(len(self._values)))
 
 
-def _coded(column: Any) -> tuple[Array, Any]:
-    """The codes of keys, and the distinct keys in the order of their codes."""
+def _coded(column: Any, known: Any) -> tuple[Array, Any]:
+    """The codes of keys, and the distinct keys in the order of their codes: those that are known, then new ones."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if pa.types.is_integer(column.type) and len(column) and not column.null_count:
+    if pa.types.is_signed_integer(column.type) and len(column) and not column.null_count:
         keys = column.to_numpy(zero_copy_only=False)
-        least, span = int(keys.min()), int(keys.max()) - int(keys.min()) + 1
-        if span <= 2 * len(keys):  # few enough for a table instead of hashing
-            is_there = np.zeros(span, np.bool_)
-            places = keys - least
-            is_there[places] = True
-            distinct = np.flatnonzero(is_there)
-            codes = np.cumsum(is_there) - 1
-            return codes[places], pa.array(distinct + least).cast(column.type)
+        held = np.zeros(0, np.int64) if known is None else known.to_numpy(zero_copy_only=False)
+        if held.dtype.kind == "i" and (found := _dense_codes(keys, held)) is not None:
+            kind = column.type if known is None else known.type
+            return found[0], pa.array(found[1]).cast(kind)
+    if known is not None:
+        column = column.cast(known.type)
+        known = pc.unique(pa.concat_arrays([known, pc.unique(column)]))
+        return pc.index_in(column, known).to_numpy(zero_copy_only=False).astype(np.int64), known
     encoded = pc.dictionary_encode(column, null_encoding="encode")
     return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), encoded.dictionary
+
+
+def _dense_codes(keys: Array, known: Array) -> tuple[Array, Array] | None:
+    """The same for numbers that lie close enough for a table instead of hashing."""
+    keys, known = keys.astype(np.int64, copy=False), known.astype(np.int64, copy=False)
+    least, largest = key_range(keys)
+    if len(known):
+        least, largest = min(least, int(known.min())), max(largest, int(known.max()))
+    span = largest - least + 1
+    if span > 2 * (len(keys) + len(known)):
+        return None
+    places, is_there = np.empty(len(keys), np.int64), np.zeros(span, np.bool_)
+    key_places(keys, least, places, is_there)
+    code = np.full(span, -1, np.int64)
+    code[known - least] = np.arange(len(known))
+    fresh = np.flatnonzero(is_there & (code < 0))
+    code[fresh] = np.arange(len(known), len(known) + len(fresh))
+    codes = places if np.array_equal(code, np.arange(span)) else code[places]
+    return codes, np.concatenate((known, fresh + least))
 
 
 def _table(source: Source, history: Any, sources: int) -> Any:
@@ -188,22 +245,23 @@ def _table(source: Source, history: Any, sources: int) -> Any:
 
 def _events(source: Source, table: Any, keys: _Keys) -> Events:
     """The events of a table, in the order of its rows; those without a value are left out."""
+    import pyarrow as pa
 
     def column(name: str) -> Any:
         if name not in table.column_names:
             raise SignalError(f"the table has no column {name!r}, only {', '.join(table.column_names)}")
-        found = table.column(name).combine_chunks()
-        return found.chunk(0) if hasattr(found, "chunks") else found
+        found = table.column(name)
+        return found.chunk(0) if found.num_chunks == 1 else pa.concat_arrays(found.chunks or [pa.array([], found.type)])
 
     slots = keys.slots([column(name) for name in source.key], table.num_rows)
     start = _times(column(source.time), source.time)
     end = None if source.end is None else _times(column(source.end), source.end)
-    value = np.stack([_numbers(column(name)) for name in source.values], axis=1)
+    values = [_numbers(column(name)) for name in source.values]
+    value = values[0].reshape(-1, 1) if len(values) == 1 else np.stack(values, axis=1)
     if source.is_complex:
         value = value[:, :1] + 1j * value[:, 1:]
     events = Events(slots, start, value, end)
-    present = np.isfinite(value).all(axis=1)
-    return events if present.all() else events.take(present)
+    return events if all_finite(value) else events.take(np.isfinite(value).all(axis=1))
 
 
 def _times(column: Any, name: str) -> Array:

@@ -82,7 +82,11 @@ def array_form(stage: Stage, given: ArrayForm) -> ArrayForm:
             raise SignalError(f"there is no array operator {stage.operation!r}")
 
 
-def array_function(stage: Stage, given: ArrayForm) -> Callable[[Array], Array]:
+FRESH = ("rfft", "irfft", "fft", "ifft", "product", "magnitude", "power_spectrum")
+"""Operators whose arrays nobody else has: the next one may compute in their place."""
+
+
+def array_function(stage: Stage, given: ArrayForm, *, in_place: bool = False) -> Callable[[Array], Array]:
     """What computes an operator, for windows along the last axis."""
     import scipy.fft
 
@@ -90,11 +94,11 @@ def array_function(stage: Stage, given: ArrayForm) -> Callable[[Array], Array]:
         case "rfft", _:
             return lambda x: scipy.fft.rfft(x)
         case "irfft", (int(length),):
-            return lambda x: scipy.fft.irfft(x, length)
+            return lambda x: scipy.fft.irfft(x, length, overwrite_x=in_place)
         case "fft", _:
-            return lambda x: scipy.fft.fft(x)
+            return lambda x: scipy.fft.fft(x, overwrite_x=in_place)
         case "ifft", _:
-            return lambda x: scipy.fft.ifft(x)
+            return lambda x: scipy.fft.ifft(x, overwrite_x=in_place)
         case "select", (str(name), *_):
             return _selected(name, array_form(stage, given))
         case "top_k", (int(count),):

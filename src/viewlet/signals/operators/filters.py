@@ -112,7 +112,7 @@ class RecursiveFilter(Stateless):
             kept,
         )
         found = Samples(batch.slot, batch.index, y)
-        return found.take(kept) if self._silent else found
+        return found if not self._silent or kept.all() else found.take(kept)
 
 
 class Convolution(Stateless):
@@ -146,7 +146,7 @@ class Convolution(Stateless):
             kept,
         )
         found = Samples(batch.slot, batch.index, y)
-        return found.take(kept) if self._silent else found
+        return found if not self._silent or kept.all() else found.take(kept)
 
 
 class ExponentialMean(Stateless):

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from viewlet.signals.batches import Array, Batch, Samples, in_order, runs
+from viewlet.signals.batches import Array, Batch, Samples, real_parts, runs
 from viewlet.signals.form import form_of
 from viewlet.signals.nodes import Combine
+from viewlet.signals.operators import join_kernels as kernels
 from viewlet.signals.operators.contract import Stateless
 from viewlet.signals.state import NEVER, Field, State
 
@@ -23,6 +24,8 @@ OPERATIONS: dict[str, Callable[[Array, Array], Array]] = {
     "/": np.divide,
     "join": lambda left, right: np.concatenate((left, right), axis=1),
 }
+ADDITIVE = {"+": kernels.ADD, "-": kernels.SUBTRACT}
+"""Operations that treat the parts of complex numbers alike: the kernel does them."""
 
 
 class Combination(Stateless):
@@ -31,47 +34,46 @@ class Combination(Stateless):
     fields = (Field("left", (), "i8", NEVER), Field("right", (), "i8", NEVER))
 
     def __init__(self, node: Combine) -> None:
-        self._operation = OPERATIONS[node.operation]
+        self._name, self._operation = node.operation, OPERATIONS[node.operation]
         self._kind = np.complex128 if form_of(node).is_complex else np.float64
 
     def run(self, state: State, *inputs: Any) -> Batch:
-        given: list[Samples] = []
-        for number, (name, new) in enumerate(zip(("left", "right"), inputs, strict=True)):
+        old = state.waiting or tuple(each.take(slice(0)) for each in inputs)
+        sides: list[Array] = []
+        for name, waited, new in zip(("left", "right"), old, inputs, strict=True):
             first, slots = runs(new.slot)
             state[name][slots] = new.index[first[1:] - 1]
-            old = state.waiting[number] if state.waiting else new.take(slice(0))
-            given.append(_after(old, new))
-        left, right = given
-        rows = _matches(left, right)
-        state.waiting = (_still(left, state["right"], rows[0]), _still(right, state["left"], rows[1]))
+            sides += [_columns(waited), _columns(new)]
+        rows = [len(each[0]) + len(new[0]) for each, new in (sides[:2], sides[2:])]
+        waits = [_room(count, side) for count, side in zip(rows, (sides[1], sides[3]), strict=True)]
+        kinds = [each.value.dtype for each in inputs]
+        widths = [sides[1][2].shape[1], sides[3][2].shape[1]]
+        operation = ADDITIVE.get(self._name, kernels.BOTH) if kinds[0] == kinds[1] and widths[0] == widths[1] else 0
+        slot, index = np.empty(min(rows), np.int64), np.empty(min(rows), np.int64)
+        value = np.empty((min(rows), widths[0] if operation else sum(widths)))
+        reached = state["left"], state["right"]
+        count, *waiting = kernels.match_samples(*sides, *reached, operation, (slot, index, value), *waits)
+        state.waiting = tuple(
+            Samples(*(column[:rows].copy() for column in each[:2]), each[2][:rows].copy().view(kind))
+            for each, rows, kind in zip(waits, waiting, kinds, strict=True)
+        )
+        value = value[:count]
+        if operation:
+            return Samples(slot[:count], index[:count], value.view(kinds[0]))
+        left, right = value[:, : widths[0]], value[:, widths[0] :]
         with np.errstate(divide="ignore", invalid="ignore"):
-            value = self._operation(left.value[rows[0]], right.value[rows[1]])
-        return Samples(left.slot[rows[0]], left.index[rows[0]], value.astype(self._kind, copy=False))
+            value = self._operation(*(_as(each, kind) for each, kind in zip((left, right), kinds, strict=True)))
+        return Samples(slot[:count], index[:count], value.astype(self._kind, copy=False))
 
 
-def _after(old: Any, new: Samples) -> Samples:
-    """Samples that waited, with the new ones, sorted."""
-    if not len(old):
-        return new
-    if not len(new):
-        return old  # type: ignore[no-any-return]
-    parts = (np.concatenate((getattr(old, name), getattr(new, name))) for name in ("slot", "index", "value"))
-    return in_order(Samples(*parts))
+def _as(parts: Array, kind: Any) -> Array:
+    """Real numbers as values of a type."""
+    return parts if kind == np.float64 else np.ascontiguousarray(parts).view(kind)
 
 
-def _matches(left: Samples, right: Samples) -> tuple[Array, Array]:
-    """The rows of both with equal slot and index."""
-    if len(left) == len(right) and np.array_equal(left.index, right.index) and np.array_equal(left.slot, right.slot):
-        return np.arange(len(left)), np.arange(len(right))
-    slot = np.concatenate((left.slot, right.slot))
-    index = np.concatenate((left.index, right.index))
-    order = np.lexsort((index, slot))
-    is_pair = np.flatnonzero((slot[order[1:]] == slot[order[:-1]]) & (index[order[1:]] == index[order[:-1]]))
-    return order[is_pair], order[is_pair + 1] - len(left)
+def _columns(batch: Any) -> tuple[Array, Array, Array]:
+    return batch.slot, batch.index, real_parts(batch.value)
 
 
-def _still(samples: Samples, reached: Array, matched: Array) -> Samples:
-    """The samples that the other signal may still meet: those after its last index."""
-    waits = samples.index > reached[samples.slot]
-    waits[matched] = False
-    return samples.take(waits)
+def _room(rows: int, like: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+    return np.empty(rows, np.int64), np.empty(rows, np.int64), np.empty((rows, like[2].shape[1]))

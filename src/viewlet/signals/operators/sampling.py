@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from viewlet.signals.batches import Array, Batch, Events, Samples, runs
+from viewlet.signals.batches import Array, Batch, Events, Samples, real_parts, runs
 from viewlet.signals.form import form_of
-from viewlet.signals.interpolation import Interpolator
+from viewlet.signals.interpolation import KINDS, Interpolator
 from viewlet.signals.nodes import Sample
 from viewlet.signals.notation import resolve
+from viewlet.signals.operators import sampling_kernels as kernels
 from viewlet.signals.operators.contract import Stateless
 from viewlet.signals.state import Field, State
 
@@ -69,14 +70,20 @@ class Sampling:
         if self._function is not None:
             batch = self._evaluated(self._active(batch))
             points = _points_at(batch)
-        elif self._policy is None and isinstance(batch, Events) and batch.end is not None:
-            return self._active(batch)
+        elif self._policy is None and isinstance(batch, Events):
+            return self._active(batch) if batch.end is not None else self._on_beats(batch)
         else:
             points = self._points(batch)
         if self._policy is None:
             found, on = Samples(points.slot, points.index, points.value), points.part == 0
             return found if on.all() else found.take(on)
         return self._between(state, points)
+
+    def _on_beats(self, batch: Events) -> Samples:
+        """The events at beats, without what only interpolation needs."""
+        index, on = self._grid.beats(batch.start)
+        found = Samples(batch.slot, index, batch.value)
+        return found if on is None else found.take(on)
 
     # -- points --------------------------------------------------------------------------------------------------------
 
@@ -115,96 +122,17 @@ class Sampling:
         policy = self._policy
         assert policy is not None
         first, slots = runs(points.slot)
-        before = _previous(state, points, first, slots, 0)
-        older = _previous(state, points, first, slots, 1) if policy.kind == "quadratic" else before
-        length = (points.index - before.index) + (points.part - before.part)
-        beats = points.index - before.index - (points.part == 0)
-        allowed = before.known & ((length <= self._gap + CLOSE) | points.solid)
-        if policy.kind == "quadratic":
-            span = (points.index - older.index) + (points.part - older.part)
-            allowed = before.known & (points.solid | (older.known & (span <= self._gap + CLOSE)))
-        elif policy.kind == "last":
-            reach = np.floor(self._gap + before.part + CLOSE).astype(np.int64)
-            beats = np.where(points.solid, beats, np.minimum(beats, reach))
-            allowed = before.known
-        beats = np.where(allowed, np.maximum(beats, 0), 0)
-        on = points.part == 0
-        count = beats + on
-        rows = np.repeat(np.arange(len(points)), count)
-        place = np.arange(len(rows)) - np.repeat(np.cumsum(count) - count, count)
-        is_point = place == beats[rows]
-        index = np.where(is_point, points.index[rows], before.index[rows] + 1 + place)
-        value = points.value[rows]
-        fill = np.flatnonzero(~is_point)
-        if len(fill):
-            row = rows[fill]
-            since = ((index[fill] - before.index[row]) - before.part[row])[:, None]
-            value[fill] = self._values(since, length[row][:, None], before, older, points, row)
-        _remember(state, points, first, slots)
-        return Samples(points.slot[rows], index, value)
-
-    def _values(
-        self, since: Array, length: Array, before: _Previous, older: _Previous, points: Points, row: Array
-    ) -> Array:
-        policy = self._policy
-        assert policy is not None
-        start, end = before.value[row], points.value[row]
-        match policy.kind:
-            case "last" | "zero":
-                return start
-            case "constant":
-                return np.where(points.solid[row][:, None], start, policy.value)
-            case "linear":
-                return start + (end - start) * (since / length)
-            case _:
-                slope = (end - start) / length
-                back = ((before.index[row] - older.index[row]) + (before.part[row] - older.part[row]))[:, None]
-                is_solid = points.solid[row][:, None]
-                back = np.where(is_solid & (back == 0), 1.0, back)
-                bend = (slope - (start - older.value[row]) / back) / (length + back)
-                return np.where(is_solid, start, start + since * slope + since * (since - length) * bend)
-
-
-@dataclass(frozen=True, slots=True)
-class _Previous:
-    """The point before each point, or two before it; `known` where there is one."""
-
-    index: Array
-    part: Array
-    value: Array
-    known: Array
-
-
-def _previous(state: State, points: Points, first: Array, slots: Array, back: int) -> _Previous:
-    """The points `back + 1` before each: rows of the batch, or what the state has of the group."""
-    distance = back + 1
-    rows = np.arange(len(points)) - distance
-    place = np.arange(len(points)) - np.repeat(first[:-1], np.diff(first))
-    is_here = place >= distance
-    source = np.where(is_here, rows, 0)
-    index, part, value = points.index[source], points.part[source], points.value[source]
-    known = is_here.copy()
-    outside = np.flatnonzero(~is_here)
-    if len(outside):
-        slot = points.slot[outside]
-        which = distance - 1 - place[outside]
-        index[outside] = state["index"][slot, which]
-        part[outside] = state["part"][slot, which]
-        value[outside] = state["value"][slot, which]
-        known[outside] = state["count"][slot] > which
-    return _Previous(index, part, value, known)
-
-
-def _remember(state: State, points: Points, first: Array, slots: Array) -> None:
-    """The last two points of every group; the latest is the first of them."""
-    last, size = first[1:] - 1, np.diff(first)
-    single, several = slots[size == 1], slots[size > 1]
-    for name, held in (("index", points.index), ("part", points.part), ("value", points.value)):
-        array = state[name]
-        array[single, 1] = array[single, 0]
-        array[several, 1] = held[last[size > 1] - 1]
-        array[slots, 0] = held[last]
-    state["count"][slots] = np.minimum(state["count"][slots] + size, 2)
+        value = real_parts(points.value)
+        fill = np.zeros(value.shape[1])
+        fill[:: value.shape[1] // points.value.shape[1]] = policy.value
+        held = state["count"], state["index"], state["part"], real_parts(state["value"])
+        kind, beats = KINDS.index(policy.kind), np.empty(len(points), np.int64)
+        columns = first, slots, points.index, points.part, points.solid
+        count = kernels.count_beats(kind, self._gap + CLOSE, *columns, *held[:3], beats)
+        slot, index = np.empty(count, np.int64), np.empty(count, np.int64)
+        values = np.empty((count, value.shape[1]))
+        kernels.fill_beats(kind, fill, *columns, value, *held, beats, slot, index, values)
+        return Samples(slot, index, values.view(points.value.dtype))
 
 
 def _points_at(batch: Samples) -> Points:

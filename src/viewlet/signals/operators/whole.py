@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from viewlet.signals.batches import Array, Batch, Samples, runs
+from viewlet.signals.batches import Array, Batch, Samples, runs, together
 from viewlet.signals.errors import SignalError
 from viewlet.signals.form import form_of
 from viewlet.signals.nodes import Whole
-from viewlet.signals.operators.join import _after
 from viewlet.signals.state import Field, State
 
 
@@ -43,11 +42,11 @@ class WholeSequence:
 
     def run(self, state: State, *inputs: Any) -> Batch:
         (batch,) = inputs
-        state.waiting = (_after(state.waiting[0], batch) if state.waiting else batch,)
+        state.waiting = (*state.waiting, batch)
         return Samples(batch.slot[:0], batch.index[:0], self._nothing)
 
     def flush(self, state: State) -> Batch | None:
-        batch: Any = state.waiting[0]
+        batch: Any = together(state.waiting)
         first, _ = runs(batch.slot)
         gaps = np.flatnonzero(np.diff(batch.index) != 1) + 1
         cuts = np.unique(np.concatenate((first, gaps)))

@@ -4,10 +4,38 @@ from __future__ import annotations
 
 from typing import Any
 
-from viewlet.runtime.jit import entry
+from viewlet.runtime.jit import compiled, entry
 from viewlet.signals.state import NEVER
 
 Array = Any
+
+
+@compiled
+def window_ends(
+    size: int,
+    hop: int,
+    seen: int,
+    more: int,
+    at: int,
+    index: int,
+    slot: int,
+    starts: Array,
+    window_slot: Array,
+    window_index: Array,
+    windows: int,
+) -> int:
+    """The windows that end among `more` samples behind those that a group has `seen`; they lie at `at` in the line, and
+    the first has an index. Returns how many windows there are so far."""
+    end = size
+    if seen >= size:
+        end += ((seen - size) // hop + 1) * hop
+    while end <= seen + more:
+        starts[windows] = at + (end - seen) - size
+        window_slot[windows] = slot
+        window_index[windows] = index + (end - seen) - 1
+        windows += 1
+        end += hop
+    return windows
 
 
 @entry
@@ -34,46 +62,63 @@ def lay_out(
     A missing sample is a zero in the line if `fills`; otherwise, and after `size` of them, windows begin anew. Returns
     how many windows end in the batch; `starts` has where they begin in the line.
     """
-    width = x.shape[1]
+    found = starts, window_slot, window_index
     at, windows = 0, 0
     for run in range(begin, end):
         slot = slots[run]
         kept = min(count[slot], size - 1)
-        for i in range(kept):
-            for c in range(width):
-                line[at + i, c] = held[slot, i, c]
+        line[at : at + kept] = held[slot, :kept]
         at += kept
-        for row in range(first[run], first[run + 1]):
+        row = first[run]
+        while row < first[run + 1]:
             gap = index[row] - last[slot] - 1
             if last[slot] == NEVER or (gap > 0 and (not fills or gap > size)):
                 count[slot] = 0
-                gap = 0
-            for step in range(gap + 1):
-                for c in range(width):
-                    if step == gap:
-                        line[at, c] = x[row, c]
-                    else:
-                        line[at, c] = 0.0
-                at += 1
-                count[slot] += 1
-                past = count[slot] - size
-                if past >= 0 and past % hop == 0:
-                    starts[windows] = at - size
-                    window_slot[windows] = slot
-                    window_index[windows] = index[row] - gap + step
-                    windows += 1
-            last[slot] = index[row]
+            elif gap > 0:
+                line[at : at + gap] = 0.0
+                windows = window_ends(size, hop, count[slot], gap, at, index[row] - gap, slot, *found, windows)
+                at += gap
+                count[slot] += gap
+            stop = row + 1
+            while stop < first[run + 1] and index[stop] == index[stop - 1] + 1:
+                stop += 1
+            more = stop - row
+            line[at : at + more] = x[row:stop]
+            windows = window_ends(size, hop, count[slot], more, at, index[row], slot, *found, windows)
+            at += more
+            count[slot] += more
+            last[slot] = index[stop - 1]
+            row = stop
         kept = min(count[slot], size - 1)
-        for i in range(kept):
-            for c in range(width):
-                held[slot, i, c] = line[at - kept + i, c]
+        held[slot, :kept] = line[at - kept : at]
     return windows
+
+
+@compiled
+def put_out(
+    slot: int,
+    start: int,
+    begin: int,
+    end: int,
+    is_dual: bool,
+    weight: Array,
+    slot_out: Array,
+    index_out: Array,
+    value_out: Array,
+) -> None:
+    """Completes the rows from `begin` to `end`, whose sums are in `value_out`; the first has index `start`."""
+    for row in range(begin, end):
+        slot_out[row], index_out[row] = slot, start + row - begin
+        if is_dual and weight[row] > 1e-10:
+            for c in range(value_out.shape[1]):
+                value_out[row, c] /= weight[row]
 
 
 @entry
 def add_up(
     weights: Array,
     is_dual: bool,
+    parts: int,
     slots: Array,
     index: Array,
     arrays: Array,
@@ -83,39 +128,67 @@ def add_up(
     slot_out: Array,
     index_out: Array,
     value_out: Array,
+    weight_out: Array,
 ) -> int:
     """Adds arrays that end at some indexes to those before; what no later one can reach is put out.
 
-    total[slot, component, place] begins at index start[slot], NEVER if nothing is there.
+    Numbers are real: `parts` of them, one or two, make a value. total[slot, component, place] has the sums of a group
+    from index start[slot] on, NEVER if nothing is there. While arrays of one group follow, sums are in `value_out`, where
+    they are put out; only the last ones go back to `total`.
     """
-    size, width = arrays.shape[2], arrays.shape[1]
-    out = 0
-    for n in range(slots.shape[0]):
-        slot, begin = slots[n], index[n] - size + 1
-        if start[slot] != NEVER:
-            moved = min(begin - start[slot], size)
-            for i in range(moved):
-                slot_out[out] = slot
-                index_out[out] = start[slot] + i
-                for c in range(width):
-                    value_out[out, c] = total[slot, c, i]
-                    if is_dual and weight[slot, i] > 1e-10:
-                        value_out[out, c] /= weight[slot, i]
-                out += 1
+    width, size = arrays.shape[1], arrays.shape[2] // parts
+    base, n = 0, 0
+    while n < slots.shape[0]:
+        slot, at, reach = slots[n], 0, 0
+        origin = start[slot]
+        if origin == NEVER:
+            origin = index[n] - size + 1
+        else:
+            reach = size
             for i in range(size):
                 for c in range(width):
-                    total[slot, c, i] = total[slot, c, i + moved] if i + moved < size else 0.0
-                weight[slot, i] = weight[slot, i + moved] if i + moved < size else 0.0
-        start[slot] = begin
+                    for part in range(parts):
+                        value_out[base + i, c * parts + part] = total[slot, c, i * parts + part]
+            weight_out[base : base + size] = weight[slot]
+        while n < slots.shape[0] and slots[n] == slot:
+            at = index[n] - size + 1 - origin
+            if at > reach:  # nothing overlaps behind a gap
+                put_out(slot, origin, base, base + reach, is_dual, weight_out, slot_out, index_out, value_out)
+                base, origin, at, reach = base + reach, origin + at, 0, 0
+            add_array(arrays[n], weights, is_dual, parts, base + at, reach - at, value_out, weight_out)
+            reach = at + size
+            n += 1
+        put_out(slot, origin, base, base + at, is_dual, weight_out, slot_out, index_out, value_out)
+        base += at
+        start[slot] = origin + at
         for i in range(size):
             for c in range(width):
-                if is_dual:
-                    total[slot, c, i] += weights[i] * arrays[n, c, i]
-                else:
-                    total[slot, c, i] += arrays[n, c, i]
-            if is_dual:
-                weight[slot, i] += weights[i] * weights[i]
-    return out
+                for part in range(parts):
+                    total[slot, c, i * parts + part] = value_out[base + i, c * parts + part]
+        weight[slot] = weight_out[base : base + size]
+    return base
+
+
+@compiled
+def add_array(
+    array: Array, weights: Array, is_dual: bool, parts: int, row: int, held: int, value_out: Array, weight_out: Array
+) -> None:
+    """Adds an array to the sums from a row on, of which the first `held` are there."""
+    width, size = array.shape[0], array.shape[1] // parts
+    if width == 1 and not is_dual:
+        sums, given = value_out[row : row + size].reshape(-1), array[0]
+        for i in range(held * parts):
+            sums[i] += given[i]
+        for i in range(held * parts, size * parts):
+            sums[i] = given[i]
+        return
+    for i in range(size):
+        factor = weights[i] if is_dual else 1.0
+        for c in range(width):
+            for part in range(parts):
+                before = value_out[row + i, c * parts + part] if i < held else 0.0
+                value_out[row + i, c * parts + part] = before + factor * array[c, i * parts + part]
+        weight_out[row + i] = (weight_out[row + i] if i < held else 0.0) + factor * factor
 
 
 @entry

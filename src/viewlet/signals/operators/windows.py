@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from viewlet.signals.batches import Array, Batch, Samples, is_stretch, runs, together
+from viewlet.signals.batches import Array, Batch, Samples, is_stretch, real_parts, runs, together
 from viewlet.signals.form import form_of
 from viewlet.signals.nodes import Aggregate, Window
 from viewlet.signals.operators import window_kernels as kernels
 from viewlet.signals.operators.contract import Stateless
 from viewlet.signals.operators.filters import LAST, number_type, values_of
-from viewlet.signals.stages import AGGREGATES, ArrayForm, array_form, array_function
+from viewlet.signals.stages import AGGREGATES, FRESH, ArrayForm, array_form, array_function
 from viewlet.signals.state import NEVER, Field, State
 
 LINE = 1 << 20
@@ -49,10 +50,10 @@ class WindowPipeline:
         self._kind = number_type(given.is_complex)
         self._weights = np.array(node.window) if node.window else None
         self._functions = []
-        array = ArrayForm(node.size, given.is_complex)
+        array, is_fresh = ArrayForm(node.size, given.is_complex), bool(node.window)
         for stage in node.stages:
-            self._functions.append(array_function(stage, array))
-            array = array_form(stage, array)
+            self._functions.append(array_function(stage, array, in_place=is_fresh))
+            array, is_fresh = array_form(stage, array), stage.operation in FRESH
         self._array = array
         self._adds = node.finish is not None and node.finish.operation == "overlap_add"
         self._is_dual = self._adds and node.finish is not None and node.finish.arguments == ("dual",)
@@ -86,11 +87,27 @@ class WindowPipeline:
             return found
         for line in self._lines(state, batch):
             windows = np.lib.stride_tricks.sliding_window_view(line.samples, self._node.size, axis=0)
-            step = max(1, ARRAYS // (self._node.size * self._width))
-            for begin in range(0, len(line.starts), step):
-                part = slice(begin, begin + step)
-                found.append(self._through(state, line.slot[part], line.index[part], windows[line.starts[part]]))
+            for part in self._parts(line):
+                begin, end = int(line.starts[part.start]), int(line.starts[part.stop - 1]) + 1
+                is_even = end - begin == (part.stop - part.start - 1) * self._node.hop + 1
+                arrays = windows[begin : end : self._node.hop] if is_even else windows[line.starts[part]]
+                found.append(self._through(state, line.slot[part], line.index[part], arrays))
         return found
+
+    def _parts(self, line: _Line) -> Iterator[slice]:
+        """The windows that run through the pipeline together.
+
+        Windows that are a hop apart are a view of the line. If most are, parts end where some are not, because copies
+        of windows cost more than calls; otherwise they are copied.
+        """
+        step = max(1, ARRAYS // (self._node.size * self._width))
+        cuts = np.flatnonzero(np.diff(line.starts) != self._node.hop) + 1
+        if len(cuts) * 16 > len(line.starts):
+            cuts = cuts[:0]
+        edges = [0, *cuts.tolist(), len(line.starts)]
+        for first, last in pairwise(edges):
+            for begin in range(first, last, step):
+                yield slice(begin, min(begin + step, last))
 
     # -- one long stretch of one group: windows are views of the samples themselves ------------------------------------
 
@@ -188,24 +205,30 @@ class WindowPipeline:
             return Samples(slot, index, arrays if arrays.flags.owndata else arrays.copy())
         if not self._adds:
             return Samples(slot, index, AGGREGATES[finish.operation](arrays))
-        most = len(slot) * arrays.shape[2]
-        slots, indexes = np.empty(most, np.int64), np.empty(most, np.int64)
-        values = np.empty((most, self._width), arrays.dtype)
-        weights = np.ones(self._array.size) if self._weights is None else self._weights
+        parts = 2 if self._array.is_complex else 1
+        arrays = real_parts(np.ascontiguousarray(arrays, number_type(self._array.is_complex)))
+        size = self._array.size
+        same = slot[1:] == slot[:-1]
+        room = size * int(np.count_nonzero(~same) + 2) + int(np.minimum(np.diff(index), size)[same].sum())
+        slots, indexes = np.empty(room, np.int64), np.empty(room, np.int64)
+        values, weight = np.empty((room, self._width * parts)), np.empty(room)
+        total = state["total"]
         count = kernels.add_up(
-            weights,
+            np.ones(size) if self._weights is None else self._weights,
             self._is_dual,
+            parts,
             slot,
             index,
-            np.ascontiguousarray(arrays),
-            state["total"],
+            arrays,
+            real_parts(total),
             state["weight"],
             state["start"],
             slots,
             indexes,
             values,
+            weight,
         )
-        return Samples(slots[:count], indexes[:count], values[:count])
+        return Samples(slots[:count], indexes[:count], values[:count].view(total.dtype))
 
     def flush(self, state: State) -> Batch | None:
         """What the last arrays of every group add up to."""
