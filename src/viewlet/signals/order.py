@@ -112,4 +112,3 @@ def first_clash(slot: Array, start: Array, end: Array) -> int:
             if start[row + 1] < stop:
                 return row
     return -1
-

@@ -21,7 +21,7 @@ from viewlet.signals.rows import all_finite, arrow_times, arrow_values, times_of
 
 CHUNK = 1 << 16
 """Events that run together: what is between operators then stays in the cache."""
-FEW = 1 << 8
+FEW = 1 << 5
 """Groups of which a piece of the events as they come still has long runs."""
 
 

@@ -52,10 +52,11 @@ class Combination(Stateless):
         slot, index = np.empty(min(rows), np.int64), np.empty(min(rows), np.int64)
         value = np.empty((min(rows), widths[0] if operation else sum(widths)))
         reached = state["left"], state["right"]
-        count, *waiting = kernels.match_samples(*sides, *reached, operation, (slot, index, value), *waits)
+        found: Any = (*sides, *reached, operation, (slot, index, value), *waits)
+        count, *waiting = kernels.match_samples(*found)
         state.waiting = tuple(
-            Samples(*(column[:rows].copy() for column in each[:2]), each[2][:rows].copy().view(kind))
-            for each, rows, kind in zip(waits, waiting, kinds, strict=True)
+            Samples(each[0][:number].copy(), each[1][:number].copy(), each[2][:number].copy().view(kind))
+            for each, number, kind in zip(waits, waiting, kinds, strict=True)
         )
         value = value[:count]
         if operation:

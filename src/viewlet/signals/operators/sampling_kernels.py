@@ -91,7 +91,7 @@ def fill_beats(
             for c in range(width if beats[row] else 0):
                 start, end = known_value[slot, 0, c], value[row, c]
                 slope = (end - start) / length
-                if solid[row] or kind == LAST or kind == ZERO:
+                if solid[row] or kind in (LAST, ZERO):
                     for at in range(out, stop):
                         value_out[at, c] = start
                 elif kind == CONSTANT:

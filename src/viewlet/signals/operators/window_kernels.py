@@ -108,10 +108,13 @@ def put_out(
 ) -> None:
     """Completes the rows from `begin` to `end`, whose sums are in `value_out`; the first has index `start`."""
     for row in range(begin, end):
-        slot_out[row], index_out[row] = slot, start + row - begin
-        if is_dual and weight[row] > 1e-10:
-            for c in range(value_out.shape[1]):
-                value_out[row, c] /= weight[row]
+        slot_out[row] = slot
+    for row in range(begin, end):
+        index_out[row] = start + row - begin
+    if is_dual:
+        for row in range(begin, end):
+            if weight[row] > 1e-10:
+                value_out[row] /= weight[row]
 
 
 @entry
@@ -125,6 +128,7 @@ def add_up(
     total: Array,
     weight: Array,
     start: Array,
+    base: int,
     slot_out: Array,
     index_out: Array,
     value_out: Array,
@@ -133,11 +137,11 @@ def add_up(
     """Adds arrays that end at some indexes to those before; what no later one can reach is put out.
 
     Numbers are real: `parts` of them, one or two, make a value. total[slot, component, place] has the sums of a group
-    from index start[slot] on, NEVER if nothing is there. While arrays of one group follow, sums are in `value_out`, where
-    they are put out; only the last ones go back to `total`.
+    from index start[slot] on, NEVER if nothing is there. While arrays of one group follow, sums are in `value_out`,
+    where they are put out from row `base` on; only the last ones go back to `total`. Returns the row behind them.
     """
     width, size = arrays.shape[1], arrays.shape[2] // parts
-    base, n = 0, 0
+    n = 0
     while n < slots.shape[0]:
         slot, at, reach = slots[n], 0, 0
         origin = start[slot]
@@ -145,11 +149,12 @@ def add_up(
             origin = index[n] - size + 1
         else:
             reach = size
-            for i in range(size):
-                for c in range(width):
-                    for part in range(parts):
-                        value_out[base + i, c * parts + part] = total[slot, c, i * parts + part]
-            weight_out[base : base + size] = weight[slot]
+            if width == 1:
+                value_out[base : base + size].reshape(-1)[:] = total[slot, 0]
+            else:
+                turn(total[slot], value_out[base : base + size], parts, True)
+            if is_dual:
+                weight_out[base : base + size] = weight[slot]
         while n < slots.shape[0] and slots[n] == slot:
             at = index[n] - size + 1 - origin
             if at > reach:  # nothing overlaps behind a gap
@@ -161,12 +166,25 @@ def add_up(
         put_out(slot, origin, base, base + at, is_dual, weight_out, slot_out, index_out, value_out)
         base += at
         start[slot] = origin + at
-        for i in range(size):
-            for c in range(width):
-                for part in range(parts):
-                    total[slot, c, i * parts + part] = value_out[base + i, c * parts + part]
-        weight[slot] = weight_out[base : base + size]
+        if width == 1:
+            total[slot, 0] = value_out[base : base + size].reshape(-1)
+        else:
+            turn(total[slot], value_out[base : base + size], parts, False)
+        if is_dual:
+            weight[slot] = weight_out[base : base + size]
     return base
+
+
+@compiled
+def turn(sums: Array, rows: Array, parts: int, to_rows: bool) -> None:
+    """Copies sums by component to rows, or back."""
+    for i in range(rows.shape[0]):
+        for c in range(sums.shape[0]):
+            for part in range(parts):
+                if to_rows:
+                    rows[i, c * parts + part] = sums[c, i * parts + part]
+                else:
+                    sums[c, i * parts + part] = rows[i, c * parts + part]
 
 
 @compiled

@@ -41,6 +41,23 @@ class _Line:
     index: Array
 
 
+@dataclass(slots=True)
+class _Sums:
+    """The sums of overlapping windows that no later window can reach, as they are computed."""
+
+    slot: Array
+    index: Array
+    value: Array
+    """As real numbers."""
+    weight: Array
+    is_complex: bool
+    count: int = 0
+
+    def samples(self) -> list[Samples]:
+        value = self.value[: self.count].view(number_type(self.is_complex))
+        return [Samples(self.slot[: self.count], self.index[: self.count], value)]
+
+
 class WindowPipeline:
     """Windows of the samples of each group, through array operators."""
 
@@ -87,11 +104,13 @@ class WindowPipeline:
             return found
         for line in self._lines(state, batch):
             windows = np.lib.stride_tricks.sliding_window_view(line.samples, self._node.size, axis=0)
+            sums = self._sums(line.slot, line.index)
             for part in self._parts(line):
                 begin, end = int(line.starts[part.start]), int(line.starts[part.stop - 1]) + 1
                 is_even = end - begin == (part.stop - part.start - 1) * self._node.hop + 1
                 arrays = windows[begin : end : self._node.hop] if is_even else windows[line.starts[part]]
-                found.append(self._through(state, line.slot[part], line.index[part], arrays))
+                found += self._through(state, line.slot[part], line.index[part], arrays, sums)
+            found += sums.samples() if sums else []
         return found
 
     def _parts(self, line: _Line) -> Iterator[slice]:
@@ -139,23 +158,31 @@ class WindowPipeline:
         index = batch.index[begin + node.hop - 1 : end : node.hop]
         passes = len(self._functions) + (self._weights is not None) + (node.finish is not None)
         step = max(1, ARRAYS // (node.size * self._width)) if passes > 1 else max(1, len(index))
-        found = []
+        found: list[Samples] = []
+        slots = np.full(len(index), slot)
+        sums = self._sums(slots, index)
         for start in range(0, len(index), step):
             part = slice(start, start + step)
-            slots = np.full(len(index[part]), slot)
-            found.append(self._through(state, slots, index[part], windows[part]))
+            found += self._through(state, slots[part], index[part], windows[part], sums)
+        found += sums.samples() if sums else []
         state["held"][slot] = x[end - node.size + 1 : end]
         state["count"][slot] += end - begin
         state["last"][slot] = batch.index[end - 1]
         return found
 
-    def _through(self, state: State, slot: Array, index: Array, arrays: Array) -> Samples:
-        """Windows through the pipeline."""
+    def _through(self, state: State, slot: Array, index: Array, arrays: Array, sums: _Sums | None) -> list[Samples]:
+        """Windows through the pipeline; what is added up goes to `sums`."""
         if self._weights is not None:
             arrays = arrays * self._weights
         for function in self._functions:
             arrays = function(arrays)
-        return self._finish(state, slot, index, arrays)
+        if sums is not None:
+            self._add_up(state, slot, index, arrays, sums)
+            return []
+        finish = self._node.finish
+        if finish is None:
+            return [Samples(slot, index, arrays if arrays.flags.owndata else arrays.copy())]
+        return [Samples(slot, index, AGGREGATES[finish.operation](arrays))]
 
     def _nothing(self) -> Samples:
         none = np.zeros(0, np.int64)
@@ -199,36 +226,34 @@ class WindowPipeline:
             yield _Line(line, starts[:count], slot[:count], index[:count])
             begin = end
 
-    def _finish(self, state: State, slot: Array, index: Array, arrays: Array) -> Samples:
-        finish = self._node.finish
-        if finish is None:
-            return Samples(slot, index, arrays if arrays.flags.owndata else arrays.copy())
+    def _sums(self, slot: Array, index: Array) -> _Sums | None:
+        """Room for the sums of windows that end at some indexes; None if nothing is added up."""
         if not self._adds:
-            return Samples(slot, index, AGGREGATES[finish.operation](arrays))
-        parts = 2 if self._array.is_complex else 1
-        arrays = real_parts(np.ascontiguousarray(arrays, number_type(self._array.is_complex)))
-        size = self._array.size
+            return None
+        size, parts = self._array.size, 2 if self._array.is_complex else 1
         same = slot[1:] == slot[:-1]
         room = size * int(np.count_nonzero(~same) + 2) + int(np.minimum(np.diff(index), size)[same].sum())
-        slots, indexes = np.empty(room, np.int64), np.empty(room, np.int64)
-        values, weight = np.empty((room, self._width * parts)), np.empty(room)
-        total = state["total"]
-        count = kernels.add_up(
-            np.ones(size) if self._weights is None else self._weights,
+        value = np.empty((room, self._width * parts))
+        weight = np.empty(room if self._is_dual else 0)
+        return _Sums(np.empty(room, np.int64), np.empty(room, np.int64), value, weight, self._array.is_complex)
+
+    def _add_up(self, state: State, slot: Array, index: Array, arrays: Array, sums: _Sums) -> None:
+        sums.count = kernels.add_up(
+            np.ones(self._array.size) if self._weights is None else self._weights,
             self._is_dual,
-            parts,
+            2 if self._array.is_complex else 1,
             slot,
             index,
-            arrays,
-            real_parts(total),
+            real_parts(np.ascontiguousarray(arrays, number_type(self._array.is_complex))),
+            real_parts(state["total"]),
             state["weight"],
             state["start"],
-            slots,
-            indexes,
-            values,
-            weight,
+            sums.count,
+            sums.slot,
+            sums.index,
+            sums.value,
+            sums.weight,
         )
-        return Samples(slots[:count], indexes[:count], values[:count].view(total.dtype))
 
     def flush(self, state: State) -> Batch | None:
         """What the last arrays of every group add up to."""
