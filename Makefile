@@ -30,15 +30,15 @@ postgres:
 test: bytecode
 	@$(MAKE) --no-print-directory --jobs 2 lint all-tests
 
+# Bytecode is written once for all processes that the tests start, also where PYTHONDONTWRITEBYTECODE keeps Python from it.
 all-tests: $(STAMP)
-	$(BIN)/python -m pytest -q -n $(WORKERS)
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n $(WORKERS)
 
 test-fast: bytecode
-	$(BIN)/python -m pytest -q -n $(WORKERS) -m "not slow"
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n $(WORKERS) -m "not slow"
 
-# Once for all processes that the tests start, also where PYTHONDONTWRITEBYTECODE keeps Python from it.
 bytecode: $(STAMP)
-	@$(BIN)/python -m compileall -q src
+	@$(BIN)/python -m compileall -q -j 0 src bench workloads
 
 # A small run of everything; BENCH="--scale 0.1 ..." asks for another one, see bench/README.md.
 BENCH ?= --scale 0.01 --workload all --modes batch,check --timeout 15 --repeats 2

@@ -78,8 +78,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         scheduling.order(items)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection() -> None:
+    scheduling.wait_for_bytecode()
+
+
 def pytest_collection_finish() -> None:
     """What was imported and collected is no garbage: full collections need not look through it."""
+    scheduling.tell_that_bytecode_is_there()
     gc.collect()
     gc.freeze()
 
@@ -94,6 +100,7 @@ def pytest_sessionfinish(exitstatus: int) -> Iterator[None]:
 
 def pytest_unconfigure() -> None:
     gc.unfreeze()
+    scheduling.remove_mark()
     if MAPPED_STATE is not None:
         shutil.rmtree(MAPPED_STATE, ignore_errors=True)
 

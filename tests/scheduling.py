@@ -10,11 +10,16 @@ end.
 from __future__ import annotations
 
 import os
+import sys
+import tempfile
+import time
+from pathlib import Path
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 ON_SPARK = "on_spark"
+FIRST_WORKER = "gw0"
 BY_PROGRAM = "tests/conformance/test_conformance.py::test_in_one_process["
 """Its parameters are the program, which has no hyphen in its name, and the engine."""
 TOGETHER = "tests/spark_plan/"
@@ -57,3 +62,36 @@ def check(items: list[pytest.Item]) -> None:
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()) and not is_on_spark(item.nodeid):
             raise pytest.UsageError(f"{item.nodeid} uses the Spark session: give it a name with {ON_SPARK!r} in it")
+
+
+def wait_for_bytecode(longest: float = 120.0) -> None:
+    """Workers wait for the first one to collect the tests if their bytecode is missing.
+
+    The first one writes it. Rewriting assertions takes as long as all the rest of the collection.
+    """
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    if worker in (None, FIRST_WORKER) or sys.dont_write_bytecode or _has_bytecode():
+        return
+    until = time.monotonic() + longest
+    while not _mark().exists() and time.monotonic() < until:
+        time.sleep(0.1)
+
+
+def tell_that_bytecode_is_there() -> None:
+    if os.environ.get("PYTEST_XDIST_WORKER") == FIRST_WORKER:
+        _mark().touch()
+
+
+def remove_mark() -> None:
+    if os.environ.get("PYTEST_XDIST_WORKER") == FIRST_WORKER:
+        _mark().unlink(missing_ok=True)
+
+
+def _mark() -> Path:
+    """A file that says that the first worker has collected the tests."""
+    return Path(tempfile.gettempdir(), f"collected-{os.environ['PYTEST_XDIST_TESTRUNUID']}")
+
+
+def _has_bytecode() -> bool:
+    """As far as one of the last folders tells."""
+    return any(Path(__file__).parent.glob("viewtree/__pycache__/test_*-pytest-*.pyc"))
