@@ -273,6 +273,17 @@ def test_parts_that_a_match_needs_are_kept() -> None:
     assert db.execute("SELECT MIN(ts) AS t FROM m").to_pylist() == [{"t": at(60 * 10)}]
 
 
+def test_equal_rows_have_one_order() -> None:
+    """Each of them has one neighbour, wherever the rows that are read begin."""
+    db = viewlet.connect()
+    db.execute(M)
+    db.execute("""CREATE VIEW v AS SELECT n FROM m MATCH_RECOGNIZE (ORDER BY ts MEASURES COUNT(*) AS n, PREV(x, 2) AS b
+        AFTER MATCH SKIP TO NEXT ROW PATTERN (up?) DEFINE up AS NEXT(x) > x)""")
+    for minute, rows in enumerate([[2], [3, 3], [3, 3, 3], [4], [0]]):
+        db.insert("m", [(at(60 * minute), "a", x) for x in rows])
+    assert sorted(row[0] for row in db.view("v").rows()) == [0, 0, 0, 0, 0, 1, 1]
+
+
 def test_matches_over_a_stream_view() -> None:
     db = viewlet.connect()
     db.execute(M)

@@ -61,23 +61,24 @@ class Calculator:
 
 
 def rows_sql(query: MatchQuery) -> str:
-    """The query that orders rows and computes what their conditions and measures read of them."""
-    keys = ", ".join(map(quoted, query.keys))
-    by = f"PARTITION BY {keys} " if keys else ""
-    order = ", ".join([quoted(PART_COLUMN), *query.order])
-    number = f"ROW_NUMBER() OVER ({f'PARTITION BY {keys}, ' if keys else 'PARTITION BY '}{quoted(PART_COLUMN)} "
-    shown = ["*", f"{number}ORDER BY {', '.join(query.order)}) - 1 AS place_"]
-    shown.append(f"{f'DENSE_RANK() OVER (ORDER BY {keys})' if keys else '1'} AS group_")
-    shown.append(f"epoch_us({quoted(query.time)}) AS time_")
-    shown += [f"COALESCE({sql}, FALSE) AS d{number}" for number, sql in enumerate(query.tests)]
-    shown += [f"{sql} AS v{number}" for number, sql in enumerate(query.values)]
+    """The query that orders rows and computes what their conditions and measures read of them.
+
+    Rows are numbered first: equal ones come in the same order in both windows then.
+    """
+    keys, part = ", ".join(map(quoted, query.keys)), quoted(PART_COLUMN)
+    groups = f"{keys}, " if keys else ""
+    numbered = ["*", f"ROW_NUMBER() OVER (PARTITION BY {groups}{part} ORDER BY {', '.join(query.order)}) - 1 AS place_"]
+    numbered.append(f"{f'DENSE_RANK() OVER (ORDER BY {keys})' if keys else '1'} AS group_")
     rows = "rows_"
     if query.time == PART_TIMESTAMP:
-        start = f"make_timestamp({quoted(PART_COLUMN)} * {query.length * MICROSECONDS})"
+        start = f"make_timestamp({part} * {query.length * MICROSECONDS})"
         rows = f"(SELECT *, {start} AS {PART_TIMESTAMP} FROM rows_) AS stamped"
+    shown = ["*", f"epoch_us({quoted(query.time)}) AS time_"]
+    shown += [f"COALESCE({sql}, FALSE) AS d{number}" for number, sql in enumerate(query.tests)]
+    shown += [f"{sql} AS v{number}" for number, sql in enumerate(query.values)]
     return (
-        f"SELECT {', '.join(shown)} FROM {rows} WINDOW near AS ({by}ORDER BY {order}) "
-        f"ORDER BY group_, {quoted(PART_COLUMN)}, place_"
+        f"SELECT {', '.join(shown)} FROM (SELECT {', '.join(numbered)} FROM {rows}) AS numbered "
+        f"WINDOW near AS (PARTITION BY group_ ORDER BY {part}, place_) ORDER BY group_, {part}, place_"
     )
 
 
