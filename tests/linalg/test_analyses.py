@@ -156,3 +156,31 @@ def test_pagerank_equals_networkx_after_every_batch(personal: dict[int, float] |
     assert again <= 3
     with pytest.raises(linalg.MatrixDataError, match="is not in the graph"):
         ours.update(removed=[(0, 10**6)])
+
+
+def test_iterative_solvers_follow_their_system() -> None:
+    n, p = linalg.dim("n"), linalg.dim("p")
+    A, D = linalg.matrix("A", n, n, dynamic=True), linalg.matrix("D", n, n, dynamic=True)  # noqa: N806
+    b, x = linalg.matrix("b", n, p, dynamic=True), linalg.matrix("x", n, p)
+    rng = np.random.default_rng(9)
+    a = np.diag(rng.uniform(2, 9, 30)) + rng.standard_normal((30, 30)) / 30
+    right = rng.standard_normal((30, 1))
+    program = linalg.program(
+        jacobi=analyses.stationary_iteration(A, b, x, steps=6, preconditioner=D),
+        richardson=analyses.stationary_iteration(A, b, x, steps=6, rate=0.15),
+    )
+    run = program.start(A=a, D=np.diag(1 / np.diag(a)), b=right, x=np.zeros((30, 1)))
+    row = rng.standard_normal(30) / 30
+    row[4] = 5.0
+    run.set_row("A", 4, row)
+    run.set("D", 4, 4, 0.2)
+    run.set("b", 7, 0, 2.0)
+    a[4], right[7] = row, 2.0
+    inverse = np.diag(1 / np.diag(a))
+    jacobi, richardson = np.zeros((2, 30, 1))
+    for _ in range(6):
+        jacobi = jacobi + inverse @ (right - a @ jacobi)
+        richardson = richardson + 0.15 * (right - a @ richardson)
+    assert np.allclose(run["jacobi"], jacobi, rtol=1e-10)
+    assert np.allclose(run["richardson"], richardson, rtol=1e-10)
+    assert np.linalg.norm(jacobi - np.linalg.solve(a, right)) < 1e-4

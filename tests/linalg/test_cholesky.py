@@ -136,6 +136,23 @@ def test_a_factor_is_more_accurate_than_an_inverse_for_ill_conditioned_systems()
     assert errors[True] < errors[False] / 10, errors
 
 
+def test_refinement_reaches_the_accuracy_of_the_inputs() -> None:
+    rng = np.random.default_rng(7)
+    mix = np.linalg.qr(rng.standard_normal((20, 20)))[0]
+    x = (rng.standard_normal((120, 20)) * np.logspace(0, -5, 20)) @ mix
+    weights, noise = rng.standard_normal((20, 2)), rng.standard_normal((120, 2)) * 1e-6
+    program = linalg.program(beta=analyses.least_squares(X, Y), G=X.T @ X)
+    for cholesky_ in (True, False):
+        run = program.start(X=x, Y=x @ weights + noise, strategy="incremental", cholesky=cholesky_)
+        run.set_row("Y", 3, run["Y"][3] * 1.5)
+        exact = np.linalg.lstsq(x, np.array(run["Y"]))[0]
+        before = relative_error(run["beta"], exact)
+        assert run.refine("beta") > 1
+        assert relative_error(run["beta"], exact) < min(1e-8, before / 10)
+        with pytest.raises(linalg.ProgramError, match="nothing to refine"):
+            run.refine("G")
+
+
 def change_of(run: Any, wanted: Any, row: int, name: str = "X") -> Any:
     change = np.zeros_like(wanted)
     change[row] = wanted[row] - run[name][row]

@@ -42,6 +42,29 @@ def gradient_descent(
     return iterate(step, scale(rate, product(transpose(x), y)), start, steps=steps, model=model)
 
 
+def stationary_iteration(
+    system: Expression,
+    right: Expression,
+    start: Expression,
+    *,
+    steps: int,
+    rate: float = 1.0,
+    preconditioner: Expression | None = None,
+    model: str = "auto",
+) -> Expression:
+    """An iterative solver of `system @ x = right`: steps of x := x + rate P (right - system x).
+
+    Without a preconditioner P that is Richardson's iteration; with the inverse of the diagonal of the system it is
+    Jacobi's, with that of its lower triangle Gauss and Seidel's.
+    """
+    rate = _positive(rate, "rate")
+    scaled, load = (
+        (system, right) if preconditioner is None else (product(preconditioner, each) for each in (system, right))
+    )
+    step = add((identity(shape(system)[1]), scale(-rate, scaled)))
+    return iterate(step, scale(rate, load), start, steps=steps, model=model)
+
+
 def markov_chain(transitions: Expression, start: Expression, *, steps: int, model: str = "auto") -> Expression:
     """The distribution over states after some steps; rows of `transitions` add up to one, `start` is a column."""
     return iterate(transpose(transitions), None, start, steps=steps, model=model)

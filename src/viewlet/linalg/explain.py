@@ -57,7 +57,8 @@ def explain_run(run: Run) -> str:
         lines.append(f"  {body}{rows:,} × {columns:,}, {_bytes(rows * columns * run._backend.dtype.itemsize)}")
     done = run.statistics
     lines.append(
-        f"{done.updates:,} updates, {done.operations:,.0f} operations; "
+        f"{done.updates:,} updates, {done.operations:,.0f} operations, "
+        f"{1e3 * done.seconds / max(1, done.updates):.3g} ms for an update with what was deferred; "
         f"all views evaluated {done.recomputed} times, {done.ill_conditioned} of them for ill-conditioned updates"
     )
     if run._last is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -29,6 +30,7 @@ from viewlet.linalg.inputs import (
 )
 from viewlet.linalg.machine import Machine
 from viewlet.linalg.program import Program, Statements
+from viewlet.linalg.refinement import refined
 from viewlet.linalg.refresh import Refresh
 from viewlet.linalg.replay import Replays
 from viewlet.linalg.resize import is_square_in, resized
@@ -61,6 +63,8 @@ class Statistics:
     operations: float = 0.0
     recomputed: int = 0
     ill_conditioned: int = 0
+    seconds: float = 0.0
+    """Of the clock, for updates and for what they left to be done on reading."""
     treatments: dict[str, str] = field(default_factory=dict)
 
 
@@ -200,7 +204,9 @@ class Run:
         self._settle()
         self._multiply_in()
         each = self._matrix(name)
+        begin = time.perf_counter()
         found = self._executor().matrix(each)
+        self.statistics.seconds += time.perf_counter() - begin
         if each in self._statements.factored:
             return self._backend.numpy(found)
         if each in self._skewed:
@@ -245,10 +251,34 @@ class Run:
         self._stale = True
         self._settle()
 
-    def _audit(self) -> Audit:
+    def refine(self, name: str) -> int:
+        """Makes the solution of a system, `solve(M, B)`, or an inverse more accurate by iterative refinement.
+
+        Residuals are computed through the definitions of M and B over the inputs, in extended precision. Returns the
+        number of steps.
+        """
+        view = self._matrix(name)
+        if self._backend.is_exact or not isinstance(self._backend, NumpyBackend):
+            raise ProgramError("refine() needs the back end 'numpy' or 'compiled'")
+        if view in self._statements.factored:
+            raise ProgramError(f"{name} is kept as a Cholesky factor: refine the solutions that are computed with it")
+        audit = self._audit(np.longdouble)
+        found, steps = refined(audit, view)
+        self._stored[view] = self._backend.array(found, copy=False)
+        if self._bounds is not None:
+            self._take_bounds()
+        return steps
+
+    def _take_bounds(self) -> None:
+        """Bounds that are computed, after a change that is not accumulated."""
+        assert self._bounds is not None
+        audit = Audit(self._statements, self._stored_arrays(), self._sizes)
+        self._bounds.replace({view: audit.bound(view) for view in audit.bodies})
+
+    def _audit(self, kind: Any = np.float64) -> Audit:
         self._settle()
         self._multiply_in()
-        return Audit(self._statements, self._stored_arrays(), self._sizes)
+        return Audit(self._statements, self._stored_arrays(), self._sizes, kind)
 
     def _stored_arrays(self) -> dict[Matrix, Any]:
         """All matrices as NumPy's arrays; inverses that are kept as factors stay what they are."""
@@ -473,8 +503,7 @@ class Run:
                     self._stored[each] = self._multiplied(self._executor().matrix(each), factor**degree)
             self._stale = before
         if waited and self._bounds is not None:
-            audit = Audit(self._statements, self._stored_arrays(), self._sizes)
-            self._bounds.replace({view: audit.bound(view) for view in audit.bodies})
+            self._take_bounds()
 
     def _multiplied(self, array: Array, factor: float) -> Array:
         return self._backend.array(self._backend.combine([(factor, array)]), copy=False)
@@ -500,7 +529,9 @@ class Run:
                 self._plans.pop(next(iter(self._plans)))
                 self._replays.clear()
             plan = self._plans[key] = choose(self._statements, dict(key), self._sizes, self._machine, self.strategy)
+        begin = time.perf_counter()
         self._run(plan, changes, exact)
+        self.statistics.seconds += time.perf_counter() - begin
         self._last = plan
         self._skewed |= {update.view for update in plan.trigger.updates} & self._symmetric
         if self._refresh.is_due(changes, self._worst_error):

@@ -68,10 +68,14 @@ class ErrorReport:
 class Audit:
     """Looks at the stored matrices of a run, as NumPy arrays; inputs are what they are."""
 
-    def __init__(self, source: Statements, stored: Mapping[Matrix, Any], sizes: Sizes) -> None:
+    def __init__(
+        self, source: Statements, stored: Mapping[Matrix, Any], sizes: Sizes, kind: type[np.floating[Any]] = np.float64
+    ) -> None:
         self.bodies = {statement.target: statement.body for statement in source.views}
         self.stored = stored
         self.sizes = sizes
+        self.kind = kind
+        """The type that definitions are applied to vectors in."""
         self._bounds: dict[Matrix, float] = {}
 
     # -- estimates -----------------------------------------------------------------------------------------------------
@@ -80,19 +84,19 @@ class Audit:
         """MARGIN times the length that the error of the view gives to random vectors."""
         columns = view.columns.whole(self.sizes)
         probes = np.random.default_rng(seed).standard_normal((columns, PROBES))
-        error = self.stored[view].astype(np.float64) @ probes - self.apply(view, probes)
+        error = self.stored[view].astype(self.kind) @ probes - self.apply(view, probes)
         return MARGIN * float(np.linalg.norm(error)) / math.sqrt(PROBES)
 
     def apply(self, node: Expression, x: Any) -> Any:
-        """The product of the exact value of an expression and a thin x, through its definition, in double precision."""
+        """The product of the exact value of an expression and a thin x, through its definition."""
         match node:
             case Matrix():
                 body = self.bodies.get(node)
-                return self.stored[node].astype(np.float64) @ x if body is None else self.apply(body, x)
+                return self.stored[node].astype(self.kind) @ x if body is None else self.apply(body, x)
             case Identity():
                 return x
             case Zero():
-                return np.zeros((node.rows.whole(self.sizes), x.shape[1]))
+                return np.zeros((node.rows.whole(self.sizes), x.shape[1]), self.kind)
             case Scale():
                 return node.factor * self.apply(node.body, x)
             case Sum():
@@ -114,7 +118,7 @@ class Audit:
 
     def _apply_transposed(self, body: Expression, x: Any) -> Any:
         if isinstance(body, Matrix) and body not in self.bodies:
-            return self.stored[body].astype(np.float64).T @ x
+            return self.stored[body].astype(self.kind).T @ x
         if isinstance(body, Matrix):
             return self.apply(transpose(self.bodies[body]), x)
         if isinstance(body, Inverse):
@@ -134,7 +138,7 @@ class Audit:
     def _solve(self, node: Inverse, x: Any, *, transposed: bool = False) -> Any:
         """Z⁻¹ x by refinement with the stored inverse, which may be off by more than rounding."""
         view = next(target for target, body in self.bodies.items() if body is node)
-        known = self.stored[view].astype(np.float64)
+        known = self.stored[view].astype(self.kind)
         known, system = (known.T, transpose(node.body)) if transposed else (known, node.body)
         found = known @ x
         for _ in range(REFINEMENTS):
