@@ -61,8 +61,12 @@ def test_frames_of_one_epoch(db: SparkConnection, spark: Any) -> None:
         ("id", "bigint", False),
         ("price", "decimal(9,2)", True),
     ]
+    kept = db.view("bag").to_spark().cache()
+    assert kept.count() == len(before)  # the usual way to fill a cache
     db.delete("sales", ROWS[:1])
     later = db.view("bag").to_spark()
+    assert (bag.count(), sales.count(), later.count(), db.view("mixed").to_spark().count()) == (4, 4, 3, 6)
+    assert (later.limit(2).count(), later.where("shop = 'a'").count()) == (2, 1)
     joined = bag.alias("old").join(later.alias("new"), "shop").groupBy("shop").count()
     assert rows_of(joined) == [("a", 2), ("b", 1)]
     assert (rows_of(bag), rows_of(sales)) == (before, sorted(ROWS, key=repr))
@@ -80,6 +84,8 @@ def test_frames_of_one_epoch(db: SparkConnection, spark: Any) -> None:
     refused = "call to_spark() again, or cache() the frame before the batches" in str(found)
     assert refused or found == before  # a worker may still have that version
     assert rows_of(later) == sorted(db.view("bag").rows(), key=repr)
+    assert (kept.count(), rows_of(kept)) == (len(before), before)
+    kept.unpersist()
 
 
 @pytest.mark.parametrize("db", ["compiled"], indirect=True)

@@ -25,6 +25,9 @@ class ArrowNode(Protocol):
     def result_arrow(self) -> tuple[list[Any], Any] | None:
         """The rows as Arrow columns with their multiplicities; None where they are computed one by one."""
 
+    def result_count(self) -> int | None:
+        """How many rows there are; None where they are computed one by one."""
+
     def change_arrow(self) -> tuple[list[Any], Any] | None:
         """The same for what the batch has done to the rows."""
 
@@ -38,6 +41,15 @@ def result_table(node: Node, columns: Sequence[Column]) -> Any:
     if found is None or (found[1] < 0).any():
         return rows_to_arrow(columns, with_result(node).result().items(), with_multiplicity=True)
     return weighted_table(columns, *found)
+
+
+def result_count(node: Node, columns: Sequence[Column]) -> int:
+    """How many rows `repeated` would make of the rows of a node."""
+    found = node.result_count() if isinstance(node, ArrowNode) else None
+    if found is not None:
+        return found
+    rows: int = repeated(result_table(node, columns)).num_rows
+    return rows
 
 
 def weighted_table(columns: Sequence[Column], arrays: Sequence[Any], multiplicities: Any) -> Any:
@@ -81,6 +93,18 @@ class ReadRows:
 
     def __call__(self, partition: int) -> Any:
         return read_version(self.context, self.unit, partition, lambda node: result_table(node, self.columns))
+
+
+@dataclass(frozen=True, slots=True)
+class CountRows:
+    """Counts the share that a partition has of a query's rows."""
+
+    context: Context
+    unit: str
+    columns: tuple[Column, ...]
+
+    def __call__(self, partition: int) -> int:
+        return read_version(self.context, self.unit, partition, lambda node: result_count(node, self.columns))
 
 
 @dataclass(frozen=True, slots=True)

@@ -197,6 +197,13 @@ class GeneratedNode:
             return None
         return self._arrow(*found)
 
+    def result_count(self) -> int | None:
+        """How many rows there are, without making Arrow of them; None where they are computed one by one."""
+        found = self._node.read_columns(self._program.query)
+        if found is None or (found[1] < 0).any():
+            return None
+        return int(found[1].sum())
+
     def change_arrow(self) -> tuple[list[Any], Any] | None:
         """What the batch has done to the rows, like `result_arrow`."""
         if not self._is_watched:

@@ -5,13 +5,20 @@ A frame shows one epoch whenever it is evaluated (see `state/version.py`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from viewlet.algebra.query import Query
 from viewlet.changes import MULTIPLICITY
-from viewlet.spark.run.execution.scan_task import ReadRows, ReadTableRows, output_columns, read_type, repeated
+from viewlet.spark.run.execution.scan_task import (
+    CountRows,
+    ReadRows,
+    ReadTableRows,
+    output_columns,
+    read_type,
+    repeated,
+)
 from viewlet.spark.run.load.partition_frame import partition_frame, schema_of
 from viewlet.spark.run.load.row_frame import ReadTable
 from viewlet.spark.run.load.sources import has_spark_type
@@ -56,8 +63,12 @@ class ViewScan:
         output = self.query.output
         if self.query.order:
             frame = frame.orderBy(*_sort_keys(self.query))
-        shown = [f.col(f"c{output.index(column.var)}").alias(column.name) for column in self.query.columns]
-        return frame.select(*shown)
+        shown = frame.select(
+            *(f.col(f"c{output.index(column.var)}").alias(column.name) for column in self.query.columns)
+        )
+        if not self.adds_up:
+            _count_by(shown, spark, partitions, CountRows(self.context, self.unit, self.columns))
+        return shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +83,10 @@ class TableScan:
         return ReadTable(self.table, ReadTableRows(self.context, self.table.name))
 
     def frame(self, spark: Any) -> Any:
-        return partition_frame(spark, self.context.partitions, _Repeated(self.read), self.table.columns)
+        partitions, read = self.context.partitions, _Repeated(self.read)
+        frame = partition_frame(spark, partitions, read, self.table.columns)
+        _count_by(frame, spark, partitions, _Length(read))
+        return frame
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +98,47 @@ class _Repeated:
     def __call__(self, partition: int) -> Any:
         rows = self.read(partition)
         return None if rows is None else repeated(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Length:
+    """How many rows a partition has."""
+
+    read: _Repeated
+
+    def __call__(self, partition: int) -> int:
+        rows = self.read(partition)
+        return 0 if rows is None else int(rows.num_rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _AsTable:
+    """A number as an Arrow table."""
+
+    count: Callable[[int], int]
+
+    def __call__(self, partition: int) -> Any:
+        import pyarrow as pa
+
+        return pa.table({"rows": pa.array([self.count(partition)], pa.int64())})
+
+
+def _count_by(frame: Any, spark: Any, partitions: int, count: Callable[[int], int]) -> None:
+    """Has the frame counted where its rows are: Spark would fetch them from Python, with all columns.
+
+    That goes for `count()` of this very frame. Spark does not tell functions in Python which columns it needs, so
+    frames that are made of it are counted as Spark does. So is a frame that is to be cached, for counting fills it.
+    """
+    usual = frame.count
+
+    def counted() -> int:
+        level = frame.storageLevel
+        if level.useMemory or level.useDisk:
+            return int(usual())
+        told = partition_frame(spark, partitions, _AsTable(count), [Column("rows", COUNT)]).collect()
+        return sum(row.rows for row in told)
+
+    frame.count = counted
 
 
 def _added_up(frame: Any, names: Sequence[str]) -> Any:
