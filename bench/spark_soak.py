@@ -2,6 +2,7 @@
 
     python -m bench.spark_soak --kills 100
     python -m bench.spark_soak --kills 100 --moves    # everything moves through files, and partitions come and go
+    python -m bench.spark_soak --kills 20 --record docs/benchmarks/spark-kills.md      # adds to the page
 
 A driver applies batch after batch, which are a function of their number alone, and says so. Something is killed for
 good (SIGKILL) at a random moment; then the views and tables, as the driver that survived or its successor sees them,
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import base64
 import importlib.util
+import json
 import os
 import pickle
 import queue
@@ -245,13 +247,6 @@ class Figures:
         kinds = ", ".join(f"{self.killed[kind]} {kind}s" for kind in ("driver", "executor", "worker"))
         return f"{self.engine}: {kinds} killed over {self.batches} batches; no row lost, none twice"
 
-    def cells(self) -> str:
-        rows = ""
-        for kind, seconds in sorted(self.seconds.items()):
-            rows += f"| {self.engine} | {kind} | {len(seconds)} | {statistics.median(seconds):.1f} | "
-            rows += f"{max(seconds):.1f} |\n"
-        return rows
-
 
 @dataclass(slots=True)
 class Soak:
@@ -343,14 +338,37 @@ def _is_spark(pid: int) -> bool:
 
 HEAD = """# Kills on Spark
 
-`python -m bench.spark_soak --kills {kills} --seed {seed}` on `{master}`: something is killed (SIGKILL) at a random
-moment while batches of inserts and deletes are applied to four views and two tables that keep their rows. After each
-kill all of them are compared with DuckDB. The seconds are those from the kill until everything has been read again; a
-driver takes its Spark session with it.
+Something is killed (SIGKILL) at a random moment while batches of inserts and deletes are applied to four views and two
+tables that keep their rows. After each kill all of them are compared with DuckDB: {kills} kills lost nothing and
+doubled nothing. The seconds are those from the kill until everything has been read again; a driver takes its Spark
+session with it. *Inline* drivers run their tasks themselves. With *moves*, every stage writes what it sends to segment
+files, tasks write the changes of a view, and every fourth batch the state is spread over another number of partitions.
+Measured by `bench/spark_soak.py`, on a machine with other work.
 
-| engine | killed | times | median seconds | most seconds |
-|---|---|---:|---:|---:|
+| master | moves | engine | killed | times | median seconds | most seconds |
+|---|---|---|---|---:|---:|---:|
 """
+
+
+def record(figures: Figures, master: str, moves: bool, seed: int, file: Path) -> None:
+    """Adds what was measured to the figures beside a page, and writes the page again."""
+    known = file.with_suffix(".jsonl")
+    with known.open("a") as output:
+        for kind, seconds in sorted(figures.seconds.items()):
+            rounded = [round(each, 1) for each in seconds]
+            facts = {"master": master, "moves": moves, "engine": figures.engine, "killed": kind, "seed": seed}
+            output.write(json.dumps({**facts, "seconds": rounded}) + "\n")
+    groups: dict[tuple[Any, ...], list[float]] = {}
+    for line in known.read_text().splitlines():
+        told = json.loads(line)
+        groups.setdefault(tuple(told[part] for part in ("master", "moves", "engine", "killed")), []).extend(
+            told["seconds"]
+        )
+    text = HEAD.format(kills=sum(map(len, groups.values())))
+    for (name, with_moves, engine, kind), seconds in sorted(groups.items()):
+        cells = (f"`{name}`" if "[" in name else name, "yes" if with_moves else "no", engine, kind, str(len(seconds)))
+        text += f"| {' | '.join(cells)} | {statistics.median(seconds):.1f} | {max(seconds):.1f} |\n"
+    file.write_text(text)
 
 
 def main() -> None:
@@ -361,7 +379,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--pause", type=float, nargs=2, default=(0.0, 3.0), help="seconds from a check to a kill")
     parser.add_argument("--moves", action="store_true", help="moves through files, and other numbers of partitions")
-    parser.add_argument("--record", metavar="FILE", help="where the figures go, such as docs/benchmarks/spark-kills.md")
+    parser.add_argument(
+        "--record", type=Path, metavar="FILE", help="the page to add the figures to: docs/benchmarks/spark-kills.md"
+    )
     parser.add_argument("--child", metavar="DIRECTORY", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.child is not None:
@@ -369,7 +389,6 @@ def main() -> None:
         return
     print(f"seed {asked.seed}, {asked.master}", flush=True)
     engines = [asked.engine] if asked.engine else ["compiled", "interpreter"]
-    text = HEAD.format(kills=asked.kills, seed=asked.seed, master=asked.master)
     started = time.perf_counter()
     for number, engine in enumerate(engines):
         kills = asked.kills * (number + 1) // len(engines) - asked.kills * number // len(engines)
@@ -377,10 +396,9 @@ def main() -> None:
             soak = Soak(Path(scratch), asked.master, engine, asked.seed + number, tuple(asked.pause), asked.moves)
             figures = soak.run(kills, verbose=True)
         print(figures.line(), flush=True)
-        text += figures.cells()
+        if asked.record:
+            record(figures, asked.master, asked.moves, asked.seed + number, asked.record)
     print(f"{asked.kills} kills in {time.perf_counter() - started:.0f} s: no row lost, none twice")
-    if asked.record:
-        Path(asked.record).write_text(text)
 
 
 if __name__ == "__main__":
