@@ -237,8 +237,8 @@ def measure(name: str, n: int, steps: int, again: int, machine: Machine) -> dict
 
 INTRODUCTION = """# Matrix programs
 
-Written by `python -m bench.linalg`: {threads} threads, products of matrices at {gflops:.0f} GFLOP/s, additions in place
-at {gb_s:.0f} GB/s while it ran. One row of the input changes; medians in milliseconds, of the clock and (cpu) of all
+Written by `python -m bench.linalg`: {threads} threads, products of matrices at {gflops} GFLOP/s, additions in place
+at {gb_s} GB/s while it ran. One row of the input changes; medians in milliseconds, of the clock and (cpu) of all
 processors together. Re-evaluation is BLAS and LAPACK in all threads; NumPy is a step of factored deltas written by
 hand. The limit is the sum over the passes of a step of the longer of bytes and operations at these rates. The speed-up
 is that of processor time, which holds on a busy machine. `python3 -m bench.linalg_gpu` measures a GPU.
@@ -246,8 +246,9 @@ is that of processor time, which holds on a busy machine. `python3 -m bench.lina
 
 
 def report(records: list[dict[str, Any]]) -> str:
-    first = records[0]
-    text = INTRODUCTION.format(threads=first["threads"], gflops=first["gflops"], gb_s=first["gb_s"])
+    text = INTRODUCTION.format(
+        threads=records[0]["threads"], gflops=_range(records, "gflops"), gb_s=_range(records, "gb_s")
+    )
     text += "\n| program | n | Viewlet | cpu | NumPy by hand, cpu | re-evaluation | cpu | speed-up | limit | error |\n"
     text += "|---|---|---|---|---|---|---|---|---|---|\n"
     for one in records:
@@ -261,6 +262,12 @@ def report(records: list[dict[str, Any]]) -> str:
             f"| {_ms(one, 'limit')} | {error} |\n"
         )
     return text
+
+
+def _range(records: list[dict[str, Any]], key: str) -> str:
+    """The rates that were measured, which differ where programs were measured apart on a busy machine."""
+    least, most = (round(choice(record[key] for record in records)) for choice in (min, max))
+    return f"{least}" if least == most else f"{least} to {most}"
 
 
 def _ms(record: dict[str, Any], key: str) -> str:

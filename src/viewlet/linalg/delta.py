@@ -112,8 +112,8 @@ class Derivation:
                 raise InternalError(f"{node} is a statement of its own before deltas are derived")
 
     def _product(self, first: Expression, second: Expression) -> list[Block]:
-        blocks = [(left, thin(transpose(second), right)) for left, right in self.of(first).blocks]
         change = self.of(first)
+        blocks = [(left, thin(transpose(second), right)) for left, right in change.blocks]
         for left, right in self.of(second).blocks:
             own = thin(first, left)
             both = [product(outer, product(transpose(inner), left)) for outer, inner in change.blocks]
