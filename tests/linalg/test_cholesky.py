@@ -197,6 +197,10 @@ def test_declared_inputs() -> None:
         with pytest.raises(linalg.MatrixDataError, match="symmetric"):
             change()
     assert np.array_equal(run["C"], before)
+    with pytest.raises(linalg.MatrixDataError, match="multiplied by -1"):
+        run.scale("S", -1.0)
+    run.scale("S", 2.0)
+    assert relative_error(run["C"], before / 2) < 1e-14
     with pytest.raises(linalg.MatrixDataError, match="not symmetric"):
         program.start(S=root, B=b)
     with pytest.raises(linalg.MatrixDataError, match="not positive definite"):

@@ -364,6 +364,8 @@ class Run:
         each, _ = self._dynamic(name)
         if isinstance(factor, bool) or not isinstance(factor, int | float) or not math.isfinite(factor) or not factor:
             raise ProgramError(f"an input is multiplied by a finite number that is not zero, not by {factor!r}")
+        if each.definite and factor < 0:
+            raise MatrixDataError(f"{name} is declared positive definite, and would not be if multiplied by {factor}")
         known = degrees(self._statements, each)
         if known is None or self._backend.is_exact or self._backend.is_durable:
             self._multiply_now(each, factor)
