@@ -70,3 +70,19 @@ class Halves(WindowOperator):
 
     def recompute(self, window: Any) -> Any:
         return window[::2] + window[1::2]
+
+
+class MovingSum(DigitalFilter):
+    """The sum of four samples, by what enters and what leaves."""
+
+    feed_forward = 4
+    missing_is_zero = False
+    memory = 1
+
+    def on_init(self, forward: Any, backward: Any, memory: Any) -> float:
+        memory[0] = forward.sum()
+        return float(memory[0])
+
+    def on_hop(self, old: float, new: float, forward: Any, backward: Any, memory: Any) -> float:
+        memory[0] += new - old
+        return float(memory[0])

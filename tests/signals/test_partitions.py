@@ -50,5 +50,18 @@ def test_late_rows_and_deletes_of_a_table(tmp_path: Path) -> None:
     db.delete("events", history.rows[10:30])
     left = type(history)([*history.rows[:10], *history.rows[30:]])
     assert same_bits(view.to_arrow(), query.run(left.table()))
-    with pytest.raises(viewlet.UnsupportedError, match="a signal query with arrays on Spark"):
-        db.create_view("w", over(db).sample(10).window(4).rfft())
+
+
+def test_arrays_in_partitions(tmp_path: Path) -> None:
+    history, told = irregular(5, rows=200), list[int]()
+    db = connect_inline(tmp_path, 2, sync=False)
+    db.execute(SCHEMA.format(kind="TABLE"))
+    query = over(db).sample(10, "linear", max_gap=100).window(8, 4).rfft()
+    view = db.create_view("v", query)
+    view.subscribe(lambda epoch, changes: told.append(changes.num_rows))
+    for begin in range(0, 200, 70):
+        db.insert("events", history.rows[begin : begin + 70])
+    assert same_bits(view.to_arrow(), query.run(history.table()))
+    assert sum(told) == view.to_arrow().num_rows == len(view.rows())
+    with pytest.raises(viewlet.UnsupportedError, match="arrays"):
+        db.execute("CREATE MATERIALIZED VIEW w AS SELECT g, COUNT(*) AS n FROM v GROUP BY g")

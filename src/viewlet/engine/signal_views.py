@@ -70,6 +70,5 @@ ARRAY_VIEWS = replace(
     noun="a signal query with arrays",
     accepts=lambda definition: isinstance(definition, SignalQuery) and definition.has_arrays,
     feeds_views=False,
-    distributed=None,
 )
 """Windows that are left open: SQL has no operators on their arrays."""

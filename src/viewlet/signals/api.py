@@ -246,6 +246,14 @@ class Signal(Query):
         """`scipy.signal.sosfiltfilt(sos, x)` of every stretch without a gap; over finished tables only."""
         return Signal(nodes.Whole(self.node, "sosfiltfilt", (sections_of(sos),)))
 
+    def resample_poly(self, up: int, down: int) -> Signal:
+        """`scipy.signal.resample_poly(x, up, down)` of every stretch without a gap; over finished tables only.
+
+        A stretch begins with its first sample that is at a beat of the new grid.
+        """
+        factors = positive(up, "resample_poly()"), positive(down, "resample_poly()")
+        return Signal(nodes.Whole(self.node, "resample_poly", factors))
+
     def detrend(self, kind: str = "linear") -> Signal:
         """`scipy.signal.detrend(x)` of every stretch without a gap; over finished tables only.
 
@@ -345,8 +353,6 @@ def source(
         raise SignalError(f"a complex value is two columns, the real and the imaginary part, not {values!r}")
     checked_choice(overlap, OVERLAPS, "overlap")
     checked_choice(late, ("refuse", "count"), "late")
-    if overlap != "error" and end is not None:
-        raise SignalError("intervals that overlap are refused: overlap= is for events at equal times")
     wait = whole_ticks(lateness, ticks, "lateness")
     if wait < 0:
         raise SignalError(f"lateness is not negative: {lateness!r}")

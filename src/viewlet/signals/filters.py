@@ -14,6 +14,9 @@ class DigitalFilter:
 
     `compute` runs when the window of inputs is full, and then for every sample. `backward` has the outputs before,
     zeros where there were none. After a missing sample that is not taken for a zero, the windows fill up again.
+
+    A filter that can be updated has `on_init` and `on_hop` in place of `compute`: `memory` numbers of each group are
+    theirs to change. `on_init` runs for a window that has just filled up, `on_hop` for every sample after.
     """
 
     feed_forward = 1
@@ -21,6 +24,16 @@ class DigitalFilter:
     feed_backward = 0
     """How many outputs it sees, the newest last."""
     missing_is_zero = True
+    memory = 0
+    """How many numbers `on_init` and `on_hop` keep for each group."""
+
+    def on_init(self, forward: Array, backward: Array, memory: Array) -> float:
+        """The output for the first full window of inputs."""
+        return self.compute(forward, backward)
+
+    def on_hop(self, old: float, new: float, forward: Array, backward: Array, memory: Array) -> float:
+        """The output for a window of inputs that `old` has left and `new` has entered."""
+        return self.compute(forward, backward)
 
     def compute(self, forward: Array, backward: Array) -> float:
         """The output for the newest input."""

@@ -22,9 +22,10 @@ from viewlet.signals.nodes import (
     Signal,
     Source,
     Where,
+    Whole,
     Window,
 )
-from viewlet.signals.stages import ArrayForm, array_form, check_finish
+from viewlet.signals.stages import ArrayForm, array_form, check_finish, check_sliding
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,10 @@ def form_of(node: Signal) -> Form:
         case Fir(source, taps):
             found = uniform(form_of(source), "a filter")
             return replace(found, is_complex=found.is_complex or any(isinstance(each, complex) for each in taps))
+        case Whole(source, "resample_poly", (int(up), int(down))):
+            found = uniform(form_of(source), "resample_poly()")
+            assert found.grid is not None
+            return replace(found, grid=Grid(found.grid.period * down / up, found.grid.offset))
         case Window():
             return _windowed(node, uniform(form_of(node.source), "window()"))
         case Combine(left, right, operation):
@@ -137,6 +142,7 @@ def _windowed(node: Window, form: Form) -> Form:
     array = ArrayForm(node.size, form.is_complex)
     for stage in node.stages:
         array = array_form(stage, array)
+    check_sliding(node)
     is_sample = node.finish is not None
     if node.finish is not None:
         check_finish(node.finish, array, node)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from viewlet.errors import DataError
-from viewlet.signals.batches import Array, Events
+from viewlet.signals.batches import Array, Events, runs
 from viewlet.signals.nodes import Source
 from viewlet.signals.order import first_clash
 
@@ -31,13 +31,35 @@ def without_overlaps(source: Source, events: Events, describe: Describe) -> Even
     row = int(first_clash(events.slot, events.start, ends))
     if row < 0:
         return events
-    if source.overlap == "error" or events.end is not None:
-        remedy = "" if events.end is not None else "; overlap='mean' takes their mean"
+    if source.overlap == "error":
         raise DataError(
             f"{source.table}: two events {describe(int(events.slot[row]))} overlap, at {source.time} = "
-            f"{events.start[row]} and {events.start[row + 1]}: a signal has one value at a time{remedy}"
+            f"{_shown(events, row)} and {_shown(events, row + 1)}: a signal has one value at a time; overlap='mean' "
+            "takes their mean"
         )
-    return _merged(source.overlap, events)
+    return _merged(source.overlap, events if events.end is None else _cut(events))
+
+
+def _shown(events: Events, row: int) -> str:
+    """The time of an event, or its interval."""
+    return str(events.start[row]) if events.end is None else f"[{events.start[row]}, {events.end[row]})"
+
+
+def _cut(events: Events) -> Events:
+    """Intervals cut where another one of their group begins or ends: two of them are equal or apart."""
+    assert events.end is not None
+    first, _ = runs(events.slot)
+    rows, starts, ends = list[Array](), list[Array](), list[Array]()
+    for begin, end in zip(first[:-1].tolist(), first[1:].tolist(), strict=True):
+        edges = np.unique(np.concatenate((events.start[begin:end], events.end[begin:end])))
+        low = np.searchsorted(edges, events.start[begin:end])
+        count = np.searchsorted(edges, events.end[begin:end]) - low
+        place = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count) + np.repeat(low, count)
+        rows.append(np.repeat(np.arange(begin, end), count))
+        starts.append(edges[place])
+        ends.append(edges[place + 1])
+    row = np.concatenate(rows)
+    return Events(events.slot[row], np.concatenate(starts), events.value[row], np.concatenate(ends))
 
 
 def _merged(policy: str, events: Events) -> Events:
@@ -54,7 +76,8 @@ def _merged(policy: str, events: Events) -> Events:
             value = np.add.reduceat(events.value, first)
             if policy == "mean":
                 value = value / np.diff(np.append(first, len(events)))[:, None]
-    return Events(events.slot[first], events.start[first], value)
+    end = None if events.end is None else events.end[first]
+    return Events(events.slot[first], events.start[first], value, end)
 
 
 def _parts(value: Array) -> list[Array]:

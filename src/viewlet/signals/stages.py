@@ -50,6 +50,10 @@ def array_form(stage: Stage, given: ArrayForm) -> ArrayForm:
             if given.is_complex:
                 raise SignalError("rfft() is for real values; fft() takes complex ones")
             return ArrayForm(size // 2 + 1, True)
+        case "sliding_rfft", _:
+            if given.is_complex:
+                raise SignalError("sliding_rfft() is for real values")
+            return ArrayForm(size // 2 + 1, True)
         case "irfft", (int(length),):
             if length // 2 + 1 != size:
                 raise SignalError(f"irfft() to {length} values needs {length // 2 + 1} of them, not {size}")
@@ -82,7 +86,7 @@ def array_form(stage: Stage, given: ArrayForm) -> ArrayForm:
             raise SignalError(f"there is no array operator {stage.operation!r}")
 
 
-FRESH = ("rfft", "irfft", "fft", "ifft", "product", "magnitude", "power_spectrum")
+FRESH = ("rfft", "sliding_rfft", "irfft", "fft", "ifft", "product", "magnitude", "power_spectrum")
 """Operators whose arrays nobody else has: the next one may compute in their place."""
 
 
@@ -91,7 +95,7 @@ def array_function(stage: Stage, given: ArrayForm, *, in_place: bool = False) ->
     import scipy.fft
 
     match stage.operation, stage.arguments:
-        case "rfft", _:
+        case "rfft" | "sliding_rfft", _:
             return lambda x: scipy.fft.rfft(x)
         case "irfft", (int(length),):
             return lambda x: scipy.fft.irfft(x, length, overwrite_x=in_place)
@@ -126,6 +130,16 @@ def array_function(stage: Stage, given: ArrayForm, *, in_place: bool = False) ->
             return lambda x: _each(made.recompute, x)
         case _:
             raise SignalError(f"there is no array operator {stage.operation!r}")
+
+
+def check_sliding(window: Window) -> None:
+    """Where windows can be transformed by what changes between them."""
+    if not any(stage.operation == "sliding_rfft" for stage in window.stages):
+        return
+    if [stage.operation for stage in window.stages].index("sliding_rfft") or window.window:
+        raise SignalError("sliding_rfft() is of the samples themselves: it comes first, without window=")
+    if window.hop > window.size:
+        raise SignalError(f"sliding_rfft() is of windows that overlap, not {window.size} at every {window.hop}")
 
 
 def check_finish(finish: Stage, array: ArrayForm, window: Window) -> None:

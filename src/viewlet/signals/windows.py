@@ -35,6 +35,13 @@ class Windows(Query):
         """The spectrum of real values: `scipy.fft.rfft`."""
         return self._then("rfft")
 
+    def sliding_rfft(self) -> Windows:
+        """The spectrum as `rfft` gives it, updated from one window to the next: fast for small hops.
+
+        Every 256th window of the grid is transformed anew, so that rounding errors do not add up.
+        """
+        return self._then("sliding_rfft")
+
     def irfft(self, size: int | None = None) -> Windows:
         """Real values of a spectrum: `scipy.fft.irfft`, to as many as the window has if that fits."""
         assert isinstance(self.node, nodes.Window)

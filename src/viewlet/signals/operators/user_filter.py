@@ -29,6 +29,7 @@ class UserFilter(Stateless):
         self.fields = (
             Field("forward", (self._filter.feed_forward,), kind),
             Field("backward", (self._filter.feed_backward,), kind),
+            Field("memory", (self._filter.memory,), kind),
             LAST,
             SEEN,
         )
@@ -57,7 +58,8 @@ class UserFilter(Stateless):
         return bool(state["seen"][slot] >= self._filter.feed_forward)
 
     def _feed(self, state: State, slot: int, x: Any) -> Any:
-        forward, backward = state["forward"][slot], state["backward"][slot]
+        forward, backward, memory = (state[name][slot] for name in ("forward", "backward", "memory"))
+        old = forward[0].item()
         forward[:-1] = forward[1:]
         forward[-1] = x
         state["seen"][slot] += 1
@@ -65,7 +67,10 @@ class UserFilter(Stateless):
             return None
         if state["seen"][slot] == self._filter.feed_forward:
             backward[:] = 0
-        found = self._filter.compute(forward.copy(), backward.copy())
+            memory[:] = 0
+            found = self._filter.on_init(forward.copy(), backward.copy(), memory)
+        else:
+            found = self._filter.on_hop(old, forward[-1].item(), forward.copy(), backward.copy(), memory)
         if len(backward):
             backward[:-1] = backward[1:]
             backward[-1] = found

@@ -42,6 +42,7 @@ def window_ends(
 def lay_out(
     size: int,
     hop: int,
+    history: int,
     fills: bool,
     begin: int,
     end: int,
@@ -57,7 +58,7 @@ def lay_out(
     window_slot: Array,
     window_index: Array,
 ) -> int:
-    """Lays the samples of the groups `begin` to `end` in a line, each group behind its last size - 1 samples.
+    """Lays the samples of the groups `begin` to `end` in a line, each group behind its last `history` samples.
 
     A missing sample is a zero in the line if `fills`; otherwise, and after `size` of them, windows begin anew. Returns
     how many windows end in the batch; `starts` has where they begin in the line.
@@ -66,7 +67,7 @@ def lay_out(
     at, windows = 0, 0
     for run in range(begin, end):
         slot = slots[run]
-        kept = min(count[slot], size - 1)
+        kept = min(count[slot], history)
         line[at : at + kept] = held[slot, :kept]
         at += kept
         row = first[run]
@@ -89,9 +90,41 @@ def lay_out(
             count[slot] += more
             last[slot] = index[stop - 1]
             row = stop
-        kept = min(count[slot], size - 1)
+        kept = min(count[slot], history)
         held[slot, :kept] = line[at - kept : at]
     return windows
+
+
+@entry
+def slide_spectra(
+    size: int,
+    hop: int,
+    turns: Array,
+    line: Array,
+    starts: Array,
+    slots: Array,
+    index: Array,
+    is_fresh: Array,
+    spectra: Array,
+    spectrum: Array,
+    last: Array,
+) -> None:
+    """The spectra of windows in a line, each from the one before; those that are fresh are there already.
+
+    A sample that leaves and one that enters change every frequency, which then turns by one sample.
+    """
+    for n in range(slots.shape[0]):
+        slot = slots[n]
+        for c in range(line.shape[1]):
+            if is_fresh[n]:
+                spectrum[slot, c] = spectra[n, c]
+                continue
+            for at in range(starts[n] - hop, starts[n]):
+                change = line[at + size, c] - line[at, c]
+                for k in range(turns.shape[0]):
+                    spectrum[slot, c, k] = (spectrum[slot, c, k] + change) * turns[k]
+            spectra[n, c] = spectrum[slot, c]
+        last[slot] = index[n]
 
 
 @compiled

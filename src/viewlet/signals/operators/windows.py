@@ -27,6 +27,9 @@ LINE = 1 << 20
 ARRAYS = 1 << 17
 """Numbers in the windows that run through the pipeline together, so that they stay in the cache."""
 
+REFRESH = 256
+"""Of so many sliding spectra, one is a transform."""
+
 SUMS = {"sum": 0, "energy": 0, "mean": 1, "power": 1, "count": 2}
 """Operations of the kernel."""
 
@@ -72,13 +75,21 @@ class WindowPipeline:
             self._functions.append(array_function(stage, array, in_place=is_fresh))
             array, is_fresh = array_form(stage, array), stage.operation in FRESH
         self._array = array
+        self._slides = any(stage.operation == "sliding_rfft" for stage in node.stages)
+        self._history = node.size - 1 + (node.hop if self._slides else 0)
+        self._turns = np.exp(2j * np.pi * np.arange(node.size // 2 + 1) / node.size)
         self._adds = node.finish is not None and node.finish.operation == "overlap_add"
         self._is_dual = self._adds and node.finish is not None and node.finish.arguments == ("dual",)
         self.fields: tuple[Field, ...] = (
-            Field("held", (node.size - 1, self._width), self._kind),
+            Field("held", (self._history, self._width), self._kind),
             Field("count", (), "i8"),
             LAST,
         )
+        if self._slides:
+            self.fields += (
+                Field("spectrum", (self._width, len(self._turns)), "c16"),
+                Field("spectrum_index", (), "i8", NEVER),
+            )
         if self._adds:
             self.fields += (
                 Field("total", (self._width, array.size), number_type(array.is_complex)),
@@ -109,9 +120,27 @@ class WindowPipeline:
                 begin, end = int(line.starts[part.start]), int(line.starts[part.stop - 1]) + 1
                 is_even = end - begin == (part.stop - part.start - 1) * self._node.hop + 1
                 arrays = windows[begin : end : self._node.hop] if is_even else windows[line.starts[part]]
+                if self._slides:
+                    arrays = self._slid(state, line, part, arrays)
                 found += self._through(state, line.slot[part], line.index[part], arrays, sums)
             found += sums.samples() if sums else []
         return found
+
+    def _slid(self, state: State, line: _Line, part: slice, windows: Array) -> Array:
+        """The spectra of some windows by what changes between them; some are transformed, as are first ones."""
+        slot, index, last = line.slot[part], line.index[part], state["spectrum_index"]
+        before = np.concatenate((last[slot[:1]], index[:-1]))
+        is_first = np.concatenate(([True], slot[1:] != slot[:-1]))
+        before[is_first] = last[slot[is_first]]
+        fresh = (before != index - self._node.hop) | ((index // self._node.hop) % REFRESH == 0)
+        spectra = np.empty((len(slot), self._width, len(self._turns)), np.complex128)
+        spectra[fresh] = self._functions[0](windows[fresh])
+        size, hop = self._node.size, self._node.hop
+        held = state["spectrum"], last
+        kernels.slide_spectra(
+            size, hop, self._turns, line.samples, line.starts[part], slot, index, fresh, spectra, *held
+        )
+        return spectra
 
     def _parts(self, line: _Line) -> Iterator[slice]:
         """The windows that run through the pipeline together.
@@ -132,7 +161,8 @@ class WindowPipeline:
 
     def _is_long_stretch(self, state: State, batch: Samples) -> bool:
         node = self._node
-        if len(batch) < 4 * node.size + node.hop or batch.slot.strides != (0,) or not is_stretch(batch.index):
+        is_short = len(batch) < 4 * node.size + node.hop
+        if self._slides or is_short or batch.slot.strides != (0,) or not is_stretch(batch.index):
             return False
         last = int(state["last"][batch.slot[0]])
         return last == NEVER or last + 1 == int(batch.index[0])
@@ -174,7 +204,7 @@ class WindowPipeline:
         """Windows through the pipeline; what is added up goes to `sums`."""
         if self._weights is not None:
             arrays = arrays * self._weights
-        for function in self._functions:
+        for function in self._functions[self._slides :]:
             arrays = function(arrays)
         if sums is not None:
             self._add_up(state, slot, index, arrays, sums)
@@ -196,7 +226,7 @@ class WindowPipeline:
         x = values_of(batch, self._kind)
         fills = node.missing == "zero"
         zeros = 0 if not fills else _gaps(batch, first, slots, state["last"], node.size)
-        lengths = np.diff(first) + node.size - 1 + zeros
+        lengths = np.diff(first) + self._history + zeros
         begin = 0
         while begin < len(slots):
             fits = int(np.searchsorted(np.cumsum(lengths[begin:]), LINE, "right"))
@@ -208,6 +238,7 @@ class WindowPipeline:
             count = kernels.lay_out(
                 node.size,
                 node.hop,
+                self._history,
                 fills,
                 begin,
                 end,
