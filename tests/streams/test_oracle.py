@@ -159,6 +159,11 @@ def test_parts_equal_a_recomputation(
     play(db, seed, check)
 
 
+def test_windows_by_subtraction_equal_a_recomputation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("viewlet.sql.streams.windows.NATIVE_WIDTH", 0)
+    test_parts_equal_a_recomputation(SLIDING.format(6), lambda model: window_sums(model, 6), 1)
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_longer_parts_equal_a_recomputation(seed: int) -> None:
     db = viewlet.connect()

@@ -129,7 +129,7 @@ def test_figure_5_by_translation(db: viewlet.Connection) -> None:
         by_time = {time: value for _, value, time in db.view(name).rows()}
         assert (by_time[minute(3)], by_time[minute(4)]) == expected
     assert db.view("view6").stats()["strategy"] == "window of partial aggregates"
-    assert db.view("longer").stats()["strategy"] == "window by subtraction"
+    assert db.view("longer").stats()["strategy"] == "window of partial aggregates"
 
 
 def test_prices_above_the_previous_one_across_the_boundary_of_a_part(db: viewlet.Connection) -> None:

@@ -149,7 +149,7 @@ def plan(declared: Declaration, *_: object) -> PartView:
 
 def _reference(declared: Declaration, sources: Sources, *_: object) -> StreamViewEngine:
     assert isinstance(sources.warehouse, Warehouse)
-    return StreamViewEngine(plan(declared), sources.warehouse)
+    return StreamViewEngine(sources.warehouse.suited(plan(declared)), sources.warehouse)
 
 
 def prune(engine: StreamViewEngine, sql: str) -> Any:

@@ -144,6 +144,8 @@ class PartView:
     matching: MatchQuery | None = None
     """Its parts have the matches of a row pattern in its source, which `matching/` keeps."""
     native: Native | None = field(default=None, repr=False)
+    elsewhere: PartView | None = field(default=None, repr=False)
+    """The same view for hosts outside this process, where `native` is of no use."""
     is_additive: bool = False
     """Every part is the part before plus what INITIALIZE makes of its source: rows of the same group add up."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from viewlet.streams.definition import PartQuery, PartView
-from viewlet.streams.host import InProcessHost
+from viewlet.streams.host import InProcessHost, PartHost
 from viewlet.streams.render import read_parts, rows_of, start_literal, typed
 
 if TYPE_CHECKING:
@@ -16,10 +16,15 @@ MERGED = "merged rows"
 """What the host knows the rows of the kernel by."""
 
 
+def merges_natively(host: PartHost) -> TypeGuard[InProcessHost]:
+    """Windows of this host can be merged in this process."""
+    return isinstance(host, InProcessHost) and importlib.util.find_spec("numpy") is not None
+
+
 def compute_natively(maintainer: Maintainer, view: PartView, query: PartQuery, number: int, table: str) -> int | None:
     """Makes a part of a window view, and tells the number of its rows; None if the host has to merge the window."""
     host, native = maintainer.host, view.native
-    if native is None or query is view.fallback or not isinstance(host, InProcessHost):
+    if native is None or query is view.fallback or not merges_natively(host):
         return None
     merged = _merged(maintainer, view, query, number)
     if merged is None:
@@ -32,8 +37,6 @@ def compute_natively(maintainer: Maintainer, view: PartView, query: PartQuery, n
 
 def _merged(maintainer: Maintainer, view: PartView, query: PartQuery, number: int) -> Any | None:
     """The merged rows of a window, as Arrow."""
-    if importlib.util.find_spec("numpy") is None:
-        return None
     from viewlet.streams.window_kernel import NotNativeError, WindowKernel
 
     assert view.native is not None

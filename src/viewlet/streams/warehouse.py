@@ -24,6 +24,7 @@ from viewlet.streams.ingest import close_idle, close_until, ingest, late_name, l
 from viewlet.streams.maintainer import Changed, Maintainer
 from viewlet.streams.matching.matcher import points_name
 from viewlet.streams.matching.points import point_columns
+from viewlet.streams.native_windows import merges_natively
 from viewlet.streams.render import column_list, start_literal, union_of
 from viewlet.streams.retention import tidy_up
 from viewlet.types import TIMESTAMP, Column, Table, TimeParts
@@ -80,6 +81,10 @@ class Warehouse:
     def drop_stream(self, name: str) -> None:
         self.catalogue.remove(name)
         self.catalogue.remove(late_name(name))
+
+    def suited(self, view: PartView) -> PartView:
+        """The form of a view for the host of this warehouse."""
+        return view.elsewhere if view.elsewhere is not None and not merges_natively(self.host) else view
 
     def add_view(self, view: PartView) -> None:
         """Makes a view known, with its helpers; a new one is computed as far as its sources are."""

@@ -41,28 +41,60 @@ class Merge:
     dtype: str
 
 
-def merge_of(function: str, is_double: bool) -> Merge:
-    """The merge of SUM, MIN or MAX over integers or doubles."""
+def merge_of(function: str, is_double: bool, dtype: str = "i4") -> Merge:
+    """The merge of SUM, MIN or MAX over doubles, or over integers of a type."""
+    dtype = "f8" if is_double else dtype
     if function == "SUM":
-        return Merge(np.add, 0, "f8" if is_double else "i8")
-    least = function == "MIN"
-    ends: tuple[Any, Any] = (-np.inf, np.inf) if is_double else (np.iinfo("i8").min, np.iinfo("i8").max)
-    return Merge(np.minimum if least else np.maximum, ends[1] if least else ends[0], "f8" if is_double else "i8")
+        return Merge(np.add, 0, dtype)
+    ends: tuple[Any, Any] = (-np.inf, np.inf) if is_double else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    return Merge(np.minimum, ends[1], dtype) if function == "MIN" else Merge(np.maximum, ends[0], dtype)
 
 
 @dataclass(slots=True)
 class Tree:
-    """One aggregate of all groups, over parts."""
+    """One aggregate of all groups, over parts; `NULL` is the identity of its merge.
 
-    merge: Merge
+    Integers have 32 bits until a value or a sum needs more.
+    """
+
+    function: str
+    is_double: bool
     levels: int
+    merge: Merge = field(init=False)
     nodes: dict[tuple[int, int], Array] = field(default_factory=dict)
     largest: dict[int, int] = field(default_factory=dict)
     """The largest absolute value of a leaf of integers, which bounds sums of windows."""
 
-    def put(self, part: int, slots: Array, values: Array, count: int) -> None:
-        """Sets the values of groups in a leaf, and merges what is above it. There are `count` groups."""
-        self.largest[part] = _largest(values) if self.merge.function is np.add and values.dtype.kind == "i" else 0
+    def __post_init__(self) -> None:
+        self.merge = merge_of(self.function, self.is_double)
+
+    def put(self, part: int, slots: Array, values: Array | None, count: int, missing: Array | None = None) -> None:
+        """Sets the values of groups in a leaf, or removes them, and merges what is above it.
+
+        There are `count` groups; `missing` says which values are NULL.
+        """
+        if values is None:
+            self._set(part, slots, np.full(len(slots), self.merge.identity, self.merge.dtype), count)
+            return
+        if not self.is_double:
+            self._note(part, values if missing is None else values[~missing])
+        values = values.astype(self.merge.dtype)
+        if missing is not None:
+            values[missing] = self.merge.identity
+        self._set(part, slots, values, count)
+
+    def _note(self, part: int, values: Array) -> None:
+        """Takes notice of the largest value; changes to 64 bits when 32 do not hold it, or the sums of a block."""
+        largest = self.largest[part] = _largest(values)
+        total = largest << (self.levels + 1) if self.function == "SUM" else largest
+        if self.function != "SUM" and largest >= np.iinfo("i8").max:
+            raise NotNativeError  # the largest number stands for no value
+        if self.merge.dtype == "i4" and total >= np.iinfo("i4").max:
+            before, self.merge = self.merge, merge_of(self.function, False, "i8")
+            for key, node in self.nodes.items():
+                self.nodes[key] = np.where(node == before.identity, self.merge.identity, node.astype("i8"))
+
+    def _set(self, part: int, slots: Array, values: Array, count: int) -> None:
         self._node(0, part, count)[slots] = values
         for level in range(1, self.levels + 1):
             index = part >> level
@@ -92,9 +124,11 @@ class Tree:
 
     def window(self, low: int, high: int, count: int) -> Array:
         """The merge of parts low..high for all groups."""
-        if sum(self.largest.get(part, 0) for part in range(low, high + 1)) > np.iinfo("i8").max:
+        bound = sum(self.largest.get(part, 0) for part in range(low, high + 1)) if self.function == "SUM" else 0
+        if bound > np.iinfo("i8").max:
             raise NotNativeError
-        total = np.full(count, self.merge.identity, self.merge.dtype)
+        is_wide = bound >= np.iinfo("i4").max and self.merge.dtype == "i4"
+        total = np.full(count, self.merge.identity, "i8" if is_wide else self.merge.dtype)
         for key in cover(low, high, self.levels):
             node = self.nodes.get(key)
             if node is not None:
@@ -173,7 +207,8 @@ class WindowKernel:
         for tree in self._trees.values():
             tree.forget(before)
         newest = max((part(number).rows for number in range(low, high + 1)), default=0)
-        if 16 * len(self._functions) * self._width * max(newest, len(self._codes)) > MEMORY:
+        size = sum(8 if tree.merge.dtype == "i4" else 16 for tree in self._trees.values()) or 8 * len(self._functions)
+        if size * self._width * max(newest, len(self._codes)) > MEMORY:
             self._clear()
             raise NotNativeError
         if len(self._codes) > 2 * self._live + SPARE:
@@ -185,7 +220,7 @@ class WindowKernel:
     def _replace(self, number: int, now: Part, read: Callable[[int], Any]) -> None:
         """Makes a leaf of the rows that a part has now."""
         self._parts.pop(number, None)
-        slots, values = np.empty(0, np.int64), dict[str, Array]()
+        slots, values = np.empty(0, np.int64), dict[str, tuple[Array, Array | None]]()
         if now.rows:
             rows = read(number)
             values = {name: self._values(name, rows.column(name)) for name in self._functions}
@@ -194,30 +229,27 @@ class WindowKernel:
         self._slots[number] = np.concatenate([gone, slots])  # if this is interrupted, the next call clears both
         for name, tree in self._trees.items():
             if len(gone):
-                tree.put(number, gone, np.full(len(gone), tree.merge.identity, tree.merge.dtype), len(self._codes))
+                tree.put(number, gone, None, len(self._codes))
             if len(slots):
-                tree.put(number, slots, values[name], len(self._codes))
+                given, missing = values[name]
+                tree.put(number, slots, given, len(self._codes), missing)
         self._slots[number], self._parts[number] = slots, now
 
-    def _values(self, name: str, column: Any) -> Array:
-        """The values of an aggregate, with the identity of its merge in place of NULL."""
+    def _values(self, name: str, column: Any) -> tuple[Array, Array | None]:
+        """The values of an aggregate, and which of them are NULL."""
         import pyarrow as pa
-        import pyarrow.compute as pc
 
         is_double = pa.types.is_floating(column.type)
-        tree = self._trees.get(name)
-        if tree is None:
-            tree = self._trees[name] = Tree(merge_of(self._functions[name], is_double), self._levels)
+        if name not in self._trees:
+            self._trees[name] = Tree(self._functions[name], is_double, self._levels)
         try:
             plain = column.cast(pa.float64() if is_double else pa.int64())
         except pa.ArrowInvalid:
             raise NotNativeError from None
-        values: Array = plain.fill_null(tree.merge.identity).to_numpy()
-        if is_double and not np.isfinite(pc.drop_null(plain).to_numpy()).all():
+        values: Array = plain.fill_null(0).to_numpy()
+        if is_double and not np.isfinite(values).all():
             raise NotNativeError
-        if self._functions[name] != "SUM" and np.count_nonzero(values == tree.merge.identity) != column.null_count:
-            raise NotNativeError
-        return values
+        return values, column.is_null().to_numpy() if column.null_count else None
 
     def _table(self, merged: Mapping[str, Array]) -> Any:
         import pyarrow as pa

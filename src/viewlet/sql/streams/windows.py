@@ -42,6 +42,8 @@ from viewlet.streams.subscripts import INDEX, Arithmetic, Number, Subscript
 from viewlet.types import VARCHAR, Column, Kind, SqlType, Table, TimeParts
 
 ROWS = f"{SUMMED}rows"
+NATIVE_WIDTH = 128
+"""Parts of a window up to which sums are merged in this process rather than subtracted; the tree has so many leaves."""
 SUBTRACTION_COST = 4
 """Parts of groups that the subtractable form reads and writes for a new part; the distributive one reads a window."""
 _NATIVE = (Kind.SMALLINT, Kind.INTEGER, Kind.BIGINT, Kind.DOUBLE, Kind.REAL)
@@ -126,6 +128,10 @@ class Partials:
         return self.aggregates.setdefault(sql, (f"{function.lower()}_{len(self.aggregates)}", function))[0]
 
 
+Found = tuple[Partials, list[exp.Expr], exp.Expr | None]
+"""Partial aggregates, and SELECT and HAVING over them."""
+
+
 def decompose(view: PartView, catalog: Mapping[str, Table]) -> PartView:
     """The view with a helper that keeps partial aggregates, where its query is made of such."""
     whole = view.initialize
@@ -138,14 +144,27 @@ def decompose(view: PartView, catalog: Mapping[str, Table]) -> PartView:
     assert parts is not None
     if parts.length != view.length:
         return view
-    partials, select, having = found
+    partials = found[0]
     width = len(reference.parts(0))
     source = catalog[reference.relation]
-    is_subtractable = _is_subtractable(partials, node, whole, source) and not parts.streams and width > SUBTRACTION_COST
+    if not _is_subtractable(partials, node, whole, source) or parts.streams or width <= SUBTRACTION_COST:
+        return _decomposed(view, node, found, source, width, False)
+    subtracted = _decomposed(view, node, found, source, width, True)
+    merged = _decomposed(view, node, found, source, width, False)
+    if width > NATIVE_WIDTH or merged.native is None:
+        return subtracted
+    return replace(merged, elsewhere=subtracted)
+
+
+def _decomposed(
+    view: PartView, node: exp.Expr, found: Found, source: Table, width: int, is_subtractable: bool
+) -> PartView:
+    partials, select, having = found
     helper = _helper(view, node, partials, source, is_subtractable)
     query = _final(view, helper, partials, select, having, width)
     form = "window by subtraction" if is_subtractable else "window of partial aggregates"
     native = None if is_subtractable else _native(view, helper, node)
+    whole = view.initialize
     return replace(view, initialize=query, update=query, form=form, helpers=(helper,), fallback=whole, native=native)
 
 
