@@ -2,7 +2,7 @@
 
     python -m bench.stream_kills --host duckdb
     python -m bench.stream_kills --host postgres --server "host=/run/pg user=tester"
-    python -m bench.stream_kills --host spark --every 5
+    python -m bench.stream_kills --host spark --every 5 --views runs
 
 A child process applies a late batch, a delete and new parts, and kills itself (SIGKILL) before or after one call of its
 host: `load`, `create`, `commit`. The database is opened again, has to be as before or after the batch, continues, and
@@ -61,6 +61,11 @@ KILLED = 2
 """The last batches, in which the child is killed."""
 
 
+def statements(views: str) -> list[str]:
+    """The stream, and the views that are named."""
+    return [STATEMENTS[0], *(each for each in STATEMENTS[1:] if each.split()[2] in views.split(","))]
+
+
 def make_host(kind: str, place: Path, server: str) -> PartHost:
     if kind == "duckdb":
         return DuckDBHost(str(place / "parts.duckdb"))
@@ -113,13 +118,13 @@ def child(kind: str, place: Path, server: str, step: int) -> None:
 
 
 def contents(db: viewlet.Connection) -> dict[str, Any]:
-    return {name: sorted(db.view(name).rows(), key=repr) for name in VIEWS}
+    return {name: sorted(db.view(name).rows(), key=repr) for name in VIEWS if name in db.views}
 
 
-def expected_contents() -> list[dict[str, Any]]:
+def expected_contents(views: str) -> list[dict[str, Any]]:
     """The views after every batch, in memory."""
     db = viewlet.connect()
-    for statement in STATEMENTS:
+    for statement in statements(views):
         db.execute(statement)
     found = [contents(db)]
     for batch in batches():
@@ -128,11 +133,11 @@ def expected_contents() -> list[dict[str, Any]]:
     return found
 
 
-def prepare(kind: str, place: Path, server: str) -> None:
+def prepare(kind: str, place: Path, server: str, views: str) -> None:
     """A database with all batches but the last ones."""
     place.mkdir()
     with viewlet.connect(place / "db", streams=make_host(kind, place, server)) as db:
-        for statement in STATEMENTS:
+        for statement in statements(views):
             db.execute(statement)
         for batch in batches()[:-KILLED]:
             db.apply({"m": batch})
@@ -177,15 +182,15 @@ def run_child(kind: str, place: Path, server: str, step: int) -> subprocess.Comp
     return subprocess.run([*command, str(step)], capture_output=True, text=True, timeout=300)
 
 
-def kill_at_every_step(kind: str, server: str, every: int) -> str:
+def kill_at_every_step(kind: str, server: str, every: int, views: str) -> str:
     started, outcomes = time.monotonic(), Counter[int]()
     folder = Path(tempfile.mkdtemp(prefix="viewlet-kills-"))
     base = folder / "base"
     if kind == "postgres":
         _create_database(server, "base")
     try:
-        prepare(kind, base, f"{server} dbname=base" if kind == "postgres" else server)
-        expected = expected_contents()
+        prepare(kind, base, f"{server} dbname=base" if kind == "postgres" else server, views)
+        expected = expected_contents(views)
         whole = run_child(kind, *copy_of(kind, base, server, 0), step=-1)
         assert whole.returncode == 0, whole.stderr
         steps = int(whole.stdout.split()[-1])
@@ -208,12 +213,13 @@ def main() -> None:
     parser.add_argument("--host", choices=["duckdb", "postgres", "spark"], default="duckdb")
     parser.add_argument("--server", default="", help="what psql connects with, without a database")
     parser.add_argument("--every", type=int, default=1, help="kill at every n-th step only")
+    parser.add_argument("--views", default=",".join(VIEWS))
     parser.add_argument("--child", nargs=2, metavar=("PLACE", "STEP"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child is not None:
         child(options.host, Path(options.child[0]), options.server, int(options.child[1]))
         return
-    print(kill_at_every_step(options.host, options.server, options.every))
+    print(kill_at_every_step(options.host, options.server, options.every, options.views))
 
 
 if __name__ == "__main__":
