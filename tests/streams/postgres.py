@@ -36,7 +36,7 @@ def _user() -> str | None:
 @contextmanager
 def cluster() -> Iterator[str]:
     """A server on a socket of its own; yields what `psql` connects with."""
-    folder = tempfile.mkdtemp(prefix="viewlet-pg-")
+    folder = tempfile.mkdtemp(prefix="viewlet-pg-", dir="/tmp")  # the user has to reach it: TMPDIR may be private
     user = _user() if os.getuid() == 0 else None
     if user is not None:
         shutil.chown(folder, user)

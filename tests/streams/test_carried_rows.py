@@ -66,7 +66,8 @@ def test_views_that_look_back(seed: int) -> None:
                 rows = ask(closed_rows(model), queries[name])
                 wanted = [(*row, at(60 * part_number(row))) for row in rows if part_number(row) in parts]
             assert sorted(db.view(name).rows(), key=repr) == sorted(wanted, key=repr), name
-        assert len(db.view("settled").parts()) <= len(db.view("near").parts())
+        ends = [max((part.number for part in db.view(name).parts()), default=0) for name in ("settled", "near")]
+        assert ends[0] < ends[1] or not any(ends)
 
     play(db, seed, check)
 
