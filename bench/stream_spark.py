@@ -97,7 +97,7 @@ def window(spark: Any, folder: Path, records: int, minutes: int) -> tuple[float,
     """Seconds of an insert into a window view, and of a micro-batch of Structured Streaming."""
     load = Load(records, per_pair=10)
     db = viewlet.connect(folder / "db", streams=SparkSqlHost(spark, folder / "parts"))
-    db.execute(STREAM + " LATENESS INTERVAL '10' MINUTES RETAIN INTERVAL '20' MINUTES")
+    db.execute(STREAM + " RETAIN INTERVAL '20' MINUTES")
     db.execute(WINDOW.format("SUM", 10) + " RETAIN INTERVAL '10' MINUTES")
     ours = median_of(5, minutes, lambda number: db.insert("m", late_part(load, number)) and None)
     db.close()

@@ -36,7 +36,8 @@ windows grow with their scope, and so does the `MAX` of a person who merges a wi
 NAIVE_LIMIT = 20
 """Parts of the longest window that is recomputed."""
 ORIGIN = datetime(2015, 1, 1)
-STREAM = "CREATE STREAM m (ts TIMESTAMP, src BIGINT, dest BIGINT, loss BIGINT) PARTITION LENGTH 60 BY ts"
+STREAM = """CREATE STREAM m (ts TIMESTAMP, src BIGINT, dest BIGINT, loss BIGINT) PARTITION LENGTH 60 BY ts
+    LATENESS INTERVAL '10' MINUTES"""
 PATTERN = """CREATE VIEW v AS SELECT src, dest, COUNT(*) AS ct, SUM(loss) AS s FROM m PATTERN [a, b, c, d+]
     WHERE a.loss > 10 AND b.loss > 10 AND c.loss > 10 AND d.loss > 10 GROUP BY src, dest"""
 WINDOW = "CREATE VIEW v AS SELECT src, dest, {0}(loss) AS s FROM m [WINDOW {1} MINUTES] GROUP BY src, dest"
