@@ -37,8 +37,9 @@ def test_trees_merge_what_the_leaves_have(function: str) -> None:
     tree, leaves = Tree(function, False, 3), {}
     for step in range(60):
         part, count = int(chance.integers(0, 20)), 5 + step
-        slots = chance.permutation(count)[:4]
-        values = chance.integers(-99, 99, 4) * (1 if step < 30 else 2**33)
+        size = 4 if step % 3 else count  # few groups, or all
+        slots = chance.permutation(count)[:size]
+        values = chance.integers(-99, 99, size) * (1 if step < 30 else 2**33)
         leaf = leaves.setdefault(part, {})
         tree.put(part, slots, values, count)
         leaf.update(zip(slots.tolist(), values.tolist(), strict=True))

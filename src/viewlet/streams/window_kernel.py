@@ -23,6 +23,8 @@ from viewlet.streams.group_codes import GroupCodes
 
 MEMORY = 1 << 30
 """Bytes that the trees of one view may take; larger ones are merged by the host."""
+DENSE = 8
+"""A part with one in so many of all groups, or more, merges nodes as a whole."""
 SPARE = 100_000
 """Groups that may be dead, besides as many as there are in a window."""
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -96,11 +98,23 @@ class Tree:
 
     def _set(self, part: int, slots: Array, values: Array, count: int) -> None:
         self._node(0, part, count)[slots] = values
+        is_dense = DENSE * len(slots) >= count
         for level in range(1, self.levels + 1):
             index = part >> level
             left, right = ((level - 1, 2 * index), (level - 1, 2 * index + 1))
-            merged = self._read(left, slots)
-            self._node(level, index, count)[slots] = self.merge.function(merged, self._read(right, slots))
+            node = self._node(level, index, count)
+            if is_dense:
+                self._merge_all(node, left, right)
+            else:
+                node[slots] = self.merge.function(self._read(left, slots), self._read(right, slots))
+
+    def _merge_all(self, node: Array, left: tuple[int, int], right: tuple[int, int]) -> None:
+        """Merges two nodes into the one above them, for all groups: one pass, without looking up any."""
+        node.fill(self.merge.identity)
+        for below in (self.nodes.get(left), self.nodes.get(right)):
+            if below is not None:
+                size = min(len(below), len(node))
+                self.merge.function(node[:size], below[:size], out=node[:size])
 
     def _node(self, level: int, index: int, count: int) -> Array:
         node = self.nodes.get((level, index))
