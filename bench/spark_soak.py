@@ -244,7 +244,7 @@ class Figures:
     batches: int = 0
 
     def line(self) -> str:
-        kinds = ", ".join(f"{self.killed[kind]} {kind}s" for kind in ("driver", "executor", "worker"))
+        kinds = ", ".join(f"{len(self.seconds.get(kind, ()))} {kind}s" for kind in ("driver", "executor", "worker"))
         return f"{self.engine}: {kinds} killed over {self.batches} batches; no row lost, none twice"
 
 
@@ -257,10 +257,14 @@ class Soak:
     pause: tuple[float, float] = (0.0, 3.0)
     moves: bool = False
     account: Account = field(default_factory=Account)
+    figures: Figures = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.figures = Figures(self.engine)
 
     def run(self, kills: int, verbose: bool = False) -> Figures:
         """Kills so often, and checks each time; a difference ends the program."""
-        rng, figures = random.Random(self.seed), Figures(self.engine)
+        rng, figures = random.Random(self.seed), self.figures
         driver, known = Driver(self.home, self.master, self.engine, self.moves), 0
         remains: set[int] = set()
         try:
@@ -358,17 +362,25 @@ def record(figures: Figures, master: str, moves: bool, seed: int, file: Path) ->
             rounded = [round(each, 1) for each in seconds]
             facts = {"master": master, "moves": moves, "engine": figures.engine, "killed": kind, "seed": seed}
             output.write(json.dumps({**facts, "seconds": rounded}) + "\n")
+    file.write_text(page([json.loads(line) for line in known.read_text().splitlines()]))
+
+
+def page(told: list[dict[str, Any]]) -> str:
+    """The figures as a page; of some runs only the number of kills, the median and the maximum were kept."""
     groups: dict[tuple[Any, ...], list[float]] = {}
-    for line in known.read_text().splitlines():
-        told = json.loads(line)
-        groups.setdefault(tuple(told[part] for part in ("master", "moves", "engine", "killed")), []).extend(
-            told["seconds"]
-        )
-    text = HEAD.format(kills=sum(map(len, groups.values())))
-    for (name, with_moves, engine, kind), seconds in sorted(groups.items()):
-        cells = (f"`{name}`" if "[" in name else name, "yes" if with_moves else "no", engine, kind, str(len(seconds)))
-        text += f"| {' | '.join(cells)} | {statistics.median(seconds):.1f} | {max(seconds):.1f} |\n"
-    file.write_text(text)
+    rows: list[tuple[Any, ...]] = []
+    for each in told:
+        place = tuple(each[part] for part in ("master", "moves", "engine", "killed"))
+        if "seconds" in each:
+            groups.setdefault(place, []).extend(each["seconds"])
+        else:
+            rows.append((*place, each["times"], each["median"], each["most"]))
+    rows += [(*place, len(each), statistics.median(each), max(each)) for place, each in groups.items()]
+    text = HEAD.format(kills=sum(row[4] for row in rows))
+    for master, moves, engine, kind, times, median, most in sorted(rows):
+        name = f"`{master}`" if "[" in master else master
+        text += f"| {name} | {'yes' if moves else 'no'} | {engine} | {kind} | {times} | {median:.1f} | {most:.1f} |\n"
+    return text
 
 
 def main() -> None:
@@ -387,18 +399,25 @@ def main() -> None:
     if asked.child is not None:
         drive(asked.child, asked.master, asked.engine, asked.moves)
         return
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was checked until then counts
     print(f"seed {asked.seed}, {asked.master}", flush=True)
     engines = [asked.engine] if asked.engine else ["compiled", "interpreter"]
-    started = time.perf_counter()
+    started, done, is_over = time.perf_counter(), 0, False
     for number, engine in enumerate(engines):
+        if is_over:
+            break
         kills = asked.kills * (number + 1) // len(engines) - asked.kills * number // len(engines)
         with tempfile.TemporaryDirectory() as scratch:
             soak = Soak(Path(scratch), asked.master, engine, asked.seed + number, tuple(asked.pause), asked.moves)
-            figures = soak.run(kills, verbose=True)
-        print(figures.line(), flush=True)
+            try:
+                soak.run(kills, verbose=True)
+            except KeyboardInterrupt:
+                is_over = True
+        print(soak.figures.line(), flush=True)
+        done += sum(map(len, soak.figures.seconds.values()))
         if asked.record:
-            record(figures, asked.master, asked.moves, asked.seed + number, asked.record)
-    print(f"{asked.kills} kills in {time.perf_counter() - started:.0f} s: no row lost, none twice")
+            record(soak.figures, asked.master, asked.moves, asked.seed + number, asked.record)
+    print(f"{done} kills in {time.perf_counter() - started:.0f} s: no row lost, none twice")
 
 
 if __name__ == "__main__":
