@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from viewlet.linalg.backends.sparse_matrix import is_sparse
 from viewlet.linalg.bounds import Bounds
 from viewlet.linalg.errors import LinAlgWarning, MatrixDataError, ProgramError
 from viewlet.linalg.execute import Executor, IllConditioned, Pending, Put
-from viewlet.linalg.expression import Inverse, Matrix, shape
+from viewlet.linalg.expression import Expression, Inverse, Matrix, shape
 from viewlet.linalg.inputs import (
     bind_sizes,
     check_symmetric,
@@ -37,6 +37,7 @@ from viewlet.linalg.resize import is_square_in, resized
 from viewlet.linalg.scalars import LARGEST, degrees
 from viewlet.linalg.sizes import dim
 from viewlet.linalg.strategy import Plan, check_strategy, choose, plan_statements
+from viewlet.linalg.subscribers import Listener, Subscribers
 from viewlet.linalg.symmetry import symmetric_views
 from viewlet.linalg.trust import FAILURE, Audit, ErrorReport
 from viewlet.linalg.undo import before, keep, put
@@ -169,6 +170,7 @@ class Run:
             self._check_bounds()
             unit = float(np.finfo(kind).eps) / 2
             self._bounds = Bounds(self._statements, self._stored, lambda: self._sizes, unit)
+        self._subscribers = Subscribers()
         self._batches = BatchIds()
         if self._backend.progress is not None:
             self._continue(self._backend.progress)
@@ -190,6 +192,7 @@ class Run:
         kept = {each.name: array for each, array in self._stored.items() if each not in self._pending.factors}
         done = Progress(kept, str(self._statements), self.statistics.updates, self._batches.ranges)
         self._backend.commit(done)
+        self._subscribers.deliver()
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
@@ -215,6 +218,17 @@ class Run:
                 self._bounds.symmetrised(each)
             self._backend.symmetrise(found)
         return found
+
+    def subscribe(self, name: str, listener: Listener) -> Callable[[], None]:
+        """Calls a function after every update with the change of a view: its factors (u, v), the view being += u v'.
+
+        The function gets None where the view was evaluated again or has other dimensions: then it is to be read. What
+        is returned ends the subscription.
+        """
+        view = self._matrix(name)
+        if view in self._statements.factored:
+            raise ProgramError(f"{name} is kept as a Cholesky factor: make it an output to follow its changes")
+        return self._subscribers.add(view, listener)
 
     def error(self, name: str) -> ErrorReport:
         """How far a matrix may be from its definition over the inputs as they are.
@@ -374,6 +388,7 @@ class Run:
             most = max(abs(degree) for degree in known.values())
             if abs(math.log(abs(self._scalars[each]))) * most > math.log(LARGEST):
                 self._multiply_in()
+            self._subscribers.replaced(self._subscribers.views)
         self._commit()
 
     def append_row(self, name: str, row: Any, **others: Any) -> None:
@@ -558,7 +573,10 @@ class Run:
             for variable, factor in zip(plan.trigger.factors[each], change, strict=True)
         }
         try:
-            self._replays.run(plan, executor, factors)
+            if self._subscribers.views:
+                self._tell(plan, executor.run(plan.steps, factors))
+            else:
+                self._replays.run(plan, executor, factors)
             self.statistics.updates += 1
         except IllConditioned as found:
             self._restore(saved)
@@ -567,6 +585,23 @@ class Run:
             self._restore(saved)
             raise
         self.statistics.operations += plan.operations
+
+    def _tell(self, plan: Plan, values: Mapping[Any, Any]) -> None:
+        """What a trigger has done to the views that somebody listens to."""
+        self._subscribers.replaced(statement.target for statement in plan.trigger.recomputed)
+        if self._scalars:  # the factors are those of matrices that are still to be multiplied
+            self._subscribers.replaced(self._subscribers.views)
+            return
+        for update in plan.trigger.updates:
+            if update.view in self._subscribers.views:
+                factors = [values.get(part, part) for part in (update.left, update.right)]
+                if any(isinstance(part, Expression) for part in factors):
+                    self._subscribers.replaced([update.view])
+                else:
+                    self._subscribers.changed(update.view, *(self._whole_factor(part) for part in factors))
+
+    def _whole_factor(self, factor: Any) -> Any:
+        return self._backend.stack([factor], vertical=False) if isinstance(factor, Units) else factor
 
     def _restore(self, saved: Mapping[Matrix, Any]) -> None:
         """The inputs as they were; views are evaluated again when they are next needed."""
@@ -603,6 +638,7 @@ class Run:
         for statement in self._statements.views:
             executor.recompute(statement.target, statement.body)
         self.statistics.recomputed += 1
+        self._subscribers.replaced(self._subscribers.views)
         self._skewed = set(self._symmetric)
         self._stale = False
 
@@ -657,6 +693,8 @@ class Run:
                     array = resized(self._backend, array, axis, count, without)
             self._stored[each] = array
         self._sizes = {**self._sizes, dimension: count}
+        resized_views = [each for each in self._subscribers.views if any(dimension in own.names for own in shape(each))]
+        self._subscribers.replaced(resized_views)
         planned = self._planned_sizes.get(dimension, 0)
         if not planned / RESIZED <= count <= planned * RESIZED:
             self._plans.clear()
