@@ -24,6 +24,7 @@ def keep_in_memory() -> str | None:
     if "TMPDIR" in os.environ or not MEMORY.is_dir() or shutil.disk_usage(MEMORY).free < ROOM:
         return None
     folder = tempfile.mkdtemp(prefix="viewlet-", dir=MEMORY)
+    os.chmod(folder, 0o711)  # the server of a private PostgreSQL cluster, another user, reaches its own folder in it
     os.environ["TMPDIR"] = tempfile.tempdir = folder
     os.environ.setdefault("SPARK_LOCAL_DIRS", folder)
     return folder

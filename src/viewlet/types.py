@@ -180,6 +180,8 @@ class TimeParts:
     """Microseconds without a row after which a stream no longer holds up views of several streams."""
     archive: bool = field(default=False, repr=False)
     """Parts that are no longer kept are written to the archive."""
+    unique: tuple[str, ...] = field(default=(), repr=False)
+    """A part has at most one row with the same values of these columns, if there are any."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,3 +112,34 @@ def test_patterns_over_stream_views(db: viewlet.Connection) -> None:
 def test_what_a_pattern_cannot_say(db: viewlet.Connection, query: str, reason: str) -> None:
     with pytest.raises(SqlError, match=reason):
         db.execute(f"CREATE VIEW v AS {query}")
+
+
+def test_a_key_that_is_declared_is_not_looked_for() -> None:
+    db = viewlet.connect()
+    db.execute(M.replace("BY ts", "BY ts UNIQUE (g) NOT ENFORCED"))
+    query = (
+        "SELECT g, COUNT(*) AS n, SUM(x) AS x, COUNT(x) AS c, MIN(x) AS least, AVG(x) AS mean FROM m PATTERN [a, b+]"
+    )
+    db.execute(f"CREATE VIEW v AS {query} WHERE a.x > 1 AND b.x > 1 GROUP BY g")
+    db.execute(f"CREATE VIEW w AS {query} WHERE a.x > 1 AND b.x > 1 AND b.x <> 3 GROUP BY g")
+    losses = [2, 9, 3, 0, 4, 5]
+    db.insert("m", [(at(60 * minute), g, x) for minute, x in enumerate(losses) for g in ("a", None)])
+    db.close_parts("m", at(360))
+    found = sorted((row[1:] for row in db.view("v").rows() if row[0] == "a"), key=lambda row: row[-1])
+    assert found == [
+        (2, 11, 2, 2, 5.5, at(60)),
+        (3, 14, 3, 2, 14 / 3, at(120)),
+        (2, 9, 2, 4, 4.5, at(300)),
+    ]
+    assert sorted(row[1:3] for row in db.view("w").rows() if row[0] is None) == [(2, 9), (2, 11)]
+    with pytest.raises(SqlError, match="NOT ENFORCED"):
+        db.execute(M.replace(" m ", " other ").replace("BY ts", "BY ts UNIQUE (g)"))
+    with pytest.raises(SqlError, match="a column of"):
+        db.execute(M.replace(" m ", " other ").replace("BY ts", "BY ts UNIQUE (nobody) NOT ENFORCED"))
+
+
+def test_errors_name_the_variable_of_the_user(db: viewlet.Connection) -> None:
+    with pytest.raises(SqlError, match=r"INITIALIZE reads h\[i - 1\]"):
+        db.execute("CREATE VIEW h AS INITIALIZE h[i] AS SELECT g FROM h[i-1] UPDATE h[j] AS SELECT g FROM m[j]")
+    with pytest.raises(SqlError, match=r"m\[2 \* k\] moves .* m\[k\]|m\[k \* 2\] moves .* m\[k\]"):
+        db.execute("CREATE VIEW h AS INITIALIZE h[k] AS SELECT g FROM m[k*2] UPDATE h[j] AS SELECT g FROM m[j]")

@@ -15,37 +15,43 @@ Lengths = Mapping[str, int]
 def check_view(view: PartView, others: Mapping[str, PartView], lengths: Lengths) -> None:
     """Refuses a view that cannot be kept part by part; `lengths` has those of all streams and views."""
     known = {**lengths, view.name: view.length}
-    for each in view.references():
-        _check_rate(view, each, known)
-        if each.relation == view.name and lead(each, view.length, view.length) >= 0:
-            raise SchemaError(f"view {view.name!r} reads {each}: a view may read only earlier parts of itself")
+    for query in (view.initialize, view.update):
+        for each in query.references:
+            if each.is_table:
+                continue
+            _check_rate(view, each, known, query.index)
+            if each.relation == view.name and lead(each, view.length, view.length) >= 0:
+                read = each.text(query.index)
+                raise SchemaError(f"view {view.name!r} reads {read}: a view may read only earlier parts of itself")
     _check_cycles({**others, view.name: view}, known)
 
 
-def _check_rate(view: PartView, reference: Reference, lengths: Lengths) -> None:
+def _check_rate(view: PartView, reference: Reference, lengths: Lengths, index: str) -> None:
     assert reference.low is not None
     assert reference.high is not None
     low, high = line(reference.low).rate, line(reference.high).rate
+    read = reference.text(index)
     wanted = Fraction(view.length, lengths[reference.relation])
     if low != high:
         raise SchemaError(
-            f"view {view.name!r} reads {reference}, which grows with every part: it would need all history; give "
+            f"view {view.name!r} reads {read}, which grows with every part: it would need all history; give "
             f"both ends of the range the same factor, or keep a running total in a helper view"
         )
     if low != wanted:
         raise SchemaError(
             f"view {view.name!r} has parts of {view.length} s and {reference.relation!r} of "
-            f"{lengths[reference.relation]} s: {reference} moves {low} parts for each part of the view, but "
-            f"{wanted} parts pass; write for example {reference.relation}[{_example(wanted)}]"
+            f"{lengths[reference.relation]} s: {read} moves {low} parts for each part of the view, but "
+            f"{wanted} parts pass; write for example {reference.relation}[{_example(wanted, index)}]"
         )
 
 
-def _example(rate: Fraction) -> str:
+def _example(rate: Fraction, index: str) -> str:
     if rate == 1:
-        return "j"
+        return index
     if rate.denominator == 1:
-        return f"j * {rate} .. j * {rate} + {rate - 1}"
-    return f"j / {rate.denominator}" if rate.numerator == 1 else f"j * {rate.numerator} / {rate.denominator}"
+        return f"{index} * {rate} .. {index} * {rate} + {rate - 1}"
+    factor = "" if rate.numerator == 1 else f" * {rate.numerator}"
+    return f"{index}{factor} / {rate.denominator}"
 
 
 def _check_cycles(views: Mapping[str, PartView], lengths: Lengths) -> None:

@@ -67,9 +67,13 @@ class Reference:
         return index
 
     def __str__(self) -> str:
+        return self.text("j")
+
+    def text(self, index: str) -> str:
+        """The reference as it is written with a name for the number of the part."""
         if self.low is None or self.high is None:
             return self.relation
-        low, high = to_text(self.low), to_text(self.high)
+        low, high = to_text(self.low, index), to_text(self.high, index)
         ending = " IF CLOSED" if self.provisional else ""
         return f"{self.relation}[{low if low == high else f'{low} .. {high}'}{ending}]"
 
@@ -81,6 +85,8 @@ class PartQuery:
     sql: str
     references: tuple[Reference, ...]
     mark: str = "$part"
+    index: str = field(default="j", repr=False, compare=False)
+    """How the user calls the number of the part, for errors."""
 
     def marker(self, number: int) -> str:
         return f"{self.mark}{number}"
@@ -100,11 +106,14 @@ class PartQuery:
 
 @dataclass(frozen=True, slots=True)
 class Quick:
-    """Cheaper queries for parts; they are right if `check`, which reads their outcome too, counts its rows."""
+    """Cheaper queries for parts; they are right if `check`, which reads their outcome too, counts its rows.
+
+    Without a check they are always right.
+    """
 
     initialize: PartQuery
     update: PartQuery
-    check: PartQuery
+    check: PartQuery | None
 
 
 @dataclass(frozen=True, slots=True)

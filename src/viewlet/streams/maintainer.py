@@ -229,6 +229,8 @@ class Maintainer:
         query, check = view.quick.initialize if is_first else view.quick.update, view.quick.check
         made = f"{table} quick"
         rows = self.create(made, typed(self.host, view.columns, self._sql(view, query, number)))
+        if check is None:
+            return rows
 
         def source(at: int) -> str:
             each = check.references[at]

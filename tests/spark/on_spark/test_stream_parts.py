@@ -20,8 +20,10 @@ STATEMENTS = (
     """CREATE VIEW view2 AS INITIALIZE view2[i] AS SELECT g, ct, loss FROM helper[i] WHERE ct >= 4
        UPDATE view2[j] AS SELECT g, ct, loss FROM helper[j] WHERE ct >= 4""",
     "CREATE VIEW view6 AS SELECT g, SUM(x) AS x, AVG(x) AS mean FROM m [WINDOW 5 MINUTES] GROUP BY g HAVING SUM(x) > 0",
+    """CREATE VIEW falls AS SELECT g, low FROM m MATCH_RECOGNIZE (PARTITION BY g ORDER BY ts MEASURES MIN(x) AS low
+       PATTERN (a b+) DEFINE b AS x < PREV(x))""",
 )
-VIEWS = ("view2", "view6")
+VIEWS = ("view2", "view6", "falls")
 
 
 def play(db: viewlet.Connection) -> dict[str, Any]:

@@ -68,7 +68,7 @@ def bind_part_query(
     for column in node.find_all(exp.Column):
         if column.name.lower() == PART_TIMESTAMP and not column.table:
             column.replace(exp.column(f"{mark}start", quoted=True))
-    return PartQuery(node.sql("duckdb"), tuple(references), mark)
+    return PartQuery(node.sql("duckdb"), tuple(references), mark, place.index)
 
 
 def _free_mark(text: str) -> str:

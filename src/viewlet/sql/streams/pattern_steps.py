@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from viewlet.sql.streams.pattern_machine import Machine, conjunction
+from viewlet.sql.streams.pattern_machine import Condition, Machine, conjunction
 
 _FIRST = {"COUNT": "CASE WHEN {x} IS NULL THEN 0 ELSE 1 END"}
 _NEXT = {
-    "SUM": "CASE WHEN {a} IS NULL THEN {x} WHEN {x} IS NULL THEN {a} ELSE {a} + {x} END",
+    "SUM": "COALESCE({a} + {x}, {a}, {x})",
     "COUNT": "{a} + CASE WHEN {x} IS NULL THEN 0 ELSE 1 END",
     "MIN": "CASE WHEN {a} IS NULL OR {x} < {a} THEN {x} ELSE {a} END",
     "MAX": "CASE WHEN {a} IS NULL OR {x} > {a} THEN {x} ELSE {a} END",
@@ -135,42 +135,69 @@ class PatternSql:
         return f"SELECT {shown} FROM ({self._rows(numbered=False)}) AS r WHERE {begins}"
 
     def single(self) -> str:
-        """The one run of each group, where a group has one row in the part: Algorithm 2 with its corrections."""
-        keys, kept, machine = self._keys, self._kept(), self.machine
-        moves = [
-            f"WHEN p.state = {state} AND {conjunction(condition)} THEN {state + 1}"
-            for state, condition in enumerate(machine.enters)
-            if state
-        ]
+        """The one run of each group, where a group has one row in the part: Algorithm 2 with its corrections.
+
+        What all edges ask for is asked of the rows; a state whose edges ask for nothing else always moves.
+        """
+        machine, common = self.machine, self._common()
+        moves = [(state, condition - common, state + 1) for state, condition in enumerate(machine.enters) if state]
         stay = machine.stays[-1]
         if stay is not None:
-            moves.append(f"WHEN p.state = {machine.states} AND {conjunction(stay)} THEN {machine.states}")
-        going = f"CASE {' '.join(moves)} END" if moves else "NULL"
+            moves.append((machine.states, stay - common, machine.states))
+        begins = machine.enters[0] - common
+        rows = f"SELECT * FROM ({self._rows(numbered=False)}) AS r{self._useful(common)}"
+        joined = f'({rows}) AS r LEFT JOIN "{self.mark}1" AS p ON {self._same("r", "p")}'
+        if not begins and len(moves) == machine.states and not any(rest for _, rest, _ in moves):
+            return self._always_moving(moves, joined)
+        return self._moving(moves, begins, joined)
+
+    def _common(self) -> Condition:
+        """The conjuncts on the new row alone that all edges have."""
+        edges = [*self.machine.enters, *(stay for stay in self.machine.stays if stay is not None)]
+        return frozenset(each for each in frozenset.intersection(*edges) if '"p".' not in each)
+
+    def _always_moving(self, moves: Sequence[tuple[int, Condition, int]], joined: str) -> str:
+        """A run goes on with every row: it begins exactly where none is known."""
+        cases = " ".join(f"WHEN {state} THEN {target}" for state, _, target in moves)
+        run_values = [
+            step.format(x=f"r.x_{name}", a=f"COALESCE(p.{name}, 0)" if key.startswith("COUNT(") else f"p.{name}")
+            for key, (name, _) in self.aggregates.items()
+            for step in [_NEXT[key.partition("(")[0]]]
+        ]
+        remembered = [f"r.{_quoted(f'c_{name}')}" for name in self.machine.remembered]
+        values = [f"CASE p.state {cases} ELSE 1 END", "COALESCE(p.ct, 0) + 1", *run_values, *remembered]
+        shown = [f"{value} AS {name}" for value, name in zip(values, self._kept(), strict=True)]
+        return f"SELECT {', '.join([*(f'r.{key}' for key in self._keys), *shown])} FROM {joined}"
+
+    def _moving(self, moves: Sequence[tuple[int, Condition, int]], begins: Condition, joined: str) -> str:
+        """A run goes on, or another one begins with the row, or there is none."""
+        keys, kept = self._keys, self._kept()
+        cases = [
+            " AND ".join([f"WHEN p.state = {state}", *([conjunction(rest)] if rest else [])]) + f" THEN {target}"
+            for state, rest, target in moves
+        ]
+        going = f"CASE {' '.join(cases)} END" if cases else "NULL"
         values = [
             f"CASE WHEN going IS NULL THEN {first} ELSE {step} END AS {name}"
             for name, (first, step) in zip(kept[1:], self._values("", ""), strict=True)
         ]
-        begins = conjunction(machine.enters[0])
         inner = [f"r.{key}" for key in keys]
         inner += [f"r.{_quoted(f'c_{name}')}" for name in self.columns]
         inner += [f"r.x_{name}" for name, _ in self.aggregates.values()]
         inner += ["p.ct", *(f"p.{name}" for name, _ in self.aggregates.values())]
-        inner += [f"{going} AS going", f"CASE WHEN {begins} THEN 1 END AS begun"]
-        rows = f"SELECT * FROM ({self._rows(numbered=False)}) AS r{self._useful()}"
-        joined = f'({rows}) AS r LEFT JOIN "{self.mark}1" AS p ON {self._same("r", "p")}'
+        inner += [f"{going} AS going", f"CASE WHEN {conjunction(begins)} THEN 1 END AS begun"]
         shown = ", ".join([*keys, "COALESCE(going, begun) AS state", *values])
-        return (
-            f"SELECT {shown} FROM (SELECT {', '.join(inner)} FROM {joined}) AS moved "
-            "WHERE going IS NOT NULL OR begun IS NOT NULL"
-        )
+        tests = " WHERE going IS NOT NULL OR begun IS NOT NULL" if begins else ""
+        return f"SELECT {shown} FROM (SELECT {', '.join(inner)} FROM {joined}) AS moved{tests}"
 
-    def _useful(self) -> str:
-        """The rows that some edge takes, where that does not depend on the row before."""
-        if self.machine.remembered:
-            return ""
+    def _useful(self, common: Condition) -> str:
+        """The rows that some edge takes, as far as that does not depend on the row before."""
         stays = (stay for stay in self.machine.stays if stay is not None)
-        taken = dict.fromkeys(f"({conjunction(each)})" for each in (*self.machine.enters, *stays))
-        return f" WHERE {' OR '.join(taken)}"
+        rests = [each - common for each in (*self.machine.enters, *stays)]
+        tests = sorted(common)
+        if all(rests) and not self.machine.remembered:
+            tests.append(f"({' OR '.join(dict.fromkeys(f'({conjunction(each)})' for each in rests))})")
+        return f" WHERE {' AND '.join(tests)}" if tests else ""
 
     def rows_of_runs(self) -> str:
         """How many rows the groups of runs have in the part: as many as there are runs, if `single` is right."""

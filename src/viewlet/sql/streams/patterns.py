@@ -198,10 +198,12 @@ def _view(
     quick = None
     if machine.keeps_one_run():
         itself = Reference(helper_name, INDEX, INDEX)
+        grouped = {each.strip('"').lower() for each in columns.groups}
+        is_unique = bool(source.parts.unique) and grouped >= set(source.parts.unique)
         quick = Quick(
             PartQuery(sql.first(), (here,), MARK),
             PartQuery(sql.single(), references, MARK),
-            PartQuery(sql.rows_of_runs(), (here, itself), MARK),
+            None if is_unique else PartQuery(sql.rows_of_runs(), (here, itself), MARK),
         )
     helper = PartView(
         helper_name, kept, TimeParts(parts.length, retention=0, streams=streams), first, later, form="runs", quick=quick

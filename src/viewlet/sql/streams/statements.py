@@ -1,6 +1,7 @@
 """Statements about partitioned streams, which the parser of SQL does not know.
 
 CREATE STREAM s (...) PARTITION LENGTH 60 BY ts
+    [UNIQUE (column, ...) NOT ENFORCED]
     [WATERMARK FOR ts AS ts - INTERVAL '5' SECOND] [LATENESS INTERVAL '1' HOUR] [RETAIN INTERVAL '7' DAY]
         [ROLLUP INTERVAL '1' HOUR [AFTER INTERVAL '1' DAY]] [IDLE AFTER INTERVAL '1' MINUTE]
 CREATE VIEW v AS INITIALIZE v[i] [FROM TIMESTAMP '...' | FROM BEGINNING] AS ... UPDATE [VIEW] v[j] AS ...
@@ -27,7 +28,7 @@ from viewlet.streams.times import to_microseconds
 from viewlet.types import TIMESTAMP, Column, Kind, Table, TableKind, TimeParts
 
 UNITS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3600, "DAY": 86400, "WEEK": 604800}
-_CLAUSES = ("PARTITION", "WATERMARK", "LATENESS", "RETAIN", "ROLLUP", "IDLE", "SHOW")
+_CLAUSES = ("PARTITION", "WATERMARK", "LATENESS", "RETAIN", "ROLLUP", "IDLE", "UNIQUE", "SHOW")
 _FOLLOWERS = ("FOR", "INTERVAL", "AFTER", "NEWEST")
 
 
@@ -45,6 +46,7 @@ def cut_clauses(raw: RawStatement) -> tuple[RawStatement, int]:
         depth += (word in ("(", "[")) - (word in (")", "]"))
         after = raw.words[at + 1] if at + 1 < len(raw.words) else ""
         starts = (word == "PARTITION" and after == "LENGTH") or (word in _CLAUSES[1:] and after in _FOLLOWERS)
+        starts = starts or (word == "UNIQUE" and after == "(")
         if depth == 0 and starts:
             text = raw.text[: raw.positions[at][0]].rstrip()
             source = Source(raw.source.script, raw.source.offset, text)
@@ -139,6 +141,8 @@ def bind_stream_parts(table: Table, raw: RawStatement, at: int) -> Table:
         elif clause == "IDLE":
             reader.take("AFTER")
             parts = replace(parts, idle=reader.interval())
+        elif clause == "UNIQUE":
+            parts = replace(parts, unique=_unique(reader, table))
         else:
             parts = _retained(reader, parts)
     check_roll_up(raw, parts)
@@ -150,6 +154,25 @@ def bind_stream_parts(table: Table, raw: RawStatement, at: int) -> Table:
         Column(each.name, each.type.with_nullable(False)) if each.name == parts.time else each for each in table.columns
     )
     return replace(table, columns=columns, kind=TableKind.STREAM, parts=parts)
+
+
+def _unique(reader: Reader, table: Table) -> tuple[str, ...]:
+    """UNIQUE (column, ...) NOT ENFORCED: a part has no two rows with the same values of these columns."""
+    names: list[str] = []
+    reader.take("(")
+    while True:
+        at, name = reader.at, reader.name()
+        if name not in [column.name for column in table.columns]:
+            raise reader.error(f"a column of {table.name!r} is expected here", at)
+        names.append(name)
+        if reader.take(",", ")") == ")":
+            break
+    at = reader.at - 1
+    if reader.raw.words[reader.at : reader.at + 2] != ("NOT", "ENFORCED"):
+        hint = "UNIQUE of a stream is what you know of its parts, and is not checked: write NOT ENFORCED after it"
+        raise reader.error(hint, at)
+    reader.at += 2
+    return tuple(names)
 
 
 def _retained(reader: Reader, parts: TimeParts) -> TimeParts:
@@ -258,7 +281,7 @@ def bind_view_delta_function(raw: RawStatement, catalog: Mapping[str, Table]) ->
         )
     initialize = bind_part_query(Place(head, begin, reader.at, first), catalog, header.name, subscripted)
     if own := [each for each in initialize.references if each.relation == header.name]:
-        message = f"INITIALIZE reads {own[0]}: the first part has no earlier one; read the sources"
+        message = f"INITIALIZE reads {own[0].text(first)}: the first part has no earlier one; read the sources"
         raise raw.source.error_at(message, *raw.positions[begin])
     reader.take("UPDATE")
     reader.at += reader.word == "VIEW"
