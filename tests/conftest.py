@@ -33,8 +33,8 @@ os.environ["VIEWLET_STATE"] = MAPPED_STATE or os.environ["VIEWLET_STATE"]
 os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "spark" / "jvm"))
 """Options for every JVM of Spark: it lives for a minute, and Java's optimising compiler would take half of its time.
 
-Classes are loaded without being verified, and Spark SQL interprets expressions instead of compiling them; a test that
-wants it as users have it takes the fixture `spark_with_codegen`.
+Classes are loaded without being verified, and Spark SQL does not compile whole stages; a test that wants it as users
+have it takes the fixture `spark_with_codegen`.
 """
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 """Random queries are large by nature; the time limits of the suite guard against the rest."""
@@ -65,10 +65,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def spark_with_codegen(spark: Any) -> Any:
-    """A session whose SQL is compiled, as it is by default."""
+    """A session that compiles whole stages of SQL, as it does by default."""
     session = spark.newSession()
     session.conf.set("spark.sql.codegen.wholeStage", "true")
-    session.conf.set("spark.sql.codegen.factoryMode", "FALLBACK")
     return session
 
 
