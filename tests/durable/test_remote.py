@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import viewlet
 from viewlet.errors import MissingExtraError, StateError
 from viewlet.runtime.durable import lease
 from viewlet.runtime.durable.files import LocalFiles, files_at, is_url
@@ -223,3 +224,13 @@ def test_a_database_in_process() -> None:
             db.insert("t", [(number,), (10,)])
     with viewlet.connect(URL) as db:
         assert db.view("v").rows() == [(33,)]
+
+
+def test_a_stream_in_parts_at_a_url_is_refused_before_it_is_written_down() -> None:
+    with viewlet.connect(URL) as db:
+        db.execute("CREATE TABLE t (x BIGINT)")
+        with pytest.raises(viewlet.UnsupportedError, match="a partitioned stream in a database at a URL"):
+            db.execute("CREATE STREAM m (ts TIMESTAMP, x BIGINT) PARTITION LENGTH 60 BY ts")
+        db.insert("t", [(1,)])
+    with viewlet.connect(URL) as db:
+        assert db.table("t").rows() == [(1,)]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from viewlet import StateError
+from viewlet import StateError, UnsupportedError
 from viewlet.connection.spark_facade import SparkConnection, connect_inline
 from viewlet.runtime.durable.store import StateStore
 from viewlet.spark.run.engine import Engine
@@ -112,3 +112,13 @@ def test_changes_of_a_view_are_not_those_of_an_earlier_one_of_its_name(
     db.execute(f"DROP VIEW totals; CREATE {TOTALS.replace('SUM', 'MAX')}")
     db.changes("totals")
     assert db.changes("totals", since=-1).num_rows == 0
+
+
+def test_a_stream_in_parts_is_refused_before_it_is_written_down(db: SparkConnection, tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError, match="a partitioned stream on this host"):
+        db.execute("CREATE STREAM m (ts TIMESTAMP, x BIGINT) PARTITION LENGTH 60 BY ts")
+    for _ in range(2):
+        db.insert("t", [(2, 1)])
+        db = reopened(db, tmp_path)
+    assert db.view("totals").rows() == [(1, 5), (2, 6)]
+    db.close()

@@ -151,6 +151,7 @@ class Database:
 
     def create_table(self, table: Table) -> None:
         self.catalogue.check_free(table.name)
+        self.host.check_table(table)
         self._clear_log(table.name)
         self.declare(TABLE, table_to_json(table), lambda: self._put_table(table))
 

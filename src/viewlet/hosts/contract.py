@@ -52,6 +52,9 @@ class Host(Protocol):
 
     # -- declarations -----------------------------------------------------------------------------------------------
 
+    def check_table(self, schema: Table) -> None:
+        """Refuses a new table that this host cannot keep, before it is written down."""
+
     def make_table(self, schema: Table, saved: SnapshotReader | None = None) -> BaseTable:
         """A table, empty or with the rows that a snapshot has of it."""
 

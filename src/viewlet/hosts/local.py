@@ -82,6 +82,10 @@ class LocalHost:
 
     # -- declarations -----------------------------------------------------------------------------------------------
 
+    def check_table(self, schema: Table) -> None:
+        if schema.parts is not None:
+            _ = self.warehouse  # which cannot be opened everywhere
+
     def make_table(self, schema: Table, saved: SnapshotReader | None = None) -> BaseTable:
         if schema.parts is not None:
             return self._make_stream(schema)

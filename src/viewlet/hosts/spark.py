@@ -182,10 +182,12 @@ class SparkHost:
 
     # -- declarations -----------------------------------------------------------------------------------------------
 
-    def make_table(self, schema: Table, saved: SnapshotReader | None = None) -> BaseTable:
+    def check_table(self, schema: Table) -> None:
         if schema.parts is not None:
             hint = f"keep {schema.name!r} in a connection without spark="
             raise UnsupportedError("a partitioned stream on this host", hint, "engine")
+
+    def make_table(self, schema: Table, saved: SnapshotReader | None = None) -> BaseTable:
         if schema.kind is not TableKind.STREAM:
             self.cluster.keep(schema)
             if saved is not None:

@@ -17,12 +17,12 @@ from viewlet.streams.catalogue import EMPTY, Catalogue, Part, PartRelation, Segm
 from viewlet.streams.check import computation_order
 from viewlet.streams.definition import BEGINNING, PartQuery, PartView, Reference, part_of
 from viewlet.streams.host import PartHost
-from viewlet.streams.matching.matcher import Matcher
-from viewlet.streams.matching.rows import Calculator
 from viewlet.streams.native_windows import compute_natively
 from viewlet.streams.render import Queries, column_list, no_rows, read_parts, rows_of, start_literal, typed, union_of
 
 if TYPE_CHECKING:
+    from viewlet.streams.matching.matcher import Matcher
+    from viewlet.streams.matching.rows import Calculator
     from viewlet.streams.window_kernel import WindowKernel
 
 SUMMED = "sum_"
@@ -73,12 +73,16 @@ class Maintainer:
     def calculator(self) -> Calculator:
         """Where matchers compute, in this process on every host."""
         if self._calculator is None:
+            from viewlet.streams.matching.rows import Calculator
+
             self._calculator = Calculator()
         return self._calculator
 
     def add(self, view: PartView) -> None:
         self.views[view.name] = view
         if view.matching is not None:
+            from viewlet.streams.matching.matcher import Matcher
+
             self.matchers[view.name] = Matcher(self, view)
         self._order = computation_order(self.views)
 

@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from viewlet.changes import Change, Changes, to_changes
-from viewlet.errors import SchemaError
+from viewlet.errors import MissingExtraError, SchemaError
 from viewlet.streams.archive import Archive
 from viewlet.streams.catalogue import Catalogue, Part, PartRelation
 from viewlet.streams.definition import PART_TIMESTAMP, PartView, part_of, start_of
 from viewlet.streams.host import PartHost
 from viewlet.streams.ingest import close_idle, close_until, ingest, late_name, late_relation
 from viewlet.streams.maintainer import Changed, Maintainer
-from viewlet.streams.matching.matcher import points_name
-from viewlet.streams.matching.points import point_columns
+from viewlet.streams.matching.definition import MatchQuery
+from viewlet.streams.matching.queries import points_name
 from viewlet.streams.native_windows import merges_natively
 from viewlet.streams.render import column_list, start_literal, union_of
 from viewlet.streams.retention import tidy_up
@@ -98,11 +98,10 @@ class Warehouse:
         self.maintainer.advance(())
 
     def _add(self, view: PartView) -> None:
+        points = None if view.matching is None else _points_of(view, view.matching)
         relation = PartRelation(view.name, view.columns, view.parts, is_stream=False)
         known = self.catalogue.declare(relation, digest_of(view))
-        if view.matching is not None:
-            columns, parts = point_columns(view.matching), TimeParts(view.length, streams=view.parts.streams)
-            points = PartRelation(points_name(view.name), columns, parts, is_stream=False)
+        if points is not None:
             self.catalogue.declare(points, digest_of(view))
         self.maintainer.add(view)
         if not known:
@@ -302,3 +301,13 @@ def digest_of(view: PartView) -> str:
 
 def _time(microseconds: int) -> datetime:
     return datetime(1970, 1, 1) + timedelta(microseconds=microseconds)
+
+
+def _points_of(view: PartView, query: MatchQuery) -> PartRelation:
+    """The relation of the points at which the search of a view resumes."""
+    try:
+        from viewlet.streams.matching.points import point_columns
+    except ImportError as missing:
+        raise MissingExtraError("MATCH_RECOGNIZE needs NumPy: pip install 'viewlet[compiled]'") from missing
+    parts = TimeParts(view.length, streams=view.parts.streams)
+    return PartRelation(points_name(view.name), point_columns(query), parts, is_stream=False)

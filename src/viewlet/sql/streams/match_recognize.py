@@ -31,9 +31,8 @@ from viewlet.sql.streams.statements import (
 )
 from viewlet.streams.definition import BEGINNING, PART_TIMESTAMP, PartQuery, PartView, Reference
 from viewlet.streams.matching.definition import START_INDEX, START_PART, Aggregate, MatchNumber, MatchQuery, Navigation
-from viewlet.streams.matching.measures import aggregate_sql
+from viewlet.streams.matching.queries import aggregate_sql, quoted, rows_sql
 from viewlet.streams.matching.row_pattern import PatternTooLongError, Program, Start, compile_pattern
-from viewlet.streams.matching.rows import quoted, rows_sql
 from viewlet.streams.render import PART_COLUMN
 from viewlet.streams.schema import QueryError, describe
 from viewlet.streams.subscripts import INDEX

@@ -29,7 +29,8 @@ from viewlet.streams.matching.points import (
     points_of,
     to_arrow,
 )
-from viewlet.streams.matching.rows import GroupRows, keys_of, order_rows, quoted
+from viewlet.streams.matching.queries import points_name, quoted
+from viewlet.streams.matching.rows import GroupRows, keys_of, order_rows
 from viewlet.streams.matching.search import Found, Search
 from viewlet.streams.render import PART_COLUMN, column_list, union_of
 
@@ -39,11 +40,6 @@ if TYPE_CHECKING:
 
 FAR = (2**62, 0)
 _NEAR = (-(2**62), 0)
-
-
-def points_name(view: str) -> str:
-    """The relation of the points of a view."""
-    return f"{view} points"
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,8 @@ from viewlet.streams.matching.definition import (
     Navigation,
     Term,
 )
-from viewlet.streams.matching.rows import Calculator, GroupRows, Integers, quoted
+from viewlet.streams.matching.queries import aggregate_sql, quoted
+from viewlet.streams.matching.rows import Calculator, GroupRows, Integers
 from viewlet.streams.matching.search import Found
 
 LAST_PART = "viewlet_last_part"
@@ -103,13 +104,6 @@ def measures_sql(query: MatchQuery) -> str:
     where = f" WHERE {' AND '.join(tests)}" if tests else ""
     computed = f"SELECT {', '.join([query.measures, *hidden])} FROM ({inner}) AS terms{where}"
     return f"SELECT {', '.join([*casts, *hidden])} FROM ({computed}) AS computed({', '.join([*names, *hidden])})"
-
-
-def aggregate_sql(term: Aggregate) -> str:
-    argument = "*" if term.column is None else f"v{term.column}"
-    labels = ", ".join(map(str, term.variables))
-    frame = "" if term.is_final else " ORDER BY step_ ROWS UNBOUNDED PRECEDING"
-    return f"{term.function}({argument}) FILTER (WHERE label_ IN ({labels})) OVER (PARTITION BY match_{frame})"
 
 
 def _resolve(term: Term, query: MatchQuery, rows: GroupRows, bound: Bound) -> Any:

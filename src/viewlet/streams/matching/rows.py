@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from viewlet.errors import DataError
-from viewlet.streams.definition import MICROSECONDS, PART_TIMESTAMP
 from viewlet.streams.duckdb_host import first_line, open_duckdb
 from viewlet.streams.matching.definition import MatchQuery
+from viewlet.streams.matching.queries import rows_sql
 from viewlet.streams.render import PART_COLUMN
 
 Integers = npt.NDArray[np.int64]
@@ -60,28 +60,6 @@ class Calculator:
                 self._connection.unregister(name)
 
 
-def rows_sql(query: MatchQuery) -> str:
-    """The query that orders rows and computes what their conditions and measures read of them.
-
-    Rows are numbered first: equal ones come in the same order in both windows then.
-    """
-    keys, part = ", ".join(map(quoted, query.keys)), quoted(PART_COLUMN)
-    groups = f"{keys}, " if keys else ""
-    numbered = ["*", f"ROW_NUMBER() OVER (PARTITION BY {groups}{part} ORDER BY {', '.join(query.order)}) - 1 AS place_"]
-    numbered.append(f"{f'DENSE_RANK() OVER (ORDER BY {keys})' if keys else '1'} AS group_")
-    rows = "rows_"
-    if query.time == PART_TIMESTAMP:
-        start = f"make_timestamp({part} * {query.length * MICROSECONDS})"
-        rows = f"(SELECT *, {start} AS {PART_TIMESTAMP} FROM rows_) AS stamped"
-    shown = ["*", f"epoch_us({quoted(query.time)}) AS time_"]
-    shown += [f"COALESCE({sql}, FALSE) AS d{number}" for number, sql in enumerate(query.tests)]
-    shown += [f"{sql} AS v{number}" for number, sql in enumerate(query.values)]
-    return (
-        f"SELECT {', '.join(shown)} FROM (SELECT {', '.join(numbered)} FROM {rows}) AS numbered "
-        f"WINDOW near AS (PARTITION BY group_ ORDER BY {part}, place_) ORDER BY group_, {part}, place_"
-    )
-
-
 def order_rows(query: MatchQuery, calculator: Calculator, rows: Any) -> GroupRows:
     """Rows with their parts in `PART_COLUMN`, grouped and ordered."""
     table = calculator.run(rows_sql(query), rows_=rows).combine_chunks()
@@ -105,7 +83,3 @@ def keys_of(table: Any, names: Sequence[str]) -> list[tuple[Any, ...]]:
 
 
 _NAN = float("nan")
-
-
-def quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
