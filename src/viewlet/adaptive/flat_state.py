@@ -355,10 +355,8 @@ class FlatState:
         )
 
     def _decoded(self, keys: Words) -> Iterable[Row]:
-        columns = self._plan.query.table.columns
-        return zip(
-            *(decode_words(columns[i].type, keys[:, i], self._dictionary) for i in range(len(self._keys))), strict=True
-        )
+        type = self._plan.query.key_type
+        return zip(*(decode_words(type(i), keys[:, i], self._dictionary) for i in range(len(self._keys))), strict=True)
 
     def changes(self) -> Mapping[Row, tuple[Numbers, Numbers]]:
         if not self._keys:
@@ -495,8 +493,9 @@ class FlatState:
         if not self._keys:
             self._totals[:] = groups.get((), (0,) * self._width)
             return
-        columns, keys = self._plan.query.table.columns, list(zip(*groups, strict=True))
-        words = [encode_words(columns[i].type, list(keys[i]), self._dictionary) for i in range(len(keys))]
+        keys = list(zip(*groups, strict=True))
+        types = map(self._plan.query.key_type, range(len(keys)))
+        words = [encode_words(type, list(key), self._dictionary) for type, key in zip(types, keys, strict=True)]
         numbers = np.array(list(groups.values()), np.int64).reshape(-1, self._width)
         empty = np.zeros((0, len(self._keys) + self._width), np.int64)
         self._groups.fill(np.column_stack([*words, numbers]).astype(np.int64) if groups else empty)

@@ -9,6 +9,7 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
+from viewlet.adaptive.vertices import compile_variable, unpack
 from viewlet.algebra.functions import compile_scalar
 from viewlet.algebra.nodes import Scalar
 from viewlet.algebra.printer import show_scalar
@@ -18,7 +19,8 @@ from viewlet.rings.ring import Ring
 from viewlet.triggers.program import Program
 from viewlet.types import Datum, Row
 
-VARIABLES = "ABC"
+VARIABLES = "ABCD"
+"""The last one is what all variables share, where it is a key."""
 RELATIONS = "RST"
 Numbers = tuple[int, ...]
 
@@ -57,7 +59,7 @@ class SideReader:
         """The tuple of a row and its numbers; None where a condition or a NULL leaves it out."""
         names = [column.name for column in self.side.columns]
         conditions = [compile_scalar(condition) for condition in self.side.conditions]
-        first, second = map(compile_scalar, self.side.variables)
+        first, second = map(compile_variable, self.side.variables)
         factors = [[compile_scalar(factor) for factor in number] for number in self.side.numbers]
 
         def read(row: Row) -> tuple[tuple[Datum, Datum], Numbers] | None:
@@ -109,7 +111,14 @@ class AdaptivePlan:
         """The row of a group in the table of groups, None if there is no such group."""
         if self.query.grouped and not numbers[0]:
             return None
-        return (*key, *(numbers[place] for place in self.query.shown))
+        return (*self._columns(key), *(numbers[place] for place in self.query.shown))
+
+    def _columns(self, key: Row) -> Row:
+        """The columns that the values of a key stand for."""
+        if not self.query.places:
+            return key
+        values = {at: unpack(key[at]) for at, place in self.query.places if place is not None}
+        return tuple([key[at] if place is None else values[at][place] for at, place in self.query.places])
 
     @property
     def digest(self) -> str:

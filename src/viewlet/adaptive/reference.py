@@ -35,7 +35,7 @@ class ReferenceState:
         self._plan = plan
         query = plan.query
         self.triangles: Triangles[Any] = Triangles(
-            plan.ring, query.epsilons, query.keys, log, query.linear, query.chooses, view_budget(query)
+            *(plan.ring, query.epsilons, query.keys, log, query.linear, query.chooses, view_budget(query)), query.shared
         )
         self._before = replace(self.triangles.work)
 

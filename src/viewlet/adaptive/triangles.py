@@ -24,6 +24,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from viewlet.adaptive.groups import Groups
 from viewlet.adaptive.pair_view import PairView
 from viewlet.adaptive.partition import Kind, Partition
+from viewlet.adaptive.vertices import last_of
+from viewlet.algebra.triangle_query import SHARED
 from viewlet.rings.ring import Ring
 from viewlet.triggers.store import UndoLog
 from viewlet.types import Datum, Row
@@ -112,9 +114,13 @@ class Shape(Generic[T]):
     chooses: bool = False
     """Whether exponents are chosen at every major rebalancing, so that the views have no more entries than `budget`."""
     budget: float | None = None
+    shared: int = 0
+    """How many columns all three variables share: they may be a key of their own."""
 
     def key(self, values: Sequence[Datum]) -> Row:
-        """The group of a triangle, given by its values of the three variables."""
+        """The group of a triangle, given by its values of the three variables; one that is no key may be missing."""
+        if self.keys == (SHARED,):
+            return (last_of(next(value for value in values if value is not None), self.shared),)
         return tuple(values[variable] for variable in self.keys)
 
     @property
@@ -145,10 +151,11 @@ class Triangles(Generic[T]):
         linear: bool = False,
         chooses: bool = False,
         budget: float | None = None,
+        shared: int = 0,
     ) -> None:
         each = epsilon if isinstance(epsilon, tuple) else (epsilon, epsilon, epsilon)
         undo = log if log is not None else UndoLog()
-        self.shape = Shape(ring, each, tuple(keys), linear, undo, chooses, budget)
+        self.shape = Shape(ring, each, tuple(keys), linear, undo, chooses, budget, shared)
         self.parts: Parts[T] = self.shape.empty_parts()
         self.groups: Groups[T] = Groups(ring, self.shape.log)
         self.work = Work()

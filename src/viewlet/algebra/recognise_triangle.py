@@ -1,9 +1,10 @@
-"""Recognises queries over the triangles of three relations, and over paths of three.
+"""Recognises queries over the triangles of three relations, and over all other joins of three.
 
     (n := Sum[](r(a, b) * s(b', c) * t(c', a') * {b = b'} * {c = c'} * {a' = a} * w))   ->   table(n)
     Exists(Sum[a](r * s * t * ...)) * (n := Sum[](r * s * t * ...)) * {n > 2}             ->   table(a, n) * {n > 2}
 
-A path r(a, b) * s(b, c) * t(c, d) is a triangle whose ends meet at a constant: r(0, b) * s(b, c) * t(c, 0).
+A path r(a, b) * s(b, c) * t(c, d) is a triangle whose ends meet at a constant: r(0, b) * s(b, c) * t(c, 0). Columns
+that two tables share are one variable, and those that all three share are part of every variable (`TriangleQuery`).
 
 Every aggregate of the query has to be a sum over the same triangle. The rest of the query stays as it is, over a table
 with a row for every group: the keys, then the sums.
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from viewlet.algebra.nodes import (
     Call,
@@ -34,7 +36,7 @@ from viewlet.algebra.nodes import (
 from viewlet.algebra.printer import show_scalar
 from viewlet.algebra.query import Query
 from viewlet.algebra.traverse import has_relations, substitute_scalar, variable_set
-from viewlet.algebra.triangle_query import Side, TriangleQuery
+from viewlet.algebra.triangle_query import SHARED, Side, TriangleQuery, packed
 from viewlet.types import COUNT, Column, Kind, Table, TableKind
 
 NAME = "triangle groups"
@@ -74,9 +76,7 @@ def recognise_triangle(
     parts = _Parts()
     expr = parts.read(query.expr)
     join = _Join(parts.rels, parts.common())
-    keys = tuple(join.variable(key) for key in parts.keys)
-    if len(set(keys)) < len(keys):
-        raise NotTriangleError("it is grouped by the same variable twice")
+    keys, places = join.keys(parts.keys)
     numbers: list[tuple[tuple[Scalar, ...], ...]] = [((), (), ())]
     shown: list[int] = []
     for summed in parts.sums:
@@ -88,7 +88,11 @@ def recognise_triangle(
     columns = tuple(Column(var.name, var.type) for var in variables)
     result = Query(expr, query.columns, query.order, query.limit, query.offset)
     table = Table(NAME, columns, TableKind.STREAM)
-    return TriangleQuery(join.sides(numbers), keys, parts.grouped, tuple(shown), table, result, epsilons, linear)
+    return TriangleQuery(
+        *(join.sides(numbers), keys, parts.grouped, tuple(shown), table, result, epsilons, linear),
+        places=places,
+        shared=len(join.common),
+    )
 
 
 @dataclass(slots=True)
@@ -181,7 +185,9 @@ def _other_part(factor: Expr) -> str:
             return _OTHER_AGGREGATE
 
 
-_PAIRS = (frozenset((0, 1)), frozenset((0, 2)), frozenset((1, 2)))
+_PAIRS = ({0, 2}, {0, 1}, {1, 2})
+"""The relations that have each variable, besides what all three share."""
+_Column = dict[int, list[Scalar]]
 
 
 def _other_number(rels: tuple[Rel, ...], conditions: Iterable[Scalar]) -> str:
@@ -251,45 +257,56 @@ class _Join:
         equalities = _Equalities(rels)
         others = [condition for condition in conditions if not equalities.note(condition)]
         self._owners = equalities.owners
-        self._classes = equalities.classes
-        self._own = self._triangle()
+        classes = equalities.classes
+        self.common = [each for each in classes if len(each) == 3]
+        """The columns that all three tables share, as the scalars of each relation that are equal to one."""
+        self._own = [[each for each in classes if each.keys() == pair] for pair in _PAIRS]
+        """The other columns of every variable."""
         self._conditions: list[list[Scalar]] = [[], [], []]
-        for relation, held in enumerate(self._own):
-            for scalars in held:
-                first, *equal = scalars
-                self._conditions[relation] += [compare("=", first, other) for other in equal]
+        for relation, conditions_of in enumerate(self._conditions):
+            for column in [*self._own[relation], *self._own[(relation + 1) % 3], *self.common]:
+                first, *equal = column[relation]
+                conditions_of += [compare("=", first, other) for other in equal]
         for condition in others:
             relation, scalar = self._place(condition)
             self._conditions[relation].append(scalar)
 
-    def _triangle(self) -> list[tuple[list[Scalar], list[Scalar]]]:
-        """The scalars of each relation that are its two variables, in the order of the cycle."""
-        between = dict(zip(map(frozenset, self._classes), self._classes, strict=True))
-        if len(between) < len(self._classes) or not between.keys() <= set(_PAIRS) or len(between) < 2:
-            raise NotTriangleError(self._other_shape())
-        for pair in _PAIRS:  # the ends of a path meet at a constant
-            between.setdefault(pair, {relation: [_ZERO] for relation in pair})
-        a, b, c = between[frozenset((0, 2))], between[frozenset((0, 1))], between[frozenset((1, 2))]
-        self._variables = (a, b, c)
-        return [(a[0], b[0]), (b[1], c[1]), (c[2], a[2])]
+    def keys(self, columns: Sequence[Var]) -> tuple[tuple[int, ...], tuple[tuple[int, int | None], ...]]:
+        """The variables that groups are told apart by, and which columns of these the given ones are, in their order.
 
-    def _other_shape(self) -> str:
-        """What the join is, as it is neither a triangle nor a path."""
-        pairs = {frozenset(each) for each in self._classes if len(each) == 2}
-        if any(len(each) == 3 for each in self._classes):
-            if len(pairs) > 1:
-                return "its tables share a column besides: a triangle or a path for each of its values is not built"
-            return "all three tables share a column, so that other plans take constant time for an update"
-        if len(self._classes) < 2:
-            return "not all of its tables are joined by equalities"
-        return "two of its tables share several columns: join them on one"
+        A column of a variable that has several is a key only together with the others, or with all that are shared.
+        """
+        found = [self._column(key) for key in columns]
+        if len({id(column) for column in found}) < len(found):
+            raise NotTriangleError("it is grouped by the same variable twice")
+        keys: list[int] = []
+        for column in found:
+            keys += [i for i in range(3) if column in self._own[i] and i not in keys]
+        if found and not keys:  # all tables have these: a variable that is nothing else, or what all variables share
+            keys = [next((i for i in range(3) if not self._own[i]), SHARED)]
+        for column in [column for key in keys for column in self._columns(key)]:
+            if column not in found:
+                name = show_scalar(next(iter(column.values()))[0])
+                raise NotTriangleError(f"it is grouped by some columns of a vertex, but not by its column {name!r}")
+        places = tuple(self._place_of(column, keys) for column in found)
+        return tuple(keys), () if places == tuple((at, None) for at in range(len(keys))) else places
 
-    def variable(self, key: Var) -> int:
-        """The variable of the triangle that a column stands for."""
-        for i, held in enumerate(self._variables):
-            if any(key in scalars for scalars in held.values()):
-                return i
+    def _columns(self, key: int) -> list[_Column]:
+        """The columns of a variable, or of what all of them share."""
+        return self.common if key == SHARED else self._own[key] + self.common
+
+    def _column(self, key: Var) -> _Column:
+        """The column of the join that a column of a table is equal to."""
+        for column in [*chain(*self._own), *self.common]:
+            if any(key in scalars for scalars in column.values()):
+                return column
         raise NotTriangleError(f"it is grouped by, or lists, {key.name!r}, which is not a column of the join condition")
+
+    def _place_of(self, column: _Column, keys: Sequence[int]) -> tuple[int, int | None]:
+        """The key that has a column, and its place in it if there are several."""
+        at = next(at for at, key in enumerate(keys) if column in self._columns(key))
+        columns = self._columns(keys[at])
+        return at, None if len(columns) == 1 else columns.index(column)
 
     def _place(self, scalar: Scalar) -> tuple[int, Scalar]:
         """A relation that can tell what a scalar is, and the scalar over its columns: any two variables share one."""
@@ -305,7 +322,7 @@ class _Join:
     def _seen_from(self, relation: int) -> dict[Var, Scalar]:
         """Columns of the other relations that are equal to something of this one."""
         found: dict[Var, Scalar] = {}
-        for held in self._variables:
+        for held in [*chain(*self._own), *self.common]:
             if relation in held:
                 others = [scalar for owner, scalars in held.items() if owner != relation for scalar in scalars]
                 found |= {scalar: held[relation][0] for scalar in others if isinstance(scalar, Var)}
@@ -331,13 +348,17 @@ class _Join:
             Side(
                 self._rels[i].name,
                 self._rels[i].args,
-                (self._own[i][0][0], self._own[i][1][0]),
+                (self._variable(i, i), self._variable((i + 1) % 3, i)),
                 tuple(self._conditions[i]),
                 tuple(number[i] for number in numbers),
             )
             for i in range(3)
         )
         return r, s, t
+
+    def _variable(self, variable: int, relation: int) -> Scalar:
+        """A variable as one of the relations has it."""
+        return packed(tuple(column[relation][0] for column in self._columns(variable)))
 
 
 _ONE, _ZERO = Const(1, COUNT), Const(0, COUNT)

@@ -7,22 +7,49 @@
     query    ::= relation, relation, relation ; key, ... ; result over table
     relation ::= table(column, ...) as (scalar, scalar) where scalar and ... , with numbers
 
-Relation i has the variables i and i + 1, modulo 3. A number of the query is the sum, over all triangles of a group, of
-the product of one number of each relation; number 0 counts triangles. `table` has a row for every group, its keys and
-its numbers, and the result is the rest of the query over these rows.
+Relation i has the variables i and i + 1, modulo 3. A variable that stands for several columns is one packed value; one
+that stands for none, as at the ends of a path, is a constant. Columns that all three tables share are part of every
+variable: triangles for each value of d are those over (a, d), (b, d) and (c, d). With that, each join of three tables
+is a triangle, even a star, whose variables are all the same.
+
+A number of the query is the sum, over all triangles of a group, of the product of one number of each relation; number 0
+counts triangles. `table` has a row for every group, its keys and its numbers, and the result is the rest of the query
+over these rows.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from viewlet.algebra.nodes import Const, Scalar, Var
+from viewlet.algebra.nodes import Call, Const, Scalar, Var
 from viewlet.algebra.query import Query
 from viewlet.algebra.traverse import substitute_scalar
-from viewlet.types import SqlType, Table
+from viewlet.types import COUNT, VARCHAR, SqlType, Table
 
 PARTS = ("heavy", "light", "sparse")
 """What a relation is divided into; the last one is there only in linear space."""
+PACK = "pack"
+"""The operator of a variable that stands for several columns; only relations of triangles have it."""
+SHARED = 3
+"""The number of what all three variables share, among the keys of a query."""
+
+
+def packed(scalars: tuple[Scalar, ...]) -> Scalar:
+    """One variable for some columns: for none of them it is a constant."""
+    if not scalars:
+        return Const(0, COUNT)
+    return scalars[0] if len(scalars) == 1 else Call(PACK, scalars, VARCHAR)
+
+
+def unpacked(variable: Scalar) -> tuple[Scalar, ...]:
+    """The columns that a variable stands for."""
+    match variable:
+        case Const():
+            return ()
+        case Call(op, args, _) if op == PACK:
+            return args
+        case _:
+            return (variable,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +111,27 @@ class TriangleQuery:
         """What the parts of a relation are called."""
         return PARTS if self.linear else PARTS[:2]
 
+    places: tuple[tuple[int, int | None], ...] = field(default=(), repr=False)
+    """Where the first columns of the table come from, if not from the keys one by one: a key, and a column of it."""
+
+    shared: int = field(default=0, repr=False)
+    """How many columns all three tables share; they are the last ones of every variable."""
+
     @property
-    def is_path(self) -> bool:
-        """Two of its relations share no variable, but a constant."""
-        return any(isinstance(variable, Const) for side in self.sides for variable in side.variables)
+    def is_triangle(self) -> bool:
+        """Each two of its tables share one column, and no column is shared by all: it is no path, star or product."""
+        return not self.shared and all(len(unpacked(each)) == 1 for side in self.sides for each in side.variables)
+
+    @property
+    def key_columns(self) -> int:
+        """How many columns of the table of groups are those of its keys."""
+        return len(self.places) if self.places else len(self.keys)
+
+    def key_type(self, key: int) -> SqlType:
+        """The type of a key of the groups."""
+        if self.keys[key] < SHARED:
+            return self.variable_type(self.keys[key])
+        return packed(unpacked(self.sides[0].variables[0])[-self.shared :]).type
 
     @property
     def counts_cycles(self) -> bool:

@@ -23,7 +23,7 @@ from viewlet.adaptive.state import TriangleState, show_parts
 from viewlet.algebra.nodes import Const, Var
 from viewlet.algebra.triangle_query import Side, TriangleQuery
 from viewlet.changes import Change
-from viewlet.engine.adaptive_views import wide_sums
+from viewlet.engine.adaptive_views import kernel_obstacle
 from viewlet.engine.common_neighbours import asked_tuple
 from viewlet.engine.contract import Stages
 from viewlet.engine.declaration import Declaration
@@ -325,7 +325,7 @@ def _is_generated(cluster: Cluster, plan: AdaptivePlan, tables: Tables) -> bool:
         if cluster.generated and not can_run_generated():
             raise MissingExtraError("the compiled engine needs Numba: pip install 'viewlet[compiled]'")
         return cluster.generated
-    return can_run_generated() and wide_sums(plan) is None and wide_values(tables.values()) is None
+    return can_run_generated() and kernel_obstacle(plan) is None and wide_values(tables.values()) is None
 
 
 def _new_shares(partitions: int, query: TriangleQuery, rows: Mapping[str, float]) -> Shares:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from viewlet.algebra.triangle_query import TriangleQuery
+from viewlet.algebra.triangle_query import SHARED, TriangleQuery
 from viewlet.engine.contract import Engine, LocalEngine, Stages
 from viewlet.engine.declaration import Declaration
 from viewlet.engine.kind import CompiledForm, DistributedForm, Hints, Step, Subject, Tables, ViewKind
@@ -58,8 +58,7 @@ class AdaptiveDraft:
 
     @property
     def obstacle(self) -> str | None:
-        """Sums of decimals may have 38 digits."""
-        return wide_sums(self.plan)
+        return kernel_obstacle(self.plan)
 
     @property
     def is_cached(self) -> bool:
@@ -83,9 +82,11 @@ def is_kernel_cached() -> bool:
     return not ENABLED or all(is_cached(kernel, name) for name in _ENTRIES)
 
 
-def wide_sums(plan: AdaptivePlan) -> str | None:
-    """Why the numbers of a view need more than a word."""
-    for column in plan.query.table.columns[len(plan.query.keys) :]:
+def kernel_obstacle(plan: AdaptivePlan) -> str | None:
+    """Why the kernel cannot keep a view: sums of decimals may have 38 digits, and groups are by whole variables."""
+    if SHARED in plan.query.keys:
+        return "it is grouped by a column that all three tables share"
+    for column in plan.query.table.columns[plan.query.key_columns :]:
         if column.type.kind is Kind.DECIMAL:
             return f"{column.name!r}, a {column.type}, need not fit 64 bits"
     return None
@@ -141,7 +142,7 @@ ADAPTIVE_VIEWS = ViewKind(
     compiled=CompiledForm(
         draft_adaptive,
         obstacle=lambda tables: wide_values(tables.values()),
-        stays=lambda plan, watched: wide_sums(plan),
+        stays=lambda plan, watched: kernel_obstacle(plan),
         migrate=lambda reference, compiled: compiled.take_over(reference),
     ),
     distributed=DistributedForm(

@@ -32,8 +32,8 @@ FACTOR = 4.0
 def choose_adaptive(declared: Declaration, tables: Tables, statistics: Statistics) -> Declaration:
     """The same view, kept by adaptive maintenance if `auto` prefers that: counts, groups and lists of triangles.
 
-    Sums stay with the other plans, which add them up in 128 bits, and so do paths, which have no worse cases than other
-    joins that these are made for.
+    Sums stay with the other plans, which add them up in 128 bits, and so do paths, stars and joins on several columns,
+    which have no worse cases than other joins that these are made for.
     """
     if declared.strategy != "auto" or not isinstance(declared.definition, Query):
         return declared
@@ -42,7 +42,7 @@ def choose_adaptive(declared: Declaration, tables: Tables, statistics: Statistic
     except NotTriangleError:
         return declared
     others, adaptive = other_cost(triangle, tables, statistics), adaptive_cost(triangle, tables, statistics)
-    if triangle.is_path or triangle.width > 1 or others <= adaptive:
+    if not triangle.is_triangle or triangle.width > 1 or others <= adaptive:
         return declared
     reason = f"an update may meet {others:,.0f} tuples under other plans; the bound of this one is {adaptive:,.0f}"
     return chosen_adaptive(declared, reason)

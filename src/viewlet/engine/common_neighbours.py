@@ -25,7 +25,7 @@ class AskedTuple:
 
 def asked_tuple(query: TriangleQuery, ends: Mapping[str, Datum]) -> AskedTuple:
     """The tuple that two columns of a view name, which lists all three vertices."""
-    if len(query.keys) < 3:
+    if len(query.keys) < 3 or query.places:
         hint = "declare a view that lists the three vertices, SELECT x.a, y.a, z.a FROM ..., or groups by them"
         raise UnsupportedError("common neighbours in a view that does not tell all vertices", hint, "engine")
     vertices = dict(zip((column.name for column in query.table.columns), query.keys, strict=False))

@@ -46,9 +46,9 @@ class TriangleResult:
         return self._rest.result()
 
     def _row(self, key: Row, numbers: Numbers) -> Row | None:
-        row = self._plan.row(key, numbers)
+        row, keys = self._plan.row(key, numbers), self._plan.query.key_columns
         if row is not None:
-            for value, column in zip(row[len(key) :], self._table.columns[len(key) :], strict=True):
+            for value, column in zip(row[keys:], self._table.columns[keys:], strict=True):
                 if not _fits(value, column.type):
                     raise DataError("a sum overflows its type")
         return row

@@ -53,9 +53,7 @@ def bind_adaptive(definition: object, options: AdaptiveOptions, source: Source) 
         query = recognise_triangle(definition, exponents, linear)
         return replace(query, rebalance_steps=steps, chooses=chooses, memory=memory)
     except NotTriangleError as reason:
-        hint = (
-            f"{reason}. It maintains sums and counts over triangles and paths of three tables; leave the strategy out"
-        )
+        hint = f"{reason}. It maintains sums and counts over joins of three tables; leave the strategy out"
         raise source.unsupported("strategy 'adaptive' for this view", None, hint) from None
 
 
