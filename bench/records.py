@@ -1,4 +1,4 @@
-"""Results as JSON lines: appended while a run goes on, read back for tables and plots.
+"""Results as JSON lines: appended during a run, read back for tables and plots.
 
 A line is a measurement or a machine, both marked with the run they belong to. Of several measurements of the same thing
 the last one counts.

@@ -9,7 +9,7 @@ One line for each way to keep them:
   code (`rings_engines.py`); on Housing these are the views of the view tree.
 - higher-order and first-order, scalar payloads: a view per aggregate, by the compiled SQL engine with exact sums. Some
   random aggregates are measured one by one, and the mean of their times is multiplied by the number of aggregates.
-- recompute, factorised: the view tree filled anew with all rows that have arrived, at some points of the stream.
+- recompute, factorised: the view tree filled again with all rows that have arrived, at some points of the stream.
 - recompute, join: DuckDB joins what has arrived and NumPy multiplies the matrix by itself, at the same points.
 
 The clock covers cutting batches out of columns and the engine's work on them.

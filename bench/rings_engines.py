@@ -2,7 +2,7 @@
 
 A view tree is compiled as it is. *Higher-order with ring payloads* is what recursive delta compilation keeps, which is
 DBToaster's strategy (appendix C of the F-IVM paper): the delta of a view for each of its relations is a product of the
-change of that relation with views of what is left, one for each part that hangs together, and these have deltas too.
+change of that relation with views of what is left, one for each connected part, and these have deltas too.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def hierarchy(schemas: Mapping[str, Sequence[str]], keys: Sequence[str] = ()) ->
 
 
 def _left(view: Subquery, changed: str, own: Sequence[str], schemas: Mapping[str, Keys]) -> Iterator[Subquery]:
-    """What is left of a view without a relation whose variables are known, in parts that hang together."""
+    """What is left of a view without a relation whose variables are known, by connected parts."""
     bound = set(schemas[changed])
     rest = [name for name in own if name != changed]
     for part in components([frozenset(schemas[name]) - bound or frozenset({name}) for name in rest]):

@@ -3,8 +3,8 @@
 python -m bench.rings_matrix --sizes 256,512,1024,2048,4096
 
 A change of one row, or of rank r, is u vᵀ or a sum of r of them. Factorised, it is (A1 u)(vᵀ A3), vectors all the way;
-first-order multiplies A1 δA2 A3 as matrices; recomputation multiplies anew. Once with matrices in the stores of view
-trees (the reference engine: dictionaries, one entry per cell), once with NumPy arrays and BLAS.
+first-order multiplies A1 δA2 A3 as matrices; recomputation multiplies all three. Once with matrices in the stores of
+view trees (the reference engine: dictionaries, one entry per cell), once with NumPy arrays and BLAS.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class Recorder:
 
 @contextmanager
 def recording(bench: str, out: Path, calibrated: bool = True, **settings: Any) -> Iterator[Recorder]:
-    """Runs a benchmark; then its records replace those of its last run, and the page is written anew."""
+    """Runs a benchmark; then its records replace those of its last run, and the page is rewritten."""
     recorder = Recorder(bench)
     before = _unit() if calibrated else None
     yield recorder

@@ -63,7 +63,7 @@ class Work:
         raise NotImplementedError
 
     def written(self, name: str, number: int, frame: Any) -> Any:
-        """A table that is written anew; the one before the last is removed."""
+        """A table that is rewritten; the one before the last is removed."""
         frame.write.parquet(str(self.folder / f"{name}-{number}"))
         shutil.rmtree(self.folder / f"{name}-{number - 1}", ignore_errors=True)
         return self.spark.read.parquet(str(self.folder / f"{name}-{number}"))

@@ -1,4 +1,4 @@
-"""Plots of views on Spark: how long a batch takes as it grows, and from where on computing anew is faster."""
+"""Plots of views on Spark: how long a batch takes as it grows, and from where on recomputing is faster."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def batch_sizes(results: Results) -> Any:
         axes.tick_params(labelsize=7, which="both")
         axes.legend(fontsize=7)
     figure.supxlabel(f"changes per batch, as {mode}", fontsize=8)
-    figure.supylabel("seconds (dotted: Spark SQL computes anew)", fontsize=8)
+    figure.supylabel("seconds (dotted: Spark SQL recomputes)", fontsize=8)
     return figure
 
 

@@ -475,7 +475,7 @@ def _rebuilt(records: Sequence[Record]) -> str:
         for r in _of(records, "rebuild")
     ]
     heads = ("steps in the log", "partitions", "log, MB", "read, MB", "reads", "read ÷ log", "whole logs, MB")
-    text = "All partitions are rebuilt from a log. *Whole logs*: what reading the log anew for every step would take."
+    text = "All partitions are rebuilt from a log. *Whole logs*: what reading the whole log for every step would take."
     return f"### Rebuilding partitions\n\n{text}\n\n{table(heads, rows)}"
 
 

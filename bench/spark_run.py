@@ -1,4 +1,4 @@
-"""Views on Spark against Spark SQL that computes the same queries anew, in one session.
+"""Views on Spark against Spark SQL that recomputes the same queries, in one session.
 
     python -m bench.spark_run --quick
     python -m bench.spark_run --scales 1 --batches 1000,10000

@@ -1,4 +1,4 @@
-"""Views on Spark, measured: batches, reading and bytes, and Spark SQL computing the same query anew beside them."""
+"""Views on Spark, measured: batches, reading and bytes, and Spark SQL recomputing the same query beside them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The choice of adaptive maintenance under `auto`, and that a view goes on as it was chosen."""
+"""The choice of adaptive maintenance under `auto`, and that a view stays as it was chosen."""
 
 from __future__ import annotations
 

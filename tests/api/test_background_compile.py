@@ -276,7 +276,7 @@ def test_a_large_batch_runs_on_code_that_is_in_the_cache(monkeypatch: pytest.Mon
 
 @pytest.fixture
 def sleeper(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """A second process that takes its time, as one that compiles does."""
+    """A second process that is slow, as one that compiles is."""
     started: list[subprocess.Popen[bytes]] = []
 
     def start() -> subprocess.Popen[bytes]:

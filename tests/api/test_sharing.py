@@ -152,7 +152,7 @@ def test_views_with_the_same_query_have_one_engine(make: Open) -> None:
 
 
 def test_a_name_is_free_when_its_view_is_gone(make: Open) -> None:
-    """The engine that was declared under it goes on for another view."""
+    """The engine that was declared under it continues for another view."""
     model = Model()
     with make() as db:
         db.execute(TABLES)

@@ -1,4 +1,4 @@
-"""Pathway as a rival: its dataflows give DuckDB's answers, and without it the benchmark goes on."""
+"""Pathway as a rival: its dataflows give DuckDB's answers, and without it the benchmark continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The simulation of clusters repeats what was measured on this machine, and its answers hang together."""
+"""The simulation of clusters repeats what was measured on this machine, and its answers are consistent."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class Compiled(Engine):
 
 @dataclass(frozen=True)
 class Default(Engine):
-    """The engine of whoever names none: views begin on the interpreter and are compiled when they are busy."""
+    """The engine of users who name none: views begin on the interpreter and are compiled when they are busy."""
 
     name: str = "default"
 

@@ -326,7 +326,7 @@ def test_counts_may_be_large_but_not_too_large() -> None:
     with pytest.raises(DataError, match="overflow"):
         compiled.apply({"R": [(("a", 1.0), 2**60), (("a", 2.0), 2**60)]})
     compiled.apply({"R": [(("a", 1.0), -(2**60))]})
-    compiled.apply({"R": [(("a", 1.0), 2**60)]})  # as large as before, and counted anew
+    compiled.apply({"R": [(("a", 1.0), 2**60)]})  # as large as before, and counted again
     compiled.apply({"S": [(("a", 1), 1)], "T": [(("a", "c"), 1)]})
     assert compiled.payload == 2**60
 

@@ -1,4 +1,4 @@
-"""A store filled from the packed rows of another one is the same store, and goes on as such."""
+"""A store filled from the packed rows of another one is the same store, and continues as such."""
 
 from __future__ import annotations
 

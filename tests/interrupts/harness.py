@@ -192,7 +192,7 @@ def state_of(db: viewlet.Connection) -> State:
 
 
 def same_when_reopened(trial: Trial, path: Path, engine: str) -> None:
-    """The directory, as it is right after an exception, opens to what the connection goes on with."""
+    """The directory, as it is right after an exception, opens to the state with which the connection continues."""
     copy = path.with_name("copy")
     shutil.copytree(path, copy)
     found = viewlet.connect(copy, engine=engine, fsync=False)

@@ -1,6 +1,6 @@
 """docs/views.md is current: what every query of the workloads is maintained with.
 
-Run as a program (`python -m tests.project.test_views_table`), this writes the table anew.
+Run as a program (`python -m tests.project.test_views_table`), this rewrites the table.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ def test_decimate_keeps_the_beats_of_the_coarser_grid() -> None:
     np.testing.assert_allclose(expected[::4], ss.decimate(x, 4, zero_phase=False))
 
 
-def test_after_a_very_long_gap_a_filter_starts_anew() -> None:
+def test_a_very_long_gap_restarts_a_filter() -> None:
     from tests.signals.events import History
     from viewlet.signals.operators.filters import LONGEST_GAP
 

@@ -1,11 +1,11 @@
-"""A driver dies at every step of what it does to files, to mapped state and with tasks; another one goes on.
+"""A driver dies at every step of what it does to files, to mapped state and with tasks; another one continues.
 
     python -m tests.spark.driver_deaths --engine compiled --every 1
 
 Tasks run in the driver's process, so that a life is short. The steps are counted in a life that nobody ends; then, for
 each of them, a forked process goes through the same history and kills itself there (SIGKILL), in the middle of a write
 too. What it leaves must be what it acknowledged, or one step more. A second process is given the last batches again,
-goes on to the end, and is sometimes killed as well.
+continues to the end, and is sometimes killed as well.
 """
 
 from __future__ import annotations

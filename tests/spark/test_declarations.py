@@ -97,7 +97,7 @@ def test_a_batch_is_committed_even_if_no_snapshot_can_be_written_after_it(
     monkeypatch.setattr(StateStore, "checkpoint", fail)
     monkeypatch.setattr("viewlet.spark.run.state.checkpoint.MANY_STEPS", 0)
     assert db.insert("t", [(1, 1)]) == 2
-    assert "no snapshot was written, the log goes on: no room" in caplog.text
+    assert "no snapshot was written, the log continues: no room" in caplog.text
     assert db.view("totals").rows() == [(1, 6), (2, 4)]
 
 

@@ -94,7 +94,7 @@ def check(db: SparkConnection, model: Model) -> None:
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_what_becomes_large_leaves_the_driver(kernel: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Columns are said to have few values, and have many: after a batch a snapshot moves the groups, which go on."""
+    """Columns have more values than expected: after a batch a snapshot moves the groups, which stay maintained."""
     caplog.set_level(logging.INFO, "viewlet")
     model, told = Model(1), dict[tuple[Any, ...], int]()
 

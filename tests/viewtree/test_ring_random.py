@@ -1,4 +1,4 @@
-"""Random joins, databases and streams of changes: view trees against DuckDB and against starting anew."""
+"""Random joins, databases and streams of changes: view trees against DuckDB and against recomputation."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_factorised_results_are_the_joins_of_duckdb(name: str, data: st.DataObje
 @pytest.mark.parametrize("name", JOINS)
 @SOME
 @given(data=st.data())
-def test_groups_sums_and_listings_stay_those_of_starting_anew(name: str, data: st.DataObject) -> None:
+def test_groups_sums_and_listings_stay_those_of_recomputation(name: str, data: st.DataObject) -> None:
     """Every tree of the join, with free variables, under every ring here, with any relations static."""
     join = JOINS[name]
     free = data.draw(st.sampled_from(["", "A", "AB", join.variables]))

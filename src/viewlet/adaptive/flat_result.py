@@ -255,7 +255,7 @@ def add_paths(
     term, sums, triangle, width = scratch[TERM], scratch[SUMS], scratch[TRIANGLE], shape[WIDTH]
     pool = rows_of(state, shape, VIEWS + view)
     progress[STEPS] += 1
-    if not each:  # nobody asks for z: the view has no witnesses
+    if not each:  # z is not requested: the view has no witnesses
         slot = find(pool, index_of(state, shape, VIEWS + view), (y, x))
         if slot >= 0:
             for j in range(width):

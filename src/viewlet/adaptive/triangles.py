@@ -165,7 +165,7 @@ class Triangles(Generic[T]):
         return self.shape.ring
 
     def install(self, parts: Parts[T]) -> None:
-        """Other parts, whose changes nobody has noted so far, take the place of those there are."""
+        """Replaces the parts by others, whose changes have not been logged so far."""
         before, log = self.parts, self.shape.log
         for partition in parts.partitions:
             for part in partition.parts:

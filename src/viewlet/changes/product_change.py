@@ -3,7 +3,7 @@
     product({"shop": [1, 2, 3]}, {"item": [10, 20], "units": [5, 7]})      3 x 2 rows from 3 + 2 values
 
 Factors have different columns of one table; columns that none has are NULL. A list of products is their union. Views
-over rings take a product as it is; whoever has to keep its rows multiplies it out.
+over rings take a product as it is; engines that keep its rows multiply it out.
 """
 
 from __future__ import annotations

@@ -206,7 +206,7 @@ class CompiledEngine:
         """Undoes changes that were run one after another, the last perhaps in part; empties the list.
 
         Rows that are done run again with the opposite sign. That is exact for integers and decimals; sums of doubles
-        may keep a rounding error. If it is interrupted, it goes on when it is called again.
+        may keep a rounding error. If it is interrupted, the next call continues.
         """
         self._process.repair()
         self.forget_changes()

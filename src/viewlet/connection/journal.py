@@ -39,7 +39,7 @@ logger = logging.getLogger("viewlet")
 
 
 class Journal(Protocol):
-    """What a database tells whoever makes it durable, before anything becomes visible."""
+    """Receives what a database is about to make visible, and makes it durable first."""
 
     def declare(self, kind: int, known: Json, more: tuple[Record, ...] = ()) -> None:
         """A declaration is about to be in force, and with it what other records say."""
@@ -116,7 +116,7 @@ class LogJournal:
         try:
             self.checkpoint()
         except StateError as error:
-            logger.warning("no snapshot was written, the log goes on: %s", error)
+            logger.warning("no snapshot was written, the log continues: %s", error)
 
     def _write(self, writer: SnapshotWriter) -> Json:
         database, catalogue = self._database, self._database.catalogue
@@ -240,7 +240,7 @@ def declared_again(known: Json, catalogue: Catalogue) -> Declaration:
                 f"it uses an aggregate {name!r} with another state, other types or other parameters than the one "
                 f"that was given: {found}"
             )
-    layered = known.get("layered", False)  # a view goes on as it was declared: its state depends on it
+    layered = known.get("layered", False)  # a view stays as it was declared: its state depends on it
     declared = declared_by(known["statement"], catalogue.schemas(), catalogue.aggregates, layered)
     return chosen_adaptive(declared, known["adaptive"]) if "adaptive" in known else declared
 

@@ -310,7 +310,7 @@ class EngineChooser:
 
     @staticmethod
     def forget(view: Maintainer) -> None:
-        """A view is gone: nobody needs its code."""
+        """A view was dropped: its compilation is cancelled."""
         if (task := view.choice.compilation) is not None:
             task.cancel()
 

@@ -59,7 +59,7 @@ def compile_ahead(text: str) -> None:
 
 
 def end_with_parent(parent: int) -> None:
-    """Ends this process once its parent is gone, however that ended: nobody waits for the code any more."""
+    """Ends this process once its parent is gone, however that ended: the code is no longer needed."""
     while os.getppid() == parent:
         time.sleep(_WATCH)
     os._exit(0)

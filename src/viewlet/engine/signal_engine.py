@@ -132,7 +132,7 @@ class SignalEngine:
         return numbers / 10.0**scale if scale else numbers
 
     def _own_words(self, column: Column, words: Any, held: Any) -> Any:
-        """The words of a key; codes of strings are those of this engine's own dictionary, whoever made the change."""
+        """The words of a key; codes of strings are those of this engine's dictionary, not of the change's."""
         import numpy as np
 
         from viewlet.changes.word_codec import NULL

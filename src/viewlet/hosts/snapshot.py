@@ -1,7 +1,7 @@
 """The state of a local host in a snapshot: rows of tables, state of every view's engine, strings behind the codes.
 
-A view goes on with its state if it still has the same definition inside: its program is compiled again with the sizes
-known at the time, and compared. Where a newer version of the package has changed it, a view over tables is filled from
+A view continues from its state if its program is still the same: it is compiled again with the sizes known at the
+time, and compared. Where a newer version of the package has changed it, a view over tables is filled from
 them; one over a stream cannot be, and that is an error.
 """
 

@@ -132,7 +132,7 @@ def _positions(declared: Declaration) -> list[int]:
 
 
 def _maintained_as(planned: Declaration, unit: Unit) -> Declaration:
-    """A view by the strategy of its unit, which has been chosen once and for all."""
+    """The declaration with the strategy of its unit, which never changes."""
     return replace(planned, strategy=unit.program.strategy) if isinstance(unit, ProgramUnit) else planned
 
 

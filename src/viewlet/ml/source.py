@@ -53,7 +53,7 @@ def checked(table: CofactorTable) -> CofactorTable:
         column = table.variables[int(np.argmin(finite))]
         raise DataError(
             f"the sums of {column_name(column)!r} are not finite: a NaN or an infinity is among its values, "
-            f"or their squares are too large; delete those rows and load the view anew"
+            f"or their squares are too large; delete those rows and load the view again"
         )
     return table
 

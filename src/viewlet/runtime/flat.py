@@ -168,7 +168,7 @@ class FlatStore:
                 self.spec[j][:] = spec
 
     def _move(self) -> None:
-        """Arrays move: whoever has their addresses has to ask for them again."""
+        """Arrays move: callers that hold their addresses have to ask for them again."""
         self.version += 1
         tick()
 

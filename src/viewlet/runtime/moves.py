@@ -1,7 +1,7 @@
 """A clock that ticks whenever an array of a state moves, in whichever store.
 
 A generated function is called with the addresses of its arrays. While the clock stands still no array has moved, and
-nobody has to ask a hundred stores about theirs before each call.
+a call need not ask every store for its addresses.
 """
 
 from __future__ import annotations

@@ -306,7 +306,7 @@ class Signal(Query):
         """Arrays of `size` samples, `hop` apart (one behind the other, unless said), from the first sample of a group.
 
         `window` is a name that `scipy.signal.get_window` knows, such as `"hann"`, or `size` weights. A window with a
-        missing sample does not exist, and windows begin anew behind it; with `missing="zero"` it is a zero.
+        missing sample does not exist, and windows restart behind it; with `missing="zero"` it is a zero.
         """
         from viewlet.signals.windows import Windows
 

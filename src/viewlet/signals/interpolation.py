@@ -1,8 +1,8 @@
 """Interpolations of the user's: the interface of section 7.4.2.
 
 An object has the reference points of one group, at most `size` of them. `sample` adds points as events come, and asks
-for the beats between the last two. Between batches the points are in the state of the view, so an object is made anew
-for every batch and must keep nothing else.
+for the beats between the last two. Between batches the points are in the state of the view, so every batch makes a
+new object, which must keep nothing else.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ def array_form(stage: Stage, given: ArrayForm) -> ArrayForm:
 
 
 FRESH = ("rfft", "sliding_rfft", "irfft", "fft", "ifft", "product", "magnitude", "power_spectrum")
-"""Operators whose arrays nobody else has: the next one may compute in their place."""
+"""Operators whose output arrays are not shared: the next operator may compute in place."""
 
 
 def array_function(stage: Stage, given: ArrayForm, *, in_place: bool = False) -> Callable[[Array], Array]:

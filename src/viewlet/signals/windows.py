@@ -38,7 +38,7 @@ class Windows(Query):
     def sliding_rfft(self) -> Windows:
         """The spectrum as `rfft` gives it, updated from one window to the next: fast for small hops.
 
-        Every 256th window of the grid is transformed anew, so that rounding errors do not add up.
+        Every 256th window of the grid is transformed from its samples, so that rounding errors do not add up.
         """
         return self._then("sliding_rfft")
 

@@ -1,8 +1,8 @@
 """What the maintainer asks of the database that holds the parts.
 
 A host holds tables that are written once and never changed, and a catalogue of texts by key. `create` and `load` make
-tables under new names; `commit` makes them and the entries of the catalogue permanent at once, then drops what nobody
-names any more. A table that no committed entry names is left over from a crash: the warehouse drops it when it opens.
+tables under new names; `commit` makes them and the entries of the catalogue permanent at once, then drops what no
+entry names any more. A table without a committed entry is left over from a crash: the warehouse drops it when it opens.
 """
 
 from __future__ import annotations

@@ -145,7 +145,7 @@ class Warehouse:
             self._seen[stream] = self.maintainer.clock()
 
     def advance(self) -> None:
-        """Brings all views up to date; once in a batch, whoever asks first."""
+        """Brings all views up to date, at the first request of a batch."""
         if self._is_repeated or self._is_advanced:
             return
         close_idle(self.maintainer, self._seen)

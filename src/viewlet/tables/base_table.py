@@ -20,7 +20,7 @@ class KeptRows(Protocol):
         """How many rows there are, repeats included."""
 
     def check(self, change: Change) -> None:
-        """Refuses a change that the rows rule out, unless whoever runs the batch does."""
+        """Refuses a change that the rows rule out, unless the host checks it while the batch runs."""
 
     def change(self) -> Change:
         """All rows, as the change that inserts them."""

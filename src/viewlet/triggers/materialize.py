@@ -113,7 +113,7 @@ class Materializer:
         return self._stored_tables(collect(terms, tuple(keys)))
 
     def _stored_tables(self, result: Expr) -> Expr:
-        """The result with views in place of base tables: whoever reads a result has its views only."""
+        """The result with views in place of base tables, because readers of a result have its views only."""
         if isinstance(result, Rel):
             return self.catalogue.request(result.args, (result,))
         return rebuild(result, self._stored_tables)

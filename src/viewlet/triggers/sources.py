@@ -16,7 +16,7 @@ class Sources:
     tables: Mapping[str, Table]
     stores: Mapping[str, RowStore]
     has_past: bool = False
-    """A stream among them has received rows, which nobody has kept."""
+    """A stream among them has received rows, which were not kept."""
     warehouse: object = None
     """What keeps the parts of partitioned streams, for views that read those."""
 

@@ -139,7 +139,7 @@ class CompiledResult:
         known, size = np.zeros(max(1, len(self.variables)), np.int64), min(16, at_once)
         while True:
             if self.maintained.epoch != epoch:
-                raise DataError("the result has changed while its rows were read; read them anew")
+                raise DataError("the result has changed while its rows were read; read them again")
             rows, found = np.empty((size, len(self.variables)), np.int64), np.empty(size, np.int64)
             state = self.maintained.state()
             count = read_rows(self._spec, self._refs, cursor, weights, known, rows, found, state)

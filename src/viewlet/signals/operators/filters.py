@@ -18,7 +18,7 @@ from viewlet.signals.operators.contract import Stateless
 from viewlet.signals.state import NEVER, Field, State
 
 LONGEST_GAP = 10_000
-"""Missing samples in a row that are filtered as zeros; longer gaps start a recursive filter anew."""
+"""Missing samples in a row that are filtered as zeros; a longer gap restarts a recursive filter."""
 
 LAST = Field("last", (), "i8", NEVER)
 SEEN = Field("seen", (), "i8")

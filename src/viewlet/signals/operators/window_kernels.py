@@ -60,8 +60,8 @@ def lay_out(
 ) -> int:
     """Lays the samples of the groups `begin` to `end` in a line, each group behind its last `history` samples.
 
-    A missing sample is a zero in the line if `fills`; otherwise, and after `size` of them, windows begin anew. Returns
-    how many windows end in the batch; `starts` has where they begin in the line.
+    A missing sample is a zero in the line if `fills`; otherwise, and after `size` of them, windows restart. Returns how
+    many windows end in the batch; `starts` has where they begin in the line.
     """
     found = starts, window_slot, window_index
     at, windows = 0, 0
@@ -263,7 +263,7 @@ def slide(
 ) -> int:
     """Sums over the last `size` beats, at the beats that are multiples of `hop`.
 
-    The sum of a group slides along, and is computed anew from what it is of at every beat that is a multiple of `size`,
+    The sum of a group slides along. At every beat that is a multiple of `size` it is recomputed from its summands,
     wherever batches end. Operations: 0 sum, 1 mean, 2 count.
     """
     width = x.shape[1]

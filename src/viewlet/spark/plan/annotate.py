@@ -371,7 +371,7 @@ def _alike(union: Add, needed: Vars) -> list[tuple[Expr, Vars]]:
     """The terms of a union with the same columns each, and the columns that are used of them.
 
     A variable that one term binds and another one reads comes from outside: the first has to keep it. A column that
-    nobody uses is left out of all terms or of none, because a variable that only some terms bind counts as one from
+    is not used is left out of all terms or of none, because a variable that only some terms bind counts as one from
     outside.
     """
     wanted = needed | inputs(union)

@@ -98,7 +98,7 @@ class PatternSql:
         )
 
     def _advance(self) -> str:
-        """The runs after one more row of every group: move 0 waits for a beginning, 1 goes on, 2 repeats a variable."""
+        """The runs after one more row per group: move 0 waits for a beginning, 1 continues, 2 repeats a variable."""
         keys, kept = self._keys, self._kept()
         machine = self.machine
         cases = ["WHEN m = 0 AND p.state = 0 THEN 0"]
@@ -157,7 +157,7 @@ class PatternSql:
         return frozenset(each for each in frozenset.intersection(*edges) if '"p".' not in each)
 
     def _always_moving(self, moves: Sequence[tuple[int, Condition, int]], joined: str) -> str:
-        """A run goes on with every row: it begins exactly where none is known."""
+        """Every row continues its run; a run begins exactly where none is known."""
         cases = " ".join(f"WHEN {state} THEN {target}" for state, _, target in moves)
         run_values = [
             step.format(x=f"r.x_{name}", a=f"COALESCE(p.{name}, 0)" if key.startswith("COUNT(") else f"p.{name}")
@@ -170,7 +170,7 @@ class PatternSql:
         return f"SELECT {', '.join([*(f'r.{key}' for key in self._keys), *shown])} FROM {joined}"
 
     def _moving(self, moves: Sequence[tuple[int, Condition, int]], begins: Condition, joined: str) -> str:
-        """A run goes on, or another one begins with the row, or there is none."""
+        """The row continues a run, begins another one, or leaves the group without a run."""
         keys, kept = self._keys, self._kept()
         cases = [
             " AND ".join([f"WHEN p.state = {state}", *([conjunction(rest)] if rest else [])]) + f" THEN {target}"
