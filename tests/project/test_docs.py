@@ -26,6 +26,10 @@ HEADING = re.compile(r"^#+ (?P<title>.+)$", re.MULTILINE)
 VARIABLE = re.compile(r'environ\.get\("(?P<name>VIEWLET_\w+)"')
 PASS = re.compile(r"^\| `(?P<name>\w+)` \|.*\| `(?P<path>viewlet/[\w/]+\.py)` \|$", re.MULTILINE)
 MODULE = re.compile(r"`(?P<path>(?:src/)?viewlet/[\w/]+(?:\.py|/))`")
+FILE = re.compile(r"`(?P<path>[\w/]+\.py)`")
+MAPS = ("ARCHITECTURE.md", "CONTRIBUTING.md", "docs/papers.md")
+"""Documents that name files, some without their folder."""
+PARTS = ("src", "tests", "bench", "workloads", "docs")
 
 
 @pytest.mark.parametrize("document", [each for each in DOCUMENTS if needed_library(each) != "pyspark"], ids=name_of)
@@ -60,6 +64,15 @@ def test_relative_links_and_named_modules_exist(document: Path) -> None:
     targets += [ROOT / "src" / match["path"].removeprefix("src/") for match in MODULE.finditer(text)]
     assert not [str(target) for target in targets if not target.exists()]
     assert not [match[0] for target, match in links if match["place"] and match["place"] not in headings(target)]
+
+
+@pytest.mark.parametrize("document", MAPS)
+def test_named_files_exist(document: str) -> None:
+    text = BLOCK.sub("", (ROOT / document).read_text(encoding="utf-8"))
+    named = {match["path"] for match in FILE.finditer(text)}
+    files = [f"/{file.relative_to(ROOT)}" for part in PARTS for file in (ROOT / part).rglob("*.py")]
+    assert len(named) > 20
+    assert not sorted(path for path in named if not any(file.endswith(f"/{path}") for file in files))
 
 
 def headings(document: Path) -> set[str]:
