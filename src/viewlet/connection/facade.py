@@ -312,6 +312,7 @@ class Connection:
         lateness: Any = 0,
         late: str = "refuse",
         function: Any = None,
+        idle: Any = None,
     ) -> Signal:
         """A signal for each key over the events of a table or view: a value at a time, or from `time` up to `end`.
 
@@ -319,7 +320,8 @@ class Connection:
         A time column of numbers counts `unit`s ('s', 'ms', 'us', 'ns'). Events of a key at equal times are an error,
         or with `overlap` their "mean", "sum", "min" or "max" counts. Over a stream, events wait `lateness` for later
         ones to overtake; what comes after that is refused, or with `late="count"` left out and counted. With
-        `function`, the columns of `value` are the arguments of a function f(time, *values) (docs/signals.md).
+        `function`, the columns of `value` are the arguments of a function f(time, *values). With `idle`, a key of a
+        stream that has been silent for longer begins anew, and what is known of it is given up (docs/signals.md).
         """
         from viewlet.signals.declare import signal_over
 
@@ -329,6 +331,7 @@ class Connection:
                 raise SchemaError(f"there is no table or view {table!r}")
             schema = database.catalogue.schemas()[found]
         options = {"end": end, "is_complex": is_complex, "overlap": overlap, "lateness": lateness, "late": late}
+        options["idle"] = idle
         return signal_over(schema, key, time, value, unit, function=function, **options)
 
     def create_view(self, name: str, query: Query, *, retain: Any = None) -> View:

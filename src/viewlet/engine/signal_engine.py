@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any
 from viewlet.algebra.signal_query import SignalInput, SignalQuery
 from viewlet.changes import MULTIPLICITY, Change, RowChange, to_python
 from viewlet.errors import DataError
-from viewlet.tables import TableStore
 from viewlet.triggers.saved_state import StateReader, StateWriter
 from viewlet.triggers.sources import Sources
-from viewlet.triggers.store import RowStore
 from viewlet.types import Column, Kind, Row
 
 if TYPE_CHECKING:
@@ -26,12 +24,14 @@ class SignalEngine:
     """
 
     name = "kernels"
+    keeps_events = False
+    """There are no tables to read rows from that are late, corrected or deleted."""
 
     def __init__(self, plan: SignalQuery, sources: Sources) -> None:
         from viewlet.runtime.dictionary import StringDictionary
 
         self.plan = plan
-        self.digest = repr(plan)
+        self.digest = f"{plan!r}, state 2"
         self._sources = sources
         self._keys = [sources.tables[plan.inputs[0].table].columns[position] for position in plan.inputs[0].key]
         self._dictionary = StringDictionary()
@@ -44,7 +44,7 @@ class SignalEngine:
         from viewlet.signals.notation import from_text
 
         kept = [each.is_kept for each in self.plan.inputs]
-        return Maintenance(from_text(self.plan.text), kept, self.plan.retain)
+        return Maintenance(from_text(self.plan.text), kept, self.plan.retain, keeps_events=self.keeps_events)
 
     # -- batches -------------------------------------------------------------------------------------------------------
 
@@ -143,29 +143,10 @@ class SignalEngine:
         texts = [None if code == NULL else held.dictionary.texts[code] for code in codes.tolist()]
         return self._dictionary.encode(texts)[places]
 
-    def _history(self, number: int, slots: Any) -> Any:
-        """All events that the rows of a table have of some groups."""
-        import numpy as np
-
-        from viewlet.signals.batches import together
-
+    def _history(self, number: int) -> Arrival:
+        """All events that the rows of a table are."""
         each = self.plan.inputs[number]
-        change = self._rows_with(each, self._sources.stores[each.table], slots)
-        arrival, _ = self._arrival(each, change, self._made.groups)
-        events = arrival.events.take(np.isin(arrival.events.slot, slots))
-        weights = arrival.multiplicity[np.isin(arrival.events.slot, slots)]
-        if (weights != 1).any():
-            return together([events.take(np.repeat(np.arange(len(weights)), weights))])
-        return events
-
-    def _rows_with(self, each: SignalInput, store: RowStore, slots: Any) -> Change:
-        if not each.key or (isinstance(store, TableStore) and store.is_flat):
-            return store.change()
-        rows: dict[Row, int] = {}
-        for key in self._key_values(slots):
-            for row in store.slice(each.key, key):
-                rows[row] = (store.get(row) or (1,))[0]
-        return RowChange(rows)
+        return self._arrival(each, self._sources.stores[each.table].change(), self._made.groups)[0]
 
     # -- rows ----------------------------------------------------------------------------------------------------------
 
@@ -258,24 +239,22 @@ class SignalEngine:
 
     def resume(self, layout: Mapping[str, Any], reader: StateReader) -> bool:
         self._made = self._new()
-        groups = self._made.groups
-        if self._keys:
-            held = sorted(reader.rows("keys", len(self._keys)), key=lambda item: item[1])
-            groups = self._groups_of([key for key, _ in held])
-        self._made.resume(groups, layout, reader.words)
+        held = sorted(reader.rows("keys", len(self._keys)), key=lambda item: item[1]) if self._keys else []
+        self._made.resume(self._groups_of([key for key, _ in held], layout["groups"]), layout, reader.words)
         return True
 
-    def _groups_of(self, keys: list[Row]) -> Any:
+    def _groups_of(self, keys: list[Row], count: int) -> Any:
         from viewlet.changes.word_codec import encode_words
+        from viewlet.signals.groups import Groups
 
         words = tuple(
             encode_words(column.type, [key[i] for key in keys], self._dictionary) for i, column in enumerate(self._keys)
         )
-        return self._made.groups.find(words, len(keys))[1]
+        return Groups.numbered(words, count)
 
     def stats(self) -> dict[str, object]:
         made = self._made
-        return {"stored": {"groups": made.groups.count, "samples": len(made.output)}, "late": sum(made.late)}
+        return {"stored": {"groups": made.groups.count, "samples": len(made.output)}, "late": made.late}
 
     def stages(self, format: str) -> Mapping[str, Callable[[], str]]:
         return {}

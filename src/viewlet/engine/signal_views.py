@@ -32,7 +32,7 @@ def partition_engine(plan: SignalQuery, sources: Sources, log: UndoLog) -> Local
     """The engine of a partition on Spark."""
     from viewlet.engine.signal_partitions import PartitionEngine
 
-    return PartitionEngine(plan, sources, log)
+    return PartitionEngine(plan, sources)
 
 
 def partition_keys(plan: SignalQuery) -> Mapping[str, tuple[int, ...]]:

@@ -343,6 +343,7 @@ def source(
     lateness: Duration = 0,
     late: str = "refuse",
     function: Function | None = None,
+    idle: Duration | None = None,
 ) -> Signal:
     """The signal of a table with these columns; `db.signal` takes the types of the columns from the table."""
     from viewlet.signals.ingest import OVERLAPS
@@ -357,5 +358,8 @@ def source(
     if wait < 0:
         raise SignalError(f"lateness is not negative: {lateness!r}")
     named = "" if function is None else name_of(function, "function=")
-    node = nodes.Source(table, keys, time, values, end, is_complex, is_timestamp, ticks, overlap, wait, late, named)
-    return Signal(node)
+    silence = 0 if idle is None else whole_ticks(idle, ticks, "idle")
+    if silence < 0 or (idle is not None and not silence):
+        raise SignalError(f"idle is a positive duration, not {idle!r}")
+    policies = overlap, wait, late, named, silence
+    return Signal(nodes.Source(table, keys, time, values, end, is_complex, is_timestamp, ticks, *policies))

@@ -133,10 +133,11 @@ def _by_slot(batch: B, groups: int) -> B:
 def together(parts: Sequence[Any]) -> Any:
     """Several batches of one kind as one, sorted."""
     filled = [part for part in parts if len(part)] or parts[:1]
-    return filled[0] if len(filled) == 1 else in_order(_side_by_side(filled))
+    return filled[0] if len(filled) == 1 else in_order(side_by_side(filled))
 
 
-def _side_by_side(parts: Sequence[Any]) -> Any:
+def side_by_side(parts: Sequence[Any]) -> Any:
+    """Several batches of one kind as one, one behind the other."""
     columns = {}
     for name in parts[0].__dataclass_fields__:
         values = [getattr(part, name) for part in parts]

@@ -1,8 +1,9 @@
 """A query that is kept up to date: batches of events become changes of its samples.
 
 Events of a group that follow those before are run as they come. Where a table has rows that are late, corrected or
-deleted, the group is computed again from all of its rows, and what differs is the change. A stream keeps no rows: its
-events wait for `lateness`, and are late if they come after that.
+deleted, the group goes back to its last checkpoint before the first of them and continues from there with its rows, and
+what differs is the change. A stream keeps no rows: its events wait for `lateness` (`arrivals.py`), and are late if they
+come after that.
 """
 
 from __future__ import annotations
@@ -14,14 +15,20 @@ from typing import Any
 import numpy as np
 
 from viewlet.errors import DataError
-from viewlet.signals.batches import Array, Batch, Events, in_order, together
+from viewlet.signals.arrivals import Arrivals
+from viewlet.signals.batches import Array, Batch, Events, in_order, runs, together
+from viewlet.signals.checkpoints import Checkpoints, pieces
+from viewlet.signals.event_log import EventLog
 from viewlet.signals.form import Form, form_of
 from viewlet.signals.groups import Groups
 from viewlet.signals.ingest import Describe, without_overlaps
-from viewlet.signals.nodes import Signal, Source
+from viewlet.signals.lives import begin_anew
+from viewlet.signals.nodes import Signal
 from viewlet.signals.output import Output
 from viewlet.signals.program import Program
 from viewlet.signals.state import NEVER, Field, Saved, State
+
+FARTHEST = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +47,8 @@ class Delta:
     added: tuple[Batch, ...] = ()
 
 
-History = Callable[[int, Array], Events]
-"""All events that a source has now of some slots."""
+History = Callable[[int], Arrival]
+"""All events that a source has now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,137 +57,172 @@ class _Before:
 
     groups: Groups
     output: Output
-    late: tuple[int, ...]
+    logs: tuple[EventLog, ...] | None
     newest: int
-    arrivals: Saved
-    program: list[Saved]
+    facts: tuple[tuple[int, ...], int]
+    states: list[Saved]
 
 
 class Maintenance:
     """The groups, the state and the samples of a view."""
 
-    def __init__(self, query: Signal, kept: Sequence[bool], retain: int | None) -> None:
+    def __init__(self, query: Signal, kept: Sequence[bool], retain: int | None, *, keeps_events: bool = False) -> None:
         self.program = Program(query)
         self.form = form_of(query)
         self.sources = self.program.sources
         self.groups = Groups.of(len(self.sources[0].key))
         self.output = Output()
-        self.late = (0,) * len(self.sources)
-        """Events that came too late, by source."""
         self.newest = NEVER
         """The position of the newest sample."""
-        self.arrivals = State(
-            [Field(f"{name}{i}", (), "i8", NEVER) for i in range(len(self.sources)) for name in ("end", "newest")]
-        )
-        """Of each source, where the last event that has run ends, and the start of the newest that came."""
-        self._kept, self._retain = tuple(kept), _positions(self.form, retain)
+        self.arrivals = Arrivals(self.sources)
+        self.progress = State([Field("run", (), "i8"), Field("checkpoint", (), "i8"), Field("shown", (), "i8", NEVER)])
+        """Of each group: how many events have run, now and at its last checkpoint; the position of its last sample."""
+        self._kept, self._is_kept = tuple(kept), all(kept)
+        self._retain = _positions(self.form, retain)
+        self._keeps_events = keeps_events and self._is_kept
+        self._logs: tuple[EventLog, ...] | None = (EventLog(),) * len(self.sources) if self._keeps_events else None
+        """The events of each source: always, or once rows of its table have been late, corrected or deleted."""
+        self._checkpoints = Checkpoints(self._states())
         self._before: _Before | None = None
         self.reserve()
 
+    def _states(self) -> list[State]:
+        return [self.arrivals.state, self.progress, *self.program.states()]
+
+    @property
+    def late(self) -> int:
+        """Events that came too late."""
+        return sum(self.arrivals.late)
+
     def reserve(self) -> None:
         """Makes room for the groups that are known."""
-        self.program.reserve(self.groups.count)
-        self.arrivals.reserve(self.groups.count)
+        for state in self._states():
+            state.reserve(self.groups.count)
 
     # -- batches -------------------------------------------------------------------------------------------------------
 
     def advance(self, groups: Groups, arrived: Sequence[Arrival], history: History, describe: Describe) -> Delta:
         """Runs a batch; `groups` has those that are new in it."""
+        self._begin(groups, np.unique(np.concatenate([each.events.slot for each in arrived])))
+        events = [each.events for each in arrived]
+        gone: list[Batch] = []
+        if self._is_kept:
+            events, gone = self._corrected(arrived, history)
+        else:
+            events = [self._in_time(number, each, describe) for number, each in enumerate(arrived)]
+        ready = [
+            without_overlaps(source, in_order(each, self.groups.count), describe)
+            for source, each in zip(self.sources, events, strict=True)
+        ]
+        added = self._run(ready)
+        self.output = self.output.add(added)
+        return Delta((*gone, *self._forget(added)), (added,))
+
+    def _begin(self, groups: Groups, touched: Array) -> None:
         before, self.groups = self.groups, groups
         self.reserve()
-        touched = np.unique(np.concatenate([each.events.slot for each in arrived]))
         self._before = _Before(
             before,
             self.output,
-            self.late,
+            self._logs,
             self.newest,
-            self.arrivals.save(touched),
-            self.program.save(touched),
+            self.arrivals.facts,
+            [state.save(touched) for state in self._states()],
         )
-        again = np.unique(np.concatenate([self._disturbed(i, each) for i, each in enumerate(arrived)]))
-        if len(again):
-            self.program.reset(again)
-            self.arrivals.reset(again)
-        ready = []
-        for number, each in enumerate(arrived):
-            events = each.events
-            if len(again):
-                old = history(number, again) if self._kept[number] else events.take(slice(0))
-                events = together([events.take(~np.isin(events.slot, again)), old])
-            ready.append(self._ready(number, events, describe))
-        found = self.program.run(ready)
-        gone: list[Batch] = []
-        if len(again):
-            self.output, gone = self.output.split(again)
-        self.output = self.output.add(found)
-        gone += self._forget(found)
-        return Delta(tuple(gone), (found,))
 
     def commit(self) -> None:
-        """The batch is permanent."""
+        """The batch is permanent; the state of groups that have been idle is given up."""
         self._before = None
+        self._checkpoints.commit()
+        kept = None if self._is_kept else self.arrivals.awake(self.groups, self.output)
+        if kept is not None:
+            self.groups, self.output = self.groups.only(kept), self.output.renumbered(kept)
+            for state in self._states():
+                state.only(kept)
 
     def rollback(self) -> None:
         """Takes the batch back; may be called again."""
         if (before := self._before) is not None:
-            self.program.restore(before.program)
-            self.arrivals.restore(before.arrivals)
-            self.groups, self.output, self.late = before.groups, before.output, before.late
-            self.newest = before.newest
+            fresh = np.arange(before.groups.count, self.groups.count)
+            for state, saved in zip(self._states(), before.states, strict=True):
+                state.reset(fresh)
+                state.restore(saved)
+            self._checkpoints.rollback()
+            self.groups, self.output, self._logs = before.groups, before.output, before.logs
+            self.newest, self.arrivals.facts = before.newest, before.facts
             self._before = None
 
-    def _disturbed(self, number: int, arrival: Arrival) -> Array:
-        """The slots of a table whose rows do not simply follow those before."""
-        events = arrival.events
-        if not self._kept[number]:
-            if len(events) and arrival.multiplicity.min() < 0:
-                raise DataError(
-                    f"{self.sources[number].table} is a stream, whose rows cannot be taken back under a signal; make "
-                    "it a TABLE"
-                )
-            return events.slot[:0]
-        is_late = events.start < self.arrivals[f"end{number}"][events.slot]
-        return events.slot[is_late | (arrival.multiplicity != 1)]
+    def _in_time(self, number: int, arrival: Arrival, describe: Describe) -> Events:
+        """The events of a stream that can run now, those of groups that return after idle time as of new groups."""
+        source, events = self.sources[number], arrival.events
+        if len(events) and arrival.multiplicity.min() < 0:
+            raise DataError(
+                f"{source.table} is {'read beside ' if self._kept[number] else ''}a stream, whose rows cannot be taken "
+                "back under a signal; make it a TABLE"
+            )
+        return self.arrivals.due(number, events, describe)
 
-    def _ready(self, number: int, events: Events, describe: Describe) -> Events:
-        """Events that can run now: in order, one at a time, and of a stream, no longer expected to be overtaken."""
-        source = self.sources[number]
-        ends = self.arrivals[f"end{number}"]
-        if not self._kept[number]:
-            events = self._in_time(number, source, events, describe)
-        events = without_overlaps(source, in_order(events, self.groups.count), describe)
-        if len(events):
-            last = np.append(np.flatnonzero(events.slot[1:] != events.slot[:-1]), len(events) - 1)
-            stops = events.start + 1 if events.end is None else events.end
-            ends[events.slot[last]] = stops[last]
-        return events
+    def _corrected(self, arrived: Sequence[Arrival], history: History) -> tuple[list[Events], list[Batch]]:
+        """The events to run: new ones, and those of disturbed groups since a checkpoint; and samples that are void."""
+        ends = [self.arrivals.ends(number) for number in range(len(arrived))]
+        late = []
+        for each, end in zip(arrived, ends, strict=True):
+            is_late = (each.events.start < end[each.events.slot]) | (each.multiplicity != 1)
+            late.append(each.events.take(is_late))
+        slots = np.unique(np.concatenate([each.slot for each in late]))
+        events = [each.events for each in arrived]
+        if self._logs is not None:
+            pairs = zip(self._logs, arrived, strict=True)
+            self._logs = tuple(log.add(each.events, each.multiplicity) for log, each in pairs)
+        if not len(slots):
+            return events, []
+        if self._logs is None:
+            self._logs = tuple(_log(history(number)) for number in range(len(arrived)))
+        self._checkpoints.restore(slots, [_first(each, slots) for each in late])
+        for number, (log, new) in enumerate(zip(self._logs, events, strict=True)):
+            again = log.since(slots, self.arrivals.ends(number)[slots], new.take(slice(0)))
+            events[number] = together([new.take(~np.isin(new.slot, slots)), again])
+        self.output, gone = self.output.split(slots, self.progress["shown"][slots])
+        return events, gone
 
-    def _in_time(self, number: int, source: Source, events: Events, describe: Describe) -> Events:
-        ends = self.arrivals[f"end{number}"]
-        is_late = events.start < ends[events.slot]
-        if is_late.any():
-            if source.late == "refuse":
-                row = int(np.flatnonzero(is_late)[0])
-                raise DataError(
-                    f"{source.table}: an event {describe(int(events.slot[row]))} at {source.time} = "
-                    f"{events.start[row]} comes after one that ends at {ends[events.slot[row]]}: say lateness= to wait "
-                    "for late events, late='count' to leave them out"
-                )
-            late = list(self.late)
-            late[number] += int(is_late.sum())
-            self.late = tuple(late)
-            events = events.take(~is_late)
-        if not source.lateness:
-            return events
-        newest = self.arrivals[f"newest{number}"]
-        np.maximum.at(newest, events.slot, events.start)
-        waiting = self.arrivals.waiting or tuple(events.take(slice(0)) for _ in self.sources)
-        everything = together([waiting[number], events])
-        is_due = everything.start <= newest[everything.slot] - source.lateness
-        kept = list(waiting)
-        kept[number] = everything.take(~is_due)
-        self.arrivals.waiting = tuple(kept)
-        return everything.take(is_due)  # type: ignore[no-any-return]
+    def _run(self, ready: list[Events]) -> Any:
+        """The samples of sorted events; checkpoints are taken on the way."""
+        found = []
+        for piece in pieces(ready, self._checkpoints.interval) if self._is_kept else [ready]:
+            if not self._is_kept:
+                piece = self._alive(piece)
+            self.arrivals.note(piece)
+            found.append(self.program.run(piece))
+            first, slots = runs(found[-1].slot)
+            self.progress["shown"][slots] = found[-1].position[first[1:] - 1]
+            if self._is_kept:
+                self._take_checkpoints(piece)
+        return together(found)
+
+    def _alive(self, ready: list[Events]) -> list[Events]:
+        """Events of groups that have been idle belong to new groups from now on."""
+        if not self.sources[0].idle:
+            return ready
+        (events,) = ready
+        ends, idle = self.arrivals.ends(0), self.sources[0].idle
+        events, self.groups, before = begin_anew(events, ends, idle, self.groups)
+        self.reserve()
+        self.arrivals.follow(self.groups, before)
+        return [events]
+
+    def _take_checkpoints(self, piece: Sequence[Events]) -> None:
+        run = self.progress["run"]
+        touched = []
+        for each in piece:
+            first, slots = runs(each.slot)
+            run[slots] += np.diff(first)
+            touched.append(slots)
+        slots = np.unique(np.concatenate(touched))
+        due = slots[run[slots] - self.progress["checkpoint"][slots] >= self._checkpoints.interval]
+        if len(due):
+            self.progress["checkpoint"][due] = run[due]
+            ends = [self.arrivals.ends(number)[due] for number in range(len(piece))]
+            self._checkpoints.take(due, run[due], ends)
 
     def _forget(self, found: Batch) -> list[Batch]:
         """The samples that are older than those to be retained."""
@@ -196,32 +238,52 @@ class Maintenance:
         """Facts, as JSON, and arrays by name."""
         arrays: dict[str, Array] = {}
         count = self.groups.count
-        states = [self.arrivals, *self.program.states()]
+        states = self._states()
         waiting = []
         for number, state in enumerate(states):
             for name, array in state.arrays.items():
                 arrays[f"state {number} {name}"] = array[:count]
             waiting.append([_write(arrays, f"waiting {number} {i}", each) for i, each in enumerate(state.waiting)])
         output = [_write(arrays, f"output {i}", chunk) for i, chunk in enumerate(self.output.chunks)]
-        facts = {"late": list(self.late), "newest": self.newest, "waiting": waiting, "output": output}
+        late, clock = self.arrivals.facts
+        facts = {"late": list(late), "clock": clock, "newest": self.newest, "waiting": waiting, "output": output}
+        facts["groups"] = count
+        for number, log in enumerate(self._logs or () if self._keeps_events else ()):
+            facts[f"log {number}"] = [
+                _write(arrays, f"log {number} {i}", events) for i, (events, _) in enumerate(log.chunks)
+            ]
+            arrays.update({f"log {number} {i} weight": weight for i, (_, weight) in enumerate(log.chunks)})
         return facts, arrays
 
     def resume(self, groups: Groups, facts: Any, read: Callable[[str], Array]) -> None:
         """Continues from what `save` gave."""
         self.groups = groups
-        self.late, self.newest = tuple(facts["late"]), facts["newest"]
-        for number, state in enumerate([self.arrivals, *self.program.states()]):
+        self.arrivals.facts, self.newest = (tuple(facts["late"]), facts["clock"]), facts["newest"]
+        for number, state in enumerate(self._states()):
             for name in state.arrays:
                 state.arrays[name] = read(f"state {number} {name}").copy()
             kinds = facts["waiting"][number]
             state.waiting = tuple(_read(read, f"waiting {number} {i}", kind) for i, kind in enumerate(kinds))
         self.output = Output(tuple(_read(read, f"output {i}", kind) for i, kind in enumerate(facts["output"])))
+        if self._keeps_events:
+            self._logs = tuple(_read_log(read, number, facts) for number in range(len(self.sources)))
         self.reserve()
 
 
 def _positions(form: Form, ticks: int | None) -> int | None:
     """A duration as a difference of positions."""
     return ticks if ticks is None or form.grid is None else int(ticks / form.grid.period)
+
+
+def _log(arrival: Arrival) -> EventLog:
+    return EventLog().add(arrival.events, arrival.multiplicity)
+
+
+def _first(events: Events, slots: Array) -> Array:
+    """The earliest start of an event in each of some slots."""
+    found = np.full(len(slots), FARTHEST)
+    np.minimum.at(found, np.searchsorted(slots, events.slot), events.start)
+    return found
 
 
 def _write(arrays: dict[str, Array], name: str, batch: Batch) -> list[str]:
@@ -237,3 +299,11 @@ def _read(read: Callable[[str], Array], name: str, kind: Sequence[str]) -> Batch
 
     made = {"Events": Events, "Samples": Samples}[kind[0]]
     return made(**{each: read(f"{name} {each}") for each in kind[1:]})  # type: ignore[no-any-return]
+
+
+def _read_log(read: Callable[[str], Array], number: int, facts: Any) -> EventLog:
+    chunks = []
+    for i, kind in enumerate(facts[f"log {number}"]):
+        events: Any = _read(read, f"log {number} {i}", kind)
+        chunks.append((events, read(f"log {number} {i} weight")))
+    return EventLog(tuple(chunks))

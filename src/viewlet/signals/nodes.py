@@ -47,6 +47,8 @@ class Source:
     late: str = "refuse"
     function: str = ""
     """The name of a function of times and values, where the values are its arguments (functional payloads)."""
+    idle: int = 0
+    """Ticks of silence after which a group begins anew; 0 if it never does."""
 
 
 @dataclass(frozen=True, slots=True)

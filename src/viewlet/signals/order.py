@@ -112,3 +112,26 @@ def first_clash(slot: Array, start: Array, end: Array) -> int:
             if start[row + 1] < stop:
                 return row
     return -1
+
+
+@entry
+def rows_since(slot: Array, start: Array, slots: Array, bounds: Array, first: Array, stop: Array) -> None:
+    """The rows of each slot that start at its bound or later, among rows sorted by slot and start."""
+    rows = slot.shape[0]
+    for n in range(slots.shape[0]):
+        low, high = 0, rows
+        while low < high:
+            middle = (low + high) // 2
+            if slot[middle] < slots[n] or (slot[middle] == slots[n] and start[middle] < bounds[n]):
+                low = middle + 1
+            else:
+                high = middle
+        first[n] = low
+        high = rows
+        while low < high:
+            middle = (low + high) // 2
+            if slot[middle] <= slots[n]:
+                low = middle + 1
+            else:
+                high = middle
+        stop[n] = low

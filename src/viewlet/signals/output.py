@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from viewlet.signals.batches import Array, Batch, together
+from viewlet.signals.order import rows_since
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +30,16 @@ class Output:
             chunks[-1] = together([chunks[-1], newest])
         return Output(tuple(chunks))
 
-    def split(self, slots: Array) -> tuple[Output, list[Batch]]:
-        """Without the samples of some groups, and those samples."""
+    def split(self, slots: Array, positions: Array) -> tuple[Output, list[Batch]]:
+        """Without the samples of some groups that are behind a position, and those samples; slots are in order."""
         kept, gone = list[Any](), list[Any]()
         for chunk in self.chunks:
-            is_gone = np.isin(chunk.slot, slots)
-            if is_gone.any():
+            first, stop = np.empty(len(slots), np.int64), np.empty(len(slots), np.int64)
+            rows_since(chunk.slot, chunk.position, slots, positions + 1, first, stop)
+            if (stop > first).any():
+                is_gone = np.zeros(len(chunk), np.bool_)
+                for begin, end in zip(first.tolist(), stop.tolist(), strict=True):
+                    is_gone[begin:end] = True
                 gone.append(chunk.take(is_gone))
                 chunk = chunk.take(~is_gone)
             if len(chunk):
@@ -52,3 +57,7 @@ class Output:
             if len(chunk):
                 kept.append(chunk)
         return Output(tuple(kept)), gone
+
+    def renumbered(self, slots: Array) -> Output:
+        """The same where the groups of some slots, in ascending order, have the slots 0, 1 and so on."""
+        return Output(tuple(replace(chunk, slot=np.searchsorted(slots, chunk.slot)) for chunk in self.chunks))

@@ -14,10 +14,12 @@ from viewlet.signals.errors import SignalError
 from viewlet.signals.form import form_of
 from viewlet.signals.groups import Groups
 from viewlet.signals.ingest import without_overlaps
+from viewlet.signals.lives import begin_anew
 from viewlet.signals.nodes import Signal, Source, is_causal
 from viewlet.signals.order import comes_in_order, key_places, key_range
 from viewlet.signals.program import Program
 from viewlet.signals.rows import all_finite, arrow_times, arrow_values, times_of, value_columns
+from viewlet.signals.state import NEVER
 
 CHUNK = 1 << 16
 """Events that run together: what is between operators then stays in the cache."""
@@ -34,8 +36,13 @@ def run(query: Signal, history: Any, flush: bool) -> Any:
     keys = _Keys(len(program.sources[0].key))
     tables = {source: _table(source, history, len(program.sources)) for source in program.sources}
     arrived = [_events(source, tables[source], keys) for source in program.sources]
-    groups = keys.groups.count
-    program.reserve(groups)
+    if idle := program.sources[0].idle:
+        (events,) = arrived
+        events = without_overlaps(program.sources[0], in_order(events, keys.groups.count), keys.describe)
+        never = np.full(keys.groups.count, NEVER)
+        events, keys.groups, _ = begin_anew(events, never, idle, keys.groups)
+        arrived = [events]
+    program.reserve(keys.groups.count)
     found = [program.run(chunk) for chunk in _chunks(program.sources, arrived, keys)]
     if flush and (rest := program.flush()) is not None:
         found.append(rest)
@@ -105,6 +112,8 @@ class ArrayRun:
             raise SignalError(
                 "arrays are of one signal without a key; give run() a table with the columns of the source"
             )
+        if self._program.sources[0].idle:
+            raise SignalError("an array has no times after which a signal is idle; give run() a table")
         self._program.reserve(1)
         self._done = 0
 

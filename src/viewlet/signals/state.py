@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -36,11 +36,11 @@ class Saved:
 class State:
     """The arrays of one operator by name. `waiting` is replaced as a whole."""
 
-    __slots__ = ("_fields", "arrays", "waiting")
+    __slots__ = ("arrays", "fields", "waiting")
 
     def __init__(self, fields: Sequence[Field]) -> None:
-        self._fields = tuple(fields)
-        self.arrays: dict[str, Array] = {each.name: _new(each, 0) for each in self._fields}
+        self.fields = tuple(fields)
+        self.arrays: dict[str, Array] = {each.name: _new(each, 0) for each in self.fields}
         self.waiting: tuple[Batch, ...] = ()
 
     def __getitem__(self, name: str) -> Array:
@@ -48,7 +48,7 @@ class State:
 
     def reserve(self, slots: int) -> None:
         """Makes room for so many slots."""
-        for each in self._fields:
+        for each in self.fields:
             held = self.arrays[each.name]
             if len(held) < slots:
                 room = max(slots, 2 * len(held), 16) if len(held) else slots
@@ -56,10 +56,17 @@ class State:
 
     def reset(self, slots: Array) -> None:
         """Makes the groups of some slots new."""
-        for each in self._fields:
+        for each in self.fields:
             self.arrays[each.name][slots] = each.initial
         if self.waiting:
             self.waiting = tuple(each.take(~np.isin(each.slot, slots)) for each in self.waiting)
+
+    def only(self, slots: Array) -> None:
+        """Keeps some slots, in ascending order: they are then 0, 1 and so on."""
+        for name, held in self.arrays.items():
+            self.arrays[name] = held[slots]
+        kept = (each.take(np.isin(each.slot, slots)) for each in self.waiting)
+        self.waiting = tuple(replace(each, slot=np.searchsorted(slots, each.slot)) for each in kept)
 
     def save(self, slots: Array) -> Saved:
         """What is known of some slots, to be restored."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from viewlet.signals import Query, Signal
 
 COLUMNS = ("key", "time", "value", "end")
-OPTIONS = ("unit", "overlap", "lateness", "late")
+OPTIONS = ("unit", "overlap", "lateness", "late", "idle")
 SAMPLING = ("period", "rate", "offset", "interpolate", "max_gap", "fill")
 
 

@@ -73,6 +73,9 @@ def signal_input(call: TableCall, source: object, table: Table) -> SignalInput:
         check_columns(source, table)
     except ViewletError as wrong:
         raise call.error(str(wrong), 0) from wrong
+    if source.idle and table.kind is not TableKind.STREAM:
+        hint = f"{table.name} keeps its rows, and what is known of their groups"
+        raise call.error(f"idle= is for streams: {hint}; leave it out, or CREATE STREAM {table.name}", 0)
     place = {name: number for number, name in enumerate(table.column_names)}
     scales = tuple(
         table.columns[place[name]].type.scale if table.columns[place[name]].type.kind is Kind.DECIMAL else 0
