@@ -321,7 +321,7 @@ class Connection:
         or with `overlap` their "mean", "sum", "min" or "max" counts. Over a stream, events wait `lateness` for later
         ones to overtake; what comes after that is refused, or with `late="count"` left out and counted. With
         `function`, the columns of `value` are the arguments of a function f(time, *values). With `idle`, a key of a
-        stream that has been silent for longer begins anew, and what is known of it is given up (docs/signals.md).
+        stream that has been silent for longer restarts, and what is known of it is given up (docs/signals.md).
         """
         from viewlet.signals.declare import signal_over
 

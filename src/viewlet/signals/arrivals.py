@@ -125,7 +125,7 @@ class Arrivals:
     # -- idle groups ---------------------------------------------------------------------------------------------------
 
     def follow(self, groups: Groups, before: Array) -> None:
-        """Some groups begin anew, with the last slots of `groups` in place of those before: what waits is theirs."""
+        """Some groups restart, with the last slots of `groups` in place of those before: what waits is theirs."""
         if not len(before):
             return
         newest = self.state["newest0"]

@@ -120,7 +120,7 @@ def materialised(form: Form, what: str) -> Form:
 def _combined(left: Form, right: Form, operation: str) -> Form:
     _same_keys(left, right)
     if left.source != right.source and (left.source.idle or right.source.idle):
-        raise SignalError("idle= is for queries over one signal: groups of two would begin anew at different times")
+        raise SignalError("idle= is for queries over one signal: groups of two would restart at different times")
     if left.grid != right.grid:
         raise SignalError(f"the signals have samples {left.grid} and {right.grid}: resample one of them")
     if operation == "join":

@@ -21,8 +21,8 @@ from viewlet.signals.checkpoints import Checkpoints, pieces
 from viewlet.signals.event_log import EventLog
 from viewlet.signals.form import Form, form_of
 from viewlet.signals.groups import Groups
+from viewlet.signals.idle import restart_idle
 from viewlet.signals.ingest import Describe, without_overlaps
-from viewlet.signals.lives import begin_anew
 from viewlet.signals.nodes import Signal
 from viewlet.signals.output import Output
 from viewlet.signals.program import Program
@@ -205,7 +205,7 @@ class Maintenance:
             return ready
         (events,) = ready
         ends, idle = self.arrivals.ends(0), self.sources[0].idle
-        events, self.groups, before = begin_anew(events, ends, idle, self.groups)
+        events, self.groups, before = restart_idle(events, ends, idle, self.groups)
         self.reserve()
         self.arrivals.follow(self.groups, before)
         return [events]

@@ -48,7 +48,7 @@ class Source:
     function: str = ""
     """The name of a function of times and values, where the values are its arguments (functional payloads)."""
     idle: int = 0
-    """Ticks of silence after which a group begins anew; 0 if it never does."""
+    """Ticks of silence after which a group restarts; 0 if it never does."""
 
 
 @dataclass(frozen=True, slots=True)

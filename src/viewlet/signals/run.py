@@ -13,8 +13,8 @@ from viewlet.signals.batches import Array, Batch, Events, Samples, in_order, run
 from viewlet.signals.errors import SignalError
 from viewlet.signals.form import form_of
 from viewlet.signals.groups import Groups
+from viewlet.signals.idle import restart_idle
 from viewlet.signals.ingest import without_overlaps
-from viewlet.signals.lives import begin_anew
 from viewlet.signals.nodes import Signal, Source, is_causal
 from viewlet.signals.order import comes_in_order, key_places, key_range
 from viewlet.signals.program import Program
@@ -40,7 +40,7 @@ def run(query: Signal, history: Any, flush: bool) -> Any:
         (events,) = arrived
         events = without_overlaps(program.sources[0], in_order(events, keys.groups.count), keys.describe)
         never = np.full(keys.groups.count, NEVER)
-        events, keys.groups, _ = begin_anew(events, never, idle, keys.groups)
+        events, keys.groups, _ = restart_idle(events, never, idle, keys.groups)
         arrived = [events]
     program.reserve(keys.groups.count)
     found = [program.run(chunk) for chunk in _chunks(program.sources, arrived, keys)]

@@ -14,7 +14,7 @@ from viewlet.signals.groups import Groups
 from viewlet.signals.state import NEVER
 
 
-def begin_anew(events: Events, ends: Array, idle: int, groups: Groups) -> tuple[Events, Groups, Array]:
+def restart_idle(events: Events, ends: Array, idle: int, groups: Groups) -> tuple[Events, Groups, Array]:
     """Sorted events, those behind more than `idle` ticks of silence with slots of their own; the groups with those; and
     the slots that they had before.
 
