@@ -44,7 +44,7 @@ Words = Any
 
 
 @dataclass(slots=True)
-class _Applied:
+class _AppliedRows:
     """Rows of a batch that were given to the kernel; the words of `progress` tell how many of them it has applied."""
 
     relation: int
@@ -107,7 +107,7 @@ class FlatState:
         self._balance[flat_words.STEP_LIMIT] = query.rebalance_steps
         self.work = Work()
         self._work_before = Work()
-        self._batch: list[_Applied] = []
+        self._batch: list[_AppliedRows] = []
         self._copy: _Copy | None = None
         self._is_dirty = False
         """The views and groups may not be those of the parts."""
@@ -240,15 +240,15 @@ class FlatState:
             images = [store.image() for store in self.stores]
             self._copy = _Copy(images, self._thresholds.copy(), self._balance.copy(), self._choice)
 
-    def _rows(self, reader: SideReader, change: Change) -> _Applied:
+    def _rows(self, reader: SideReader, change: Change) -> _AppliedRows:
         """What a change of a table adds to one relation, as words."""
         columns = self._readers[reader]
         if columns.positions is not None:
             held = change.columns(columns.table, columns.positions, self._dictionary)
-            return _Applied(reader.relation, *columns.read(held))
+            return _AppliedRows(reader.relation, *columns.read(held))
         return self._encoded(reader, reader.changes(change.rows().items()))
 
-    def _encoded(self, reader: SideReader, changes: Mapping[tuple[Any, Any], Numbers]) -> _Applied:
+    def _encoded(self, reader: SideReader, changes: Mapping[tuple[Any, Any], Numbers]) -> _AppliedRows:
         types = [scalar.type for scalar in reader.side.variables]
         columns = list(zip(*changes, strict=True)) or [(), ()]
         firsts, seconds = (
@@ -258,9 +258,9 @@ class FlatState:
             payloads = np.array(list(changes.values()), np.int64).reshape(-1, self._width)
         except OverflowError as error:
             raise DataError(TOO_WIDE) from error
-        return _Applied(reader.relation, firsts, seconds, payloads)
+        return _AppliedRows(reader.relation, firsts, seconds, payloads)
 
-    def _apply(self, rows: _Applied) -> None:
+    def _apply(self, rows: _AppliedRows) -> None:
         self._batch.append(rows)
         self.work.updates += len(rows.firsts)
         if len(rows.firsts) > self._size:
@@ -556,7 +556,7 @@ class FlatState:
     def warm_up(self) -> None:
         """Has the kernel compiled, or read from the disk cache."""
         none = np.zeros(0, np.int64)
-        rows = _Applied(0, none, none, np.zeros((0, self._width), np.int64))
+        rows = _AppliedRows(0, none, none, np.zeros((0, self._width), np.int64))
         self._run(rows.relation, rows.firsts, rows.seconds, rows.payloads, rows.progress)
         self._insert(rows.relation, rows.firsts, rows.seconds, rows.payloads, rows.progress)
         self._rebuild()

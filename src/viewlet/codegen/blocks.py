@@ -39,7 +39,7 @@ class BlockPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Copied:
+class StoreCopy:
     """The contents of a store as rows of another: for each word the one it is copied from."""
 
     source: str
@@ -58,7 +58,7 @@ class Computation:
     replaces: bool
     lasts: bool
     """The target is a view, and not a temporary."""
-    copied: Copied | None = None
+    copied: StoreCopy | None = None
     """What it adds, if that is what another store has: no function is needed."""
 
 
@@ -230,7 +230,7 @@ class _BlockWriter:
         self.module.function(function, (), lines.text() + "    return control[FULL]\n")
         return Computation(function, into.name, target, scratches, statement.replaces, target == statement.view)
 
-    def _copied(self, statement: Statement, layout: Layout) -> Copied | None:
+    def _copied(self, statement: Statement, layout: Layout) -> StoreCopy | None:
         """What a statement adds, if every number of a row of one store goes to the row with the same key."""
         read = [update.expr for update in statement.updates]
         first = read[0]
@@ -251,7 +251,7 @@ class _BlockWriter:
                 return None
             at = source.offset(expr.field)
             words += range(at, at + WIDTHS[kind])
-        return Copied(first.name, tuple(words)) if not fields else None
+        return StoreCopy(first.name, tuple(words)) if not fields else None
 
     def _gathering(self, layout: Layout) -> Layout:
         """The scratch store in which what is added to a store is gathered."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from viewlet.algebra.query import Query
-from viewlet.codegen.blocks import BlockModule, Computation, Copied
+from viewlet.codegen.blocks import BlockModule, Computation, StoreCopy
 from viewlet.codegen.process import Column, Listed, Process
 from viewlet.runtime.add_rows import slots_at
 from viewlet.runtime.dictionary import StringDictionary
@@ -158,7 +158,7 @@ class CompiledNode:
             self.undo.append((computation.target, self._contents(computation.target, rows), False))
         self._process.add_rows(computation.target, rows)
 
-    def _copy(self, copied: Copied) -> Column:
+    def _copy(self, copied: StoreCopy) -> Column:
         """Rows of one store as another takes them."""
         source = self.stores[copied.source].packed()
         if copied.words == tuple(range(source.shape[1])):

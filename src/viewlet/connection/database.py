@@ -51,7 +51,7 @@ class Announcement:
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
+class CommittedState:
     """What a commit replaces at once.
 
     `epoch` counts batches; `version` counts declarations too, so that equal versions mean equal contents; `batches` are
@@ -70,7 +70,7 @@ class Pending:
     `finish` and `take_back` may be called again after an exception in them.
     """
 
-    after: Committed
+    after: CommittedState
     position: int
     finish: Callable[[], None]
     take_back: Callable[[], None]
@@ -81,7 +81,7 @@ class Database:
     """Tables and views on a host. `committed` is what is in force, `outbox` what subscribers are still to be told."""
 
     host: Host
-    committed: Committed = field(default_factory=Committed)
+    committed: CommittedState = field(default_factory=CommittedState)
     journal: Journal = field(default_factory=InMemory)
     outbox: deque[Announcement] = field(default_factory=deque)
     catalogue: Catalogue = field(init=False)
@@ -108,7 +108,7 @@ class Database:
     # -- transactions -----------------------------------------------------------------------------------------------
 
     def _commit(
-        self, work: Callable[[], None], after: Committed, finish: Callable[[], None], take_back: Callable[[], None]
+        self, work: Callable[[], None], after: CommittedState, finish: Callable[[], None], take_back: Callable[[], None]
     ) -> None:
         """Does some work, the journal's last, and makes `after` what is in force; on an exception takes it back."""
         self.recover()
@@ -295,7 +295,7 @@ class Database:
             self._note(mark)
             return
         batches = self.batches if mark is None else self.batches.adding(mark)
-        after = Committed(self.epoch + 1, self.version + 1, batches)
+        after = CommittedState(self.epoch + 1, self.version + 1, batches)
         reached = self.catalogue.reach(tuple(changed))
         news: list[Announcement] = []
 

@@ -20,7 +20,7 @@ from viewlet.spark.run.execution.scan_task import read_type
 from viewlet.spark.run.java import require_spark
 from viewlet.spark.run.load.sources import has_spark_type
 from viewlet.spark.run.state.checkpoint import Checkpoint
-from viewlet.spark.run.views.stored_rows import HeldRows, StoredRows, scanned
+from viewlet.spark.run.views.stored_rows import PackedRows, StoredRows, scanned
 from viewlet.types import Column
 
 
@@ -69,4 +69,4 @@ def _rows(store: Checkpoint, name: str) -> StoredRows:
             raise UnsupportedError(
                 f"column {column.name!r} of {found!r} in Spark", "read it with the handle of the view"
             )
-    return HeldRows(columns, table_bytes(database.arrow(found)))
+    return PackedRows(columns, table_bytes(database.arrow(found)))

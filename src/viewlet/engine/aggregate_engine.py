@@ -19,9 +19,9 @@ from viewlet.engine.aggregate_plan import AggregatePlan
 from viewlet.engine.contract import LocalEngine
 from viewlet.engine.group_result import GroupResult
 from viewlet.engine.parts import (
+    DeltaEngine,
     SavedSection,
     Section,
-    ToldEngine,
     columns_used,
     stored_sizes,
     told_change,
@@ -43,7 +43,7 @@ class AggregateEngine:
         self,
         name: str,
         plan: AggregatePlan,
-        values: ToldEngine,
+        values: DeltaEngine,
         groups: LocalEngine | None,
         sources: Sources,
         log: UndoLog,

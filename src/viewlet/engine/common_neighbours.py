@@ -11,7 +11,7 @@ from viewlet.types import Datum
 
 
 @dataclass(frozen=True, slots=True)
-class AskedTuple:
+class PairQuery:
     """A tuple of relation i, which has the variables i and i + 1; the third variable is asked for."""
 
     relation: int
@@ -23,7 +23,7 @@ class AskedTuple:
         return (self.relation + 2) % 3
 
 
-def asked_tuple(query: TriangleQuery, ends: Mapping[str, Datum]) -> AskedTuple:
+def asked_tuple(query: TriangleQuery, ends: Mapping[str, Datum]) -> PairQuery:
     """The tuple that two columns of a view name, which lists all three vertices."""
     if len(query.keys) < 3 or query.places:
         hint = "declare a view that lists the three vertices, SELECT x.a, y.a, z.a FROM ..., or groups by them"
@@ -34,4 +34,4 @@ def asked_tuple(query: TriangleQuery, ends: Mapping[str, Datum]) -> AskedTuple:
     if len(given) != 2 or len(ends) != 2:
         raise SchemaError(f"common_neighbours() takes two of the vertices {', '.join(map(repr, named))}, by name")
     relation = next(i for i in range(3) if {i, (i + 1) % 3} == given.keys())
-    return AskedTuple(relation, given[relation], given[(relation + 1) % 3])
+    return PairQuery(relation, given[relation], given[(relation + 1) % 3])

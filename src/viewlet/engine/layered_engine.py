@@ -20,9 +20,9 @@ from viewlet.algebra.layered_query import LayeredQuery
 from viewlet.changes import Change, RowChange
 from viewlet.engine.contract import LocalEngine
 from viewlet.engine.parts import (
+    DeltaEngine,
     SavedSection,
     Section,
-    ToldEngine,
     columns_used,
     stored_sizes,
     told_change,
@@ -73,7 +73,7 @@ class LayeredEngine:
         self,
         name: str,
         plan: LayeredPlan,
-        layers: Sequence[ToldEngine],
+        layers: Sequence[DeltaEngine],
         result: LocalEngine,
         tables: Iterable[str],
         rows: Mapping[str, MapStore],

@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from viewlet.runtime.dictionary import StringDictionary
 
 
-class ToldEngine(LocalEngine, Protocol):
+class DeltaEngine(LocalEngine, Protocol):
     """An engine that need not hold the rows of its view: it tells how they change."""
 
     def forget_rows(self) -> None:
         """Empties the view, if its changes are known without its rows; may be done again after an exception."""
 
 
-def told_change(part: ToldEngine) -> Mapping[Row, int]:
+def told_change(part: DeltaEngine) -> Mapping[Row, int]:
     """How the rows of a part that is watched have changed, at the end of a batch."""
     change = part.finish()
     if change is None:
@@ -88,7 +88,7 @@ def build_told(
     dictionary: StringDictionary,
     step: Step,
     log: UndoLog,
-) -> ToldEngine:
+) -> DeltaEngine:
     """The engine of a part whose changes are told: the interpreter where code cannot tell them, and has no draft."""
     if draft is None:
         return Interpreter(program, sources.stores, log)

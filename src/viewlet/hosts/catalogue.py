@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class AffectedViews:
     """The views that a batch may touch, in the order of their declaration, and what maintains them, each once."""
 
     views: tuple[MaintainedView, ...]
@@ -37,7 +37,7 @@ class Catalogue:
     views: dict[str, MaintainedView] = field(default_factory=dict)
     _readers: dict[str, tuple[MaintainedView, ...]] = field(default_factory=dict)
     """The views that read a table or view directly, found when first asked for."""
-    _reached: dict[tuple[str, ...], Reach] = field(default_factory=dict)
+    _reached: dict[tuple[str, ...], AffectedViews] = field(default_factory=dict)
     """What changes of some tables may touch, found when first asked for."""
 
     # -- names ------------------------------------------------------------------------------------------------------
@@ -98,7 +98,7 @@ class Catalogue:
         """The names of the views that read a table or view directly."""
         return [view.name for view in self.dependents(name)]
 
-    def reach(self, names: tuple[str, ...]) -> Reach:
+    def reach(self, names: tuple[str, ...]) -> AffectedViews:
         """What changes of some tables may touch, through other views too."""
         found = self._reached.get(names)
         if found is None:
@@ -107,7 +107,7 @@ class Catalogue:
                 if not touched.isdisjoint(view.sources):
                     views.append(view)
                     touched.add(view.name)
-            found = self._reached[names] = Reach(tuple(views), maintainers(views))
+            found = self._reached[names] = AffectedViews(tuple(views), maintainers(views))
         return found
 
     # -- declarations -----------------------------------------------------------------------------------------------

@@ -108,7 +108,7 @@ class SpreadView:
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class RelocationRequest:
     """Units to be spread otherwise, each with what it is planned from then, and the number of partitions."""
 
     units: Mapping[str, tuple[Declaration, Unit]]
@@ -116,7 +116,7 @@ class Wishes:
 
 
 @dataclass(slots=True)
-class UnderWay:
+class BatchInProgress:
     """A batch or a declaration under way: the tables that had rows before it, the units there were, what has run."""
 
     started: frozenset[str]
@@ -163,11 +163,11 @@ class SparkHost:
     """Undoes what the driver knows of the rows of views."""
     feeds: Feeds = field(init=False)
     _views: dict[str, SpreadView] = field(default_factory=dict)
-    _under_way: UnderWay | None = None
+    _under_way: BatchInProgress | None = None
     _is_open: bool = False
     """Everything that the log says has been repeated."""
 
-    _wishes: Wishes | None = None
+    _wishes: RelocationRequest | None = None
     """What the user wants the next snapshot to change."""
     _moves: Mapping[str, SpreadView] = field(default_factory=dict)
     """Views as they will be when the snapshot is in place that is being written."""
@@ -237,11 +237,11 @@ class SparkHost:
         checkpoint = self.cluster.checkpoint
         shared = self._shared(declared)
         if shared is not None:
-            self._under_way = UnderWay(checkpoint.started, self.cluster.units_now(), dict(self._views))
+            self._under_way = BatchInProgress(checkpoint.started, self.cluster.units_now(), dict(self._views))
             return Start(self._sharing(declared, shared))
         planned = self._renamed(declared)
         unit = self._unit(planned, self.hints, {})
-        self._under_way = under_way = UnderWay(checkpoint.started, self.cluster.units_now(), dict(self._views))
+        self._under_way = under_way = BatchInProgress(checkpoint.started, self.cluster.units_now(), dict(self._views))
         self.cluster.add(unit)
         records: tuple[Record, ...] = ()
         if not checkpoint.started.isdisjoint(unit.sources):
@@ -322,7 +322,7 @@ class SparkHost:
         if count != self.cluster.partitions:
             for each in self.cluster.units.values():
                 check_movable(each)
-        self._wishes = Wishes(units, count) if units or count != self.cluster.partitions else None
+        self._wishes = RelocationRequest(units, count) if units or count != self.cluster.partitions else None
         try:
             yield self._wishes is not None
         finally:
@@ -390,7 +390,7 @@ class SparkHost:
         """Units are loaded or run by what the batch turns out to hold."""
 
     def begin(self) -> None:
-        self._under_way = UnderWay(self.cluster.checkpoint.started)
+        self._under_way = BatchInProgress(self.cluster.checkpoint.started)
         self.log.begin()
 
     def run(

@@ -53,7 +53,7 @@ REMEASURED = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class NormBound:
     """An upper bound of the norm of a computed matrix, and of its distance from the exact one."""
 
     norm: float
@@ -78,7 +78,7 @@ class Bounds:
         self._ages: dict[Matrix, int] = {}
         self._values: Mapping[Expression, Any] = {}
         """What the expressions of a trigger are."""
-        self._thin: dict[Expression, Measured] = {}
+        self._thin: dict[Expression, NormBound] = {}
         self._definitions: dict[Expression, Expression] = {}
         """The bodies of the variables of a trigger."""
         self._grown = 0.0
@@ -103,7 +103,7 @@ class Bounds:
     def begin(self, values: Mapping[Expression, Any]) -> None:
         """An update whose factors are what they are; `values` is filled by its steps."""
         self._values = values
-        self._thin = {variable: Measured(_norm(factor)) for variable, factor in values.items()}
+        self._thin = {variable: NormBound(_norm(factor)) for variable, factor in values.items()}
         self._definitions = {}
         self._rounded = {}
         for each in self._source.inputs:
@@ -202,13 +202,13 @@ class Bounds:
 
     # -- how errors spread ---------------------------------------------------------------------------------------------
 
-    def _of(self, node: Expression) -> Measured:
+    def _of(self, node: Expression) -> NormBound:
         if node in self._thin:
             return self._thin[node]
         if isinstance(node, Transpose):
             return self._of(node.body)
         if isinstance(node, Matrix):
-            return Measured(self._norms[node], self.bound(node))
+            return NormBound(self._norms[node], self.bound(node))
         if isinstance(node, Identity | Zero):
             return self._node(node, 0.0, self._of)
         raise InternalError(f"the bound of {node} is not there")
@@ -216,56 +216,56 @@ class Bounds:
     def _value(self, node: Expression) -> Any:
         return self._values[node] if node in self._values else self._stored[node]  # type: ignore[index]
 
-    def _node(self, node: Expression, norm: float, of: Callable[[Expression], Measured]) -> Measured:
+    def _node(self, node: Expression, norm: float, of: Callable[[Expression], NormBound]) -> NormBound:
         """The bound of a computed node, which has this norm, from those of its operands."""
         match node:
             case Matrix() | Named():
                 raise InternalError(f"{node} is not computed")
             case Identity():
-                return Measured(math.sqrt(node.size.at(self._sizes())))
+                return NormBound(math.sqrt(node.size.at(self._sizes())))
             case Zero():
-                return Measured(0.0)
+                return NormBound(0.0)
             case Scale():
-                return Measured(norm, abs(node.factor) * of(node.body).error + self._unit * norm)
+                return NormBound(norm, abs(node.factor) * of(node.body).error + self._unit * norm)
             case Sum():
                 parts = [of(term) for term in node.terms]
                 rounding = self._gamma(len(parts)) * sum(part.norm for part in parts)
-                return Measured(norm, rounding + sum(part.error for part in parts))
+                return NormBound(norm, rounding + sum(part.error for part in parts))
             case Transpose():
                 return of(node.body)
             case Stack():
-                return Measured(norm, math.hypot(*(of(block).error for block in node.blocks)))
+                return NormBound(norm, math.hypot(*(of(block).error for block in node.blocks)))
             case Product():
                 return self._product(node, norm, of)
             case Recurrence():
                 base = of(node.operands[0])
-                return Measured(norm, self._power(base, node.steps, shape(node)[0].at(self._sizes())))
+                return NormBound(norm, self._power(base, node.steps, shape(node)[0].at(self._sizes())))
             case Inverse():
-                return Measured(norm, self._small_inverse(of(node.body), self._value(node.body), self._value(node)))
+                return NormBound(norm, self._small_inverse(of(node.body), self._value(node.body), self._value(node)))
 
-    def _product(self, node: Product, norm: float, of: Callable[[Expression], Measured]) -> Measured:
+    def _product(self, node: Product, norm: float, of: Callable[[Expression], NormBound]) -> NormBound:
         first, second = of(node.left), of(node.right)
         spread = _spread(first, second)
         for part in (node.left, node.right):
             bare = _bare(part)
             if isinstance(bare, Matrix) and bare in self._source.factored:
-                return Measured(norm, spread + self._solve_error(bare) * norm)
+                return NormBound(norm, spread + self._solve_error(bare) * norm)
         inner = shape(node.left)[1].at(self._sizes())
-        return Measured(norm, spread + self._gamma(inner) * first.norm * second.norm)
+        return NormBound(norm, spread + self._gamma(inner) * first.norm * second.norm)
 
     def _solve_error(self, view: Matrix) -> float:
         """How far the solution of a system with a factor may be off by rounding, relative to itself."""
         upper = self._stored[view].upper
         return self._norms[view] * self._gamma(3 * len(upper) + 1) * _norm(upper) ** 2
 
-    def _power(self, base: Measured, steps: int, inner: float) -> float:
+    def _power(self, base: NormBound, steps: int, inner: float) -> float:
         try:
             exact = (base.norm + base.error) ** steps
             return exact - base.norm**steps + exact * math.expm1(steps * math.log1p(self._gamma(inner)))
         except OverflowError:
             return math.inf
 
-    def _small_inverse(self, body: Measured, value: Any, inverse: Any) -> float:
+    def _small_inverse(self, body: NormBound, value: Any, inverse: Any) -> float:
         size = _norm(inverse)
         residual = _norm(np.eye(len(value)) - value @ inverse)
         residual += (self._gamma(len(value) + 2) * _norm(value) + body.error) * size
@@ -297,7 +297,7 @@ class Bounds:
         change = max((_spread(self._of(u), self._of(v)) for u in lefts for v in rights), default=math.inf)
         self._distances[view] += change + _moved_inverse(self._size_of(body, view), own)
 
-    def _local(self, node: Expression, view: Matrix, operands: list[Expression]) -> Measured:
+    def _local(self, node: Expression, view: Matrix, operands: list[Expression]) -> NormBound:
         """The bound of a value, with the view and all that does not depend on it taken as exact.
 
         `operands` collects the factors of the change of the matrix: what the view is multiplied with.
@@ -305,15 +305,15 @@ class Bounds:
         if node in self._definitions:
             return self._local(self._definitions[node], view, operands)
         if not self._depends(node, view):
-            return Measured(self._of(node).norm)
+            return NormBound(self._of(node).norm)
         if _bare(node) is view:
             operands.append(identity(view.rows))
-            return Measured(self._norms[view])
+            return NormBound(self._norms[view])
         if isinstance(node, Product) and view in (_bare(node.left), _bare(node.right)):
             operand = node.right if _bare(node.left) is view else node.left
             operands.append(operand)
             size = self._norms[view] * self._of(operand).norm
-            return Measured(self._of(node).norm, self._gamma(view.rows.at(self._sizes())) * size)
+            return NormBound(self._of(node).norm, self._gamma(view.rows.at(self._sizes())) * size)
         return self._node(node, self._of(node).norm, lambda part: self._local(part, view, operands))
 
     def _depends(self, node: Expression, view: Matrix) -> bool:
@@ -341,10 +341,10 @@ class Bounds:
         factor: CholeskyInverse = self._stored[view]
         ahead, behind = (factor @ part.astype(factor.dtype) for part in (left, right))
         off = self._solve_error(view)
-        first, second = (Measured(_norm(part), off * _norm(part)) for part in (ahead, behind))
+        first, second = (NormBound(_norm(part), off * _norm(part)) for part in (ahead, behind))
         capacitance = np.eye(left.shape[1]) + right.T @ ahead
         rounding = self._gamma(len(left) + 1) * (1 + _norm(right) * first.norm)
-        given = Measured(_norm(capacitance), _spread(Measured(_norm(right)), first) + rounding)
+        given = NormBound(_norm(capacitance), _spread(NormBound(_norm(right)), first) + rounding)
         try:
             inverse = np.linalg.inv(capacitance)
         except np.linalg.LinAlgError:
@@ -397,7 +397,7 @@ class Bounds:
         return _ratio((count + 2) * self._unit, (count + 2) * self._unit)
 
 
-def _spread(left: Measured, right: Measured) -> float:
+def _spread(left: NormBound, right: NormBound) -> float:
     """(L + δ)(R + η)' - L R' from the computed L + δ and R + η: |δ| |R| + |L| |η| + |δ| |η|."""
     first = left.error * right.norm if left.error else 0.0
     second = left.norm * right.error if right.error else 0.0

@@ -22,7 +22,7 @@ Array = Any
 _INT64 = (-(2**63), 2**63 - 1)
 
 
-class _OtherWayRound(Exception):  # noqa: N818 - never leaves this module
+class _RowPathNeeded(Exception):  # noqa: N818 - never leaves this module
     """These columns have to be converted by the row path."""
 
 
@@ -47,7 +47,7 @@ def to_columns(
             return None
         multiplicity = _multiplicity(batch, encoded, sign)
         words = _words(table, batch, wanted, dictionary, partial)
-    except _OtherWayRound:
+    except _RowPathNeeded:
         return None
     if net and multiplicity.min() < 0 < multiplicity.max():
         from viewlet.runtime.batches import net_rows
@@ -118,13 +118,13 @@ def _multiplicity(batch: Mapping[str, Any], encoded: bool, sign: int) -> Array:
         return np.full(length, sign, np.int64)
     column = _one_piece(batch[present[0]])
     if not encoded or len(present) > 1 or column.null_count:
-        raise _OtherWayRound
+        raise _RowPathNeeded
     if present[0] == MULTIPLICITY:
         return sign * _integers(column, _INT64)
     kinds = _text(column).dictionary_encode()
     signs = [CHANGE_TYPES.get(kind.lower(), 0) for kind in kinds.dictionary.to_pylist()]
     if 0 in signs:
-        raise _OtherWayRound
+        raise _RowPathNeeded
     return sign * np.array(signs, np.int64)[kinds.indices.to_numpy()]
 
 
@@ -134,7 +134,7 @@ def _words(
     known = {*table.column_names, MULTIPLICITY, CHANGE_TYPE}
     needed = {table.column_names[i] for i in wanted} if partial else set(table.column_names)
     if not batch.keys() <= known or not needed <= batch.keys():
-        raise _OtherWayRound
+        raise _RowPathNeeded
     words: dict[int, Array] = {}
     strings: list[tuple[int, Any]] = []
     for position, column in enumerate(table.columns):
@@ -142,7 +142,7 @@ def _words(
             continue
         given = batch[column.name]
         if given.null_count and (not column.type.nullable or column.name in table.primary_key):
-            raise _OtherWayRound
+            raise _RowPathNeeded
         if position not in wanted and column.name not in table.non_negative:
             _check_unread(given, column.type)
             continue
@@ -175,7 +175,7 @@ def _check_unread(given: Any, type: SqlType) -> None:
                 _check_bounds(given, given.type, (least, most))
         case Kind.DECIMAL:
             if not pa.types.is_decimal128(given.type) or given.type.scale != type.scale:
-                raise _OtherWayRound
+                raise _RowPathNeeded
             if given.type.precision > type.precision:
                 _read_decimals(_one_piece(given), type)
         case Kind.DATE:
@@ -192,7 +192,7 @@ def _check_unread(given: Any, type: SqlType) -> None:
 
 def _check_type(given: Any, *known: Any) -> None:
     if given not in known:
-        raise _OtherWayRound
+        raise _RowPathNeeded
 
 
 def _check_bounds(given: Any, integers: Any, bounds: tuple[int, int]) -> None:
@@ -200,7 +200,7 @@ def _check_bounds(given: Any, integers: Any, bounds: tuple[int, int]) -> None:
     for chunk in given.chunks if hasattr(given, "num_chunks") else (given,):
         values = _filled(chunk, integers)
         if len(values) and not bounds[0] <= values.min() <= values.max() <= bounds[1]:
-            raise _OtherWayRound
+            raise _RowPathNeeded
 
 
 def _check_sign(table: Table, column: Column, array: Array, given: Any) -> None:
@@ -209,7 +209,7 @@ def _check_sign(table: Table, column: Column, array: Array, given: Any) -> None:
         if given.null_count:
             negative &= _valid(given)
         if negative.any():
-            raise _OtherWayRound
+            raise _RowPathNeeded
 
 
 def _reader(type: SqlType) -> Callable[[Any, SqlType], Array]:
@@ -227,7 +227,7 @@ def _reader(type: SqlType) -> Callable[[Any, SqlType], Array]:
         case Kind.DOUBLE | Kind.REAL:
             return _read_doubles
         case _:
-            raise _OtherWayRound
+            raise _RowPathNeeded
 
 
 def _read_integers(column: Any, type: SqlType) -> Array:
@@ -244,7 +244,7 @@ def _check_integers(given: Any) -> None:
     import pyarrow as pa
 
     if not pa.types.is_integer(given) or given == pa.uint64():
-        raise _OtherWayRound
+        raise _RowPathNeeded
 
 
 def _read_dates(column: Any, type: SqlType) -> Array:
@@ -275,14 +275,14 @@ def _read_decimals(column: Any, type: SqlType) -> Array:
 
     given = column.type
     if not pa.types.is_decimal128(given) or given.scale != type.scale or type.precision > WORD_DIGITS:
-        raise _OtherWayRound
+        raise _RowPathNeeded
     pairs = np.frombuffer(column.buffers()[1], np.int64)[2 * column.offset : 2 * (column.offset + len(column))]
     low, high = pairs[0::2], pairs[1::2]
     if column.null_count:
         valid = _valid(column)
         low, high = np.where(valid, low, 0), np.where(valid, high, 0)
     if given.precision > WORD_DIGITS and not np.array_equal(high, low >> 63):
-        raise _OtherWayRound
+        raise _RowPathNeeded
     limit = 10**type.precision - 1
     return _with_nulls(low, column, (-limit, limit))
 
@@ -294,7 +294,7 @@ def _read_doubles(column: Any, type: SqlType) -> Array:
     filled = column.fill_null(0.0) if column.null_count else column
     numbers = filled.to_numpy().astype(np.float64) + 0.0  # -0.0 becomes 0.0, as it does over rows
     if not np.isfinite(numbers).all():
-        raise _OtherWayRound
+        raise _RowPathNeeded
     if column.null_count:
         numbers[~_valid(column)] = np.nan
     return numbers
@@ -315,7 +315,7 @@ def _check_text(given: Any) -> bool:
     is_view = getattr(pa.types, "is_string_view", lambda _: False)
     if is_view(given) or (pa.types.is_dictionary(given) and pa.types.is_string(given.value_type)):
         return False
-    raise _OtherWayRound
+    raise _RowPathNeeded
 
 
 def _filled(column: Any, integers: Any) -> Array:
@@ -327,7 +327,7 @@ def _with_nulls(numbers: Array, column: Any, bounds: tuple[int, int]) -> Array:
     """A writable array of words: Numba takes a read-only one for another type."""
     words = np.array(numbers, np.int64)
     if words.min() < max(bounds[0], NULL + 1) or words.max() > bounds[1]:
-        raise _OtherWayRound
+        raise _RowPathNeeded
     if column.null_count:
         words[~_valid(column)] = NULL
     return words

@@ -52,7 +52,7 @@ from viewlet.errors import InternalError
 from viewlet.sqlgen.dialects import DIALECTS, Dialect, unsupported
 from viewlet.sqlgen.numbers import Measure, Number, computed, is_computed, value_number
 from viewlet.sqlgen.order import arranged
-from viewlet.sqlgen.relations import Block, CommonTable, CommonTables, Given, Total
+from viewlet.sqlgen.relations import Block, CommonTable, CommonTables, OuterBindings, Total
 from viewlet.sqlgen.scalars import term_of
 from viewlet.sqlgen.terms import Term, constant_term, equality, word
 from viewlet.triggers.program import ViewDefinition
@@ -80,7 +80,7 @@ def definition_sql(
     having = tables.keys() if weighted is None else weighted
     numbers = dict.fromkeys(having, written.quoted(multiplicity)) if multiplicity is not None else {}
     translation = _Translation(tables, written, source or written.quoted, numbers)
-    totals = [translation.summed(field.definition, view.keys, Given()) for field in view.fields]
+    totals = [translation.summed(field.definition, view.keys, OuterBindings()) for field in view.fields]
     measures = [
         Measure.DOUBLE if field.is_float else total.measure for field, total in zip(view.fields, totals, strict=True)
     ]
@@ -122,7 +122,7 @@ class _Translation:
         self._multiplicities = multiplicities
         self.common = CommonTables(dialect)
 
-    def summed(self, expr: Expr, keys: Sequence[Var], given: Given) -> Total:
+    def summed(self, expr: Expr, keys: Sequence[Var], given: OuterBindings) -> Total:
         """Sum[keys](expr) as a column of a common table."""
         totals = [self._product(factors, keys, given) for factors in _products(expr)]
         if not totals:
@@ -134,7 +134,7 @@ class _Translation:
         absent = {key.name: constant_term(Const(None, key.type), self._dialect) for key in keys}
         return self.common.total(Block(where=["1 = 0"], bound=absent), [key.name for key in keys])
 
-    def _product(self, factors: Factors, keys: Sequence[Var], given: Given) -> Total:
+    def _product(self, factors: Factors, keys: Sequence[Var], given: OuterBindings) -> Total:
         block = given.block()
         ordered = arranged(factors, block.bound, self._tables)
         if ordered is None:
@@ -263,7 +263,7 @@ class _Translation:
 
     def _given(
         self, block: Block, body: Expr, needed: frozenset[str], local: Vars = NONE
-    ) -> tuple[Block, Given, tuple[Var, ...]]:
+    ) -> tuple[Block, OuterBindings, tuple[Var, ...]]:
         """What a nested aggregate is given, and the variables it is grouped by and joined on.
 
         Constants are passed on. If its own rows bind the other variables it shares with the block, it is computed for
@@ -276,11 +276,11 @@ class _Translation:
         products = _products(body)
         binds_all = all(_names(shared) <= _names(NONE.union(*map(outputs, factors))) for factors in products)
         if not shared or (binds_all and self._orderable(products, constants)):
-            return block, Given(constants), shared
+            return block, OuterBindings(constants), shared
         if (domain := self._domain(block, shared)) is None:
             block = self._as_table(block, needed | _names(mentioned))
             domain = self._domain(block, shared)
-        return block, Given(constants, domain, shared), shared
+        return block, OuterBindings(constants, domain, shared), shared
 
     def _orderable(self, products: Iterable[Factors], given: Mapping[str, Term]) -> bool:
         return all(arranged(factors, given, self._tables) is not None for factors in products)

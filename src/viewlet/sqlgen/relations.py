@@ -176,7 +176,7 @@ class CommonTables:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class OuterBindings:
     """What a nested aggregate knows of the rows around it: constants, and for the rest the bindings that occur."""
 
     constants: Mapping[str, Term] = field(default_factory=dict)

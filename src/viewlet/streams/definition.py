@@ -105,7 +105,7 @@ class PartQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class Quick:
+class FastPath:
     """Cheaper queries for parts; they are right if `check`, which reads their outcome too, counts its rows.
 
     Without a check they are always right.
@@ -149,7 +149,7 @@ class PartView:
     helpers: tuple[PartView, ...] = ()
     fallback: PartQuery | None = None
     """The query over its sources, for parts that its helpers do not reach; it decides what a late row touches."""
-    quick: Quick | None = None
+    quick: FastPath | None = None
     matching: MatchQuery | None = None
     """Its parts have the matches of a row pattern in its source, which `matching/` keeps."""
     native: Native | None = field(default=None, repr=False)

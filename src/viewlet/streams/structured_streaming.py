@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 
-class Applies(Protocol):
+class BatchSink(Protocol):
     """A connection, as far as it takes batches."""
 
     def apply(self, batch: dict[str, object], *, batch_id: int | None = None, source: str = "") -> int: ...
 
 
-def foreach_batch(db: Applies, stream: str, source: str = "") -> Callable[[Any, int], None]:
+def foreach_batch(db: BatchSink, stream: str, source: str = "") -> Callable[[Any, int], None]:
     """A function for `foreachBatch` that applies micro-batches to a stream, each once.
 
     `frame.writeStream.foreachBatch(foreach_batch(db, "packets")).option("checkpointLocation", folder).start()`. A batch

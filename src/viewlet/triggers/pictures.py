@@ -30,11 +30,11 @@ class Box:
 
 
 @dataclass(slots=True)
-class _Placed:
+class _PlacedBox:
     box: Box
     depth: int
     centre: float = 0.0
-    below: list[_Placed] = field(default_factory=list)
+    below: list[_PlacedBox] = field(default_factory=list)
 
     @property
     def width(self) -> float:
@@ -60,7 +60,7 @@ def _written(box: Box, depth: int) -> Iterator[str]:
 
 def draw_boxes(roots: Sequence[Box], caption: str = "") -> str:
     """The trees side by side as an SVG picture."""
-    placed: list[_Placed] = []
+    placed: list[_PlacedBox] = []
     right = float(MARGIN)
     for root in roots:
         tree = _placed(root, 0)
@@ -81,11 +81,11 @@ def draw_boxes(roots: Sequence[Box], caption: str = "") -> str:
     return "\n".join([*parts, *_legend(colours, height - 12), "</svg>"])
 
 
-def _placed(box: Box, depth: int) -> _Placed:
-    return _Placed(box, depth, below=[_placed(child, depth + 1) for child in box.below])
+def _placed(box: Box, depth: int) -> _PlacedBox:
+    return _PlacedBox(box, depth, below=[_placed(child, depth + 1) for child in box.below])
 
 
-def _arrange(node: _Placed, left: float) -> float:
+def _arrange(node: _PlacedBox, left: float) -> float:
     """Puts a node above the middle of what is below it; returns the right end of both."""
     right = left
     for child in node.below:
@@ -102,13 +102,13 @@ def _arrange(node: _Placed, left: float) -> float:
     return right
 
 
-def _walk(node: _Placed) -> Iterator[_Placed]:
+def _walk(node: _PlacedBox) -> Iterator[_PlacedBox]:
     yield node
     for child in node.below:
         yield from _walk(child)
 
 
-def _tops(nodes: Sequence[_Placed]) -> dict[int, int]:
+def _tops(nodes: Sequence[_PlacedBox]) -> dict[int, int]:
     """Where each level begins: below the highest box of the one above."""
     found, top = dict[int, int](), MARGIN + 8
     for depth in range(max((node.depth for node in nodes), default=-1) + 1):
@@ -122,7 +122,7 @@ def _colours(roots: Sequence[Box]) -> dict[str, str]:
     return {name: COLOURS[i % len(COLOURS)] for i, name in enumerate(names)}
 
 
-def _drawn(node: _Placed, top: int) -> Iterator[str]:
+def _drawn(node: _PlacedBox, top: int) -> Iterator[str]:
     left, dashed = node.centre - node.width / 2, "" if node.box.stored else ' stroke-dasharray="4 3"'
     size = f'width="{node.width:.0f}" height="{node.height}"'
     fill = FILL[node.box.kind]
@@ -132,7 +132,7 @@ def _drawn(node: _Placed, top: int) -> Iterator[str]:
         yield f'<text{title} x="{left + PAD:.0f}" y="{top + PAD + LINE * (i + 1) - 4}">{escape(text)}</text>'
 
 
-def _edges(node: _Placed, tops: Mapping[int, int], colours: Mapping[str, str]) -> Iterator[str]:
+def _edges(node: _PlacedBox, tops: Mapping[int, int], colours: Mapping[str, str]) -> Iterator[str]:
     """A line for each change that goes from a child to its parent, side by side."""
     for child in node.below:
         start, end = tops[child.depth], tops[node.depth] + node.height

@@ -32,18 +32,18 @@ from viewlet.spark.matrices.blocks import Blocks, FlippedBlocks
 from viewlet.spark.matrices.change import Add, Change, Put, read_head, to_record
 from viewlet.spark.matrices.history import History, Layout, LoggedChange, Stored, new_token
 from viewlet.spark.matrices.recipes import (
-    Filled,
+    Concatenation,
     Linear,
     Outer,
     Recipe,
     Resized,
-    Stacked,
+    ScaledIdentity,
     Times,
     TimesTransposed,
     Transposed,
     TransposedTimes,
 )
-from viewlet.spark.matrices.tasks import Answer, Invert, LocalProduct, Make, Order, Pass, Remove, Save
+from viewlet.spark.matrices.tasks import Answer, ComputeBlock, Invert, LocalProduct, Order, Pass, Remove, Save
 from viewlet.spark.run.execution.cluster import Cluster, SparkCluster
 from viewlet.spark.run.java import session_of
 
@@ -243,17 +243,17 @@ class SparkMatrices:
         stored = tuple(self._saved(self.array(part, copy=False)) for part in parts)
         rows = sum(part.shape[0] for part in parts) if vertical else parts[0].shape[0]
         columns = parts[0].shape[1] if vertical else sum(part.shape[1] for part in parts)
-        return self._made(Stacked(stored, vertical), rows, columns)
+        return self._made(Concatenation(stored, vertical), rows, columns)
 
     def identity(self, size: int) -> Any:
         """The identity matrix, in blocks if it is large."""
         large = self._layout(size, size).parts > 1
-        return self._made(Filled(size, 1.0), size, size) if large else self._thin.identity(size)
+        return self._made(ScaledIdentity(size, 1.0), size, size) if large else self._thin.identity(size)
 
     def zeros(self, rows: int, columns: int) -> Any:
         """A matrix of zeros, in blocks if it is large."""
         large = self._layout(rows, columns).parts > 1
-        return self._made(Filled(columns, 0.0), rows, columns) if large else self._thin.zeros(rows, columns)
+        return self._made(ScaledIdentity(columns, 0.0), rows, columns) if large else self._thin.zeros(rows, columns)
 
     def invert(self, array: Any) -> Any:
         """The inverse by LAPACK: of a large matrix on one executor, of a small one at the driver."""
@@ -351,7 +351,7 @@ class SparkMatrices:
         layout, token = self._layout(rows, columns), new_token()
         sent = self._cluster.share(recipe)
         try:
-            task = Make(self._place, sent, layout, self.dtype.name, token)
+            task = ComputeBlock(self._place, sent, layout, self.dtype.name, token)
             finite = self._cluster.run(task, [None] * layout.parts, "make a matrix")
         finally:
             _discard(sent)

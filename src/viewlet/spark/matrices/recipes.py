@@ -15,7 +15,7 @@ from viewlet.spark.matrices.history import Stored
 
 
 @dataclass(frozen=True, slots=True)
-class Filled:
+class ScaledIdentity:
     """Zeros, with a number on the diagonal."""
 
     columns: int
@@ -106,7 +106,7 @@ class TransposedTimes:
 
 
 @dataclass(frozen=True, slots=True)
-class Stacked:
+class Concatenation:
     """Matrices side by side or on top of each other."""
 
     parts: tuple[Stored, ...]
@@ -147,4 +147,6 @@ class Resized:
         return np.concatenate([before, after])
 
 
-Recipe: TypeAlias = Filled | Outer | Linear | Transposed | Times | TimesTransposed | TransposedTimes | Stacked | Resized
+Recipe: TypeAlias = (
+    ScaledIdentity | Outer | Linear | Transposed | Times | TimesTransposed | TransposedTimes | Concatenation | Resized
+)

@@ -17,7 +17,7 @@ from viewlet.spark.matrices.block_state import held
 from viewlet.spark.matrices.change import restrict
 from viewlet.spark.matrices.history import Layout, Stored
 from viewlet.spark.matrices.recipes import Recipe
-from viewlet.spark.run.state.partition import Shared
+from viewlet.spark.run.state.partition import Broadcast
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Pass:
     """One pass over a block."""
 
     place: Place
-    sent: Shared[Order]
+    sent: Broadcast[Order]
 
     def __call__(self, part: int, payload: tuple[Any, Any]) -> Answer:
         """`payload` are the rows of U and of Y."""
@@ -109,11 +109,11 @@ class Save:
 
 
 @dataclass(frozen=True, slots=True)
-class Make:
+class ComputeBlock:
     """Computes a block by a recipe, and writes it; says whether its numbers are finite."""
 
     place: Place
-    recipe: Shared[Recipe]
+    recipe: Broadcast[Recipe]
     layout: Layout
     dtype: str
     token: str

@@ -25,7 +25,7 @@ from viewlet.spark.run.execution.tasks import (
     PartitionTask,
     RemoveState,
 )
-from viewlet.spark.run.execution.tree_task import AskTree, Question
+from viewlet.spark.run.execution.tree_task import Question, TreeRequest
 from viewlet.spark.run.state.checkpoint import Checkpoint
 from viewlet.spark.run.state.partition import Context, History, SharedCode
 from viewlet.spark.run.units.node import Node, with_result
@@ -293,7 +293,7 @@ class UnitRegistry:
 
     def ask_tree(self, name: str, question: Question, partition: int | None = None) -> list[Any]:
         """What all partitions of a view tree answer, or one of them."""
-        task = AskTree(self.context(), name, question)
+        task = TreeRequest(self.context(), name, question)
         if partition is None:
             return self._ask(task, f"read {name}")
         return [good(answer) for answer in self.cluster.run(task, [partition], f"read {name}", [partition])]

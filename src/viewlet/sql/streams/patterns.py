@@ -24,7 +24,7 @@ from viewlet.sql.streams.part_queries import own_columns
 from viewlet.sql.streams.pattern_machine import Machine, PatternError, make_machine
 from viewlet.sql.streams.pattern_steps import PatternSql
 from viewlet.sql.streams.statements import Reader, cut_clauses, declared, described, view_clauses, view_header
-from viewlet.streams.definition import PartQuery, PartView, Quick, Reference
+from viewlet.streams.definition import FastPath, PartQuery, PartView, Reference
 from viewlet.streams.schema import QueryError, describe
 from viewlet.streams.subscripts import INDEX, Arithmetic, Number
 from viewlet.types import Table, TimeParts
@@ -200,7 +200,7 @@ def _view(
         itself = Reference(helper_name, INDEX, INDEX)
         grouped = {each.strip('"').lower() for each in columns.groups}
         is_unique = bool(source.parts.unique) and grouped >= set(source.parts.unique)
-        quick = Quick(
+        quick = FastPath(
             PartQuery(sql.first(), (here,), MARK),
             PartQuery(sql.single(), references, MARK),
             None if is_unique else PartQuery(sql.rows_of_runs(), (here, itself), MARK),

@@ -31,7 +31,7 @@ from viewlet.streams.matching.points import (
 )
 from viewlet.streams.matching.queries import points_name, quoted
 from viewlet.streams.matching.rows import GroupRows, keys_of, order_rows
-from viewlet.streams.matching.search import Found, Search
+from viewlet.streams.matching.search import Match, Search
 from viewlet.streams.render import PART_COLUMN, column_list, union_of
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Zone:
 class Outcome:
     """What a search has found: matches with their groups, what they replace, and the points of groups."""
 
-    found: list[tuple[int, Found]] = field(default_factory=list)
+    found: list[tuple[int, Match]] = field(default_factory=list)
     zones: list[Zone] = field(default_factory=list)
     points: list[tuple[Key, Point]] = field(default_factory=list)
     replaced: list[tuple[Key, int, int]] = field(default_factory=list)
@@ -423,7 +423,7 @@ def _row_at(rows: GroupRows, low: int, high: int, position: tuple[int, int]) -> 
     return begin + int(np.searchsorted(rows.places[begin:end], place, "left"))
 
 
-def _open_part(rows: GroupRows, point: Point, matches: Sequence[Found]) -> int:
+def _open_part(rows: GroupRows, point: Point, matches: Sequence[Match]) -> int:
     """The first part in which a match ends that begins at a point or later; NONE without such."""
     ends = []
     for match in reversed(matches):

@@ -20,7 +20,7 @@ from viewlet.streams.matching.definition import (
 )
 from viewlet.streams.matching.queries import aggregate_sql, quoted
 from viewlet.streams.matching.rows import Calculator, GroupRows, Integers
-from viewlet.streams.matching.search import Found
+from viewlet.streams.matching.search import Match
 
 LAST_PART = "viewlet_last_part"
 NO_VARIABLE = -1
@@ -48,7 +48,7 @@ class Bound:
         return last
 
 
-def bind_rows(found: Sequence[tuple[int, Found]]) -> Bound:
+def bind_rows(found: Sequence[tuple[int, Match]]) -> Bound:
     """The rows of matches, given with their groups; an empty match has the row at which it was found."""
     lengths = np.array([max(1, len(each.labels)) for _, each in found], np.int64)
     starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)

@@ -16,7 +16,7 @@ from viewlet.streams.matching.row_pattern import BIND, END, ENTER, JUMP, MATCH, 
 
 
 @dataclass(slots=True)
-class Found:
+class Match:
     """A match: its first row, the variables of its rows, and its number in the group."""
 
     start: int
@@ -28,7 +28,7 @@ class Found:
 class Attempts:
     """What the search of a group has come to: matches, and the attempts that reached further than those before."""
 
-    matches: list[Found] = field(default_factory=list)
+    matches: list[Match] = field(default_factory=list)
     records: list[tuple[int, int, int]] = field(default_factory=list)
     """(reach, start, matches before) with reach growing."""
     next: int = 0
@@ -84,7 +84,7 @@ class Search:
                 found.next = row + 1
                 continue
             found.number += 1
-            found.matches.append(Found(row, labels, found.number))
+            found.matches.append(Match(row, labels, found.number))
             found.next = self._after(row, labels)
         return found
 

@@ -18,7 +18,7 @@ from viewlet.spark.run.execution.locality import Locality
 from viewlet.spark.run.execution.tasks import MapChanges
 from viewlet.spark.run.java import job_description, use_this_python
 from viewlet.spark.run.load.table_frame import NotLoadable
-from viewlet.spark.run.state.partition import Shared, state_root
+from viewlet.spark.run.state.partition import Broadcast, state_root
 from viewlet.spark.run.state.segment_files import LoadedViews
 from viewlet.spark.run.units.unit import Unit
 from viewlet.sqlgen.dialects import DIALECTS
@@ -48,7 +48,7 @@ class Cluster(Protocol):
     def state_folder(self) -> str:
         """The folder of cached state where tasks run; empty if each process knows its own (`state_root`)."""
 
-    def share(self, value: T) -> Shared[T]:
+    def share(self, value: T) -> Broadcast[T]:
         """The value, to be sent to each process once."""
 
     def run(
@@ -70,7 +70,7 @@ class Cluster(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Here:
+class _LocalValue:
     value: Any
 
 
@@ -83,8 +83,8 @@ class InlineCluster:
     def __init__(self) -> None:
         self.stages = 0
 
-    def share(self, value: T) -> Shared[T]:
-        return _Here(value)
+    def share(self, value: T) -> Broadcast[T]:
+        return _LocalValue(value)
 
     def run(
         self, task: Callable[[int, A], R], payloads: Sequence[A], what: str, partitions: Sequence[int] | None = None
@@ -121,8 +121,8 @@ class SparkCluster:
         """Workers of this very machine keep the environment that they were started with."""
         return state_root() if self._is_local else ""
 
-    def share(self, value: T) -> Shared[T]:
-        shared: Shared[T] = self._context.broadcast(value)
+    def share(self, value: T) -> Broadcast[T]:
+        shared: Broadcast[T] = self._context.broadcast(value)
         return shared
 
     def run(

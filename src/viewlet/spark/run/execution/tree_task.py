@@ -16,7 +16,7 @@ Question = Callable[[TreeNode], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class AskTree(PartitionTask[Any]):
+class TreeRequest(PartitionTask[Any]):
     """A request to a partition of a view tree."""
 
     context: Context

@@ -50,7 +50,7 @@ def state_root() -> str:
     return chosen or str(Path(tempfile.gettempdir()) / f"viewlet-state-{os.getuid() if hasattr(os, 'getuid') else 0}")
 
 
-class Shared(Protocol[T_co]):
+class Broadcast(Protocol[T_co]):
     """A broadcast value, which every process receives once."""
 
     @property
@@ -66,7 +66,7 @@ class SharedCode:
     """The code of a unit. Spark may discard a broadcast value that no task uses, so states keep their own reference."""
 
     key: str
-    sent: Shared[UnitCode]
+    sent: Broadcast[UnitCode]
 
     @property
     def value(self) -> UnitCode:

@@ -2,7 +2,7 @@
 
 ScannedView    partitions of a view, each read by a task; one task reads them all if parts have to be added up
 ScannedTable   partitions of a kept table
-HeldRows       rows that were read when the checkpoint was opened: those at the driver, and those cut by LIMIT
+PackedRows     rows that were read when the checkpoint was opened: those at the driver, and those cut by LIMIT
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class ScannedTable:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldRows:
+class PackedRows:
     columns: tuple[Column, ...]
     rows: bytes
 
