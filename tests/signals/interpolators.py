@@ -86,3 +86,21 @@ class MovingSum(DigitalFilter):
     def on_hop(self, old: float, new: float, forward: Any, backward: Any, memory: Any) -> float:
         memory[0] += new - old
         return float(memory[0])
+
+
+class Histogram(WindowOperator):
+    """How many values are in each of four ranges, by what leaves and what enters."""
+
+    edges = (-1.0, 0.0, 1.0)
+    updates = 0
+
+    def output_size(self, size: int) -> int:
+        return len(self.edges) + 1
+
+    def recompute(self, window: Any) -> Any:
+        return np.bincount(np.searchsorted(self.edges, window), minlength=4).astype(float)
+
+    def update(self, output: Any, old: Any, new: Any, window: Any) -> Any:
+        Histogram.updates += 1
+        assert len(old) == len(new)
+        return output + self.recompute(new) - self.recompute(old)

@@ -10,7 +10,7 @@ import scipy.signal as ss
 
 import viewlet
 from tests.signals.events import dense, online, regular, same_bits
-from tests.signals.interpolators import MovingSum
+from tests.signals.interpolators import Histogram, MovingSum
 from viewlet.signals import SignalError, source
 
 
@@ -43,6 +43,26 @@ def test_where_spectra_do_not_slide() -> None:
         signal.window(4, 1, "hann").sliding_rfft()
     with pytest.raises(SignalError, match="comes first"):
         signal.window(4, 1).detrend().sliding_rfft()
+
+
+@pytest.mark.parametrize(("size", "hop", "missing"), [(8, 1, 0.02), (16, 3, 0.01), (8, 8, 0.0), (8, 9, 0.0)])
+def test_an_array_operator_that_is_updated(size: int, hop: int, missing: float) -> None:
+    history = regular(5, groups=2, samples=300, missing=missing)
+    before = Histogram.updates
+    found, query = online(history, lambda s: s.sample(10).window(size, hop).apply(Histogram))
+    assert (Histogram.updates > before) == (hop <= size)
+    assert same_bits(found, query.run(history.table()))
+    windows = {tuple(row.values())[:2]: row["x"] for row in query_windows(history, size, hop)}
+    assert len(windows) == found.num_rows > 20
+    for row in found.to_pylist():
+        assert row["x"] == Histogram().recompute(np.array(windows[row["g"], row["t"]])).tolist()
+
+
+def query_windows(history: Any, size: int, hop: int) -> list[dict[str, Any]]:
+    """The windows themselves."""
+    signal = source(key="g", time="t", value="x", is_timestamp=False).sample(10)
+    found: list[dict[str, Any]] = signal.window(size, hop).run(history.table()).to_pylist()
+    return found
 
 
 def test_a_filter_that_is_updated() -> None:

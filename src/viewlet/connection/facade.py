@@ -313,6 +313,7 @@ class Connection:
         late: str = "refuse",
         function: Any = None,
         idle: Any = None,
+        payload: Any = None,
     ) -> Signal:
         """A signal for each key over the events of a table or view: a value at a time, or from `time` up to `end`.
 
@@ -321,7 +322,8 @@ class Connection:
         or with `overlap` their "mean", "sum", "min" or "max" counts. Over a stream, events wait `lateness` for later
         ones to overtake; what comes after that is refused, or with `late="count"` left out and counted. With
         `function`, the columns of `value` are the arguments of a function f(time, *values). With `idle`, a key of a
-        stream that has been silent for longer restarts, and what is known of it is given up (docs/signals.md).
+        stream that has been silent for longer restarts, and what is known of it is given up. `payload` is a subclass
+        of `viewlet.signals.Payload`, for values with an arithmetic of their own (docs/signals.md).
         """
         from viewlet.signals.declare import signal_over
 
@@ -331,8 +333,8 @@ class Connection:
                 raise SchemaError(f"there is no table or view {table!r}")
             schema = database.catalogue.schemas()[found]
         options = {"end": end, "is_complex": is_complex, "overlap": overlap, "lateness": lateness, "late": late}
-        options["idle"] = idle
-        return signal_over(schema, key, time, value, unit, function=function, **options)
+        options |= {"function": function, "idle": idle, "payload": payload}
+        return signal_over(schema, key, time, value, unit, **options)
 
     def create_view(self, name: str, query: Query, *, retain: Any = None) -> View:
         """Declares a view of the samples of a signal query, kept up to date; returns its handle.

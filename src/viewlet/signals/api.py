@@ -199,7 +199,7 @@ class Signal(Query):
         checked_choice(missing, ("zero", "reset"), "missing")
         checked_choice(method, ("auto", "direct", "fft"), "method")
         weights = taps_of(taps, "taps")
-        may_block = missing == "zero" and start == "zero" and len(weights) > 1
+        may_block = missing == "zero" and start == "zero" and len(weights) > 1 and not self.form.payload
         if method == "fft" and not may_block:
             raise SignalError("method='fft' starts from zeros and takes missing samples for zeros")
         by_block = method == "fft" or (method == "auto" and may_block and len(weights) > DIRECT_TAPS)
@@ -344,6 +344,7 @@ def source(
     late: str = "refuse",
     function: Function | None = None,
     idle: Duration | None = None,
+    payload: Function | None = None,
 ) -> Signal:
     """The signal of a table with these columns; `db.signal` takes the types of the columns from the table."""
     from viewlet.signals.ingest import OVERLAPS
@@ -361,5 +362,8 @@ def source(
     silence = 0 if idle is None else whole_ticks(idle, ticks, "idle")
     if silence < 0 or (idle is not None and not silence):
         raise SignalError(f"idle is a positive duration, not {idle!r}")
-    policies = overlap, wait, late, named, silence
+    arithmetic = "" if payload is None else name_of(payload, "payload=")
+    if payload is not None and (is_complex or function is not None or overlap != "error"):
+        raise SignalError("payload= is for columns of numbers, without is_complex=, function= and overlap=")
+    policies = overlap, wait, late, named, silence, arithmetic
     return Signal(nodes.Source(table, keys, time, values, end, is_complex, is_timestamp, ticks, *policies))

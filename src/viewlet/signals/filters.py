@@ -41,7 +41,11 @@ class DigitalFilter:
 
 
 class WindowOperator:
-    """The base class of array operators: an array from an array."""
+    """The base class of array operators: an array from an array.
+
+    One that has `update` too is updated from one window to the next where windows overlap and it is the first of a
+    pipeline, without weights; every 256th window of the grid is recomputed, so that rounding errors do not add up.
+    """
 
     def output_size(self, size: int) -> int:
         """The length of the output for inputs of some length."""
@@ -50,3 +54,8 @@ class WindowOperator:
     def recompute(self, window: Array) -> Array:
         """The output for a window."""
         raise SignalError(f"{type(self).__name__} has no method recompute(window)")
+
+    def update(self, output: Array, old: Array, new: Array, window: Array) -> Array:
+        """The output for a window that the samples `old` have left and `new` have entered, from the one before, which
+        may be changed in place."""
+        raise SignalError(f"{type(self).__name__} has no method update(output, old, new, window)")

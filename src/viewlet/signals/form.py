@@ -10,21 +10,27 @@ from dataclasses import dataclass, replace
 from viewlet.signals.errors import SignalError
 from viewlet.signals.grid import Grid
 from viewlet.signals.nodes import (
+    Aggregate,
     Combine,
     Downsample,
+    Filter,
     Fir,
     Interpolation,
+    Lfilter,
     Offset,
     Sample,
     Scale,
     Select,
     Shift,
     Signal,
+    Sos,
     Source,
     Where,
     Whole,
     Window,
 )
+from viewlet.signals.notation import resolve
+from viewlet.signals.payloads import Arithmetic
 from viewlet.signals.stages import ArrayForm, array_form, check_finish, check_sliding
 
 
@@ -45,6 +51,8 @@ class Form:
     interpolation: Interpolation | None = None
     is_functional: bool = False
     """Values are functions of time, to be sampled."""
+    payload: str = ""
+    """The name of the arithmetic of values, if they have one of their own."""
 
     @property
     def width(self) -> int:
@@ -58,15 +66,22 @@ def form_of(node: Signal) -> Form:
             names = node.values[:1] if node.is_complex else node.values
             if node.function:
                 return Form(node, None, ("value",), has_end=node.end is not None, is_functional=True)
-            return Form(node, None, names, node.is_complex, has_end=node.end is not None)
+            found = Form(node, None, names, node.is_complex, has_end=node.end is not None, payload=node.payload)
+            if node.payload:
+                arithmetic_of(found)
+            return found
         case Sample(source, grid, interpolation):
             found = array_free(form_of(source), "sample()")
+            if found.payload and interpolation is not None and interpolation.kind == "quadratic":
+                raise SignalError("values with an arithmetic of their own have no 'quadratic' interpolation")
             return replace(found, grid=grid, interpolation=interpolation, has_end=False, is_functional=False)
         case Shift(source, ticks):
             found = form_of(source)
             return found if found.grid is None else replace(found, grid=found.grid.shifted(ticks)[0])
         case Scale(source, number) | Offset(source, number):
             found = form_of(source)
+            if isinstance(node, Offset) or isinstance(number, complex):
+                plain(found, "a number that is added, or a complex factor,")
             return replace(found, is_complex=found.is_complex or isinstance(number, complex))
         case Select(source, _, width, is_complex):
             found = materialised(form_of(source), "select()")
@@ -74,7 +89,7 @@ def form_of(node: Signal) -> Form:
             if width is None or width == found.width:
                 return found
             names = (found.names[0],) if width == 1 else tuple(f"{found.names[0]}_{i}" for i in range(width))
-            return replace(found, names=names)
+            return replace(found, names=names, payload="")
         case Where(source):
             return materialised(form_of(source), "where()")
         case Downsample(source, factor):
@@ -83,15 +98,25 @@ def form_of(node: Signal) -> Form:
             return replace(found, grid=Grid(found.grid.period * factor, found.grid.offset))
         case Fir(source, taps):
             found = uniform(form_of(source), "a filter")
+            if any(isinstance(each, complex) for each in taps):
+                plain(found, "a filter with complex taps")
             return replace(found, is_complex=found.is_complex or any(isinstance(each, complex) for each in taps))
         case Whole(source, "resample_poly", (int(up), int(down))):
-            found = uniform(form_of(source), "resample_poly()")
+            found = plain(uniform(form_of(source), "resample_poly()"), "resample_poly()")
             assert found.grid is not None
             return replace(found, grid=Grid(found.grid.period * down / up, found.grid.offset))
         case Window():
-            return _windowed(node, uniform(form_of(node.source), "window()"))
+            return _windowed(node, plain(uniform(form_of(node.source), "window()"), "window()"))
         case Combine(left, right, operation):
             return _combined(form_of(left), form_of(right), operation)
+        case Whole(source, operation):
+            return plain(uniform(form_of(source), f"{operation}()"), f"{operation}()")
+        case Aggregate(source, "count"):
+            return replace(uniform(form_of(source), "count()"), payload="")
+        case Lfilter(source, _, _, start) | Sos(source, _, start) if start != "zero":
+            return plain(uniform(form_of(source), f"start={start!r}"), f"start={start!r}")
+        case Filter(source):
+            return plain(uniform(form_of(source), "filter()"), "filter()")
         case _:
             return uniform(form_of(node.source), type(node).__name__.lower() + "()")
 
@@ -117,6 +142,18 @@ def materialised(form: Form, what: str) -> Form:
     return form
 
 
+def plain(form: Form, what: str) -> Form:
+    """The form, if values have the arithmetic of numbers."""
+    if form.payload:
+        raise SignalError(f"{what} is for numbers, and these values have an arithmetic of their own ({form.payload})")
+    return form
+
+
+def arithmetic_of(form: Form) -> Arithmetic:
+    """The arithmetic of values with one of their own."""
+    return Arithmetic(resolve(form.payload)(), form.width)
+
+
 def _combined(left: Form, right: Form, operation: str) -> Form:
     _same_keys(left, right)
     if left.source != right.source and (left.source.idle or right.source.idle):
@@ -125,7 +162,11 @@ def _combined(left: Form, right: Form, operation: str) -> Form:
         raise SignalError(f"the signals have samples {left.grid} and {right.grid}: resample one of them")
     if operation == "join":
         taken = tuple(f"{name}_2" if name in left.names else name for name in right.names)
-        return replace(left, names=(*left.names, *taken), is_complex=left.is_complex or right.is_complex)
+        return replace(left, names=(*left.names, *taken), is_complex=left.is_complex or right.is_complex, payload="")
+    if left.payload != right.payload:
+        raise SignalError("values with an arithmetic of their own are combined with values of the same kind")
+    if left.payload and operation == "/":
+        raise SignalError("values with an arithmetic of their own are not divided")
     if left.width != right.width and 1 not in (left.width, right.width):
         raise SignalError(f"values of {left.width} and of {right.width} components cannot be combined")
     for each in (left, right):

@@ -49,6 +49,8 @@ class Source:
     """The name of a function of times and values, where the values are its arguments (functional payloads)."""
     idle: int = 0
     """Ticks of silence after which a group restarts; 0 if it never does."""
+    payload: str = ""
+    """The name of the arithmetic of its values (`payloads.Payload`), if they have one of their own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from viewlet.signals.errors import SignalError
+from viewlet.signals.filters import WindowOperator
 from viewlet.signals.nodes import Stage
 from viewlet.signals.notation import resolve
 
@@ -130,6 +131,27 @@ def array_function(stage: Stage, given: ArrayForm, *, in_place: bool = False) ->
             return lambda x: _each(made.recompute, x)
         case _:
             raise SignalError(f"there is no array operator {stage.operation!r}")
+
+
+def is_updated(window: Window) -> bool:
+    """The first operator of the pipeline is updated from one window to the next."""
+    if not window.stages or window.window or window.hop > window.size:
+        return False
+    match window.stages[0].operation, window.stages[0].arguments:
+        case "sliding_rfft", _:
+            return True
+        case "user", (str(name),):
+            return getattr(resolve(name), "update", WindowOperator.update) is not WindowOperator.update
+    return False
+
+
+def updater(stage: Stage) -> Callable[[Array, Array, Array, Array], Array] | None:
+    """What updates the output of an operator of the user's; None if a kernel does."""
+    match stage.operation, stage.arguments:
+        case "user", (str(name),):
+            found: Callable[[Array, Array, Array, Array], Array] = resolve(name)().update
+            return found
+    return None
 
 
 def check_sliding(window: Window) -> None:

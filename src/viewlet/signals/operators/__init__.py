@@ -19,7 +19,15 @@ from viewlet.signals.operators.filters import (
     SectionFilter,
 )
 from viewlet.signals.operators.join import Combination
-from viewlet.signals.operators.sampling import Sampling, UserSampling
+from viewlet.signals.operators.payload_filters import (
+    PayloadConvolution,
+    PayloadDifference,
+    PayloadIntegral,
+    PayloadMean,
+    PayloadRecursion,
+    PayloadSum,
+)
+from viewlet.signals.operators.sampling import Sampling, UserSampling, is_per_group
 from viewlet.signals.operators.user_filter import UserFilter
 from viewlet.signals.operators.values import Addition, Condition, Delay, Scaling, Selection, Thinning
 from viewlet.signals.operators.whole import WholeSequence
@@ -32,7 +40,7 @@ OPERATORS: dict[type, Callable[[Any], Operator]] = {
     nodes.Select: Selection,
     nodes.Where: Condition,
     nodes.Downsample: Thinning,
-    nodes.Sample: lambda node: UserSampling(node) if node.interpolation and node.interpolation.name else Sampling(node),
+    nodes.Sample: lambda node: UserSampling(node) if is_per_group(node) else Sampling(node),
     nodes.Sos: SectionFilter,
     nodes.Lfilter: RecursiveFilter,
     nodes.Fir: lambda node: BlockConvolution(node) if node.block else Convolution(node),
@@ -47,8 +55,22 @@ OPERATORS: dict[type, Callable[[Any], Operator]] = {
 }
 
 
+PAYLOAD_OPERATORS: dict[type, Callable[[Any], Operator]] = {
+    nodes.Fir: PayloadConvolution,
+    nodes.Lfilter: PayloadRecursion,
+    nodes.Sos: PayloadRecursion,
+    nodes.Ewm: PayloadMean,
+    nodes.Integral: PayloadIntegral,
+    nodes.Difference: PayloadDifference,
+    nodes.Aggregate: PayloadSum,
+}
+"""Those of values with an arithmetic of their own; other operators are the same for all values."""
+
+
 def operator_of(node: Any) -> Operator:
     """What runs a node."""
     if isinstance(node, nodes.Combine) and form_of(node).grid is None:
         raise SignalError("signals that are combined have samples when they are sampled: sample() the outcome")
+    if type(node) in PAYLOAD_OPERATORS and form_of(node).payload:
+        return PAYLOAD_OPERATORS[type(node)](node)
     return OPERATORS[type(node)](node)

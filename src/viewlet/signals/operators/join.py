@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from viewlet.signals.batches import Array, Batch, Samples, real_parts, runs
-from viewlet.signals.form import form_of
+from viewlet.signals.form import arithmetic_of, form_of
 from viewlet.signals.nodes import Combine
 from viewlet.signals.operators import join_kernels as kernels
 from viewlet.signals.operators.contract import Stateless
@@ -34,8 +34,13 @@ class Combination(Stateless):
     fields = (Field("left", (), "i8", NEVER), Field("right", (), "i8", NEVER))
 
     def __init__(self, node: Combine) -> None:
-        self._name, self._operation = node.operation, OPERATIONS[node.operation]
-        self._kind = np.complex128 if form_of(node).is_complex else np.float64
+        self._operation = OPERATIONS[node.operation]
+        form = form_of(node)
+        self._kind = np.complex128 if form.is_complex else np.float64
+        self._adds = ADDITIVE.get(node.operation, kernels.BOTH)
+        if form.payload:
+            own, self._adds = arithmetic_of(form), kernels.BOTH
+            self._operation = {"+": own.plus, "-": own.minus, "*": own.times}[node.operation]
 
     def run(self, state: State, *inputs: Any) -> Batch:
         old = state.waiting or tuple(each.take(slice(0)) for each in inputs)
@@ -48,7 +53,7 @@ class Combination(Stateless):
         waits = [_room(count, side) for count, side in zip(rows, (sides[1], sides[3]), strict=True)]
         kinds = [each.value.dtype for each in inputs]
         widths = [sides[1][2].shape[1], sides[3][2].shape[1]]
-        operation = ADDITIVE.get(self._name, kernels.BOTH) if kinds[0] == kinds[1] and widths[0] == widths[1] else 0
+        operation = self._adds if kinds[0] == kinds[1] and widths[0] == widths[1] else 0
         slot, index = np.empty(min(rows), np.int64), np.empty(min(rows), np.int64)
         value = np.empty((min(rows), widths[0] if operation else sum(widths)))
         reached = state["left"], state["right"]

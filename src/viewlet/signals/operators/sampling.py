@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from viewlet.signals.batches import Array, Batch, Events, Samples, real_parts, runs
-from viewlet.signals.form import form_of
+from viewlet.signals.form import Form, arithmetic_of, form_of
 from viewlet.signals.interpolation import KINDS, Interpolator
 from viewlet.signals.nodes import Sample
 from viewlet.signals.notation import resolve
@@ -51,6 +51,7 @@ class Sampling:
         self._function = resolve(given.source.function) if given.is_functional else None
         self._policy = node.interpolation
         self._gap = 0.0 if self._policy is None else float(self._policy.max_gap / node.grid.period)
+        self._fill = arithmetic_of(given).zero if given.payload else None
         kind = "c16" if given.is_complex else "f8"
         width = given.width
         self.fields: tuple[Field, ...] = (
@@ -124,7 +125,7 @@ class Sampling:
         first, slots = runs(points.slot)
         value = real_parts(points.value)
         fill = np.zeros(value.shape[1])
-        fill[:: value.shape[1] // points.value.shape[1]] = policy.value
+        fill[:: value.shape[1] // points.value.shape[1]] = policy.value if self._fill is None else self._fill
         held = state["count"], state["index"], state["part"], real_parts(state["value"])
         kind, beats = KINDS.index(policy.kind), np.empty(len(points), np.int64)
         columns = first, slots, points.index, points.part, points.solid
@@ -139,37 +140,63 @@ def _points_at(batch: Samples) -> Points:
     return Points(batch.slot, batch.index, np.zeros(len(batch)), batch.value, np.zeros(len(batch), np.bool_))
 
 
+def is_per_group(node: Sample) -> bool:
+    """An interpolation in Python: of the user's, or linear between values with an arithmetic of their own."""
+    policy = node.interpolation
+    return policy is not None and (bool(policy.name) or (policy.kind == "linear" and bool(form_of(node).payload)))
+
+
+def _linear(form: Form) -> type[Interpolator]:
+    """The linear interpolation of values with an arithmetic of their own."""
+    own = arithmetic_of(form)
+
+    class Linear(Interpolator):
+        def interpolate(self, t: float) -> Any:
+            share = (t - self.times[-2]) / (self.times[-1] - self.times[-2])
+            left, right = (np.atleast_1d(each) for each in self.values[-2:])
+            return own.plus(own.scale(left, 1.0 - share), own.scale(right, share))
+
+    return Linear
+
+
 class UserSampling(Stateless):
     """The beats of a grid by an interpolation of the user's, one group after the other."""
 
     def __init__(self, node: Sample) -> None:
         assert node.interpolation is not None
+        form = form_of(node)
         self._points = Sampling(node)._points
         self._grid, self._policy = node.grid, node.interpolation
-        self._make: type[Interpolator] = resolve(node.interpolation.name)
-        size = self._make.size
-        self.fields = (Field("count", (), "i8"), Field("time", (size,)), Field("value", (size,)))
+        self._make: type[Interpolator] = resolve(self._policy.name) if self._policy.name else _linear(form)
+        self._width, size = form.width, self._make.size
+        self.fields = (Field("count", (), "i8"), Field("time", (size,)), Field("value", (size, self._width)))
 
     def run(self, state: State, *inputs: Any) -> Batch:
         points = self._points(inputs[0])
         first, slots = runs(points.slot)
-        slot, index, value = list[int](), list[int](), list[float]()
+        slot, index, value = list[int](), list[int](), list[Any]()
         for slot_, begin, end in zip(slots.tolist(), first[:-1].tolist(), first[1:].tolist(), strict=True):
             made = self._make(float(self._policy.max_gap))
             known = int(state["count"][slot_])
-            for t, v in zip(state["time"][slot_, :known].tolist(), state["value"][slot_, :known].tolist(), strict=True):
-                made.add_point(t, v)
+            for t, v in zip(state["time"][slot_, :known].tolist(), state["value"][slot_, :known], strict=True):
+                made.add_point(t, self._shown(v))
             for row in range(begin, end):
                 for k, v in self._step(made, points, row):
                     slot.append(slot_)
                     index.append(k)
-                    value.append(v)
+                    value.append(np.reshape(v, self._width))
             known = len(made.times)
             state["count"][slot_] = known
-            state["time"][slot_, :known], state["value"][slot_, :known] = made.times, made.values
-        return Samples(np.array(slot, np.int64), np.array(index, np.int64), np.array(value).reshape(-1, 1))
+            state["time"][slot_, :known] = made.times
+            state["value"][slot_, :known] = np.array(made.values, np.float64).reshape(known, self._width)
+        found = np.array(value, np.float64).reshape(-1, self._width)
+        return Samples(np.array(slot, np.int64), np.array(index, np.int64), found)
 
-    def _step(self, made: Interpolator, points: Points, row: int) -> list[tuple[int, float]]:
+    def _shown(self, value: Array) -> Any:
+        """A value as an interpolation gets it: a number, or a list of components."""
+        return float(value[0]) if self._width == 1 else value.tolist()
+
+    def _step(self, made: Interpolator, points: Points, row: int) -> list[tuple[int, Any]]:
         """The beats that a point decides, and its own."""
         period, offset = float(self._grid.period), float(self._grid.offset)
         last = int(points.index[row])
@@ -177,13 +204,13 @@ class UserSampling(Stateless):
         is_on = points.part[row] == 0
         previous = made.times[-1] if made.times else None
         made.advance_time(now)
-        made.add_point(now, float(points.value[row, 0]))
-        found: list[tuple[int, float]] = []
+        made.add_point(now, self._shown(points.value[row]))
+        found: list[tuple[int, Any]] = []
         if previous is not None:
             begin = int(np.floor((previous - offset) / period + CLOSE)) + 1
             for k in range(begin, last + (not is_on)):
                 t = offset + k * period
                 if not made.can_interpolate(t):
                     break
-                found.append((k, float(made.interpolate(t))))
-        return [*found, (last, float(points.value[row, 0]))] if is_on else found
+                found.append((k, made.interpolate(t)))
+        return [*found, (last, points.value[row])] if is_on else found

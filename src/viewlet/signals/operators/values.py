@@ -8,7 +8,7 @@ import numpy as np
 
 from viewlet.signals.batches import Batch, Events, Samples, with_value
 from viewlet.signals.errors import SignalError
-from viewlet.signals.form import form_of
+from viewlet.signals.form import arithmetic_of, form_of
 from viewlet.signals.nodes import Downsample, Offset, Scale, Select, Shift, Where
 from viewlet.signals.notation import resolve
 from viewlet.signals.operators.contract import Stateless
@@ -20,9 +20,13 @@ class Scaling(Stateless):
 
     def __init__(self, node: Scale) -> None:
         self._factor = node.factor
+        form = form_of(node)
+        self._arithmetic = arithmetic_of(form) if form.payload else None
 
     def run(self, state: State, *inputs: Any) -> Batch:
         (batch,) = inputs
+        if self._arithmetic is not None:
+            return with_value(batch, self._arithmetic.scale(batch.value, self._factor.real))
         return with_value(batch, batch.value * self._factor)
 
 

@@ -19,7 +19,7 @@ from viewlet.signals.nodes import Aggregate, Window
 from viewlet.signals.operators import window_kernels as kernels
 from viewlet.signals.operators.contract import Stateless
 from viewlet.signals.operators.filters import LAST, number_type, values_of
-from viewlet.signals.stages import AGGREGATES, FRESH, ArrayForm, array_form, array_function
+from viewlet.signals.stages import AGGREGATES, FRESH, ArrayForm, array_form, array_function, is_updated, updater
 from viewlet.signals.state import NEVER, Field, State
 
 LINE = 1 << 20
@@ -28,7 +28,7 @@ ARRAYS = 1 << 17
 """Numbers in the windows that run through the pipeline together, so that they stay in the cache."""
 
 REFRESH = 256
-"""Of so many sliding spectra, one is a transform."""
+"""Of so many outputs that are updated, one is recomputed."""
 
 SUMS = {"sum": 0, "energy": 0, "mean": 1, "power": 1, "count": 2}
 """Operations of the kernel."""
@@ -75,7 +75,7 @@ class WindowPipeline:
             self._functions.append(array_function(stage, array, in_place=is_fresh))
             array, is_fresh = array_form(stage, array), stage.operation in FRESH
         self._array = array
-        self._slides = any(stage.operation == "sliding_rfft" for stage in node.stages)
+        self._slides = is_updated(node)
         self._history = node.size - 1 + (node.hop if self._slides else 0)
         self._turns = np.exp(2j * np.pi * np.arange(node.size // 2 + 1) / node.size)
         self._adds = node.finish is not None and node.finish.operation == "overlap_add"
@@ -86,9 +86,11 @@ class WindowPipeline:
             LAST,
         )
         if self._slides:
+            first = array_form(node.stages[0], ArrayForm(node.size, given.is_complex))
+            self._update = updater(node.stages[0])
             self.fields += (
-                Field("spectrum", (self._width, len(self._turns)), "c16"),
-                Field("spectrum_index", (), "i8", NEVER),
+                Field("output", (self._width, first.size), number_type(first.is_complex)),
+                Field("output_index", (), "i8", NEVER),
             )
         if self._adds:
             self.fields += (
@@ -127,20 +129,32 @@ class WindowPipeline:
         return found
 
     def _slid(self, state: State, line: _Line, part: slice, windows: Array) -> Array:
-        """The spectra of some windows by what changes between them; some are transformed, as are first ones."""
-        slot, index, last = line.slot[part], line.index[part], state["spectrum_index"]
+        """The first operator for some windows by what changes between them; some are recomputed, as are first ones."""
+        slot, index, last = line.slot[part], line.index[part], state["output_index"]
         before = np.concatenate((last[slot[:1]], index[:-1]))
         is_first = np.concatenate(([True], slot[1:] != slot[:-1]))
         before[is_first] = last[slot[is_first]]
         fresh = (before != index - self._node.hop) | ((index // self._node.hop) % REFRESH == 0)
-        spectra = np.empty((len(slot), self._width, len(self._turns)), np.complex128)
-        spectra[fresh] = self._functions[0](windows[fresh])
+        held = state["output"]
+        found = np.empty((len(slot), *held.shape[1:]), held.dtype)
+        if fresh.any():
+            found[fresh] = self._functions[0](windows[fresh])
+        starts, size, hop = line.starts[part], self._node.size, self._node.hop
+        if self._update is None:
+            kernels.slide_spectra(size, hop, self._turns, line.samples, starts, slot, index, fresh, found, held, last)
+        else:
+            self._updated(held, line.samples, starts, slot, fresh, found)
+            last[slot] = index
+        return found
+
+    def _updated(self, held: Array, samples: Array, starts: Array, slot: Array, fresh: Array, found: Array) -> None:
+        """Updates the outputs of an operator of the user's, one window after the other."""
         size, hop = self._node.size, self._node.hop
-        held = state["spectrum"], last
-        kernels.slide_spectra(
-            size, hop, self._turns, line.samples, line.starts[part], slot, index, fresh, spectra, *held
-        )
-        return spectra
+        for n, (begin, where) in enumerate(zip(starts.tolist(), slot.tolist(), strict=True)):
+            for c in range(self._width if not fresh[n] else 0):
+                old, window = samples[begin - hop : begin, c], samples[begin : begin + size, c]
+                found[n, c] = self._update(held[where, c].copy(), old, window[size - hop :], window)  # type: ignore[misc]
+            held[where] = found[n]
 
     def _parts(self, line: _Line) -> Iterator[slice]:
         """The windows that run through the pipeline together.
