@@ -104,3 +104,7 @@ class Histogram(WindowOperator):
         Histogram.updates += 1
         assert len(old) == len(new)
         return output + self.recompute(new) - self.recompute(old)
+
+
+def ramp(t: Any, slope: Any, start: Any) -> Any:
+    return slope * t + start

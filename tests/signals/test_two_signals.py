@@ -139,3 +139,30 @@ def test_functional_payloads_stay_functions_until_they_are_sampled() -> None:
         carrier.select("tests.signals.interpolators:square")
     with pytest.raises(SignalError, match="sample\\(\\) the outcome"):
         db.create_view("z", carrier + carrier.shift(1))
+
+
+def test_every_event_may_have_a_function_of_its_own() -> None:
+    db = viewlet.connect()
+    db.execute("CREATE TABLE f (a BIGINT NOT NULL, b BIGINT NOT NULL, which BIGINT, period DOUBLE, phase DOUBLE)")
+    functions = {1: sine, 2: "tests.signals.interpolators:ramp"}
+    waves = db.signal("f", time="a", end="b", value=("which", "period", "phase"), function=functions)
+    view = db.create_view("v", (waves * 2.0).sample(5))
+    db.insert("f", [(0, 40, 1, 40.0, 0.0), (40, 60, 2, 3.0, 1.0), (60, 80, 9, 0.0, 0.0)])
+    expected = [2 * sine(t, 40.0, 0.0) for t in range(0, 40, 5)] + [2 * (3.0 * t + 1.0) for t in range(40, 60, 5)]
+    assert [row[0] for row in view.rows()] == list(range(0, 60, 5))
+    assert [row[1] for row in view.rows()] == pytest.approx(expected)
+    with pytest.raises(SignalError, match="functions by whole numbers"):
+        db.signal("f", time="a", value="period", function={"sine": sine})
+
+
+def test_two_signals_are_correlated_window_by_window() -> None:
+    left, right = regular(9, groups=3), regular(10, groups=3)
+    found, query = both(left, right, lambda a, b: a.sample(10).join(b.sample(10)).window(8, 3).cross_correlate(), 1)
+    assert same_bits(found, run(query, left, right))
+    assert found.column_names == ["g", "t", "x", "x_2"]
+    assert found.num_rows > 50
+    for row in found.to_pylist():
+        a, b = (samples(each, row["g"]) for each in (left, right))
+        x, y = ([each[k] for k in range(row["t"] // PERIOD - 7, row["t"] // PERIOD + 1)] for each in (a, b))
+        np.testing.assert_allclose(row["x"], np.correlate(x, x, "full"))
+        np.testing.assert_allclose(row["x_2"], np.correlate(y, x, "full"))

@@ -39,6 +39,11 @@ def windows_of(x: np.ndarray, size: int, hop: int, fills: bool) -> list[tuple[in
     return found
 
 
+def largest(x: np.ndarray) -> np.ndarray:
+    """Zeros but for the three largest magnitudes."""
+    return np.where(np.abs(x) >= np.sort(np.abs(x))[-3], x, 0)
+
+
 PIPELINES: dict[str, tuple[Callable[[Any], Any], Callable[[np.ndarray], np.ndarray]]] = {
     "rfft": (lambda w: w.rfft(), np.fft.rfft),
     "fft": (lambda w: w.fft(), np.fft.fft),
@@ -49,6 +54,7 @@ PIPELINES: dict[str, tuple[Callable[[Any], Any], Callable[[np.ndarray], np.ndarr
     "power spectrum": (lambda w: w.rfft().power_spectrum(), lambda x: np.abs(np.fft.rfft(x)) ** 2),
     "detrend": (lambda w: w.detrend(), ss.detrend),
     "detrend, constant": (lambda w: w.detrend("constant"), lambda x: x - x.mean()),
+    "top_k": (lambda w: w.rfft().top_k(3).irfft(), lambda x: np.fft.irfft(largest(np.fft.rfft(x)), 16)),
     "product": (lambda w: w.product(HANN), lambda x: x * HANN),
     "autocorrelate": (lambda w: w.autocorrelate(), lambda x: np.correlate(x, x, "full")),
     "correlate": (lambda w: w.correlate(VALUES), lambda x: np.correlate(x, VALUES, "full")),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from viewlet.signals.errors import SignalError
 from viewlet.signals.form import uniform
 from viewlet.signals.grid import Duration, Grid, ticks_of, whole_ticks
 from viewlet.signals.interpolation import KINDS, Interpolator
-from viewlet.signals.notation import Function, name_of
+from viewlet.signals.notation import Function, name_of, names_of
 from viewlet.signals.query import Query
 
 if TYPE_CHECKING:
@@ -342,7 +342,7 @@ def source(
     overlap: str = "error",
     lateness: Duration = 0,
     late: str = "refuse",
-    function: Function | None = None,
+    function: Function | Mapping[int, Function] | None = None,
     idle: Duration | None = None,
     payload: Function | None = None,
 ) -> Signal:
@@ -358,7 +358,7 @@ def source(
     wait = whole_ticks(lateness, ticks, "lateness")
     if wait < 0:
         raise SignalError(f"lateness is not negative: {lateness!r}")
-    named = "" if function is None else name_of(function, "function=")
+    named = "" if function is None else names_of(function, "function=")
     silence = 0 if idle is None else whole_ticks(idle, ticks, "idle")
     if silence < 0 or (idle is not None and not silence):
         raise SignalError(f"idle is a positive duration, not {idle!r}")

@@ -118,7 +118,11 @@ def form_of(node: Signal) -> Form:
         case Filter(source):
             return plain(uniform(form_of(source), "filter()"), "filter()")
         case _:
-            return uniform(form_of(node.source), type(node).__name__.lower() + "()")
+            return uniform(form_of(node.source), _METHODS.get(type(node), type(node).__name__.lower()) + "()")
+
+
+_METHODS: dict[type, str] = {Sos: "sosfilt"}
+"""The methods that make nodes of another name."""
 
 
 def uniform(form: Form, what: str) -> Form:

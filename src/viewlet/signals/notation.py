@@ -9,11 +9,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from fractions import Fraction
 from importlib import import_module
 from typing import Any
+
+import numpy as np
 
 from viewlet.signals import nodes
 from viewlet.signals.errors import SignalError
@@ -97,6 +99,32 @@ def name_of(function: object, what: str) -> str:
             "at the top of a module"
         )
     return full
+
+
+def names_of(functions: Function | Mapping[int, Function], what: str) -> str:
+    """The name of a function, or of several by number: `1=module:f,2=module:g`."""
+    if not isinstance(functions, Mapping):
+        return name_of(functions, what)
+    if not functions or not all(isinstance(number, int) for number in functions):
+        raise SignalError(f"{what} takes functions by whole numbers, as in {{1: f, 2: g}}")
+    return ",".join(f"{number}={name_of(each, what)}" for number, each in functions.items())
+
+
+def resolve_all(names: str) -> Any:
+    """What `names_of` named: a function of times and arguments, or one whose first argument chooses among several."""
+    if "=" not in names:
+        return resolve(names)
+    found = {int(number): resolve(name) for number, name in (each.split("=") for each in names.split(","))}
+
+    def choose(times: Any, chosen: Any, *arguments: Any) -> Any:
+        value = np.full(len(times), np.nan)
+        for number, function in found.items():
+            rows = np.flatnonzero(chosen == number)
+            if len(rows):
+                value[rows] = function(times[rows], *(each[rows] for each in arguments))
+        return value
+
+    return choose
 
 
 def resolve(name: str) -> Any:

@@ -76,7 +76,7 @@ def array_form(stage: Stage, given: ArrayForm) -> ArrayForm:
             if len(values) != size:
                 raise SignalError(f"product() of {size} values with {len(values)}")
             return replace(given, is_complex=given.is_complex or any(isinstance(each, complex) for each in values))
-        case "autocorrelate", _:
+        case "autocorrelate" | "cross_correlate", _:
             return replace(given, size=2 * size - 1)
         case "correlate", (tuple(values),):
             is_complex = given.is_complex or any(isinstance(each, complex) for each in values)
@@ -123,6 +123,8 @@ def array_function(stage: Stage, given: ArrayForm, *, in_place: bool = False) ->
             return lambda x: x * factors
         case "autocorrelate", _:
             return _each_correlated
+        case "cross_correlate", _:
+            return _cross_correlated
         case "correlate", (tuple(values),):
             fixed = np.array(values)
             return lambda x: _each(lambda row: np.correlate(row, fixed, "full"), x)
@@ -221,3 +223,9 @@ def _each(function: Callable[[Array], Array], x: Array) -> Array:
 
 def _each_correlated(x: Array) -> Array:
     return _each(lambda row: np.correlate(row, row, "full"), x)
+
+
+def _cross_correlated(x: Array) -> Array:
+    """Of windows with components along the second axis: the correlation of each component with the first."""
+    found = [[np.correlate(component, window[0], "full") for component in window] for window in x]
+    return np.array(found).reshape(*x.shape[:-1], 2 * x.shape[-1] - 1)

@@ -93,6 +93,13 @@ class Windows(Query):
         """`numpy.correlate(x, x, "full")` of each window: 2n - 1 values."""
         return self._then("autocorrelate")
 
+    def cross_correlate(self) -> Windows:
+        """`numpy.correlate(y, x, "full")` of the first component x of each window with every component y.
+
+        `a.join(b).window(n).cross_correlate()` correlates two signals.
+        """
+        return self._then("cross_correlate")
+
     def correlate(self, values: Sequence[complex]) -> Windows:
         """`numpy.correlate(x, values, "full")` of each window."""
         return self._then("correlate", taps_of(values, "correlate()"))

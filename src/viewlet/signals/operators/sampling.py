@@ -16,9 +16,10 @@ from viewlet.signals.batches import Array, Batch, Events, Samples, real_parts, r
 from viewlet.signals.form import Form, arithmetic_of, form_of
 from viewlet.signals.interpolation import KINDS, Interpolator
 from viewlet.signals.nodes import Sample
-from viewlet.signals.notation import resolve
+from viewlet.signals.notation import resolve, resolve_all
 from viewlet.signals.operators import sampling_kernels as kernels
 from viewlet.signals.operators.contract import Stateless
+from viewlet.signals.rows import all_finite
 from viewlet.signals.state import Field, State
 
 CLOSE = 1e-9
@@ -48,7 +49,7 @@ class Sampling:
     def __init__(self, node: Sample) -> None:
         given = form_of(node.source)
         self._grid, self._from = node.grid, given.grid
-        self._function = resolve(given.source.function) if given.is_functional else None
+        self._function = resolve_all(given.source.function) if given.is_functional else None
         self._policy = node.interpolation
         self._gap = 0.0 if self._policy is None else float(self._policy.max_gap / node.grid.period)
         self._fill = arithmetic_of(given).zero if given.payload else None
@@ -101,7 +102,8 @@ class Sampling:
         assert self._function is not None
         times = self._grid.times(batch.index)
         found = np.asarray(self._function(times, *batch.value.T), np.float64)
-        return Samples(batch.slot, batch.index, np.broadcast_to(found, len(batch)).reshape(-1, 1))
+        samples = Samples(batch.slot, batch.index, np.broadcast_to(found, len(batch)).reshape(-1, 1))
+        return samples if all_finite(found) else samples.take(np.isfinite(samples.value[:, 0]))
 
     def _points(self, batch: Batch) -> Points:
         if isinstance(batch, Samples):
