@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import date, datetime
@@ -18,6 +19,7 @@ from viewlet.connection.spark_facade import SparkConnection, connect_inline
 from viewlet.connection.spark_format import open_view
 from viewlet.spark.run.execution import scan_task
 from viewlet.spark.run.execution.scan_task import repeated
+from viewlet.spark.run.execution.selection import selection
 from viewlet.spark.run.state import partition
 from viewlet.spark.run.state.checkpoint import Checkpoint
 from viewlet.spark.run.views.scan import TableScan, ViewScan
@@ -215,8 +217,10 @@ def read_by_others(db: SparkConnection, name: str) -> tuple[Counter[tuple[Any, .
     found: StoredRows = cloudpickle.loads(cloudpickle.dumps(open_view(directory_of(db), name)))
     rows: Counter[tuple[Any, ...]] = Counter()
     for task in range(found.tasks):
-        table = found.read(task)
+        table = found.read(task, range(len(found.columns)))
         rows.update(zip(*(column.to_pylist() for column in table.columns), strict=True))
+        last = len(found.columns) - 1
+        assert found.read(task, [last, 0]).columns == [table.column(last), table.column(0)]
     return rows, found
 
 
@@ -246,10 +250,8 @@ def test_other_jobs_read_any_view(make: Callable[[str], SparkConnection]) -> Non
 def test_other_jobs_read_the_epoch_that_they_have_opened(db: SparkConnection) -> None:
     found, rows = open_view(directory_of(db), "totals"), shown(db, "totals")
     db.delete("sales", ROWS[:20])
-    assert (
-        Counter(row for task in range(found.tasks) for row in zip(*found.read(task).to_pydict().values(), strict=True))
-        == rows
-    )
+    tables = [found.read(task, range(len(found.columns))) for task in range(found.tasks)]
+    assert Counter(row for table in tables for row in zip(*table.to_pydict().values(), strict=True)) == rows
     assert read_by_others(db, "totals")[0] == shown(db, "totals") != rows
 
 
@@ -339,3 +341,22 @@ def test_arrow_is_read_without_rows(make: Callable[[str], SparkConnection], monk
     for name in ("bag", "sorted", "whole"):
         assert db.view(name).to_arrow().num_rows == len(db.view(name)) > 0
     assert db.table("sales").to_arrow().num_rows == len(db.table("sales")) == len(ROWS)
+
+
+@pytest.mark.parametrize(
+    ("columns", "where", "told"),
+    [
+        ([], None, "name at least one column"),
+        (["total", "x"], None, "there is no column 'x'"),
+        (["b"], None, "there are several columns 'b'"),
+        (None, "total + 1", "this is not a condition"),
+        (None, "total >", "syntax error"),
+        (None, "n > 1", '"n" not found'),
+        (None, "b > 1", "one of several columns of the same name"),
+        (None, "a IN (SELECT * FROM read_csv('/etc/passwd'))", "disabled by configuration"),
+    ],
+)
+def test_what_cannot_be_selected(columns: list[str] | None, where: str | None, told: str) -> None:
+    known = pa.schema([("a", pa.string()), ("total", pa.int64()), ("b", pa.int64()), ("b", pa.int64())])
+    with pytest.raises(viewlet.ViewletError, match=re.escape(told)):
+        selection(known, columns, where)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,10 +24,12 @@ from viewlet.runtime.durable.log import Record
 from viewlet.spark.run.engine import Engine
 from viewlet.spark.run.exchange import change_files
 from viewlet.spark.run.execution.cluster import Cluster, InlineCluster, SparkCluster
+from viewlet.spark.run.execution.selection import selection
 from viewlet.spark.run.java import require_spark, session_of
 from viewlet.spark.run.load.sources import apart, debezium_changes, known_columns, together
 from viewlet.spark.run.state.checkpoint import Checkpoint
 from viewlet.spark.run.views.scan import driver_frame
+from viewlet.spark.run.views.stored_rows import arrow_schema
 from viewlet.types import Table
 from viewlet.view import Relation, StoredTable, View
 
@@ -160,13 +162,16 @@ class SparkConnection(Connection):
         """A handle to read the rows of a table."""
         return SparkTable(self._session, super().table(name).name, self._frame)
 
-    def _frame(self, name: str) -> Any:
-        """The rows that a view or a table has now, as a data frame."""
+    def _frame(self, name: str, columns: Sequence[str] | None = None, where: str | None = None) -> Any:
+        """The rows that a view or a table has now, or what is wanted of them, as a data frame."""
         with self._session.open() as database:
             scan = self._host.scan(name)
             if scan is not None:
-                return scan.frame(self._spark)
-            return driver_frame(self._spark, database.columns(name), database.arrow(name))
+                return scan.frame(self._spark, selection(arrow_schema(scan.shown), columns, where))
+            known, rows = database.columns(name), database.arrow(name)
+            wanted = selection(rows.schema, columns, where)
+            shown = [known[place] for place in wanted.shown]
+            return driver_frame(self._spark, shown, wanted.rows(rows.select(list(wanted.read))))
 
     def expect_rows(self, rows: Mapping[str, float]) -> None:
         """Says about how many rows tables, and how many values columns, will have, for views declared from now on.
@@ -255,16 +260,19 @@ class SparkConnection(Connection):
 class SparkRelation(Relation):
     """A table or view that can be read as a Spark data frame too."""
 
-    _frame: Callable[[str], Any]
+    _frame: Callable[[str, Sequence[str] | None, str | None], Any]
 
-    def to_spark(self) -> Any:
+    def to_spark(self, columns: Sequence[str] | None = None, where: str | None = None) -> Any:
         """The rows as a Spark data frame, which shows the state after the last batch, whatever batches follow.
+
+        `columns` and `where`, a condition in SQL, say what is wanted of them: tasks make nothing else of what they
+        keep. Spark does not tell tasks in Python which columns and rows a query over the frame needs.
 
         Tasks read the rows whenever Spark evaluates the frame. A frame that is evaluated after later batches is
         computed from the last snapshot and the log. When the next snapshot has removed these, Spark reports an error
         that says so; `cache()` keeps a frame beyond that.
         """
-        return self._frame(self.name)
+        return self._frame(self.name, columns, where)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

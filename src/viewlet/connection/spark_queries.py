@@ -16,8 +16,10 @@ from typing import Any
 from viewlet.changes import rows_to_arrow
 from viewlet.connection.database import Database
 from viewlet.hosts.spark import SparkHost
+from viewlet.spark.run.execution.selection import selection
 from viewlet.spark.run.views.scan import driver_frame
-from viewlet.sql.to_spark import translated
+from viewlet.spark.run.views.stored_rows import arrow_schema
+from viewlet.sql.to_spark import columns_named, translated
 
 logger = logging.getLogger("viewlet")
 
@@ -48,7 +50,7 @@ class SparkQueries:
             return None
         try:
             for name, place in places.items():
-                self._frame(name, database).createOrReplaceTempView(place)
+                self._frame(name, database, sql).createOrReplaceTempView(place)
             found = self.spark.sql(text).toArrow()
             return found.rename_columns(expected.names).cast(expected)
         except Exception as error:  # whatever Spark SQL finds wrong with it, DuckDB has accepted it
@@ -58,8 +60,11 @@ class SparkQueries:
             for place in places.values():
                 self.spark.catalog.dropTempView(place)
 
-    def _frame(self, name: str, database: Database) -> Any:
+    def _frame(self, name: str, database: Database, sql: str) -> Any:
+        """The columns of a relation that a query may read."""
         scan = self.host.scan(name)
         if scan is not None:
-            return scan.frame(self.spark)
+            known = [column.name for column in scan.shown]
+            wanted = None if len({*known}) < len(known) else columns_named(sql, known)
+            return scan.frame(self.spark, selection(arrow_schema(scan.shown), wanted))
         return driver_frame(self.spark, database.columns(name), database.arrow(name))

@@ -55,6 +55,21 @@ def translated(sql: str, places: Mapping[str, str], columns: Iterable[Column]) -
     return tree.sql(dialect="spark", identify=True)
 
 
+def columns_named(sql: str, names: Sequence[str]) -> list[str]:
+    """Those of a table's columns that a query may read.
+
+    >>> columns_named("SELECT COUNT(*) FROM v JOIN w USING (k) WHERE X > 1", ["k", "x", "y"])
+    ['k', 'x']
+    """
+    tree = parse_one(sql, dialect="duckdb")
+    stars = (node for node in tree.find_all(exp.Star) if not isinstance(node.parent, exp.Count))
+    natural = any(join.args.get("method") for join in tree.find_all(exp.Join))
+    if natural or next(stars, None) is not None:
+        return list(names)
+    named = {node.name.casefold() for node in tree.find_all(exp.Identifier)}
+    return [name for name in names if name.casefold() in named] or list(names[:1])
+
+
 def _has_plain_texts(nodes: Sequence[Any]) -> bool:
     """Strings have no backslash, which Spark takes for an escape, and are converted to nothing but dates."""
     texts = (node.name for node in nodes if isinstance(node, exp.Literal) and node.is_string)

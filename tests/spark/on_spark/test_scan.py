@@ -100,8 +100,8 @@ def test_other_jobs_read_a_view(
     monkeypatch.chdir(tmp_path)
     viewlet.register_format(spark)
 
-    def read(name: str) -> Any:
-        return spark.read.format("viewlet").option("view", name).load("state")
+    def read(name: str, **options: str) -> Any:
+        return spark.read.format("viewlet").option("view", name).options(**options).load("state")
 
     for name in ("bag", "latest", "mixed", "whole"):
         frame = read(name)
@@ -117,6 +117,32 @@ def test_other_jobs_read_a_view(
     for name, told in (("bga", "there is no view 'bga' in"), ("", "the option 'view' says what is read")):
         with pytest.raises(PySparkException, match=told):
             read(name)
+    some = {"columns": 'PRICE, "a.b"', "where": "shop = 'a' AND \"at\" > TIMESTAMP '2024-07-01'"}
+    assert rows_of(read("bag", **some)) == [(Decimal("1.25"), "a")]
+    assert rows_of(read("sales", columns="id", where="price < 0")) == [(3,)]
+    assert rows_of(read("mixed", where="shop IS NULL")) == [(None,)] * 2
+    assert rows_of(read("whole", columns="n")) == [(3,)]
+    with pytest.raises(PySparkException, match="there is no column 'shap'; did you mean 'shop'"):
+        read("bag", columns="shap")
+
+
+@pytest.mark.parametrize("db", ["compiled"], indirect=True)
+def test_a_scan_of_some_columns_and_rows(db: SparkConnection, spark: Any, tmp_path: Path) -> None:
+    """Queries over one frame do not disturb one another, though PySpark would keep filters that a source takes."""
+    bag = db.view("bag").to_spark(columns=["price", "Shop"], where="open OR day < DATE '1900-01-02'")
+    assert rows_of(bag) == [(Decimal("-3.50"), "b"), (Decimal("1.25"), "a"), (Decimal("1.25"), "a")]
+    assert (bag.count(), db.view("bag").to_spark(["day"]).columns) == (3, ["day"])
+    assert [row.id for row in db.view("latest").to_spark(["id"], "id <> 2").collect()] == [1, 3, 4]
+    assert rows_of(db.table("sales").to_spark(["open", "id"], "id > 2")) == [(False, 3), (None, 4)]
+    assert db.view("mixed").to_spark(where="shop = 'a'").count() == 4
+    viewlet.register_format(spark)
+    frame = spark.read.format("viewlet").option("view", "sales").load(str(tmp_path / "state"))
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    try:
+        assert [frame.where("id < 2").count(), frame.count()] == [1, 4]
+        assert frame.where("id < 2").union(frame.where("id > 2")).count() == 3
+    finally:
+        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
 
 
 @pytest.mark.parametrize("db", ["interpreter"], indirect=True)
@@ -152,6 +178,8 @@ def test_other_jobs_follow_the_changes(db: SparkConnection, spark: Any, tmp_path
     third = [("a", Decimal("1.25"), "insert", 3)] * 2 + [("b", Decimal("1.25"), "insert", 3)]
     assert sorted(follow(), key=repr) == [*third, (None, None, "delete", 4)]
     assert rows_of(shown(feed(spark.read, startingVersion="3", endingVersion="3"))) == third
+    deleted = feed(spark.read, columns="_commit_version, a.b", where="_change_type = 'delete'")
+    assert rows_of(deleted) == [(2, "b"), (4, None)]
     assert feed(spark.read).schema.simpleString() == (
         "struct<a.b:string,shop:string,at:timestamp_ntz,price:decimal(38,2),day:date,open:boolean,"
         "_change_type:string,_commit_version:bigint,_commit_timestamp:timestamp>"

@@ -258,12 +258,29 @@ def columns_of(files: Files, view: str) -> Any:
 
 def read_data(files: Files, name: str) -> Any:
     """A Parquet file of changes; those of an earlier version in the form of this one, without a time."""
+    table = _opened(files, name).read()
+    return table if table.column_names[-1] != EPOCH else _in_this_form(table)
+
+
+def read_columns(files: Files, name: str, places: Sequence[int]) -> Any:
+    """Some columns of such a file, counted without that of the multiplicity, which comes last."""
+    file = _opened(files, name)
+    names = file.schema_arrow.names
+    at = names.index(MULTIPLICITY)
+    wanted = [*(place if place < at else place + 1 for place in places), at]
+    if names[-1] == EPOCH or len(set(names)) < len(names):
+        return read_data(files, name).select(wanted)
+    return file.read(columns=[names[place] for place in sorted(wanted)]).select([names[place] for place in wanted])
+
+
+def _opened(files: Files, name: str) -> Any:
     try:
-        table = parquet.read_table(io.BytesIO(files.read(name)))
+        return parquet.ParquetFile(io.BytesIO(files.read(name)))
     except FileNotFoundError as error:
         raise StateError(f"{files.path(name)} is missing: forget_changes() has removed it") from error
-    if table.column_names[-1] != EPOCH:
-        return table
+
+
+def _in_this_form(table: Any) -> Any:
     sign = pc.greater(table.column(MULTIPLICITY), 0)
     found = table.drop_columns([EPOCH]).append_column(STAMPS[0], pc.if_else(sign, "insert", "delete").cast(pa.string()))
     found = found.append_column(STAMPS[1], table.column(EPOCH))

@@ -22,8 +22,8 @@ from viewlet.types import MAX_DECIMAL_DIGITS, Column, Kind, SqlType
 class ArrowNode(Protocol):
     """A kernel that can compute the rows of the unit's view without a Python object per value."""
 
-    def result_arrow(self) -> tuple[list[Any], Any] | None:
-        """The rows as Arrow columns with their multiplicities; None where they are computed one by one."""
+    def result_arrow(self, places: Sequence[int] | None = None) -> tuple[list[Any], Any] | None:
+        """Columns of the rows, or all, as Arrow, with their multiplicities; None where they are computed one by one."""
 
     def result_count(self) -> int | None:
         """How many rows there are; None where they are computed one by one."""
@@ -32,15 +32,16 @@ class ArrowNode(Protocol):
         """The same for what the batch has done to the rows."""
 
 
-def result_table(node: Node, columns: Sequence[Column]) -> Any:
-    """The rows that a node computes, as an Arrow table with a column for the multiplicity.
+def result_table(node: Node, columns: Sequence[Column], places: Sequence[int] | None = None) -> Any:
+    """The rows that a node computes, as an Arrow table with a column for the multiplicity; some of the columns, or all.
 
     Generated code may list a row in several pieces. They are added up if one of them is negative.
     """
-    found = node.result_arrow() if isinstance(node, ArrowNode) else None
+    found = node.result_arrow(places) if isinstance(node, ArrowNode) else None
     if found is None or (found[1] < 0).any():
-        return rows_to_arrow(columns, with_result(node).result().items(), with_multiplicity=True)
-    return weighted_table(columns, *found)
+        rows = rows_to_arrow(columns, with_result(node).result().items(), with_multiplicity=True)
+        return rows if places is None else rows.select([*places, len(columns)])
+    return weighted_table(columns if places is None else [columns[place] for place in places], *found)
 
 
 def result_count(node: Node, columns: Sequence[Column]) -> int:
@@ -90,9 +91,13 @@ class ReadRows:
     unit: str
     columns: tuple[Column, ...]
     """The variables of the query's output."""
+    places: tuple[int, ...] | None = None
+    """The columns that are read, if not all."""
 
     def __call__(self, partition: int) -> Any:
-        return read_version(self.context, self.unit, partition, lambda node: result_table(node, self.columns))
+        return read_version(
+            self.context, self.unit, partition, lambda node: result_table(node, self.columns, self.places)
+        )
 
 
 @dataclass(frozen=True, slots=True)

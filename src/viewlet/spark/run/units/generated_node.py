@@ -189,13 +189,13 @@ class GeneratedNode:
         rows = self._node.read(self._program.query)
         return self._whole_result() if rows is None else rows
 
-    def result_arrow(self) -> tuple[list[Any], Any] | None:
-        """The rows as Arrow columns with their multiplicities; None where they are computed one by one."""
+    def result_arrow(self, places: Sequence[int] | None = None) -> tuple[list[Any], Any] | None:
+        """Columns of the rows, or all, as Arrow, with their multiplicities; None where they are computed one by one."""
         query = self._program.query
         found = self._node.read_columns(query)
         if found is None:
             return None
-        return self._arrow(*found)
+        return self._arrow(*found, places)
 
     def result_count(self) -> int | None:
         """How many rows there are, without making Arrow of them; None where they are computed one by one."""
@@ -223,10 +223,12 @@ class GeneratedNode:
         keys, output = next(atoms).args, program.query.output
         return [output.index(key) for key in keys] if set(keys) <= set(output) else []
 
-    def _arrow(self, columns: Sequence[Any], weights: Any) -> tuple[list[Any], Any]:
-        types = (var.type for var in self._program.query.output)
-        dictionary = self._node.dictionary
-        return [arrow_column(type, words, dictionary) for type, words in zip(types, columns, strict=True)], weights
+    def _arrow(
+        self, columns: Sequence[Any], weights: Any, places: Sequence[int] | None = None
+    ) -> tuple[list[Any], Any]:
+        types, dictionary = [var.type for var in self._program.query.output], self._node.dictionary
+        wanted = range(len(types)) if places is None else places
+        return [arrow_column(types[place], columns[place], dictionary) for place in wanted], weights
 
     def _whole_result(self) -> Changes:
         """All rows, whatever the LIMIT."""

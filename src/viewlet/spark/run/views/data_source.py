@@ -4,10 +4,15 @@ Spark calls these classes in Python processes of its own: `schema` where a frame
 where a query over it is planned, `read` in tasks. The frame and all its evaluations are of one epoch, because what
 `schema` has found travels with the source. With the option `readChangeFeed`, as of Delta, the rows are changes
 (`feed_source.py`).
+
+What is not needed is named by options of the frame, `columns` and `where`. Filters of queries are not taken over:
+PySpark (4.3) has one reader for all queries over a frame, so that those of one query would stay in force for the next,
+and for the other side of a union. There is no hook for the columns that a query needs.
 """
 
 from __future__ import annotations
 
+import csv
 import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
@@ -16,6 +21,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from viewlet.errors import DataError
 from viewlet.runtime.durable.files import is_url
+from viewlet.spark.run.execution.selection import Selection, selection
 from viewlet.spark.run.load.partition_frame import schema_of
 from viewlet.spark.run.views.feed_source import ChangesReader, ChangesStream, Feed, in_batches
 from viewlet.spark.run.views.stored_rows import StoredRows, arrow_schema
@@ -37,22 +43,29 @@ class ViewletSource(DataSource):
         self._location = location_of(options, self.base)
         self._view = view_of(options)
         self._found: StoredRows | None = None
+        self._wanted: Selection | None = None
 
     @classmethod
     def name(cls) -> str:
         return FORMAT
 
     def schema(self) -> Any:
-        return self._feed().schema if self._follows else schema_of(self._rows().columns)
+        if self._follows:
+            return self._feed().schema
+        columns = self._rows().columns
+        return schema_of([columns[place] for place in self._selection().shown])
 
     def reader(self, schema: Any) -> DataSourceReader:
         if self._follows:
             return ChangesReader(self._feed())
-        rows = self._rows()
-        expected = arrow_schema(rows.columns)
-        if schema.fieldNames() != expected.names:
-            raise DataError(f"the columns of {self._view!r} are {', '.join(expected.names)}; leave schema(...) out")
-        return ViewReader(rows)
+        rows, wanted = self._rows(), self._selection()
+        names = [rows.columns[place].name for place in wanted.shown]
+        if schema.fieldNames() != names:
+            raise DataError(
+                f"the columns of {self._view!r} are {', '.join(names)}; leave schema(...) out, and name those that you "
+                "want in .option('columns', ...)"
+            )
+        return ViewReader(rows, wanted)
 
     def streamReader(self, schema: Any) -> ChangesStream:  # noqa: N802 - the name is Spark's
         if not self._follows:
@@ -65,7 +78,19 @@ class ViewletSource(DataSource):
 
     def _feed(self) -> Feed:
         first, last = (self.options.get(name) for name in ("startingVersion", "endingVersion"))
-        return Feed(self._location, self._view, first, last)
+        return Feed(self._location, self._view, first, last, *self._asked)
+
+    @property
+    def _asked(self) -> tuple[tuple[str, ...] | None, str | None]:
+        """The columns and the condition that options name."""
+        text = self.options.get("columns")
+        named = None if text is None else tuple(next(csv.reader([text], skipinitialspace=True), ()))
+        return named, self.options.get("where")
+
+    def _selection(self) -> Selection:
+        if self._wanted is None:
+            self._wanted = selection(arrow_schema(self._rows().columns), *self._asked)
+        return self._wanted
 
     def _rows(self) -> StoredRows:
         if self._found is None:
@@ -88,19 +113,18 @@ def view_of(options: Mapping[str, str]) -> str:
 
 
 class ViewReader(DataSourceReader):
-    """Reads the rows of a view, task by task.
+    """Reads the rows of a view, task by task."""
 
-    It takes no filters: PySpark (4.3) keeps those of one query over a frame for later queries over the same frame.
-    """
-
-    def __init__(self, rows: StoredRows) -> None:
-        self.rows = rows
+    def __init__(self, rows: StoredRows, wanted: Selection) -> None:
+        self.rows, self.wanted = rows, wanted
 
     def partitions(self) -> list[InputPartition]:
         return [InputPartition(task) for task in range(self.rows.tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        return in_batches(self.rows.read(partition.value), arrow_schema(self.rows.columns))
+        wanted, columns = self.wanted, self.rows.columns
+        found = wanted.rows(self.rows.read(partition.value, wanted.read))
+        return in_batches(found, arrow_schema([columns[place] for place in wanted.shown]))
 
 
 def source_class(opener: Opener, base: str) -> type[ViewletSource]:

@@ -19,6 +19,7 @@ from viewlet.changes import MULTIPLICITY
 from viewlet.errors import DataError, StateError
 from viewlet.runtime.durable.files import Files, files_at
 from viewlet.spark.run.exchange import change_files
+from viewlet.spark.run.execution.selection import Selection, selection
 from viewlet.spark.run.load.partition_frame import ROWS_AT_ONCE
 
 FILES_PER_TASK = 32
@@ -34,6 +35,8 @@ class Feed:
     view: str
     first: str | None
     last: str | None
+    columns: tuple[str, ...] | None = None
+    where: str | None = None
 
     @property
     def files(self) -> Files:
@@ -47,12 +50,23 @@ class Feed:
             raise StateError(f"cannot read {self.location}: {error.strerror or error}; check the path") from error
 
     @property
-    def arrow_schema(self) -> Any:
+    def selection(self) -> Selection:
+        """What is wanted of the files: columns of the view, and those that say what has become of the row."""
+        return selection(self._kept_schema, self.columns, self.where)
+
+    @property
+    def _kept_schema(self) -> Any:
         self.newest()
         return pa.schema([*change_files.columns_of(self.files, self.view), *change_files.STAMPS])
 
     @property
+    def arrow_schema(self) -> Any:
+        known = self._kept_schema
+        return pa.schema([known.field(place) for place in selection(known, self.columns).shown])
+
+    @property
     def schema(self) -> Any:
+        self.selection  # noqa: B018 - refuses a condition that is none
         return from_arrow_schema(self.arrow_schema, prefer_timestamp_ntz=True)
 
     def begin(self) -> int:
@@ -82,8 +96,10 @@ class Feed:
         return [InputPartition(names) for names in groups]
 
     def read(self, names: tuple[str, ...], schema: Any) -> Iterator[Any]:
+        wanted = self.selection
         for name in names:
-            yield from in_batches(_repeated(change_files.read_data(self.files, name)), schema)
+            found = change_files.read_columns(self.files, name, wanted.read)
+            yield from in_batches(wanted.rows(_repeated(found)), schema)
 
 
 def _epoch(option: str, value: str) -> int:

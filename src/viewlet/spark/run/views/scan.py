@@ -5,7 +5,7 @@ A frame shows one epoch whenever it is evaluated (see `state/version.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from viewlet.spark.run.execution.scan_task import (
     read_type,
     repeated,
 )
+from viewlet.spark.run.execution.selection import Condition, Selection
 from viewlet.spark.run.load.partition_frame import partition_frame, schema_of
 from viewlet.spark.run.load.row_frame import ReadTable
 from viewlet.spark.run.load.sources import has_spark_type
@@ -47,28 +48,49 @@ class ViewScan:
         return output_columns(self.query)
 
     @property
+    def shown(self) -> tuple[Column, ...]:
+        """The columns that users see."""
+        return tuple(Column(column.name, read_type(column.var.type)) for column in self.query.columns)
+
+    def place(self, shown: int) -> int:
+        """Where the stored rows have a column that users see."""
+        return self.query.output.index(self.query.columns[shown].var)
+
+    @property
     def read(self) -> ReadRows:
         return ReadRows(self.context, self.unit, self.columns)
 
-    def frame(self, spark: Any) -> Any:
+    def read_columns(self, places: Sequence[int]) -> ReadRows:
+        return ReadRows(self.context, self.unit, self.columns, tuple(places))
+
+    def frame(self, spark: Any, wanted: Selection | None = None) -> Any:
         """The rows as a lazy frame, in the order of the query if it has one."""
         from pyspark.sql import functions as f
 
-        partitions = self.context.partitions
+        chosen = Selection(tuple(range(len(self.query.columns)))) if wanted is None else wanted
+        partitions, places = self.context.partitions, self._places(chosen)
+        columns = [self.columns[place] for place in places]
+        tested = _Tested(self.read_columns(places), chosen.condition, tuple(map(self.place, _tested(chosen))))
         if self.adds_up:
-            found = partition_frame(spark, partitions, self.read, [*self.columns, Column(MULTIPLICITY, COUNT)])
-            frame = _added_up(found, [column.name for column in self.columns])
+            found = partition_frame(spark, partitions, tested, [*columns, Column(MULTIPLICITY, COUNT)])
+            frame = _added_up(found, [column.name for column in columns])
         else:
-            frame = partition_frame(spark, partitions, _Repeated(self.read), self.columns)
-        output = self.query.output
+            frame = partition_frame(spark, partitions, _Repeated(tested), columns)
         if self.query.order:
-            frame = frame.orderBy(*_sort_keys(self.query))
-        shown = frame.select(
-            *(f.col(f"c{output.index(column.var)}").alias(column.name) for column in self.query.columns)
-        )
+            frame = frame.orderBy(*_sort_keys(self.query, places))
+        names = [(f"c{self.place(place)}", self.query.columns[place].name) for place in chosen.shown]
+        shown = frame.select(*(f.col(stored).alias(name) for stored, name in names))
         if not self.adds_up:
-            _count_by(shown, spark, partitions, CountRows(self.context, self.unit, self.columns))
+            count = CountRows(self.context, self.unit, self.columns)
+            _count_by(shown, spark, partitions, count if chosen.condition is None else _Length(_Repeated(tested)))
         return shown
+
+    def _places(self, chosen: Selection) -> list[int]:
+        """The columns that have to be read: rows whose parts have to be added up are told apart by all of them."""
+        output = self.query.output
+        if self.adds_up:
+            return list(range(len(output)))
+        return sorted({*map(self.place, chosen.read), *(output.index(key.var) for key in self.query.order)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +101,56 @@ class TableScan:
     table: Table
 
     @property
+    def shown(self) -> tuple[Column, ...]:
+        return self.table.columns
+
+    @property
     def read(self) -> ReadTable:
         return ReadTable(self.table, ReadTableRows(self.context, self.table.name))
 
-    def frame(self, spark: Any) -> Any:
-        partitions, read = self.context.partitions, _Repeated(self.read)
-        frame = partition_frame(spark, partitions, read, self.table.columns)
-        _count_by(frame, spark, partitions, _Length(read))
+    def frame(self, spark: Any, wanted: Selection | None = None) -> Any:
+        columns = self.table.columns
+        chosen = Selection(tuple(range(len(columns)))) if wanted is None else wanted
+        read = _Repeated(_TableRows(self.read, chosen))
+        frame = partition_frame(spark, self.context.partitions, read, [columns[place] for place in chosen.shown])
+        _count_by(frame, spark, self.context.partitions, _Length(read))
         return frame
+
+
+def _tested(chosen: Selection) -> tuple[int, ...]:
+    return () if chosen.condition is None else chosen.condition.places
+
+
+@dataclass(frozen=True, slots=True)
+class _Tested:
+    """Stored rows of a view that satisfy a condition."""
+
+    read: ReadRows
+    condition: Condition | None
+    places: tuple[int, ...]
+    """Where the stored rows have the columns of the condition."""
+
+    def __call__(self, partition: int) -> Any:
+        rows = self.read(partition)
+        if self.condition is None:
+            return rows
+        return rows.filter(self.condition.mask([rows.column(f"c{place}") for place in self.places]))
+
+
+@dataclass(frozen=True, slots=True)
+class _TableRows:
+    """What is wanted of the rows of a table, with their multiplicities."""
+
+    read: ReadTable
+    wanted: Selection
+
+    def __call__(self, partition: int) -> Any:
+        rows = self.read(partition)
+        if rows is None:
+            return None
+        if self.wanted.condition is not None:
+            rows = rows.filter(self.wanted.condition.kept(rows))
+        return rows.select([*self.wanted.shown, rows.num_columns - 1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +214,8 @@ def _added_up(frame: Any, names: Sequence[str]) -> Any:
     return times.select(*names, copies.alias(MULTIPLICITY)).select(*names)
 
 
-def _sort_keys(query: Query) -> list[Any]:
-    """ORDER BY first, then all columns, as rows are ranked wherever they are read."""
+def _sort_keys(query: Query, places: Collection[int]) -> list[Any]:
+    """ORDER BY first, then all columns that are read, as rows are ranked wherever they are read."""
     from pyspark.sql import functions as f
 
     keys = []
@@ -162,7 +226,7 @@ def _sort_keys(query: Query) -> list[Any]:
         else:
             keys.append(column.asc_nulls_first() if key.nulls_first else column.asc_nulls_last())
     ordered = {key.var for key in query.order}
-    return keys + [f.col(f"c{i}").asc_nulls_last() for i, var in enumerate(query.output) if var not in ordered]
+    return keys + [f.col(f"c{i}").asc_nulls_last() for i in places if query.output[i] not in ordered]
 
 
 def driver_frame(spark: Any, columns: Sequence[Column], rows: Any) -> Any:

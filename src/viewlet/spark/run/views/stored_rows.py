@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from viewlet.changes import added_up
 from viewlet.spark.run.exchange.wire import bytes_table
-from viewlet.spark.run.execution.scan_task import read_type, repeated
+from viewlet.spark.run.execution.scan_task import repeated
 from viewlet.spark.run.load.row_frame import exact_type
 from viewlet.spark.run.views.scan import TableScan, ViewScan
 from viewlet.types import Column
@@ -31,8 +31,8 @@ class StoredRows(Protocol):
     def tasks(self) -> int:
         """How many tasks read them."""
 
-    def read(self, task: int) -> Any:
-        """The share of a task as an Arrow table, its columns in order."""
+    def read(self, task: int, places: Sequence[int]) -> Any:
+        """The share of a task as an Arrow table: the columns at some positions, in this order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,20 +41,20 @@ class ScannedView:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        return tuple(Column(column.name, read_type(column.var.type)) for column in self.scan.query.columns)
+        return self.scan.shown
 
     @property
     def tasks(self) -> int:
         return 1 if self.scan.adds_up else self.scan.context.partitions
 
-    def read(self, task: int) -> Any:
+    def read(self, task: int, places: Sequence[int]) -> Any:
         scan = self.scan
+        wanted = [scan.place(place) for place in places]
         if scan.adds_up:
             found = added_up([scan.read(number) for number in range(scan.context.partitions)])
-        else:
-            found = scan.read(task)
-        output = scan.query.output
-        return repeated(found).select([output.index(column.var) for column in scan.query.columns])
+            return repeated(found).select(wanted)
+        needed = sorted(set(wanted))
+        return repeated(scan.read_columns(needed)(task)).select([needed.index(place) for place in wanted])
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +69,10 @@ class ScannedTable:
     def tasks(self) -> int:
         return self.scan.context.partitions
 
-    def read(self, task: int) -> Any:
+    def read(self, task: int, places: Sequence[int]) -> Any:
         found = self.scan.read(task)
-        return arrow_schema(self.columns).empty_table() if found is None else repeated(found)
+        rows = arrow_schema(self.columns).empty_table() if found is None else repeated(found)
+        return rows.select(list(places))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +84,8 @@ class PackedRows:
     def tasks(self) -> int:
         return 1
 
-    def read(self, task: int) -> Any:
-        return bytes_table(self.rows)
+    def read(self, task: int, places: Sequence[int]) -> Any:
+        return bytes_table(self.rows).select(list(places))
 
 
 def scanned(scan: ViewScan | TableScan) -> StoredRows:
