@@ -73,6 +73,9 @@ class ViewProvider(Protocol):
 
     def subscribe(self, name: str, callback: Callback) -> Callable[[], None]: ...
 
+    def follow(self, name: str, handle: type[View], callback: Callback) -> Callable[[], None]:
+        """Calls back with changes in the form of the engine, which a handle of this class understands."""
+
     def read(self, name: str, handle: type[View], question: Callable[[Any], T]) -> T:
         """What the engine of a view answers to a question that only a handle of this class may ask."""
 

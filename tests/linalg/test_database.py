@@ -98,6 +98,64 @@ def test_changes_are_told_and_add_up(partitions: int, tmp_path: Path) -> None:
     assert_equal({key[:2]: key[2] for key in +told if abs(key[2]) > 1e-9}, wanted)
 
 
+def test_subscribers_take_factors(tmp_path: Path) -> None:
+    """Over entries that change, keys that come and go, a refused batch and one of no effect."""
+    db = viewlet.connect()
+    db.execute(
+        "CREATE TABLE entries (i BIGINT NOT NULL, j BIGINT NOT NULL, x DOUBLE); CREATE TABLE b (j BIGINT, x DOUBLE)"
+    )
+    db.program("products", linalg.program("input A(n, n), B(n, 1); C := A * A * A * B;"), A="entries", B="b")
+    db.program("inverse", linalg.program("input A(n, n); W := inv(A);"), A="entries")
+    rng, seen, epochs = np.random.default_rng(3), dict[str, Any](), list[int]()
+    kinds = dict.fromkeys(("products", "inverse"), 0)
+
+    def follow(view: str) -> Any:
+        def told(epoch: int, change: Any) -> None:
+            kinds[view] += change.rank is not None
+            epochs.append(epoch)
+            seen[view] = (change.apply_to(seen[view][0]), change.rows, change.columns)
+
+        now = db.view(view).matrix()
+        seen[view] = now.whole, now.rows, now.columns
+        return db.view(view).subscribe_factors(told)
+
+    size = 24
+    db.insert(
+        "entries", [(i, j, float(rng.standard_normal() + 9 * (i == j))) for i in range(size) for j in range(size)]
+    )
+    db.insert("b", [(i, 1.0) for i in range(size)])
+    ends = [follow(view) for view in kinds]
+    db.insert("entries", [(3, 5, 0.5), (3, 6, 0.25)])
+    db.apply({"entries": [(1, 1, 0.125)], "b": [(2, 3.0)]})
+    db.insert("entries", [(40, 40, 2.0), (40, 2, 1.0)])
+    with pytest.raises(viewlet.DataError, match="singular"):
+        db.insert("entries", [(41, 2, 1.0)])
+    db.insert("entries", [(0, 0, 0.25)])
+    db.delete("entries", [(40, 40, 2.0), (40, 2, 1.0)])
+    db.insert("entries", [(7, 7, 1.0)])
+    for view, (matrix, rows, columns) in seen.items():
+        now = db.view(view).matrix()
+        assert (now.rows, now.columns) == (rows, columns)
+        assert np.allclose(matrix, now.whole, rtol=1e-12)
+        assert len(db.view(view)) == np.count_nonzero(now.whole)
+    entries = np.zeros((size, size))
+    for i, j, x in db.table("entries").rows():
+        entries[i, j] += x
+    assert np.allclose(seen["inverse"][0], np.linalg.inv(entries))
+    assert kinds["products"] >= 3
+    assert kinds["inverse"] >= 2
+    last = epochs[-1]
+    for end in ends:
+        end.cancel()
+    db.insert("entries", [(3, 5, 0.5)])
+    assert epochs[-1] == last
+    on_spark = connect_inline(tmp_path, 2, sync=False)
+    on_spark.execute(LINKS)
+    on_spark.program("reach", PATHS, A="links")
+    with pytest.raises(viewlet.UnsupportedError, match="by factors"):
+        on_spark.view("reach").subscribe_factors(print)
+
+
 def test_a_view_reads_it_and_sql_too() -> None:
     db = viewlet.connect()
     db.execute(LINKS)

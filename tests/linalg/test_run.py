@@ -183,6 +183,27 @@ def test_a_dimension_that_an_identity_has_grows_by_evaluation() -> None:
     assert np.allclose(run["H"], np.linalg.inv(np.eye(5) + x @ x.T))
 
 
+def test_dimensions_of_square_matrices_grow_and_shrink() -> None:
+    run = linalg.program(C=linalg.matrix_power(A, 4, model="exponential")).start(A=np.eye(4), strategy="incremental")
+    run.grow("n", 6)
+    run.set_row("A", 5, [0.0, 1.0, 2.0, 3.0, 0.0, 5.0])
+    with pytest.raises(linalg.MatrixDataError, match="row 5 of A is not zero"):
+        run.shrink("n", [5])
+    with pytest.raises(linalg.MatrixDataError, match="n has 6 places, and no place 6"):
+        run.shrink("n", [6])
+    run.set_column("A", 1, np.zeros(6))
+    run.shrink("n", [4, 1])
+    wanted = np.diag([1.0, 1.0, 1.0, 5.0])
+    wanted[3, :3] = [0.0, 2.0, 3.0]
+    assert np.array_equal(run["A"], wanted)
+    assert np.allclose(run["C"], np.linalg.matrix_power(wanted, 4))
+    assert run.statistics.recomputed == 1
+    inverse = linalg.program(W=linalg.inv(A)).start(A=np.eye(2))
+    with pytest.raises(linalg.MatrixDataError, match="singular"):
+        inverse.grow("n", 3)
+    assert np.array_equal(inverse["W"], np.eye(2))
+
+
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_row_that_cannot_be_added_leaves_no_trace(strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     run = linalg.program("input X(m, n); Z := X' * X; H := X * Z; output H;").start(X=np.eye(3), strategy=strategy)

@@ -27,6 +27,11 @@ class MatrixInput:
     scale: int = 0
     is_vector: bool = False
 
+    @property
+    def sides(self) -> tuple[str | int, str | int]:
+        """The dimensions of rows and of columns."""
+        return self.rows, self.columns
+
 
 @dataclass(frozen=True, slots=True)
 class MatrixProgram:

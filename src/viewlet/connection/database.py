@@ -33,7 +33,7 @@ from viewlet.hosts.contract import Batch, Host, Signed, Start
 from viewlet.runtime.durable.batch_ids import BatchIds, BatchMark
 from viewlet.tables import BaseTable
 from viewlet.types import Column, Row, Table
-from viewlet.view import Snapshot
+from viewlet.view import Callback, Snapshot
 
 if TYPE_CHECKING:
     from viewlet.engine.background import Task
@@ -302,7 +302,7 @@ class Database:
         def work() -> None:
             self.host.begin()
             for view, changes in self.host.run(after.epoch, changed, reached.views):
-                if changes and view.subscribers:
+                if view.followers or (changes and view.subscribers):
                     news.extend(_announcements(view, changes, after.epoch))
             self.journal.batch(after.epoch, changed, mark)
 
@@ -336,8 +336,14 @@ class Database:
 
 
 def _announcements(view: MaintainedView, changes: Changes, epoch: int) -> list[Announcement]:
-    arrow = rows_to_arrow(view.columns, sorted_rows(changes), with_multiplicity=True)
+    """What a batch tells the subscribers of a view: its rows, or a change in the form of its engine."""
+    told: list[tuple[dict[object, Callback], object]] = []
+    if changes and view.subscribers:
+        told.append((view.subscribers, rows_to_arrow(view.columns, sorted_rows(changes), with_multiplicity=True)))
+    if view.followers and (own := view.engine.own_change()) is not None:
+        told.append((view.followers, own))
     return [
-        Announcement(view.name, epoch, token, partial(callback, epoch, arrow))
-        for token, callback in view.subscribers.items()
+        Announcement(view.name, epoch, token, partial(callback, epoch, change))
+        for callbacks, change in told
+        for token, callback in callbacks.items()
     ]

@@ -169,13 +169,21 @@ class Session:
     def subscribe(self, name: str, callback: Callback) -> Callable[[], None]:
         """Adds a subscriber and returns how to remove it."""
         with self.open() as database:
-            view = database.catalogue.find_view(name)
-            token = object()
+            view, token = database.catalogue.find_view(name), object()
             view.subscribe(token, callback)
+            return self._cancel(database, view.subscribers, token)
 
+    def follow(self, name: str, handle: type[View], callback: Callback) -> Callable[[], None]:
+        """The same for a subscriber to changes in the form of the engine, which a handle of this class reads."""
+        with self.open() as database:
+            view, token = self._view(database, name, handle), object()
+            view.follow(token, callback)
+            return self._cancel(database, view.followers, token)
+
+    def _cancel(self, database: Database, callbacks: dict[object, Callback], token: object) -> Callable[[], None]:
         def cancel() -> None:
             with self.lock:
-                view.subscribers.pop(token, None)
+                callbacks.pop(token, None)
                 database.outbox = deque(news for news in database.outbox if news.token is not token)
 
         return cancel

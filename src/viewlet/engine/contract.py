@@ -7,7 +7,7 @@ A batch of a local engine is `apply`, once for each table that it changes, then 
 On a cluster all views run their batches together, so there an engine is asked for the outcome only.
 
 What only some engines can do is a small protocol of its own. Each is asked for in one place: `ReadsColumns` by
-`Maintainer`, `CountsRows` and `ListsArrow` by `MaintainedView.read`.
+`Maintainer`, `CountsRows` and `ListsArrow` by `MaintainedView.read`, `TellsOwnChanges` by `MaintainedView.follow`.
 """
 
 from __future__ import annotations
@@ -106,6 +106,17 @@ class ListsArrow(Protocol):
 
         A row may be listed in several pieces, which are to be added up.
         """
+
+
+@runtime_checkable
+class TellsOwnChanges(Protocol):
+    """An engine that can tell what a batch does in a form of its own, such as the factors of a matrix."""
+
+    def follow(self) -> None:
+        """From now on `own_change` is asked for after every batch."""
+
+    def own_change(self) -> object | None:
+        """What the batch that `finish` ended does; None if it changes nothing."""
 
 
 class BulkLoad(Protocol):

@@ -13,7 +13,7 @@ from typing import Any
 from viewlet.changes import Changes, rows_to_arrow
 from viewlet.engine.arrow_rows import in_reading_order
 from viewlet.engine.choice import Choice
-from viewlet.engine.contract import CountsRows, Engine, ListsArrow
+from viewlet.engine.contract import CountsRows, Engine, ListsArrow, TellsOwnChanges
 from viewlet.engine.declaration import Declaration
 from viewlet.engine.kinds import kind_of
 from viewlet.engine.maintainer import Maintainer, Work
@@ -45,6 +45,8 @@ class MaintainedView:
         self.sources = declared.sources
         self.columns = tuple(Column(column.name, column.var.type) for column in query.columns)
         self.subscribers: dict[object, Callback] = {}
+        self.followers: dict[object, Callback] = {}
+        """Subscribers to changes in the form of the engine."""
         self.store: MapStore | None = None
         self._log = log
         self._visible = tuple(query.output.index(column.var) for column in query.columns)
@@ -119,6 +121,15 @@ class MaintainedView:
     def subscribe(self, token: object, callback: Callback) -> None:
         self._follow()
         self.subscribers[token] = callback
+
+    def follow(self, token: object, callback: Callback) -> None:
+        """Adds a subscriber to changes in the form of the engine, which need not be rows."""
+        engine = self.engine
+        if not isinstance(engine, TellsOwnChanges):
+            hint = "subscribe to its rows, or run it in this process"
+            raise UnsupportedError(f"following {self.kind.noun} on engine {engine.name!r} by factors", hint, "engine")
+        engine.follow()
+        self.followers[token] = callback
 
     def _follow(self) -> None:
         if self.kind.unfollowed:

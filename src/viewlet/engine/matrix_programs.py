@@ -12,6 +12,7 @@ from viewlet.algebra.matrix_program import MatrixInput, MatrixProgram
 from viewlet.changes import Change
 from viewlet.engine.declaration import Declaration
 from viewlet.engine.kind import Subject, ViewKind
+from viewlet.engine.matrix_handle import MatrixChange, MatrixView
 from viewlet.engine.partitioned import partitioned
 from viewlet.errors import DataError
 from viewlet.triggers.saved_state import StateReader, StateWriter
@@ -29,8 +30,9 @@ Places = dict[Datum, int]
 class MatrixProgramEngine:
     """Keeps the rows of the tables, and a run of the program over them.
 
-    A batch changes the entries that it touches. A key that is new makes its dimension larger; where the last row with a
-    key goes, and after a batch that is rolled back, the run starts again from the rows.
+    A batch changes the entries that it touches. A key that is new makes its dimension larger, and one whose last row
+    goes makes it smaller; where a view does not keep zeros, the program is evaluated again for that. After a batch that
+    is rolled back the run starts again from the rows.
     """
 
     name = "interpreter"
@@ -50,6 +52,9 @@ class MatrixProgramEngine:
         """The output after the last batch, where its changes are told."""
         self._finished: _Output | None = None
         """The output after the batch that is not committed yet."""
+        self._is_followed = False
+        self._factors: list[tuple[Any, Any] | None] = []
+        """What the run has told of the output since the last commit: factors, or None where it was evaluated again."""
 
     # -- batches -------------------------------------------------------------------------------------------------------
 
@@ -83,10 +88,11 @@ class MatrixProgramEngine:
 
     def commit(self) -> None:
         self._touched = {}
+        self._factors = []
         self._told, self._finished = self._finished or self._told, None
 
     def rollback(self) -> None:
-        self._finished = None
+        self._finished, self._factors = None, []
         self._forget()  # the undo log has the rows
 
     def _forget(self) -> None:
@@ -97,44 +103,68 @@ class MatrixProgramEngine:
 
     def _advance(self) -> None:
         """Brings the run to the rows as they are."""
-        if self._run is None or self._must_start_again():
+        if self._run is None:
             self._start()
         elif self._touched:
             self._follow(self._run)
         self._touched = {}
 
-    def _must_start_again(self) -> bool:
-        """Whether a key has gone, or an input has changed that the program says does not."""
-        return any(
-            not each.is_dynamic or not self._uses[each.rows, first] or not self._uses[each.columns, second]
-            for each, first, second in self._touched
-        )
-
     def _follow(self, run: Run) -> None:
-        import numpy as np
+        """Changes the entries that were touched, and the sizes of dimensions whose keys come or go."""
+        keys = {(side, key) for each, *keys in self._touched for side, key in zip(each.sides, keys, strict=True)}
+        gone = {pair for pair in keys if isinstance(pair[0], str) and not self._uses[pair]}
+        new = {(side, key) for side, key in keys - gone if _checked(side, key) not in self._places[side]}
+        resized = {side for side, _ in new | gone if isinstance(side, str)}
+        for pair in gone:
+            self._uses.pop(pair, None)
+        if any(not each.is_dynamic for each, *_ in self._touched) or not all(map(run.keeps_zeros, resized)):
+            self._start_from(run, gone)
+            return
+        for side, key in self._ordered(new):
+            self._places[side][key] = len(self._places[side])
+        told = len(self._factors)
+        for side in resized:
+            run.grow(side, len(self._places[side]))
+        del self._factors[told:]  # places that come are zeros, and need not be told
+        run.apply(self._changes(run))
+        for side in resized:
+            self._remove(side, {key for other, key in gone if other == side}, run)
 
-        for each, *keys in self._touched:
-            for side, key in zip((each.rows, each.columns), keys, strict=True):
-                if key not in self._places[side]:
-                    self._places[side][_checked(side, key)] = len(self._places[side])
-        for side, places in self._places.items():
-            if isinstance(side, str):
-                run.grow(side, len(places))
-        changes: dict[str, Any] = {}
-        for each, first, second in self._touched:
+    def _ordered(self, keys: set[tuple[str | int, Datum]]) -> list[tuple[str | int, Datum]]:
+        """Keys in the order in which rows have them, which does not depend on hashes."""
+        pairs = (pair for each, *own in self._touched for pair in zip(each.sides, own, strict=True))
+        return [pair for pair in dict.fromkeys(pairs) if pair in keys]
+
+    def _remove(self, side: str, keys: set[Datum], run: Run) -> None:
+        gone = [self._places[side][key] for key in keys if key in self._places[side]]
+        left = [key for key in self._places[side] if key not in keys]
+        self._places[side] = {key: place for place, key in enumerate(left)}
+        if not left:
+            self._run = None
+            self._factors.append(None)
+        elif self._run is not None:
+            run.shrink(side, gone)
+
+    def _changes(self, run: Run) -> dict[str, Any]:
+        """For every input the differences of the entries that were touched, by rows or by columns."""
+        found: dict[str, Any] = {}
+        for each in self.plan.inputs:
+            entries: dict[tuple[int, int], float] = {}
             now = run.array(each.name)
-            change = changes.setdefault(each.name, np.zeros(now.shape))
-            row, column = self._places[each.rows][first], self._places[each.columns][second]
-            change[row, column] = self._value(each, first, second) - now[row, column]
-        run.apply(changes)
+            for other, first, second in self._touched:
+                places = self._places[each.rows].get(first), self._places[each.columns].get(second)
+                if other is each and None not in places:
+                    entries[places] = self._value(each, first, second) - now[places]  # type: ignore[index]
+            if entries:
+                found[each.name] = _factors(entries, now.shape)
+        return found
 
     def _start(self) -> None:
         import numpy as np
 
-        from viewlet.linalg import program
-
         self._uses.clear()
         self._places = {}
+        self._factors.append(None)
         entries: dict[MatrixInput, dict[tuple[Datum, Datum], float]] = {}
         for each in self.plan.inputs:
             own = entries.setdefault(each, {})
@@ -159,7 +189,47 @@ class MatrixProgramEngine:
                 place = self._places[each.rows][first], self._places[each.columns][second]
                 matrix[place] = self._value(each, first, second)
             inputs[each.name] = matrix
-        self._run = program(self.plan.text).start(**inputs, copy=False)
+        self._run_with(inputs)
+
+    def _start_from(self, run: Run, gone: set[tuple[str | int, Datum]]) -> None:
+        """Starts the program again with the inputs of a run, without the keys that are gone."""
+        import numpy as np
+
+        before = self._places
+        self._places = {
+            side: {key: 0 for key in known if (side, key) not in gone} if isinstance(side, str) else known
+            for side, known in before.items()
+        }
+        for side, key in self._ordered(set(self._uses)):
+            self._places[side].setdefault(key, 0)
+        self._places = {side: {key: at for at, key in enumerate(known)} for side, known in self._places.items()}
+        self._factors.append(None)
+        self._run = None
+        if not all(self._places.values()):
+            return
+        inputs = {}
+        for each in self.plan.inputs:
+            kept = [[key for key in self._places[side] if key in before[side]] for side in each.sides]
+            old, new = (
+                [[places[side][key] for key in own] for side, own in zip(each.sides, kept, strict=True)]
+                for places in (before, self._places)
+            )
+            matrix = np.zeros(tuple(len(self._places[side]) for side in each.sides))
+            matrix[np.ix_(*new)] = run.array(each.name)[np.ix_(*old)]
+            inputs[each.name] = matrix
+        for each, first, second in self._touched:
+            place = self._places[each.rows].get(first), self._places[each.columns].get(second)
+            if None not in place:
+                inputs[each.name][place] = self._value(each, first, second)
+        self._run_with(inputs)
+
+    def _run_with(self, inputs: Mapping[str, Any]) -> None:
+        from viewlet.linalg import program
+
+        strategy = "incremental" if self._is_followed else "auto"
+        self._run = program(self.plan.text).start(**inputs, copy=False, strategy=strategy)
+        if self._is_followed:
+            self._run.subscribe(self.plan.output, lambda factors: self._factors.append(factors))
 
     def _value(self, each: MatrixInput, first: Datum, second: Datum) -> float:
         """The entry that the rows with these keys add up to."""
@@ -169,7 +239,42 @@ class MatrixProgramEngine:
         total = math.fsum(float(value) * times for value, times in found if value is not None)
         return total / float(10**each.scale)
 
+    # -- changes in factors --------------------------------------------------------------------------------------------
+
+    def follow(self) -> None:
+        """From now on `own_change` is asked for: the run starts again, and keeps every change in factors."""
+        if not self._is_followed:
+            self._is_followed, self._run = True, None
+            self._advance()
+            self._factors = []
+
+    def own_change(self) -> MatrixChange | None:
+        """The change of the output by the batch that `finish` ended, in factors or whole; None if there is none."""
+        import numpy as np
+
+        if not self._factors:
+            return None
+        output = self._output()
+        told = [pair for pair in self._factors if pair is not None]
+        if len(told) < len(self._factors):
+            return MatrixChange(output.rows, output.columns, whole=output.matrix)
+        left, right = (np.hstack(factors) for factors in zip(*told, strict=True))
+        return MatrixChange(output.rows, output.columns, left, right)
+
+    def matrix(self) -> MatrixChange:
+        """The output as it is."""
+        self._advance()
+        output = self._output()
+        return MatrixChange(output.rows, output.columns, whole=output.matrix)
+
     # -- reading -------------------------------------------------------------------------------------------------------
+
+    def count(self) -> int:
+        """The entries that are not zero."""
+        import numpy as np
+
+        self._advance()
+        return 0 if self._run is None else int(np.count_nonzero(self._run[self.plan.output]))
 
     def result(self) -> Mapping[Row, int]:
         self._advance()
@@ -253,6 +358,22 @@ def _difference(before: _Output | None, after: _Output) -> dict[Row, int]:
     return before.to_rows(places[:rows, :columns], -1) | after.to_rows(places)
 
 
+def _factors(entries: Mapping[tuple[int, int], float], shape: tuple[int, int]) -> tuple[Any, Any]:
+    """A change of some entries as factors: unit vectors for its rows or for its columns, whichever are fewer."""
+    import numpy as np
+
+    from viewlet.linalg.values import Units
+
+    fewer = 0 if len({row for row, _ in entries}) <= len({column for _, column in entries}) else 1
+    places = sorted({place[fewer] for place in entries})
+    numbers = {place: number for number, place in enumerate(places)}
+    values = np.zeros((shape[1 - fewer], len(places)))
+    for place, value in entries.items():
+        values[place[1 - fewer], numbers[place[fewer]]] = value
+    units = Units(shape[fewer], np.array(places))
+    return (values, units) if fewer else (units, values)
+
+
 def _keys(each: MatrixInput, row: Row) -> tuple[Datum, Datum]:
     return (row[0], 0) if each.is_vector else (row[0], row[1])
 
@@ -303,6 +424,7 @@ MATRIX_PROGRAMS = ViewKind(
     reference=lambda declared, sources, statistics, log, movable: MatrixProgramEngine(plan(declared), sources, log),
     stages=stages,
     summary=("sql", "program", "triggers", "engine"),
+    handle=MatrixView,
     distributed=replace(
         partitioned(plan, partition_engine, partition_keys), reason=lambda cluster, unit: "in one partition of a worker"
     ),

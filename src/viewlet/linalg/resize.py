@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,13 +20,18 @@ def is_square_in(dimension: str, body: Any) -> bool:
     )
 
 
-def resized(backend: Backend, array: Array, axis: int, count: int, without: int | None) -> Array:
-    """The matrix with another number of rows or columns; arrays that are not in this process resize themselves."""
-    if callable(own := getattr(array, "resized", None)):
-        return own(axis, count, without)
+def resized(backend: Backend, array: Array, axis: int, count: int, without: Sequence[int] = ()) -> Array:
+    """The matrix with so many rows or columns: the last ones are zeros, or some are left out.
+
+    Arrays that are not in this process resize themselves.
+    """
+    if callable(getattr(array, "resized", None)):
+        for place in sorted(without, reverse=True):
+            array = array.resized(axis, array.shape[axis] - 1, place)
+        return array if without else array.resized(axis, count, None)
     old = backend.numpy(array)
-    if without is not None:
-        return backend.array(np.delete(old, without, axis=axis), copy=False)
+    if without:
+        return backend.array(np.delete(old, list(without), axis=axis), copy=False)
     if axis == 0 and isinstance(old.base, np.ndarray) and old.base.shape[0] >= count and old.base.ndim == 2:
         room = old.base
         if room.shape[1] == old.shape[1] and room.ctypes.data == old.ctypes.data:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -401,7 +401,7 @@ class Run:
         try:
             self._apply({each: (units, values.T) for each, values in given.items()})
         except BaseException:
-            self._resize(side, last, without=last)
+            self._resize(side, last, without=[last])
             raise
 
     def delete_row(self, name: str, row: int) -> None:
@@ -414,20 +414,31 @@ class Run:
         self._rows({each.name: values for each, values in found.items()}, name)
         units = Units(count, np.array([row]))
         self._follow({each: (units, -values[:, None]) for each, values in found.items()}, {})
-        self._resize(side, count - 1, without=row)
+        self._resize(side, count - 1, without=[row])
         self._commit()
 
     def grow(self, dimension: str, size: int) -> None:
         """Gives a dimension a larger size; the rows and columns that come are zeros in every input that has it."""
-        known = self._sizes.get(dimension)
-        if known is None:
-            raise ProgramError(f"the program has no dimension {dimension!r}, only {', '.join(sorted(self._sizes))}")
+        known = self._size(dimension)
         if size < known:
-            raise ProgramError(f"dimension {dimension} has {known} places and cannot shrink to {size}: delete rows")
+            raise ProgramError(f"dimension {dimension} has {known} places and cannot grow to {size}: see shrink")
         if size > known:
-            self._settle()
-            self._resize(dim(dimension), size)
-            self._commit()
+            self._change_size(dimension, size, ())
+
+    def shrink(self, dimension: str, places: Sequence[int]) -> None:
+        """Takes places out of a dimension, where every input that has it has zeros; later places move up."""
+        known = self._size(dimension)
+        gone = sorted({place(given, known, dimension, "place") for given in places})
+        for each in self.program.inputs:
+            for axis, own in enumerate(shape(each)):
+                if dimension in own.names:
+                    self._check_zeros(each, axis, gone)
+        if gone:
+            self._change_size(dimension, known - len(gone), gone)
+
+    def keeps_zeros(self, dimension: str) -> bool:
+        """Whether zeros that come to a dimension stay zeros in every view, so that nothing is evaluated again."""
+        return not any(is_square_in(dimension, statement.body) for statement in self._statements.views)
 
     # -- the rest ------------------------------------------------------------------------------------------------------
 
@@ -656,6 +667,35 @@ class Run:
 
     # -- rows that come and go -----------------------------------------------------------------------------------------
 
+    def _size(self, dimension: str) -> int:
+        known = self._sizes.get(dimension)
+        if known is None:
+            raise ProgramError(f"the program has no dimension {dimension!r}, only {', '.join(sorted(self._sizes))}")
+        return known
+
+    def _check_zeros(self, each: Matrix, axis: int, places: Sequence[int]) -> None:
+        array = self.array(each.name)
+        for given in places:
+            values = self._backend.numpy(array[given, :] if axis == 0 else array[:, given])
+            if np.any(values):
+                what = ("row", "column")[axis]
+                raise MatrixDataError(f"{what} {given} of {each.name} is not zero: set it to zero before it is removed")
+
+    def _change_size(self, dimension: str, size: int, without: Sequence[int]) -> None:
+        """Resizes a dimension, or leaves everything as it was if views have no value then."""
+        self._settle()
+        stored, sizes = dict(self._stored), self._sizes
+        try:
+            self._resize(dim(dimension), size, without)
+        except BaseException:
+            self._stored.update(stored)
+            self._sizes = sizes
+            self._plans.clear()
+            self._replays.clear()
+            self._stale = True
+            raise
+        self._commit()
+
     def _row_count(self, name: str) -> int:
         _, (rows, _) = self._dynamic(name)
         return rows
@@ -681,10 +721,9 @@ class Run:
             found[each] = checked_matrix(row, f"the row of {each.name}", self._dtype, (1, columns))
         return found
 
-    def _resize(self, side: Any, count: int, without: int | None = None) -> None:
+    def _resize(self, side: Any, count: int, without: Sequence[int] = ()) -> None:
         """Gives a dimension another size; the rows that come or go are zeros everywhere."""
         ((dimension,), _) = side.terms[0]
-        keeps_zeros = not any(is_square_in(dimension, statement.body) for statement in self._statements.views)
         executor = self._executor()
         for each in list(self._stored):
             array = executor.matrix(each)
@@ -700,6 +739,6 @@ class Run:
             self._plans.clear()
             self._planned_sizes = self._sizes
         self._replays.clear()
-        if not keeps_zeros:
+        if not self.keeps_zeros(dimension):
             self._stale = True
             self._settle()
