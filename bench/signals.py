@@ -223,6 +223,7 @@ def upsample(run: Run) -> dict[str, float]:
 def overlap(run: Run) -> dict[str, float]:
     """Query 5 with hops of `size`."""
     import numpy as np
+    import pyarrow as pa
     import scipy.fft
 
     from viewlet.signals import source
@@ -233,7 +234,8 @@ def overlap(run: Run) -> dict[str, float]:
     query = query.window(256, run.size).fft().ifft().overlap_add()
     signals = np.ascontiguousarray(table["x"].to_numpy().reshape(-1, groups).T)
 
-    def added(arrays: Any) -> None:
+    def added(arrays: Any) -> list[Any]:
+        sums = []
         for x in arrays:
             y = np.zeros(len(x), complex)
             windows = np.lib.stride_tricks.sliding_window_view(x, 256)[:: run.size]
@@ -241,11 +243,15 @@ def overlap(run: Run) -> dict[str, float]:
                 part = scipy.fft.ifft(scipy.fft.fft(windows[begin : begin + 512]))
                 for number, row in enumerate(part, begin):
                     y[number * run.size : number * run.size + 256] += row
+            sums.append(y)
+        return sums
 
-    def by_hand() -> None:
-        keys, values = table["g"].to_numpy(), table["x"].to_numpy()
+    def by_hand() -> Any:
+        keys, times, values = (table[name].to_numpy() for name in ("g", "t", "x"))
         order = np.argsort(keys, kind="stable")
-        added(np.split(values[order], np.flatnonzero(np.diff(keys[order])) + 1))
+        sums = np.concatenate(added(np.split(values[order], np.flatnonzero(np.diff(keys[order])) + 1)))
+        real, imaginary = np.ascontiguousarray(sums.real), np.ascontiguousarray(sums.imag)
+        return pa.table({"g": keys[order], "t": times[order], "x_re": real, "x_im": imaginary})
 
     query.run(table)
     peak = peak_memory()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from viewlet.errors import DataError
 from viewlet.signals.batches import Array, Batch, Events, Samples, in_order, runs, together
 from viewlet.signals.errors import SignalError
-from viewlet.signals.form import form_of
+from viewlet.signals.form import Form, form_of
 from viewlet.signals.groups import Groups
 from viewlet.signals.idle import restart_idle
 from viewlet.signals.ingest import without_overlaps
@@ -46,7 +47,16 @@ def run(query: Signal, history: Any, flush: bool) -> Any:
     found = [program.run(chunk) for chunk in _chunks(program.sources, arrived, keys)]
     if flush and (rest := program.flush()) is not None:
         found.append(rest)
-    return _arrow(query, together(found), keys)
+    return _arrow(query, found if _follow(found) else [together(found)], keys)
+
+
+def _follow(parts: Sequence[Batch]) -> bool:
+    """Sorted batches that are sorted one behind the other too."""
+    ends = [(part.slot[[0, -1]], part.position[[0, -1]]) for part in parts if len(part)]
+    return all(
+        (int(slot[1]), int(position[1])) <= (int(next_slot[0]), int(next_position[0]))
+        for (slot, position), (next_slot, next_position) in pairwise(ends)
+    )
 
 
 def _chunks(sources: Sequence[Source], arrived: list[Events], keys: _Keys) -> Iterator[list[Events]]:
@@ -289,10 +299,18 @@ def _numbers(column: Any) -> Array:
     return column.cast(pa.float64()).to_numpy(zero_copy_only=False)
 
 
-def _arrow(query: Signal, batch: Batch, keys: _Keys) -> Any:
+def _arrow(query: Signal, batches: Sequence[Batch], keys: _Keys) -> Any:
+    """Batches one behind the other as one table; nothing is copied together."""
     import pyarrow as pa
 
     form = form_of(query)
+    filled = [each for each in batches if len(each)] or batches[:1]
+    return pa.concat_tables([_part(form, each, keys) for each in filled])
+
+
+def _part(form: Form, batch: Batch, keys: _Keys) -> Any:
+    import pyarrow as pa
+
     times, ends = times_of(form, batch)
     source = form.source
     columns: dict[str, Any] = {name: keys.values(i, batch.slot) for i, name in enumerate(source.key)}
