@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,6 +55,46 @@ def test_patterns_on_postgresql(connection: str) -> None:
     db.close()
 
 
+def test_rows_and_names_are_data_for_psql(connection: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No value ends the rows of a COPY, and no text starts a program or an answer of its own."""
+    monkeypatch.chdir(tmp_path)
+    run = "\\! touch pwned"
+    texts = [
+        "\\.",
+        f"a\n\\.\n{run}\n",
+        run,
+        f"'; {run}\n--",
+        f"*/ {run}",
+        f"\\\n{run}",
+        "a\r\nb\rc",
+        "a\tb",
+        "\\N",
+        "",
+        "NULL",
+    ]
+    texts += [":x", ":'x'", "$$", "q\"u'o", "\u2028", "\x1f\x1e", '"$part0_0"', *(f"viewlet-{n}" for n in range(30))]
+    found = []
+    for host in (PostgresHost(connection), DuckDBHost()):
+        db = viewlet.connect(streams=host)
+        db.execute("CREATE STREAM m (ts TIMESTAMP, g VARCHAR) PARTITION LENGTH 60 BY ts")
+        db.execute("CREATE VIEW v AS INITIALIZE v[i] AS SELECT g FROM m[i] UPDATE v[j] AS SELECT g FROM m[j]")
+        for text in texts[:12]:
+            name, literal = text.replace('"', '""') or "e", text.replace("'", "''")
+            query = f"""SELECT '{literal}' AS l, g AS "{name}" FROM m"""
+            db.execute(f'CREATE VIEW "{name}" AS INITIALIZE "{name}"[i] AS {query}[i] UPDATE "{name}"[j] AS {query}[j]')
+        db.insert("m", [(at(0), text) for text in [*texts, None]])
+        db.insert("m", [(at(61), "z")])
+        found.append({name: sorted(map(repr, db.view(name).rows())) for name in db.views})
+        db.close()
+    assert found[0] == found[1]
+    assert not (tmp_path / "pwned").exists()
+    db = viewlet.connect(streams=PostgresHost(connection))
+    db.execute("CREATE STREAM o (ts TIMESTAMP, g VARCHAR) PARTITION LENGTH 60 BY ts")
+    with pytest.raises(viewlet.DataError, match="NUL"):
+        db.insert("o", [(at(0), "a\0b")])
+    db.close()
+
+
 class Kill(BaseException):
     """What a test raises where the process would end."""
 
@@ -72,14 +113,14 @@ def test_a_kill_on_postgresql_leaves_a_batch_done_or_not(
     expected[1].insert("m", BATCHES[4])
     original, done = host._run, 0
 
-    def run(text: str) -> str:
+    def run(*arguments: Any, **named: Any) -> bytes:
         nonlocal done
         done += 1
         if done == step:
             shutil.copytree(tmp_path / "db", tmp_path / "copy")
             host._process.kill()
             raise Kill
-        return original(text)
+        return original(*arguments, **named)
 
     monkeypatch.setattr(host, "_run", run)
     with contextlib.suppress(Kill, viewlet.ViewletError):

@@ -18,6 +18,7 @@ from viewlet.signals.errors import SignalError
 from viewlet.signals.filters import DigitalFilter, WindowOperator
 from viewlet.signals.grid import Grid
 from viewlet.signals.interpolation import Interpolator
+from viewlet.signals.notation import register_functions
 from viewlet.signals.payloads import Payload
 from viewlet.signals.query import Query
 from viewlet.signals.windows import Windows
@@ -32,5 +33,6 @@ __all__ = [
     "SignalError",
     "WindowOperator",
     "Windows",
+    "register_functions",
     "source",
 ]

@@ -17,10 +17,14 @@ def checked_choice(value: object, known: Collection[str | None], what: str) -> N
         raise SignalError(f"{what} is one of {', '.join(map(repr, known))}, not {value!r}")
 
 
+MOST = 2**31 - 1
+"""No array of a window or a filter is longer."""
+
+
 def positive(number: object, what: str) -> int:
     """A whole number of at least 1."""
-    if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 1:
-        raise SignalError(f"{what} takes a whole number of at least 1, not {number!r}")
+    if isinstance(number, bool) or not isinstance(number, int | np.integer) or not 1 <= number <= MOST:
+        raise SignalError(f"{what} takes a whole number of at least 1 and at most {MOST}, not {number!r}")
     return int(number)
 
 

@@ -41,11 +41,11 @@ def from_text(text: str) -> nodes.Signal:
     """The expression that `to_text` wrote."""
     try:
         found = _from_json(json.loads(text))
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, ZeroDivisionError) as error:
         raise SignalError(f"{text!r:.60} is not the text of a signal query: {error}") from error
-    if type(found).__name__ not in _NODES:
+    if not isinstance(found, nodes.Signal):
         raise SignalError(f"{text!r:.60} is not the text of a signal query")
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _to_json(value: object) -> object:
@@ -84,8 +84,42 @@ Function = Callable[..., Any] | str
 """A function or class that can be imported, or its name `module:function`."""
 
 
+_NAMED: set[str] = set()
+"""What this program has named: text can call nothing else."""
+
+
+def register_functions(*functions: Function) -> None:
+    """Lets views of a directory or a checkpoint call functions and classes of this program.
+
+    A query that is read from text, which may be somebody else's, calls only what was registered, or what a query of
+    this process was built with.
+    """
+    for each in functions:
+        name_of(each, "register_functions()")
+
+
+def check_function(name: str) -> None:
+    """Refuses a function that only a text names; the functions of NumPy on single values are known to all."""
+    if name in _NAMED:
+        return
+    import numpy as np
+
+    if name.startswith("numpy:") and isinstance(getattr(np, name.removeprefix("numpy:"), None), np.ufunc):
+        return
+    raise SignalError(
+        f"a query calls {name!r}, which this program has not named: if it is yours, call "
+        "viewlet.signals.register_functions() with it first"
+    )
+
+
 def name_of(function: object, what: str) -> str:
     """The name `module:function` by which another process finds a function or class."""
+    full = _name_of(function, what)
+    _NAMED.add(full)
+    return full
+
+
+def _name_of(function: object, what: str) -> str:
     if isinstance(function, str):
         resolve(function)
         return function

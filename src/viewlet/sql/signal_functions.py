@@ -50,6 +50,7 @@ class SignalFunction:
 
     def _bound(self, call: TableCall, values: dict[str, Any]) -> BoundCall:
         from viewlet.signals.declare import signal_over
+        from viewlet.signals.notation import check_function
 
         table = call.table(0)
 
@@ -57,6 +58,8 @@ class SignalFunction:
             return {name: values[name] for name in names if name in values}
 
         try:
+            if ":" in str(values.get("interpolate", "")):
+                check_function(str(values["interpolate"]))
             options = part((*OPTIONS, "end"))
             unit = options.pop("unit", None)
             signal = signal_over(table, values.get("key", ()), values["time"], values["value"], unit, **options)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 def bind_signal_query(call: TableCall) -> BoundCall:
     """Reads the query, and finds the columns of its sources."""
+    from viewlet.signals.check import check_query
     from viewlet.signals.form import form_of
     from viewlet.signals.nodes import sources
     from viewlet.signals.notation import from_text
@@ -25,6 +26,7 @@ def bind_signal_query(call: TableCall) -> BoundCall:
     text = call.string(0, "the text of a signal query")
     try:
         query = from_text(text)
+        check_query(query)
         form_of(query)
         read = sources(query)
     except ViewletError as wrong:

@@ -1,9 +1,16 @@
-"""Parts as tables of a PostgreSQL database, through a `psql` process. A batch is one transaction."""
+"""Parts as tables of a PostgreSQL database, through a `psql` process. A batch is one transaction.
+
+`psql` runs commands of its own, which begin with a backslash and may start programs. So no text of a user is ever read
+by it outside quotes: statements are checked for what it would not take for SQL, and rows are sent with every backslash
+and every end of a line escaped. Where an answer ends is said by a word that nobody can guess.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import io
+import re
+import secrets
 import shutil
 import subprocess
 import threading
@@ -11,14 +18,19 @@ from collections.abc import Iterable, Mapping
 from queue import Queue
 from typing import Any
 
-from viewlet.errors import DataError, MissingExtraError, StateError
+from viewlet.errors import DataError, MissingExtraError, StateError, UnsupportedError
 from viewlet.types import Kind, SqlType
 
 _SCHEMA = "viewlet"
 _CATALOGUE = f"{_SCHEMA}.catalogue"
 _LONGEST = 60
+"""Longer names of tables are digests."""
+_CUT = 63
 """PostgreSQL cuts longer names."""
 _TYPES = {Kind.VARCHAR: "TEXT", Kind.DOUBLE: "DOUBLE PRECISION"}
+_QUOTED = re.compile(r"""\b[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|"(?:[^"]|"")*\"""", re.DOTALL)
+_NOT_SQL = re.compile(r"\\|--|/\*|\$|['\"]|:['\"{]|(?<!:):[A-Za-z_]")
+"""What `psql` would read in its own way outside quotes: commands, comments, other quotes, variables."""
 
 
 class PostgresHost:
@@ -32,40 +44,51 @@ class PostgresHost:
     def __init__(self, connection: str, psql: str = "psql") -> None:
         if shutil.which(psql) is None:
             raise MissingExtraError(f"{psql} is not installed: install PostgreSQL's client (postgresql-client)")
-        command = [psql, "-X", "-q", "-A", "-t", "-v", "VERBOSITY=terse", "-v", "ON_ERROR_STOP=0", "-d", connection]
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8"
-        )
+        self._secret = secrets.token_hex(16)
+        command = [psql, "-X", "-q", "-A", "-t", "-F", f"{self._secret} column", "-R", f"{self._secret} row"]
+        command += ["-v", "VERBOSITY=terse", "-v", "ON_ERROR_STOP=0", "-d", connection]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self._outputs = tuple(_follow(stream) for stream in (self._process.stdout, self._process.stderr))
         self._number = 0
         self._is_open = False
-        self._run("SET TIME ZONE 'UTC'; SET client_min_messages = warning;")
+        self._run("SET TIME ZONE 'UTC'; SET client_min_messages = warning; SET client_encoding = 'UTF8';")
+        self._run("SET standard_conforming_strings = on;")
         self._run(f"CREATE SCHEMA IF NOT EXISTS {_SCHEMA}; SET search_path = {_SCHEMA};")
         self._run(f"CREATE TABLE IF NOT EXISTS {_CATALOGUE} (key TEXT PRIMARY KEY, value TEXT);")
 
-    def _run(self, text: str) -> str:
-        """What statements print; they fail with the server's first error."""
+    def _run(self, sql: str, command: str = "", data: bytes = b"") -> bytes:
+        """What statements print, with a command of `psql` or data after them; fails with the server's first error."""
+        if "\0" in sql:
+            raise DataError("PostgreSQL keeps no NUL characters")
+        if _NOT_SQL.search(_QUOTED.sub("", sql)) is not None:
+            raise UnsupportedError("a query with $, :name or \\ outside quotes", "psql would take it for its own")
         self._number += 1
-        mark = f"viewlet-{self._number}"
+        mark = f"{self._secret} {self._number}\n".encode()
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(f"{text}\n\\echo {mark}\n\\warn {mark}\n")
+            self._process.stdin.write(f"{sql} {command}\n".encode() + data + b"\\echo " + mark + b"\\warn " + mark)
             self._process.stdin.flush()
         except OSError as error:
             raise StateError(f"psql has ended: {error}") from error
         printed, errors = (_until(output, mark) for output in self._outputs)
-        failed = [line for line in errors.splitlines() if "ERROR:" in line or "FATAL:" in line]
+        failed = [line for line in errors.decode(errors="replace").splitlines() if "ERROR:" in line or "FATAL:" in line]
         if failed:
             raise DataError(f"PostgreSQL: {failed[0].split('ERROR:')[-1].strip()}")
         return printed
+
+    def _records(self, sql: str, command: str = "") -> list[list[str]]:
+        """The rows that a statement prints, as texts."""
+        printed = self._run(sql, command).decode().removesuffix("\n")
+        rows = printed.split(f"{self._secret} row") if printed else []
+        return [row.split(f"{self._secret} column") for row in rows]
 
     def entries(self) -> dict[str, str]:
         found = self.read(f"SELECT key, value FROM {_CATALOGUE}").to_pylist()
         return {row["key"]: row["value"] for row in found}
 
     def tables(self) -> list[str]:
-        listed = self._run(f"SELECT tablename FROM pg_tables WHERE schemaname = '{_SCHEMA}';")
-        return [name for name in listed.splitlines() if name and f"{_SCHEMA}.{name}" != _CATALOGUE]
+        listed = self._records(f"SELECT tablename FROM pg_tables WHERE schemaname = '{_SCHEMA}';")
+        return [name for (name,) in listed if f"{_SCHEMA}.{name}" != _CATALOGUE]
 
     def begin(self) -> None:
         if not self._is_open:
@@ -73,27 +96,24 @@ class PostgresHost:
             self._is_open = True
 
     def load(self, table: str, rows: Any) -> None:
-        from pyarrow import csv
-
         columns = ", ".join(f"{self.quote(field.name)} {_column_type(field.type)}" for field in rows.schema)
-        sink = io.BytesIO()
-        csv.write_csv(rows, sink, csv.WriteOptions(include_header=False, quoting_style="needed"))
-        data = sink.getvalue().decode()
         self._run(f"CREATE TABLE {self.source(table)} ({columns});")
-        self._run(f"COPY {self.source(table)} FROM STDIN WITH (FORMAT csv);\n{data}\\.")
+        self._run("", "\\set ON_ERROR_STOP 1")  # had the server refused COPY, psql would run the rows
+        self._run(f"COPY {self.source(table)} FROM STDIN;", data=_copied(rows) + b"\\.\n")
+        self._run("", "\\set ON_ERROR_STOP 0")
 
     def create(self, table: str, query: str) -> int:
         self._run(f"CREATE TABLE {self.source(table)} AS {query};")
         self._run(f"ANALYZE {self.source(table)};")
-        return int(self._run(f"SELECT COUNT(*) FROM {self.source(table)};"))
+        ((count,),) = self._records(f"SELECT COUNT(*) FROM {self.source(table)};")
+        return int(count)
 
     def read(self, query: str) -> Any:
         import pyarrow as pa
         from pyarrow import csv
 
-        described = self._run(f"{query} \\gdesc").splitlines()
-        names, types = zip(*(line.rsplit("|", 1) for line in described), strict=True)
-        data = self._run(f"COPY ({query}) TO STDOUT WITH (FORMAT csv);").encode()
+        names, types = zip(*self._records(query, "\\gdesc"), strict=True)
+        data = self._run(f"COPY ({query}) TO STDOUT WITH (FORMAT csv);")
         schema = pa.schema([pa.field(n, _arrow_type(t)) for n, t in zip(names, types, strict=True)])
         if not data:
             return schema.empty_table()
@@ -103,7 +123,8 @@ class PostgresHost:
             quoted_strings_can_be_null=False,
             null_values=[""],
         )
-        read = csv.read_csv(io.BytesIO(data), csv.ReadOptions(column_names=names), convert_options=options)
+        parsing = csv.ParseOptions(newlines_in_values=True)
+        read = csv.read_csv(io.BytesIO(data), csv.ReadOptions(column_names=names), parsing, options)
         return _booleans(read, schema)
 
     def source(self, table: str) -> str:
@@ -112,6 +133,8 @@ class PostgresHost:
         return f"{_SCHEMA}.{self.quote(table)}"
 
     def quote(self, name: str) -> str:
+        if len(name.encode()) > _CUT:
+            raise UnsupportedError(f"the name {name!r:.30} on PostgreSQL", f"names have at most {_CUT} bytes there")
         return '"' + name.replace('"', '""') + '"'
 
     def type_name(self, type: SqlType) -> str:
@@ -140,26 +163,43 @@ class PostgresHost:
             self._process.wait(10)
 
 
-def _follow(stream: Any) -> Queue[str]:
+def _follow(stream: Any) -> Queue[bytes]:
     """The lines of a stream as they come."""
-    lines: Queue[str] = Queue()
+    lines: Queue[bytes] = Queue()
 
     def read() -> None:
         for line in stream:
             lines.put(line)
-        lines.put("")
+        lines.put(b"")
 
     threading.Thread(target=read, daemon=True).start()
     return lines
 
 
-def _until(lines: Queue[str], mark: str) -> str:
-    found: list[str] = []
-    while (line := lines.get()) != f"{mark}\n":
+def _until(lines: Queue[bytes], mark: bytes) -> bytes:
+    found: list[bytes] = []
+    while (line := lines.get()) != mark:
         if not line:
-            raise StateError("psql has ended: " + "".join(found).strip())
+            raise StateError("psql has ended: " + b"".join(found).decode(errors="replace").strip())
         found.append(line)
-    return "".join(found)
+    return b"".join(found)
+
+
+def _copied(rows: Any) -> bytes:
+    """Rows in the text format of COPY, in which every row is a line and no line of data is an end of it."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    texts = []
+    for column in rows.columns:
+        text = column.cast(pa.string())
+        for character, escape in ("\\", "\\\\"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"):
+            text = pc.replace_substring(text, character, escape)
+        if pc.any(pc.match_substring(text, "\0")).as_py():
+            raise DataError("PostgreSQL keeps no NUL characters")
+        texts.append(text)
+    lines = pc.binary_join_element_wise(*texts, "\t", null_handling="replace", null_replacement="\\N")
+    return b"".join(f"{line}\n".encode() for line in lines.to_pylist())
 
 
 def _text(value: str) -> str:

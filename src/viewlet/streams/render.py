@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 
@@ -65,22 +66,25 @@ class Queries:
 
     def __init__(self, host: PartHost) -> None:
         self._host = host
-        self._translated: dict[PartQuery, str] = {}
+        self._translated: dict[PartQuery, tuple[str, re.Pattern[str]]] = {}
 
     def render(self, query: PartQuery, source: Callable[[int], str], start: str) -> str:
-        """A query with `source(n)` in place of reference n, and `start` in place of the start of the part."""
-        sql = self._translated.get(query)
-        if sql is None:
-            sql = self._translated[query] = translate(query.sql, self._host.dialect)
-        for number in reversed(range(len(query.references))):
-            sql = sql.replace(self._host.quote(query.marker(number)), source(number))
-        return sql.replace(self._host.quote(query.start_marker), start)
+        """A query with `source(n)` in place of reference n, and `start` in place of the start of the part.
+
+        All at once: what takes the place of one mark may have the text of another in a name.
+        """
+        if query not in self._translated:
+            marks = "|".join((*map(str, range(len(query.references))), "start"))
+            marked = re.escape(self._host.quote(f"{query.mark}%")).replace("%", f"({marks})")
+            self._translated[query] = translate(query.sql, self._host.dialect), re.compile(marked)
+        sql, pattern = self._translated[query]
+        return pattern.sub(lambda found: start if found[1] == "start" else source(int(found[1])), sql)
 
 
 def translate(sql: str, dialect: str) -> str:
-    """A query of DuckDB's dialect in another one."""
+    """A query of DuckDB's dialect in another one, without its comments."""
     if dialect == "duckdb":
         return sql
     import sqlglot
 
-    return sqlglot.transpile(sql, read="duckdb", write=dialect)[0]
+    return sqlglot.transpile(sql, read="duckdb", write=dialect, comments=False)[0]

@@ -12,7 +12,7 @@ from sqlglot.errors import SqlglotError
 
 from viewlet.changes import did_you_mean
 from viewlet.sql.parser import quiet
-from viewlet.sql.split import RawStatement, unquoted
+from viewlet.sql.split import RawStatement, tokenize, unquoted
 from viewlet.streams.definition import PART_TIMESTAMP, PartQuery, Reference
 from viewlet.streams.subscripts import SubscriptError, line, parse_subscript
 from viewlet.types import Column, Table, TableKind
@@ -46,7 +46,7 @@ def bind_part_query(
     """The query at a place of a statement that declares `view`; `reference_of` reads what is between brackets."""
     raw, words = place.raw, place.raw.words
     known = {name.lower(): name for name, table in catalog.items() if table.parts is not None} | {view.lower(): view}
-    mark = _free_mark(raw.text)
+    mark = free_mark(raw)
     references: list[Reference] = []
     pieces: list[str] = []
     copied = raw.positions[place.begin][0]
@@ -71,9 +71,11 @@ def bind_part_query(
     return PartQuery(node.sql("duckdb"), tuple(references), mark, place.index)
 
 
-def _free_mark(text: str) -> str:
+def free_mark(raw: RawStatement) -> str:
+    """The beginning of marks that are nowhere in a statement, nor in its strings once their escapes are read."""
+    texts = (raw.text, *(token.text for token in tokenize(raw.text)))
     number = 0
-    while (mark := f"$part{number}_") in text:
+    while any((mark := f"$part{number}_") in text for text in texts):
         number += 1
     return mark
 

@@ -20,7 +20,7 @@ from sqlglot.errors import SqlglotError
 from viewlet.sql.source import name_of
 from viewlet.sql.split import RawStatement
 from viewlet.sql.statements import CreateView
-from viewlet.sql.streams.part_queries import own_columns
+from viewlet.sql.streams.part_queries import free_mark, own_columns
 from viewlet.sql.streams.pattern_machine import Machine, PatternError, make_machine
 from viewlet.sql.streams.pattern_steps import PatternSql
 from viewlet.sql.streams.statements import Reader, cut_clauses, declared, described, view_clauses, view_header
@@ -29,7 +29,6 @@ from viewlet.streams.schema import QueryError, describe
 from viewlet.streams.subscripts import INDEX, Arithmetic, Number
 from viewlet.types import Table, TimeParts
 
-MARK = "$part0_"
 _CLAUSES = ("expressions", "from_", "where", "group", "order")
 
 
@@ -179,40 +178,41 @@ def _view(
     catalog: Mapping[str, Table],
 ) -> PartView:
     assert source.parts is not None
+    mark = free_mark(raw)
     order = node.args.get("order")
     breaks = [each.sql("duckdb") for each in order.expressions] if order is not None else []
     plain = [column.name for column in own_columns(source)]
     aggregates = _typed_arguments(raw, columns, source)
-    sql = PatternSql(machine, columns.groups, aggregates, plain, source.parts.time, breaks, MARK)
+    sql = PatternSql(machine, columns.groups, aggregates, plain, source.parts.time, breaks, mark)
     streams = source.parts.streams or (source.name,)
     parts = replace(given, length=source.parts.length, streams=streams)
     here, before = Reference(source.name, INDEX, INDEX), Arithmetic("-", INDEX, Number(1))
-    first = PartQuery(sql.recursive(has_past=False), (here,), MARK)
+    first = PartQuery(sql.recursive(has_past=False), (here,), mark)
     try:
         kept = describe(first.sql, {first.marker(0): own_columns(source)}, wide=True)
     except QueryError as error:
         raise raw.source.error(str(error)) from None
     helper_name = f"pattern_{hashlib.sha256(repr((source.name, first.sql)).encode()).hexdigest()[:10]}"
     references = (here, Reference(helper_name, before, before))
-    later = PartQuery(sql.recursive(has_past=True), references, MARK)
+    later = PartQuery(sql.recursive(has_past=True), references, mark)
     quick = None
     if machine.keeps_one_run():
         itself = Reference(helper_name, INDEX, INDEX)
         grouped = {each.strip('"').lower() for each in columns.groups}
         is_unique = bool(source.parts.unique) and grouped >= set(source.parts.unique)
         quick = FastPath(
-            PartQuery(sql.first(), (here,), MARK),
-            PartQuery(sql.single(), references, MARK),
-            None if is_unique else PartQuery(sql.rows_of_runs(), (here, itself), MARK),
+            PartQuery(sql.first(), (here,), mark),
+            PartQuery(sql.single(), references, mark),
+            None if is_unique else PartQuery(sql.rows_of_runs(), (here, itself), mark),
         )
     helper = PartView(
         helper_name, kept, TimeParts(parts.length, retention=0, streams=streams), first, later, form="runs", quick=quick
     )
     shown = ", ".join(each.sql("duckdb") for each in select)
     final = PartQuery(
-        f'SELECT {shown} FROM "{MARK}0" AS runs WHERE state = {machine.states}',
+        f'SELECT {shown} FROM "{mark}0" AS runs WHERE state = {machine.states}',
         (Reference(helper_name, INDEX, INDEX),),
-        MARK,
+        mark,
     )
     result = described(raw, final, catalog, {helper_name: kept}, "the query")
     return PartView(name, result, parts, final, final, form="pattern", helpers=(helper,))
