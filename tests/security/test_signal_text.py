@@ -36,6 +36,8 @@ def calls(name: str) -> list[dict[str, Any]]:
         {"node": "Where", "source": EVENTS, "function": name},
         {"node": "Filter", "source": SAMPLES, "name": name},
         {**SAMPLES, "source": {**EVENTS, "function": name}},
+        {**SAMPLES, "source": {**EVENTS, "function": f"1=numpy:sin,2={name}"}},
+        {**SAMPLES, "source": {**EVENTS, "payload": name}},
         policy(name=name),
         stage("select", name, None, None),
         stage("user", name),

@@ -40,11 +40,13 @@ class SignalEngine:
         self._made = self._new()
 
     def _new(self) -> Maintenance:
+        from viewlet.signals.check import accept_functions
         from viewlet.signals.maintain import Maintenance
         from viewlet.signals.notation import from_text
 
-        kept = [each.is_kept for each in self.plan.inputs]
-        return Maintenance(from_text(self.plan.text), kept, self.plan.retain, keeps_events=self.keeps_events)
+        kept, query = [each.is_kept for each in self.plan.inputs], from_text(self.plan.text)
+        accept_functions(query)
+        return Maintenance(query, kept, self.plan.retain, keeps_events=self.keeps_events)
 
     # -- batches -------------------------------------------------------------------------------------------------------
 

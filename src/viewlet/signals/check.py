@@ -16,7 +16,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from viewlet.signals import coefficients, nodes
 from viewlet.signals.coefficients import checked_choice, complex_or_real, positive
 from viewlet.signals.errors import SignalError
-from viewlet.signals.notation import check_function
+from viewlet.signals.notation import accept, check_function
 
 _STARTS = ("zero", "steady", "full")
 _MISSING = ("zero", "reset")
@@ -34,6 +34,12 @@ def check_query(node: nodes.Signal) -> None:
         _CHECKS.get(type(part), lambda _: None)(part)
         for name in _functions(part):
             check_function(name)
+
+
+def accept_functions(node: nodes.Signal) -> None:
+    """Lets this process call the functions of a query that has been checked, here or by the driver that sent it."""
+    for part in _parts(node):
+        accept(_functions(part))
 
 
 def _parts(node: Any) -> Iterator[Any]:
@@ -68,7 +74,9 @@ def _fits(value: object, hint: Any) -> bool:
 def _functions(part: Any) -> tuple[str, ...]:
     """The names of users' functions in a node."""
     match part:
-        case nodes.Source(function=name) | nodes.Interpolation(name=name) if name:
+        case nodes.Source(function=names, payload=payload):
+            return (*(each.rpartition("=")[2] for each in names.split(",") if each), *([payload] if payload else ()))
+        case nodes.Interpolation(name=name) if name:
             return (name,)
         case nodes.Select(function=name) | nodes.Where(function=name) | nodes.Filter(name=name):
             return (name,)
@@ -86,8 +94,8 @@ def _check_source(node: nodes.Source) -> None:
 
     checked_choice(node.overlap, OVERLAPS, "overlap")
     checked_choice(node.late, ("refuse", "count"), "late")
-    if not node.values or (node.is_complex and len(node.values) != 2) or node.lateness < 0:
-        raise SignalError(f"a signal has values, and a lateness of at least 0: {node!r:.100}")
+    if not node.values or (node.is_complex and len(node.values) != 2) or node.lateness < 0 or node.idle < 0:
+        raise SignalError(f"a signal has values, and waits for at least 0 ticks: {node!r:.100}")
     if node.ticks is not None:
         positive(node.ticks, "a unit")
 
