@@ -281,6 +281,93 @@ def latency(run: Run) -> dict[str, float]:
     return {"ours": median(found[10:]) * 1e3}
 
 
+def tree_seconds() -> float:
+    """CPU seconds of this process and all processes under it, those that have ended too."""
+    found: dict[int, tuple[int, float]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        found[int(path.parent.name)] = int(fields[1]), sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+    def is_under(pid: int) -> bool:
+        return pid == os.getpid() or (pid in found and is_under(found[pid][0]))
+
+    return sum(seconds for pid, (_, seconds) in found.items() if is_under(pid))
+
+
+def spark_session() -> Any:
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.driver.memory", "2g").config("spark.sql.shuffle.partitions", "4")
+    spark = builder.config("spark.sql.session.timeZone", "UTC").getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def on_spark(work: Callable[[Any, Any], Any], table: Any) -> float:
+    """CPU seconds of a job over a table in a file, behind one that warms the session up."""
+    import tempfile
+
+    import pyarrow.parquet as pq
+
+    spark = spark_session()
+    with tempfile.TemporaryDirectory() as folder:
+        pq.write_table(table, f"{folder}/rows.parquet")
+        pq.write_table(table.slice(0, 10_000), f"{folder}/few.parquet")
+        for name in ("few", "rows"):
+            started = tree_seconds()
+            frame = work(spark, spark.read.parquet(f"{folder}/{name}.parquet"))
+            frame.write.format("noop").mode("overwrite").save()
+    found = tree_seconds() - started
+    spark.stop()
+    return found
+
+
+def pyspark(run: Run) -> dict[str, float]:
+    """Query 3 by `applyInPandas`; of many groups, a tenth."""
+    import numpy as np
+    import pandas as pd
+
+    values = np.random.default_rng(1).normal(size=32)
+    groups = run.size // 10 if run.size >= 100_000 else run.size
+    table = interleaved(groups, max(run.samples, 40 * groups))
+
+    def one(group: Any) -> Any:
+        x = group.x.to_numpy()
+        if len(x) < 32:
+            return pd.DataFrame({"g": group.g[:0], "t": group.t[:0], "y": group.x[:0]})
+        return pd.DataFrame({"g": group.g[31:], "t": group.t[31:], "y": np.correlate(x, values, "valid")})
+
+    seconds = on_spark(lambda _, frame: frame.groupBy("g").applyInPandas(one, "g long, t long, y double"), table)
+    return per_sample({"pyspark": seconds}, table.num_rows)
+
+
+def tempo(run: Run) -> dict[str, float]:
+    """A sample every second of readings at irregular times, by linear interpolation; `dbl-tempo` is the rival."""
+    import numpy as np
+    import pyarrow as pa
+
+    from viewlet.signals import source
+
+    count = run.samples // run.size
+    times = np.cumsum(np.random.default_rng(2).integers(1_000_000, 3_000_000, (count, run.size)), axis=0)
+    columns = {"g": np.tile(np.arange(run.size), count), "x": np.random.default_rng(3).random(count * run.size)}
+    table = pa.table({**columns, "t": pa.array(times.reshape(-1)).cast(pa.timestamp("us"))})
+
+    def work(spark: Any, frame: Any) -> Any:
+        from tempo import TSDF
+
+        rows = TSDF(frame, ts_col="t", partition_cols=["g"])
+        return rows.interpolate(freq="1 second", func="mean", target_cols=["x"], method="linear").df
+
+    query = source(key="g", time="t", value="x", ticks=1_000_000).sample("1s", "linear")
+    ours = turns({"ours": lambda: query.run(table)}, 3)["ours"]
+    return per_sample({"ours": ours, "tempo": on_spark(work, table)}, table.num_rows)
+
+
 MEASURES: dict[str, Callable[[Run], dict[str, float]]] = {
     "fft": fft,
     "fir": fir,
@@ -288,6 +375,8 @@ MEASURES: dict[str, Callable[[Run], dict[str, float]]] = {
     "upsample": upsample,
     "overlap": overlap,
     "latency": latency,
+    "pyspark": pyspark,
+    "tempo": tempo,
 }
 Figures = dict[Run, dict[str, float] | None]
 
@@ -300,7 +389,10 @@ def runs(samples: int, largest: int = 10**6) -> Iterator[Run]:
     for what in ("correlate", "upsample"):
         for groups in GROUPS:
             if groups <= largest:
-                yield Run(what, groups, samples)
+                yield Run(what, groups, max(samples, (40 if what == "correlate" else 20) * groups))
+    for groups in GROUPS[:-1]:
+        yield Run("pyspark", groups, samples // 10)
+    yield Run("tempo", 100, samples // 100)
     for hop in HOPS:
         yield Run("overlap", hop, max(100 * 512, samples // (20 if hop > 16 else 200)))
     yield Run("latency", 10_000, 0)

@@ -10,6 +10,7 @@ import scipy.signal as ss
 
 import viewlet
 from tests.signals.events import SCHEMA, irregular, over, same_bits
+from viewlet.changes import ColumnChange
 from viewlet.connection.spark_facade import connect_inline
 
 SOS = ss.butter(2, 0.2, output="sos")
@@ -65,3 +66,41 @@ def test_arrays_in_partitions(tmp_path: Path) -> None:
     assert sum(told) == view.to_arrow().num_rows == len(view.rows())
     with pytest.raises(viewlet.UnsupportedError, match="arrays"):
         db.execute("CREATE MATERIALIZED VIEW w AS SELECT g, COUNT(*) AS n FROM v GROUP BY g")
+
+
+def test_columns_travel_as_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys of all kinds, and NULLs; no row is made of a batch of columns."""
+    schema = "CREATE STREAM r (site VARCHAR, id INTEGER, day DATE, up BOOLEAN, at TIMESTAMP NOT NULL, v DECIMAL(9,2))"
+    random = np.random.default_rng(1)
+    rows = [
+        (
+            site,
+            int(random.integers(3)),
+            f"2026-01-0{random.integers(1, 4)}",
+            bool(k % 2),
+            f"2026-01-02 00:0{k // 60}:{k % 60:02}",
+            f"{k}.25",
+        )
+        for k, site in enumerate(random.choice(["x", "y", ""], 240))
+    ]
+    rows[7] = (None, None, None, None, *rows[7][4:])
+    found = []
+    for db in (viewlet.connect(), connect_inline(tmp_path, 3, sync=False)):
+        db.execute(schema)
+        query = db.signal("r", key=("site", "id", "day", "up"), time="at", value="v").sample(
+            "1s", "linear", max_gap="1m"
+        )
+        view = db.create_view("v", query)
+        for begin in range(0, 240, 80):
+            part = viewlet.connect()
+            part.execute(schema.replace("STREAM", "TABLE"))
+            part.insert("r", rows[begin : begin + 80])
+            table = part.table("r").to_arrow()
+            if begin:
+                monkeypatch.setattr(ColumnChange, "rows", None)
+            db.insert("r", table.take(np.random.default_rng(begin).permutation(80)))
+        monkeypatch.undo()
+        found.append(view.to_arrow())
+        assert found[-1].num_rows > 240
+        db.close()
+    assert found[0].equals(found[1])

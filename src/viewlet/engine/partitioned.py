@@ -23,13 +23,16 @@ def partitioned(
     plan: Callable[[Declaration, Tables], Plan],
     make: Callable[[Plan, Sources, UndoLog], LocalEngine],
     by: Callable[[Plan], Mapping[str, tuple[int, ...]]],
+    columns: Callable[[Plan], Mapping[str, tuple[int, ...]]] | None = None,
 ) -> DistributedForm:
     """Every partition runs an engine made by `make` over its rows, which go by the columns `by` of each table.
+
+    An engine that takes columns instead of rows, and tells its rows as Arrow, has `columns`: those that it reads.
 
     The rows of the view may depend only on table rows with the same values in these columns. Plans and `make` are sent
     to the workers, which have to be able to import what they refer to.
     """
-    form = _Partitioned(plan, make, by)
+    form = _Partitioned(plan, make, by, columns)
     return DistributedForm(plan, form.unit, form.engine, form.reason)
 
 
@@ -38,6 +41,7 @@ class _Partitioned:
     plan: Callable[[Declaration, Tables], Plan]
     make: Callable[[Plan, Sources, UndoLog], LocalEngine]
     by: Callable[[Plan], Mapping[str, tuple[int, ...]]]
+    columns: Callable[[Plan], Mapping[str, tuple[int, ...]]] | None
 
     def unit(
         self, cluster: Cluster, declared: Declaration, tables: Tables, hints: Hints, facts: Mapping[str, Any]
@@ -48,13 +52,14 @@ class _Partitioned:
         plan = self.plan(declared, tables)
         by = self.by(plan)
         routes = {name: (ByColumns(tables[name], positions),) for name, positions in by.items()}
-        return PartitionedUnit(declared.name, plan, self.make, dict(tables), routes, (plan, sorted(by.items())))
+        identity, columns = (plan, sorted(by.items())), None if self.columns is None else self.columns(plan)
+        return PartitionedUnit(declared.name, plan, self.make, dict(tables), routes, identity, columns=columns)
 
     @staticmethod
     def engine(cluster: Cluster, unit: PartitionedUnit, declared: Declaration) -> Engine:
-        from viewlet.spark.run.views.partitioned_view import PartitionedView
+        from viewlet.spark.run.views.partitioned_view import ColumnView, PartitionedView
 
-        return PartitionedView(cluster, unit, unit.plan)
+        return (PartitionedView if unit.columns is None else ColumnView)(cluster, unit, unit.plan)
 
     @staticmethod
     def reason(cluster: Cluster, unit: PartitionedUnit) -> str:

@@ -42,6 +42,13 @@ def partition_keys(plan: SignalQuery) -> Mapping[str, tuple[int, ...]]:
     return keys_of(plan)
 
 
+def columns_read(plan: SignalQuery) -> Mapping[str, tuple[int, ...]]:
+    """The columns of each table that the engine of a partition reads."""
+    tables = dict.fromkeys(each.table for each in plan.inputs)
+    used = {table: {i for each in plan.inputs if each.table == table for i in each.positions} for table in tables}
+    return {table: tuple(sorted(found)) for table, found in used.items()}
+
+
 def stages(subject: Subject) -> Mapping[str, Callable[[], str]]:
     """What `explain` prints of a signal query."""
 
@@ -62,7 +69,7 @@ SIGNAL_VIEWS = ViewKind(
     stages=stages,
     summary=("query", "engine"),
     handle=SignalView,
-    distributed=partitioned(plan, partition_engine, partition_keys),
+    distributed=partitioned(plan, partition_engine, partition_keys, columns_read),
 )
 
 ARRAY_VIEWS = replace(

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from viewlet.changes import rows_to_arrow
+import pyarrow as pa
+
+from viewlet.changes import MULTIPLICITY, rows_to_arrow
 from viewlet.errors import InternalError
 from viewlet.runtime.durable.files import files_at
 from viewlet.spark.run.exchange.change_files import KeptChanges, Share, write_part
@@ -29,6 +31,9 @@ def change_table(node: Node, code: UnitCode, told: Mapping[Row, int] | None) -> 
 
 def rows_table(node: Node, code: UnitCode) -> Any:
     """All stored rows of a node, as `change_table` gives their changes."""
+    if not isinstance(code, ProgramCode) and isinstance(node, ArrowNode) and (found := node.result_arrow()) is not None:
+        arrays, multiplicities = found
+        return pa.table([*arrays, multiplicities], [*(f"c{i}" for i in range(len(arrays))), MULTIPLICITY])
     return result_table(node, _columns(code))
 
 

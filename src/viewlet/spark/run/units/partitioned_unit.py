@@ -36,8 +36,14 @@ class PartitionedCode(OneStageCode):
     make: MakeEngine
     state: str
     routes: Routes
+    columns: Mapping[str, tuple[int, ...]] | None = None
+    """The columns that the engine reads of each table, if it takes columns."""
 
     def evaluated(self, views: Mapping[str, ViewDefinition]) -> PartitionedNode:
+        if self.columns is not None:
+            from viewlet.spark.run.units.column_node import ColumnNode
+
+            return ColumnNode(self.name, self.routes, self.engine_plan, self.make, self.state, self.columns)
         return PartitionedNode(self.name, self.routes, self.engine_plan, self.make, self.state)
 
 
@@ -55,6 +61,7 @@ class PartitionedUnit:
     routes: Routes
     identity: object
     facts: Mapping[str, object] = field(default_factory=dict)
+    columns: Mapping[str, tuple[int, ...]] | None = None
     reading = ResultLocation.PARTITIONS
     checks: tuple[Check, ...] = ()
     stored: tuple[ViewDefinition, ...] = ()
@@ -91,6 +98,7 @@ class PartitionedUnit:
             make=self.make,
             state=state,
             routes=self.routes,
+            columns=self.columns,
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from viewlet.spark.run.units.partitioned_unit import PartitionedUnit
 from viewlet.spark.run.views.unit_view import UnitView
@@ -21,3 +22,13 @@ class PartitionedView(UnitView):
         locations = self.unit.locations.items()
         lines = ["every partition has its own engine", *(f"{name}: {location}" for name, location in locations)]
         return {"spark": lambda: "\n".join(lines)}
+
+
+class ColumnView(PartitionedView):
+    """One whose engines list their rows as Arrow."""
+
+    def arrow(self) -> Any:
+        return self._cluster.arrow(self._unit_name)
+
+    def count(self) -> int:
+        return self._cluster.count(self._unit_name)

@@ -1,0 +1,147 @@
+"""A local engine of one partition that takes columns: changes travel as Arrow columns, without an object for each row.
+
+The bytes are those of rows (`exchange/wire.py`), but with the columns only that the engine reads, by their positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from viewlet.changes import Change, ColumnChange
+from viewlet.changes.word_codec import NULL
+from viewlet.runtime.columns import to_columns
+from viewlet.runtime.dictionary import StringDictionary
+from viewlet.spark.run.exchange.placement import partitions_of_arrow
+from viewlet.spark.run.exchange.wire import bytes_table, table_bytes
+from viewlet.spark.run.units.one_stage import Blob, change_name
+from viewlet.spark.run.units.partitioned_node import MakeEngine, PartitionedNode
+from viewlet.spark.run.units.plan_code import PlanCode
+from viewlet.spark.run.units.routes import ByColumns, Route
+from viewlet.triggers.program import Statement
+from viewlet.types import Kind, SqlType, Table
+
+MULTIPLICITIES = "value0"
+
+
+class ColumnNode(PartitionedNode):
+    """A `PartitionedNode` whose engine takes columns; `columns` are those that it reads of each table."""
+
+    def __init__(
+        self,
+        name: str,
+        routes: Mapping[str, tuple[Route, ...]],
+        plan: Any,
+        make: MakeEngine,
+        state: str,
+        columns: Mapping[str, tuple[int, ...]],
+    ) -> None:
+        super().__init__(name, routes, plan, make, state)
+        self._columns = columns
+        self._dictionary = StringDictionary()
+        self._leaving: dict[str, Any] = {}
+        self._arrived: dict[str, list[Any]] = {}
+
+    def columns_read(self, table: str) -> frozenset[int] | None:
+        return frozenset(self._columns[table])
+
+    def to_columns(self, table: Table, rows: Any, sign: int, encoded: bool) -> ColumnChange | None:
+        wanted = frozenset(self._columns[table.name])
+        return to_columns(table, rows, wanted, self._dictionary, sign, encoded, partial=True)
+
+    def begin(self, code: PlanCode) -> None:
+        super().begin(code)
+        self._leaving, self._arrived = {}, {}
+        self._dictionary = StringDictionary()
+
+    def change(self, table: str, change: Change) -> None:
+        (route,) = self._routes[table]
+        positions = self._columns[table]
+        held = change.held_columns(positions) or change.columns(route.relation, positions, self._dictionary)
+        if len(held):
+            self._leaving[change_name(table)] = _arrow(held, positions, route.relation)
+
+    def split(self, name: str, positions: tuple[int, ...], partitions: int) -> dict[int, bytes]:
+        table = self._leaving.get(name)
+        if table is None:
+            return {}
+        route = self._arriving[name]
+        assert isinstance(route, ByColumns)
+        keys = [table[f"key{i}"] for i in route.positions]
+        numbers = partitions_of_arrow([key.combine_chunks() for key in keys], table.num_rows, partitions)
+        return {
+            int(number): table_bytes(table.take(np.flatnonzero(numbers == number))) for number in np.unique(numbers)
+        }
+
+    def put(self, name: str, blobs: Sequence[Blob]) -> None:
+        self._arrived.setdefault(name, []).extend(bytes_table(blob) for blob in blobs if len(blob))
+
+    def run(self, statements: Iterable[Statement]) -> None:
+        touched = False
+        for name, route in self._arriving.items():
+            if tables := self._arrived.get(name):
+                touched = True
+                self._engine.apply(route.relation.name, self._received_change(route.relation, tables))
+        if touched:
+            self._change = self._engine.finish()
+
+    def _received_change(self, relation: Table, tables: Sequence[Any]) -> ColumnChange:
+        """What has come as one change."""
+        whole = pa.concat_tables(tables) if len(tables) > 1 else tables[0]
+        words = {
+            i: _words(whole[f"key{i}"].combine_chunks(), relation.columns[i].type, self._dictionary)
+            for i in self._columns[relation.name]
+        }
+        times = np.ascontiguousarray(whole[MULTIPLICITIES].to_numpy(), np.int64)
+        return ColumnChange(words, times, relation, self._dictionary)
+
+    def contents(self, name: str) -> bytes:
+        if name == self._state:
+            return super().contents(name)
+        return table_bytes(self._leaving[name]) if name in self._leaving else b""
+
+    # -- result: an `ArrowNode` -------------------------------------------------------------------------------------
+
+    def result_arrow(self, places: Sequence[int] | None = None) -> tuple[list[Any], Any] | None:
+        """Columns of the rows, or all, as Arrow, with their multiplicities."""
+        table = self._engine.arrow()
+        chosen = range(table.num_columns - 1) if places is None else places
+        return [table.column(i).combine_chunks() for i in chosen], table.column(table.num_columns - 1).to_numpy()
+
+    def result_count(self) -> int | None:
+        """How many rows there are."""
+        found: int = self._engine.count()
+        return found
+
+    def change_arrow(self) -> tuple[list[Any], Any] | None:
+        """What a batch has done is told row by row."""
+        return None
+
+
+def _arrow(change: ColumnChange, positions: Sequence[int], table: Table) -> Any:
+    columns = {f"key{i}": _column(change.words[i], table.columns[i].type, change.dictionary) for i in positions}
+    return pa.table({**columns, MULTIPLICITIES: pa.array(np.ascontiguousarray(change.multiplicity, np.int64))})
+
+
+def _column(words: Any, type: SqlType, dictionary: Any) -> Any:
+    if words.dtype == np.float64:
+        return pa.array(words, mask=np.isnan(words))
+    missing = words == NULL
+    if type.kind is Kind.VARCHAR:
+        codes, places = np.unique(np.where(missing, 0, words), return_inverse=True)
+        texts = dictionary.texts
+        known = pa.array([texts[code] if texts else "" for code in codes], pa.large_string())
+        return known.take(pa.array(places, mask=missing))
+    column = pa.array(words, mask=missing)
+    return column.cast(pa.bool_()) if type.kind is Kind.BOOLEAN else column
+
+
+def _words(column: Any, type: SqlType, dictionary: StringDictionary) -> Any:
+    if type.kind is Kind.VARCHAR:
+        return dictionary.encode_arrow(column.cast(pa.large_string()))
+    if type.is_float:
+        return np.ascontiguousarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False))
+    return np.ascontiguousarray(column.cast(pa.int64()).fill_null(NULL).to_numpy(zero_copy_only=False))
