@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import scheduling, temporary_files
+from tests import garbage, scheduling, temporary_files
 from tests.planning import remember_plans
 
 os.environ.setdefault("VIEWLET_JIT", "0")
@@ -43,6 +43,7 @@ settings.register_profile("default", max_examples=100, deadline=None, derandomiz
 settings.register_profile("full", max_examples=2000, deadline=None, suppress_health_check=QUIET, print_blob=True)
 settings.load_profile(os.environ.get("VIEWLET_HYPOTHESIS", "default"))
 remember_plans()
+garbage.permit_open_files()
 
 
 @pytest.fixture(scope="session")
@@ -83,10 +84,8 @@ def pytest_collection() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What was imported and collected is no garbage: full collections need not look through it."""
     scheduling.tell_that_bytecode_is_there()
-    gc.collect()
-    gc.freeze()
+    garbage.collect_rarely()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -14,6 +14,9 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, TypeVar
 
+from viewlet.algebra.query import Query
+from viewlet.triggers.program import Program
+
 Plan = TypeVar("Plan")
 MOST = 400
 """Plans that are remembered; random queries never come again."""
@@ -21,11 +24,11 @@ MOST = 400
 
 def remembered(plan: Callable[..., Plan]) -> Callable[..., Plan]:
     """The function with its last results; arguments are the same when they look the same, so 0.0 is not -0.0."""
-    known: OrderedDict[bytes, Plan] = OrderedDict()
+    known: OrderedDict[Any, Plan] = OrderedDict()
 
     @wraps(plan)
     def found(*given: Any, **named: Any) -> Plan:
-        key = hashlib.blake2b(repr((given, sorted(named.items()))).encode(), digest_size=16).digest()
+        key = (*map(_digest, given), *((name, _digest(value)) for name, value in sorted(named.items())))
         if key not in known:
             known[key] = plan(*given, **named)
             if len(known) > MOST:
@@ -34,6 +37,21 @@ def remembered(plan: Callable[..., Plan]) -> Callable[..., Plan]:
         return known[key]
 
     return found
+
+
+_digests: OrderedDict[int, tuple[Any, bytes]] = OrderedDict()
+"""Of programs and queries, by their identity: they are large, never change, and are asked about again and again."""
+
+
+def _digest(value: Any) -> bytes:
+    """Of what an argument looks like."""
+    if not isinstance(value, Program | Query):
+        return hashlib.blake2b(repr(value).encode(), digest_size=16).digest()
+    if id(value) not in _digests:
+        _digests[id(value)] = value, hashlib.blake2b(repr(value).encode(), digest_size=16).digest()
+        if len(_digests) > MOST:
+            _digests.popitem(last=False)
+    return _digests[id(value)][1]
 
 
 def remember_plans() -> None:

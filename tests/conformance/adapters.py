@@ -6,8 +6,6 @@ opened again in the middle of every program.
 
 from __future__ import annotations
 
-import gc
-import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -19,13 +17,12 @@ import pyarrow as pa
 import viewlet
 from tests.aggregates.examples import ALL as AGGREGATES
 from tests.conformance.program import Program
+from tests.garbage import collect_open_files
 from tests.oracle.play import changes_of
 from workloads.streams import Batch
 
 Changes = Mapping[str, Any]
 """What `Connection.apply` takes."""
-MANY_FILES = 500
-"""Open files at which garbage is collected; processes may usually have a thousand."""
 
 
 class Engine:
@@ -134,8 +131,7 @@ class Partitions(Engine):
         from viewlet.spark.run.state.partition import forget
 
         forget()
-        if len(os.listdir("/dev/fd")) > MANY_FILES:
-            gc.collect()
+        collect_open_files()
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ LOADER = SOURCE / "codegen" / "module_cache.py"
 FORBIDDEN = {"pickle", "cPickle", "_pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib", "code", "runpy"}
 RUNS_CODE = {"eval", "exec", "compile", "__import__", "execfile"}
 LOADS_FILES = {"exec_module", "spec_from_file_location", "SourceFileLoader", "run_path"}
-MODULES = sorted(SOURCE.rglob("*.py"))
 
 
 def imported(tree: ast.AST) -> Iterator[str]:
@@ -24,16 +23,36 @@ def imported(tree: ast.AST) -> Iterator[str]:
             yield node.module.partition(".")[0]
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_module(path: Path) -> None:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    assert not FORBIDDEN.intersection(imported(tree))
+def offences(path: Path, tree: ast.AST) -> Iterator[str]:
+    """What a module does that none may, with the line."""
+    yield from sorted(FORBIDDEN.intersection(imported(tree)))
     for node in ast.walk(tree):
-        if isinstance(node, ast.Name):
-            assert node.id not in RUNS_CODE, f"line {node.lineno}"
-        if isinstance(node, ast.Attribute):
-            assert path == LOADER or node.attr not in LOADS_FILES, f"line {node.lineno}"
+        if isinstance(node, ast.Name) and node.id in RUNS_CODE:
+            yield f"{node.lineno}: {node.id}"
+        if isinstance(node, ast.Attribute) and node.attr in LOADS_FILES and path != LOADER:
+            yield f"{node.lineno}: {node.attr}"
         if isinstance(node, ast.keyword):
-            assert node.arg != "shell", f"line {node.value.lineno}"
             refuses = isinstance(node.value, ast.Constant) and node.value.value is False
-            assert node.arg != "allow_pickle" or refuses, f"line {node.value.lineno}"
+            if node.arg == "shell" or (node.arg == "allow_pickle" and not refuses):
+                yield f"{node.value.lineno}: {node.arg}"
+
+
+def test_modules() -> None:
+    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in SOURCE.rglob("*.py")}
+    assert len(trees) > 600
+    assert not [f"{path.relative_to(SOURCE)}: {each}" for path, tree in trees.items() for each in offences(path, tree)]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import pickle",
+        "from marshal import loads",
+        "def f(x): return eval(x)",
+        "spec.loader.exec_module(m)",
+        "run(c, shell=True)",
+        "np.load(f, allow_pickle=True)",
+    ],
+)
+def test_what_is_found(code: str) -> None:
+    assert len(list(offences(SOURCE / "types.py", ast.parse(code)))) == 1
