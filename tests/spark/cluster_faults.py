@@ -6,6 +6,7 @@ One session for all of it, on two executors that share what the machine keeps of
 prints is JSON, about the places of partitions (`partition_moves.py`). A process dies before a task
 does its work, in the middle of it (the state is being changed, and locked), after it but before anybody knows, between
 two stages of a batch, and between batches. After each batch the views are compared with an engine in this process.
+A matrix program comes last (`matrix_faults.py`).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ os.environ.setdefault("VIEWLET_JIT", "0")
 
 import viewlet
 from bench.spark_soak import EXECUTOR, descendants
+from tests.spark.matrix_faults import compare
 from tests.spark.partition_moves import observed
 from viewlet.spark.run.execution.tasks import RunStage
 from viewlet.spark.run.units.generated_node import GeneratedNode
@@ -189,6 +191,7 @@ def main(directory: str) -> None:
     print(json.dumps(observed(spark)), flush=True)
     for engine in SCENARIOS:
         run(spark, engine, Path(directory, engine))
+    compare(spark, Path(directory, "matrices"))
     spark.stop()
 
 

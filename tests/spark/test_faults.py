@@ -44,6 +44,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
         "SPARK_HOME": os.path.dirname(found.origin),
         "VIEWLET_JIT": "0",
         "VIEWLET_STATE": str(folder / "mapped"),
+        **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
     }
     command = [sys.executable, "-m", "tests.spark.cluster_faults", str(folder)]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900)
@@ -63,7 +64,14 @@ def test_no_partition_moves_on_a_cluster_while_its_executors_live(cluster: list[
 @pytest.mark.slow
 def test_processes_of_a_cluster_die_at_chosen_moments(cluster: list[str]) -> None:
     expected = [f"{engine}: {who} {when}" for engine in SCENARIOS for who, when in SCENARIOS[engine]]
-    assert [line for line in cluster[1:] if "nobody" not in line] == expected
+    told = [line for line in cluster[1:] if "nobody" not in line and not line.startswith("matrices")]
+    assert told == expected
+
+
+@pytest.mark.slow
+def test_an_executor_dies_while_a_matrix_program_is_updated(cluster: list[str]) -> None:
+    """The cluster gives the same answers as one process; `tests.spark.matrix_faults` has the program."""
+    assert [line for line in cluster if line.startswith("matrices")] == ["matrices: killed", "matrices: equal"]
 
 
 @pytest.mark.slow

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -200,21 +196,3 @@ def test_directories_of_others_are_refused(tmp_path: Path) -> None:
         db.execute("CREATE TABLE t (a BIGINT)")
     with pytest.raises(StateError, match="not of a matrix program"):
         matrices(tmp_path / "db")
-
-
-@pytest.mark.slow
-def test_on_spark_an_executor_dies_and_nothing_is_lost(tmp_path: Path) -> None:
-    """One and two executors give equal answers; `tests.spark.matrix_faults` has the program."""
-    found = importlib.util.find_spec("pyspark")
-    if found is None or found.origin is None:
-        pytest.skip("PySpark is not installed")
-    environment = {
-        **os.environ,
-        "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}",
-        "SPARK_HOME": os.path.dirname(found.origin),
-        "VIEWLET_JIT": "0",
-        "VIEWLET_STATE": str(tmp_path / "mapped"),
-    }
-    command = [sys.executable, "-m", "tests.spark.matrix_faults", str(tmp_path / "state")]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False)
-    assert done.stdout.split() == ["killed", "equal"], done.stderr[-3000:]
