@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
+from viewlet.algebra.query import Query
 from viewlet.changes import Change
 from viewlet.triggers.saved_state import StateReader, StateWriter
 from viewlet.types import Row
@@ -106,6 +107,17 @@ class ListsArrow(Protocol):
 
         A row may be listed in several pieces, which are to be added up.
         """
+
+
+@runtime_checkable
+class ReadByTasks(Protocol):
+    """An engine on a cluster whose rows and changes are read by tasks, where they are."""
+
+    def scan(self, query: Query) -> Any:
+        """How tasks read the rows of the query; None where the driver reads them."""
+
+    def keep_changes(self, name: str, query: Query) -> bool:
+        """From now on tasks write the changes of the view to files; False if that is left to the driver."""
 
 
 @runtime_checkable

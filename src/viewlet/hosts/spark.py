@@ -18,6 +18,7 @@ from viewlet.changes import Change, Changes, RowChange
 from viewlet.engine.arrow_rows import in_reading_order
 from viewlet.engine.catalogue_json import Json
 from viewlet.engine.choice import Choice
+from viewlet.engine.contract import ReadByTasks
 from viewlet.engine.declaration import Declaration, planned_again, planned_to_json
 from viewlet.engine.ingest import change_of, net_change
 from viewlet.engine.kind import Hints
@@ -26,7 +27,7 @@ from viewlet.engine.maintained_view import MaintainedView
 from viewlet.engine.maintainer import Maintainer
 from viewlet.engine.rows import is_limited
 from viewlet.engine.shape import shape_of
-from viewlet.errors import InternalError, SchemaError, StateError, UnsupportedError
+from viewlet.errors import SchemaError, StateError, UnsupportedError
 from viewlet.hosts.catalogue import Catalogue
 from viewlet.hosts.contract import Batch, Signed, Start
 from viewlet.hosts.feeds import FEED, Feeds
@@ -44,11 +45,10 @@ from viewlet.spark.run.execution.batch import BatchStats
 from viewlet.spark.run.execution.frame_change import collected, frame_change, is_spark_frame
 from viewlet.spark.run.state.checkpoint import DRIVER
 from viewlet.spark.run.unit_registry import Units
-from viewlet.spark.run.units.relocation import Relocation, check_movable
+from viewlet.spark.run.units.relocation import Relocation, check_movable, is_worth_moving
 from viewlet.spark.run.units.table_unit import unit_name
-from viewlet.spark.run.units.unit import ProgramUnit, Unit
+from viewlet.spark.run.units.unit import Unit
 from viewlet.spark.run.views.scan import TableScan, ViewScan
-from viewlet.spark.run.views.unit_view import UnitView
 from viewlet.tables import BaseTable
 from viewlet.triggers.statistics import UNKNOWN, Statistics
 from viewlet.triggers.store import UndoLog
@@ -133,21 +133,17 @@ def _positions(declared: Declaration) -> list[int]:
 
 def _maintained_as(planned: Declaration, unit: Unit) -> Declaration:
     """The declaration with the strategy of its unit, which never changes."""
-    return replace(planned, strategy=unit.program.strategy) if isinstance(unit, ProgramUnit) else planned
+    return planned if unit.strategy is None else replace(planned, strategy=unit.strategy)
+
+
+def _read_by_tasks(view: MaintainedView) -> ReadByTasks | None:
+    engine = view.engine
+    return engine if isinstance(engine, ReadByTasks) else None
 
 
 def is_busy(view: MaintainedView) -> bool:
     """It has seen enough changes that a small size says something of its size later."""
     return view.work.tuples >= DRIVER_ROWS or view.work.batches >= BUSY_BATCHES
-
-
-def can_be_planned(unit: ProgramUnit) -> bool:
-    """Batches of a program can be distributed with its views where they are."""
-    try:
-        unit.distributed.plan()
-    except InternalError:
-        return False
-    return True
 
 
 @dataclass(slots=True)
@@ -332,7 +328,7 @@ class SparkHost:
     def _partitioned(known: SpreadView, columns: tuple[str, ...]) -> Declaration:
         """What a view is planned from when it is spread by some of its columns, which its unit may call otherwise."""
         planned = known.view.maintainer.declared
-        if not isinstance(known.unit, ProgramUnit):
+        if not known.unit.is_movable:
             hint = "drop it, and declare it again with PARTITION BY"
             raise UnsupportedError(f"ALTER VIEW {known.view.name!r}, {known.view.kind.noun}", hint, "engine")
         shown = [column.name for column in known.view.declared.query.columns]
@@ -356,7 +352,8 @@ class SparkHost:
         if view is None:
             table = self.catalogue.find_kept(name).schema
             return TableScan(self.cluster.context().of(unit_name(table.name)), table)
-        scan = view.engine.scan(view.declared.query) if isinstance(view.engine, UnitView) else None
+        engine = _read_by_tasks(view)
+        scan = None if engine is None else engine.scan(view.declared.query)
         return scan if scan is not None and scan.is_possible else None
 
     def rows_kept(self, name: str) -> int:
@@ -368,8 +365,8 @@ class SparkHost:
     def feed(self, view: MaintainedView, since: int) -> None:
         """After an epoch, the changes of a view are written to files."""
         self.feeds.since[view.name] = since
-        engine = view.engine
-        if not isinstance(engine, UnitView) or not engine.keep_changes(view.name, view.declared.query):
+        engine = _read_by_tasks(view)
+        if engine is None or not engine.keep_changes(view.name, view.declared.query):
             view.subscribe(FOLDER, lambda epoch, changes: None)
 
     # -- batches ----------------------------------------------------------------------------------------------------
@@ -491,7 +488,7 @@ class SparkHost:
         before = known.unit
         if self._wishes is not None and before.name in self._wishes.units:
             return self._wishes.units[before.name][1], known.hints
-        if not isinstance(before, ProgramUnit):
+        if not before.is_movable:
             return None
         sizes = self.cluster.sizes(before.name)
         large, small = misplaced(before.locations, sizes, is_busy(known.view))
@@ -499,11 +496,7 @@ class SparkHost:
             return None
         hints = Hints({**known.hints.rows, **large, **small}, known.hints.partition_by)
         unit = self._unit(_maintained_as(known.view.maintainer.declared, before), hints, {})
-        if not isinstance(unit, ProgramUnit) or unit.program.views != before.program.views or not can_be_planned(unit):
-            return None
-        if unit.locations == before.locations or not (large or unit.distributed.is_shorter_than(before.distributed)):
-            return None
-        return unit, hints
+        return (unit, hints) if is_worth_moving(before, unit, has_to_move=bool(large)) else None
 
     def _adopt(self) -> None:
         """The snapshot is in place: views are where it was written."""

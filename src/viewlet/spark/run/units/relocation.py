@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from viewlet.errors import UnsupportedError
+from viewlet.errors import InternalError, UnsupportedError
 from viewlet.spark.plan.locations import LOCAL, REPLICATED, Dist
 from viewlet.spark.run.units.plan_code import Departure, Place
 from viewlet.spark.run.units.unit import ProgramUnit, Unit
@@ -28,9 +28,30 @@ class Relocation:
 
 def check_movable(unit: Unit) -> None:
     """The state of a unit can be split: that of a trigger program is rows by their keys."""
-    if not isinstance(unit, ProgramUnit):
+    if not unit.is_movable:
         hint = "drop it, change the number of partitions, and declare it again"
         raise UnsupportedError(f"another number of partitions for view {unit.name!r}", hint, "engine")
+
+
+def is_worth_moving(before: Unit, after: Unit, has_to_move: bool) -> bool:
+    """The same stored views in other places, with which batches can be planned, and in fewer stages if it need not be.
+
+    The state of anything but a trigger program stays where it is.
+    """
+    if not isinstance(before, ProgramUnit) or not isinstance(after, ProgramUnit) or before.stored != after.stored:
+        return False
+    if before.locations == after.locations or not _can_be_planned(after):
+        return False
+    return has_to_move or after.distributed.is_shorter_than(before.distributed)
+
+
+def _can_be_planned(unit: ProgramUnit) -> bool:
+    """Batches of a program can be distributed with its views where they are."""
+    try:
+        unit.distributed.plan()
+    except InternalError:
+        return False
+    return True
 
 
 def departures(before: Unit, after: Unit, at_driver: bool) -> tuple[Departure, ...]:

@@ -57,6 +57,8 @@ class TreeUnit:
     stored: tuple[ViewDefinition, ...] = ()
     may_generate = False
     is_loadable = False
+    is_movable = False
+    strategy = None
 
     @cached_property
     def tables(self) -> frozenset[str]:

@@ -177,6 +177,14 @@ class Unit(Protocol):
     def is_loadable(self) -> bool:
         """Spark SQL can compute its views."""
 
+    @property
+    def is_movable(self) -> bool:
+        """Its state is rows by their keys, which a snapshot can write to other places."""
+
+    @property
+    def strategy(self) -> str | None:
+        """The strategy of its program; None where there is no choice."""
+
     def code(self, generated: bool) -> UnitCode: ...
 
 
@@ -191,6 +199,11 @@ class ProgramUnit:
     earlier: bool = False
     """Its views are where an earlier version has put them, without noting where that is."""
     is_loadable = True
+    is_movable = True
+
+    @property
+    def strategy(self) -> str | None:
+        return self.program.strategy
 
     @cached_property
     def reading(self) -> ResultLocation:
