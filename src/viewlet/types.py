@@ -180,6 +180,10 @@ class TimeParts:
     """Microseconds without a row after which a stream no longer holds up views of several streams."""
     archive: bool = field(default=False, repr=False)
     """Parts that are no longer kept are written to the archive."""
+    arrival: bool = field(default=False, repr=False)
+    """Rows that come without a time are given that of their arrival, by this machine's clock."""
+    priority: int = field(default=1, repr=False)
+    """How much the time counts that a new part of a view waits, where updates are ordered by freshness."""
     unique: tuple[str, ...] = field(default=(), repr=False)
     """A part has at most one row with the same values of these columns, if there are any."""
 

@@ -14,6 +14,7 @@ from viewlet.errors import SqlError
 
 RISES = "SELECT ts, g, x, x - LAG(x, 2, 0) OVER (PARTITION BY g ORDER BY ts{0}) AS rise FROM m AS a WHERE x IS NOT NULL"
 BEFORE = "SELECT a.ts, a.g, a.x, b.ts AS before FROM m AS a ASOF LEFT JOIN m AS b ON a.g = b.g AND a.ts > b.ts"
+TOGETHER = "SELECT a.ts, a.g, b.ts AS before FROM m AS a ASOF JOIN m AS b ON LOWER(a.g) = b.g AND b.ts <= a.ts"
 NEAR = """SELECT a.ts, a.x, b.ts AS near, b.x AS y FROM m AS a JOIN m b ON a.g = b.g AND b.x > a.x
     AND b.ts BETWEEN a.ts - INTERVAL '90' SECONDS AND a.ts + INTERVAL '1' MINUTE"""
 FILLED = "SELECT g, x, filled FROM GAPFILL(m PARTITION BY g, INTERVAL '3' MINUTES) AS f WHERE x <> 3 OR x IS NULL"
@@ -48,14 +49,19 @@ def filled(model: Model, number: int) -> list[Row]:
 
 
 @pytest.mark.parametrize("seed", SEEDS[1:])
-def test_views_that_look_back(seed: int) -> None:
+def test_views_that_look_back(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     db = viewlet.connect()
     db.execute(M)
+    with monkeypatch.context() as other_host:
+        other_host.setattr("viewlet.streams.warehouse.merges_natively", lambda host: False)
+        db.execute(f"CREATE VIEW counted AS {BEFORE}")
+        db.execute(f"CREATE VIEW together AS {TOGETHER}")
     for name, query in (("rises", RISES.format("")), ("before", BEFORE), ("filled", FILLED)):
         db.execute(f"CREATE VIEW {name} AS {query}")
     db.execute(f"CREATE VIEW near AS {NEAR} EMIT CHANGES")
     db.execute(f"CREATE VIEW settled AS {NEAR} EMIT ON WINDOW CLOSE")
-    queries = {"rises": RISES.format(ORDER), "before": BEFORE, "near": NEAR, "settled": NEAR}
+    queries = {"rises": RISES.format(ORDER), "before": BEFORE, "counted": BEFORE, "near": NEAR, "settled": NEAR}
+    queries["together"] = TOGETHER
 
     def check(model: Model) -> None:
         for name in (*queries, "filled"):

@@ -42,15 +42,21 @@ def test_postgresql(connection: str, tmp_path: Path) -> None:
 
 
 def test_patterns_on_postgresql(connection: str) -> None:
-    db = viewlet.connect(streams=PostgresHost(connection))
+    host = PostgresHost(connection)
+    assert host.read("SELECT * FROM (VALUES (NULL), ('a'), ('')) AS v(g)").column("g").to_pylist() == [None, "a", ""]
+    db = viewlet.connect(streams=host)
     db.execute("CREATE STREAM m (ts TIMESTAMP, g VARCHAR, x BIGINT) PARTITION LENGTH 60 BY ts")
     db.execute("""CREATE VIEW v AS SELECT g, COUNT(*) AS n, SUM(x) AS x FROM m PATTERN [a+, b]
         WHERE a.x > 1 AND b.x > a.x GROUP BY g""")
+    db.execute("CREATE VIEW one AS SELECT g, COUNT(*) AS n FROM m PATTERN [a] WHERE a.x > 1 GROUP BY g")
+    db.execute("CREATE VIEW last AS SELECT a.x, b.x AS y FROM m AS a ASOF JOIN m AS b ON a.g = b.g AND a.ts > b.ts")
     db.execute("""CREATE VIEW w AS SELECT g, COUNT(*) AS n, SUM(x) AS x FROM m PATTERN [a, b+]
         WHERE a.x > 1 AND b.x > 1 GROUP BY g""")
     rows = ((0, 0, 2), (0, 1, 2), (1, 0, 9), (2, 0, 1))
     db.insert("m", [(at(60 * minute + second), "g", x) for minute, second, x in rows])
     assert db.view("v").rows() == [("g", 3, 13, at(60))]
+    assert db.view("one").rows() == [("g", 1, at(0)), ("g", 1, at(60))]
+    assert sorted(row[:2] for row in db.view("last").rows()) == [(2, 2), (9, 2)]
     assert db.view("w").rows() == [("g", 2, 4, at(0)), ("g", 3, 13, at(60))]
     db.close()
 

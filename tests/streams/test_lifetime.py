@@ -9,7 +9,8 @@ import pytest
 
 import viewlet
 from tests.streams.model import at
-from viewlet.errors import SchemaError, SqlError
+from viewlet.errors import DataError, SchemaError, SqlError
+from viewlet.streams.times import to_microseconds
 
 M = "CREATE STREAM m (ts TIMESTAMP, g VARCHAR, x BIGINT) PARTITION LENGTH 60 BY ts"
 
@@ -91,3 +92,39 @@ def test_an_archive_in_memory_and_what_is_refused() -> None:
         db.execute("CREATE STREAM o (ts TIMESTAMP) PARTITION LENGTH 60 BY ts SHOW NEWEST")
     with pytest.raises(SqlError):
         db.execute("CREATE STREAM o (ts TIMESTAMP) PARTITION LENGTH 60 BY ts IDLE AFTER INTERVAL '1' MONTH")
+
+
+def test_rows_by_the_time_of_their_arrival(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import pyarrow as pa
+
+    def clock(db: viewlet.Connection, second: int) -> None:
+        maintainer = db._session.database().host.warehouse.maintainer  # type: ignore[attr-defined]
+        maintainer.clock = lambda: to_microseconds(at(second))
+
+    with viewlet.connect(tmp_path / "db") as db:
+        db.execute("CREATE STREAM m (g VARCHAR, ts TIMESTAMP, x BIGINT) PARTITION LENGTH 60 BY ts AT ARRIVAL")
+        db.execute("CREATE VIEW v AS SELECT g, SUM(x) AS x FROM m [WINDOW 2 MINUTES] GROUP BY g")
+        clock(db, 5)
+        db.insert("m", [("a", 1), ("a", 1)])
+        clock(db, 70)
+        db.insert("m", pa.table({"x": [2], "g": ["a"]}))
+        db.apply({"m": [{"g": "b", "x": 3}]}, batch_id=1)
+        clock(db, 0)  # a clock that was put back does not make rows late
+        db.execute("INSERT INTO m (g, x) VALUES ('b', 4)")
+        expected = [("a", at(5), 1), ("a", at(5), 1), ("a", at(70), 2), ("b", at(70), 3), ("b", at(70), 4)]
+        assert db.table("m").rows() == expected
+    with viewlet.connect(tmp_path / "db") as db:
+        clock(db, 130)
+        db.insert("m", [("c", at(125), 9)])  # a row that brings its time keeps it
+        db.delete("m", [("a", at(5), 1)])
+        assert db.view("v").rows() == [("a", 1, at(0)), ("a", 3, at(60)), ("b", 7, at(60))]
+        with pytest.raises(DataError, match="give all columns"):
+            db.apply({"m": [{"g": "a", "x": 1, "_multiplicity": -1}]})
+        with pytest.raises(DataError, match="expected 3"):
+            db.insert("m", [("a",)])
+        monkeypatch.setattr("viewlet.streams.times.now", lambda: to_microseconds(at(600)))
+        db.close_parts("m")
+        assert len(db.view("v").parts()) == 10
+        db.execute(M.replace(" m ", " n "))
+        with pytest.raises(SchemaError, match="until when"):
+            db.close_parts("n")

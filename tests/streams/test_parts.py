@@ -43,14 +43,19 @@ def test_ad_hoc_queries_read_the_parts_that_they_ask_for(monkeypatch: pytest.Mon
     read: list[list[int]] = []
     original = warehouse.arrow
 
-    def arrow(name: str, numbers: list[int] | None = None) -> object:
-        read.append(list(numbers or []))
-        return original(name, numbers)
+    def arrow(name: str, numbers: list[int] | None = None, with_start: bool = False) -> object:
+        if numbers is not None:
+            read.append(list(numbers))
+        return original(name, numbers, with_start)
 
     monkeypatch.setattr(warehouse, "arrow", arrow)
     query = "SELECT x FROM v WHERE part_timestamp BETWEEN '2015-01-01 10:03:00' AND '2015-01-01 10:05:00' AND x <> 4"
     assert sorted(row["x"] for row in db.execute(query).to_pylist()) == [3, 5]
-    assert [len(numbers) for numbers in read] == [3]
+    assert sorted(row["x"] for row in db.execute(query.replace(" v ", " m ")).to_pylist()) == [3, 5]
+    assert [len(numbers) for numbers in read] == [3, 3]
+    newest = db.execute("SELECT x, ts - part_timestamp AS age FROM m ORDER BY part_timestamp DESC LIMIT 1")
+    assert newest.column("x").to_pylist() == [9]
+    assert "part_timestamp" not in db.execute("SELECT * FROM m").column_names
 
 
 @pytest.mark.parametrize(
@@ -76,6 +81,7 @@ def test_bounds_of_parts(sql: str, bounds: object) -> None:
         ("PARTITION LENGTH 60 BY ts LATENESS INTERVAL 'one' HOUR", "an interval is"),
         ("PARTITION LENGTH 60 BY ts ROLLUP INTERVAL '90' SECONDS", "multiple of 60"),
         ("PARTITION LENGTH 60 BY ts FOREVER", "expected"),
+        ("PARTITION LENGTH 60 BY ts AT SEA", "ARRIVAL"),
     ],
 )
 def test_clauses_of_streams_are_checked(clauses: str, reason: str) -> None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from viewlet.aggregates import Aggregate
     from viewlet.signals import Query, Signal
     from viewlet.streams.host import PartHost
+    from viewlet.streams.new_parts import Updates
 
 
 def connect(
@@ -41,6 +42,7 @@ def connect(
     external_access: bool = False,
     aggregates: Mapping[str, object] | None = None,
     streams: PartHost | None = None,
+    stream_updates: Updates | None = None,
 ) -> Connection:
     """Opens a database: the one in the directory `path`, which is made if it is not there, or an empty one in memory.
     `path` may be a URL that fsspec knows, such as `"s3://bucket/folder"`.
@@ -58,14 +60,15 @@ def connect(
     `aggregates` are classes to register by name (`Connection.register_aggregate`) before a directory is opened whose
     views use them: code is never read from a directory.
 
-    `streams` is what holds the parts of partitioned streams (docs/streams.md), if not DuckDB in this process.
+    `streams` is what holds the parts of partitioned streams (docs/streams.md), if not DuckDB in this process, and
+    `stream_updates` the order in which new parts of their views are computed, if not all of them in every batch.
     """
     known = defined_aggregates(aggregates)
     if spark is not None:
         from viewlet.connection.spark_facade import connect_on_spark
 
         check_engine(engine)
-        if streams is not None:
+        if streams is not None or stream_updates is not None:
             raise StateError(
                 "connect(spark=...) keeps no partitioned streams: give streams= to a connection without it"
             )
@@ -73,7 +76,7 @@ def connect(
         return connect_on_spark(spark, place, partitions, fsync, engine, external_access, known)
     check_engine(engine)
     place = None if path is None else os.fspath(path) if isinstance(path, str | os.PathLike) else None
-    database = Database(LocalHost(Catalogue(known, layered=True), engine, place, streams))
+    database = Database(LocalHost(Catalogue(known, layered=True), engine, place, streams, stream_updates))
     if path is None:
         return Connection(Session(database), external_access)
     if not isinstance(path, str | os.PathLike) or not os.fspath(path):
@@ -267,20 +270,32 @@ class Connection:
 
         self.execute(view_statement(name, initialize, update, length, start))
 
-    def close_parts(self, stream: str, time: datetime | str) -> int:
+    def close_parts(self, stream: str, time: datetime | str | None = None) -> int:
         """Says that a stream is complete until a time (UTC): its parts that end then or before are closed.
 
-        Views over them are computed before this returns. Rows that come for closed parts are late. Returns the epoch.
+        Views over them are computed before this returns. Rows that come for closed parts are late. Without a time, a
+        stream by the time of arrival is closed until now. Returns the epoch.
         """
         from viewlet.changes.part_close import PartClose
-        from viewlet.streams.times import to_microseconds
+        from viewlet.streams.times import now, to_microseconds
 
-        moment = to_microseconds(time)
         with self._session.open() as database:
             table = database.catalogue.find_table(stream)
             if table.schema.parts is None:
                 raise SchemaError(f"{stream!r} has no parts: declare it with PARTITION LENGTH ... BY ...")
+            if time is None and not table.schema.parts.arrival:
+                raise SchemaError(f"{stream!r} has the times of its rows: say until when it is complete")
+            moment = now() if time is None else to_microseconds(time)
             return self._session.commit({table.schema.name: PartClose(moment)})
+
+    def refresh(self) -> int:
+        """Computes all parts of stream views that wait, where updates are ordered by freshness; returns the epoch."""
+        from viewlet.changes.part_close import PartClose
+        from viewlet.streams.definition import BEGINNING
+
+        with self._session.open() as database:
+            streams = [name for name, table in database.tables.items() if table.schema.parts is not None]
+            return self._session.commit({name: PartClose(BEGINNING) for name in streams})
 
     def late_rows(self, stream: str) -> Any:
         """The rows of a partitioned stream that came later than its LATENESS allows, as a pyarrow Table."""

@@ -97,6 +97,11 @@ class StatementRunner:
             pruned = view.kind.prune(view.engine, sql)
             if pruned is not None:
                 return pruned
+        table = database.tables.get(name)
+        if table is not None and table.with_parts is not None:
+            stamped = table.with_parts(sql)
+            if stamped is not None:
+                return stamped
         if name not in self._arrow or self._arrow[name][0] != version:
             self._arrow[name] = version, database.arrow(name)
         return self._arrow[name][1]

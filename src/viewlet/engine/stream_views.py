@@ -11,7 +11,7 @@ from viewlet.changes import MULTIPLICITY, Change, Changes
 from viewlet.engine.declaration import Declaration
 from viewlet.engine.kind import Subject, ViewKind
 from viewlet.streams import Warehouse
-from viewlet.streams.definition import PartView
+from viewlet.streams.definition import PART_TIMESTAMP, PartView
 from viewlet.streams.explain import classify, describe_view, script
 from viewlet.streams.times import to_microseconds
 from viewlet.streams.warehouse import PartInfo, digest_of
@@ -154,11 +154,22 @@ def _reference(declared: Declaration, sources: Sources, *_: object) -> StreamVie
 
 def prune(engine: StreamViewEngine, sql: str) -> Any:
     """The parts that a query can need, by what it says of `part_timestamp`."""
+    return _pruned(engine.warehouse, engine.plan.name, sql)
+
+
+def _pruned(warehouse: Warehouse, name: str, sql: str) -> Any:
     from viewlet.sql.streams.prune_parts import part_bounds
 
-    name = engine.plan.name
     bounds = part_bounds(sql, name)
-    return None if bounds is None else engine.warehouse.arrow(name, engine.warehouse.numbers_between(name, *bounds))
+    return None if bounds is None else warehouse.arrow(name, warehouse.numbers_between(name, *bounds), with_start=True)
+
+
+def stream_with_parts(warehouse: Warehouse, name: str, sql: str) -> Any:
+    """The rows of a stream with `part_timestamp`, where a query names that: those of the parts that it can need."""
+    if PART_TIMESTAMP not in sql.lower():
+        return None
+    pruned = _pruned(warehouse, name, sql)
+    return warehouse.arrow(name, with_start=True) if pruned is None else pruned
 
 
 def stages(subject: Subject) -> Mapping[str, Callable[[], str]]:

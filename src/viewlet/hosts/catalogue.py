@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -102,13 +103,21 @@ class Catalogue:
         """What changes of some tables may touch, through other views too."""
         found = self._reached.get(names)
         if found is None:
-            touched, views = set(names), list[MaintainedView]()
+            touched, views = {*names, *self._idle_streams(names)}, list[MaintainedView]()
             for view in self.views.values():
                 if not touched.isdisjoint(view.sources):
                     views.append(view)
                     touched.add(view.name)
             found = self._reached[names] = AffectedViews(tuple(views), maintainers(views))
         return found
+
+    def _idle_streams(self, names: tuple[str, ...]) -> Iterator[str]:
+        """The streams that a change of some may close, because they are idle and a view reads both."""
+        for view in self.views.values():
+            streams = view.sources if view.kind.reads_parts else frozenset()
+            if not streams.isdisjoint(names):
+                schemas = ((name, self.tables[name].schema) for name in streams if name in self.tables)
+                yield from (name for name, schema in schemas if schema.parts and schema.parts.idle is not None)
 
     # -- declarations -----------------------------------------------------------------------------------------------
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from viewlet.runtime.durable.batch_ids import BatchMark
     from viewlet.runtime.durable.log import Record
     from viewlet.runtime.durable.snapshot import SnapshotReader, SnapshotWriter
-    from viewlet.streams import Warehouse
+    from viewlet.streams import Updates, Warehouse
     from viewlet.streams.host import PartHost
     from viewlet.triggers.statistics import Statistics
 
@@ -54,6 +54,8 @@ class LocalHost:
     """The directory of the database, for the parts of streams."""
     parts: PartHost | None = None
     """What holds the parts of streams, if the user says so."""
+    updates: Updates | None = None
+    """In which order new parts of stream views are computed, if the user says so."""
     stores: dict[str, TableStore] = field(default_factory=dict)
     """The rows of the tables; those of a stream are none."""
     log: UndoLog = field(default_factory=UndoLog)
@@ -77,7 +79,9 @@ class LocalHost:
         if self._warehouse is None:
             from viewlet.hosts.streams import open_warehouse
 
-            self._warehouse = open_warehouse(self.place, self.parts, lambda name: self.stores[name].arrow())
+            self._warehouse = open_warehouse(
+                self.place, self.parts, lambda name: self.stores[name].arrow(), self.updates
+            )
         return self._warehouse
 
     # -- declarations -----------------------------------------------------------------------------------------------
@@ -103,7 +107,7 @@ class LocalHost:
         self.warehouse.add_stream(schema)
         self.stores[schema.name] = TableStore(schema, self.log, lambda: self.dictionary)
         rows = StreamRows(schema, self.warehouse)
-        return BaseTable(schema, rows, late=rows.late, archived=rows.archived)
+        return BaseTable(schema, rows, late=rows.late, archived=rows.archived, with_parts=rows.with_parts)
 
     def forget_table(self, table: BaseTable) -> None:
         self.stores.pop(table.schema.name, None)
@@ -199,12 +203,22 @@ class LocalHost:
     def change_of(self, table: Table, data: object, sign: int, encoded: bool) -> Change:
         if table.parts is not None:
             from viewlet.changes.arrow_change import to_arrow_change
+            from viewlet.streams.arrival import arrived
 
+            if table.parts.arrival and sign > 0:
+                stamped = arrived(table, data, encoded, self.warehouse.arrival_time(table.name))
+                if stamped is not None:
+                    return stamped
             if (arrow := to_arrow_change(table, data, sign)) is not None:
                 return arrow
         return change_of(self, table, data, sign, encoded)
 
     def net_change(self, table: Table, signed: Signed) -> Change:
+        if table.parts is not None and table.parts.arrival:
+            from viewlet.streams.arrival import filled
+
+            moment = self.warehouse.arrival_time(table.name)
+            signed = [(filled(table, data, moment) if hasattr(data, "column_names") else data, s) for data, s in signed]
         return net_change(self, table, signed)
 
     def columns_wanted(self, name: str, rows: int) -> frozenset[int] | None:
@@ -245,6 +259,9 @@ class LocalHost:
                 self.warehouse.apply(name, change)
         if streams:
             self.warehouse.advance()
+            for view in reached:
+                if view.kind.reads_parts and not view.is_touched:
+                    view.maintainer.note(streams[0], 0)  # a stream of its own was idle, and has been closed
         return [(view, self._change_view(view)) for view in reached if view.is_touched]
 
     def _change_view(self, view: MaintainedView) -> Changes:

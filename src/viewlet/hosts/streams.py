@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from viewlet.changes import Change, Changes, RowChange, to_changes
+from viewlet.engine.stream_views import stream_with_parts
 from viewlet.errors import UnsupportedError
 from viewlet.runtime.durable.files import is_url, local_path
-from viewlet.streams import Warehouse
+from viewlet.streams import Updates, Warehouse
 from viewlet.streams.duckdb_host import DuckDBHost
 from viewlet.streams.host import PartHost
 from viewlet.types import Row, Table
@@ -18,7 +19,9 @@ FOLDER = "streams"
 FILE = "parts.duckdb"
 
 
-def open_warehouse(place: str | None, host: PartHost | None, dimension: Callable[[str], Any]) -> Warehouse:
+def open_warehouse(
+    place: str | None, host: PartHost | None, dimension: Callable[[str], Any], updates: Updates | None = None
+) -> Warehouse:
     """The warehouse of a database in memory, or in a directory, on a host of the user's or in DuckDB.
 
     A database in memory begins without parts, whatever its host has of another.
@@ -26,14 +29,14 @@ def open_warehouse(place: str | None, host: PartHost | None, dimension: Callable
     folder = None if place is None or is_url(place) else local_path(place) / FOLDER
     archive = None if folder is None else folder / "archive"
     if host is not None:
-        return Warehouse(host, dimension, is_new=place is None, archive=archive)
+        return Warehouse(host, dimension, is_new=place is None, archive=archive, updates=updates)
     if place is None:
-        return Warehouse(DuckDBHost(), dimension)
+        return Warehouse(DuckDBHost(), dimension, updates=updates)
     if is_url(place):
         raise UnsupportedError("a partitioned stream in a database at a URL", "open the database in a local directory")
     assert folder is not None
     folder.mkdir(exist_ok=True)
-    return Warehouse(DuckDBHost(str(folder / FILE)), dimension, archive=archive)
+    return Warehouse(DuckDBHost(str(folder / FILE)), dimension, archive=archive, updates=updates)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,10 @@ class StreamRows:
     def arrow(self) -> Any:
         rows = self.warehouse.arrow(self.schema.name)
         return rows.sort_by([(name, "ascending") for name in self.schema.column_names])
+
+    def with_parts(self, sql: str) -> Any:
+        """The rows with the start of their part as Arrow, if a query names it."""
+        return stream_with_parts(self.warehouse, self.schema.name, sql)
 
     def late(self) -> Any:
         """The rows that came too late, as Arrow."""

@@ -10,6 +10,7 @@ parts. Source: Yang, Golab, Ozsu, "ViewDF: Declarative Incremental View Maintena
 from viewlet.streams.definition import PartQuery, PartView, Reference
 from viewlet.streams.duckdb_host import DuckDBHost
 from viewlet.streams.host import PartHost
+from viewlet.streams.new_parts import Updates
 from viewlet.streams.postgres_host import PostgresHost
 from viewlet.streams.spark_sql_host import SparkSqlHost
 from viewlet.streams.structured_streaming import foreach_batch
@@ -24,6 +25,7 @@ __all__ = [
     "PostgresHost",
     "Reference",
     "SparkSqlHost",
+    "Updates",
     "Warehouse",
     "foreach_batch",
 ]

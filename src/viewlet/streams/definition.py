@@ -87,6 +87,8 @@ class PartQuery:
     mark: str = "$part"
     index: str = field(default="j", repr=False, compare=False)
     """How the user calls the number of the part, for errors."""
+    on_spark: str = field(default="", repr=False, compare=False)
+    """The query in Spark's dialect, where that cannot be translated."""
 
     def marker(self, number: int) -> str:
         return f"{self.mark}{number}"

@@ -29,6 +29,7 @@ class DuckDBHost:
     """The host in this process."""
 
     dialect = "duckdb"
+    workers = 1  # a query has all cores
 
     def __init__(self, path: str | None = None) -> None:
         self._connection = open_duckdb(path)

@@ -19,6 +19,10 @@ class PartHost(Protocol):
     @property
     def dialect(self) -> str: ...
 
+    @property
+    def workers(self) -> int:
+        """How many calls of `create` it takes at a time."""
+
     def entries(self) -> dict[str, str]:
         """The committed catalogue."""
 

@@ -50,9 +50,10 @@ def close_until(maintainer: Maintainer, stream: PartRelation, watermark: int) ->
     maintainer.catalogue.set_progress(stream.name, watermark=watermark, next=end, first=end if first is None else first)
 
 
-def close_idle(maintainer: Maintainer, seen: Mapping[str, int]) -> None:
+def close_idle(maintainer: Maintainer, seen: Mapping[str, int]) -> set[str]:
     """Closes parts of streams without rows for a while, as far as the others are that the same views read.
 
+    Returns these streams.
     `seen` is when a stream last had a row, by this machine's clock.
     """
     relations, now = maintainer.catalogue.relations, maintainer.clock()
@@ -69,6 +70,7 @@ def close_idle(maintainer: Maintainer, seen: Mapping[str, int]) -> None:
         known = [mark for mark in marks if mark is not None]
         if known and len(known) == len(marks):
             close_until(maintainer, relations[name], min(known))
+    return idle
 
 
 def change_to_arrow(stream: PartRelation, change: Change) -> Any:

@@ -7,7 +7,6 @@ the parts that read them are computed again, in the order of time, until a part 
 from __future__ import annotations
 
 import heapq
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from viewlet.streams.definition import BEGINNING, PartQuery, PartView, Reference
 from viewlet.streams.host import PartHost
 from viewlet.streams.native_windows import compute_natively
 from viewlet.streams.render import Queries, column_list, no_rows, read_parts, rows_of, start_literal, typed, union_of
+from viewlet.streams.times import now
 
 if TYPE_CHECKING:
     from viewlet.streams.matching.matcher import Matcher
@@ -51,11 +51,12 @@ class Maintainer:
     views: dict[str, PartView] = field(default_factory=dict)
     work: Work = field(default_factory=Work)
     queries: Queries = field(init=False)
-    clock: Callable[[], int] = field(default=lambda: time.time_ns() // 1000)
+    clock: Callable[[], int] = now
     matchers: dict[str, Matcher] = field(default_factory=dict)
     """What keeps the matches of row patterns, by the name of their view."""
     _calculator: Calculator | None = None
-    _order: list[str] = field(default_factory=list)
+    order: list[str] = field(default_factory=list)
+    """The views, each after those it reads."""
     _empty: dict[tuple[str, PartQuery], bool] = field(default_factory=dict)
     """Whether a query over parts without rows has none, where that was found out."""
     archive: Archive = field(default_factory=lambda: Archive(None))
@@ -84,22 +85,21 @@ class Maintainer:
             from viewlet.streams.matching.matcher import Matcher
 
             self.matchers[view.name] = Matcher(self, view)
-        self._order = computation_order(self.views)
+        self.order = computation_order(self.views)
 
     def remove(self, name: str) -> None:
         self.views.pop(name, None)
         self.matchers.pop(name, None)
         self.kernels.pop(name, None)
-        self._order = computation_order(self.views)
+        self.order = computation_order(self.views)
 
     # -- new parts --------------------------------------------------------------------------------------------------
 
-    def advance(self, changed: Iterable[Changed]) -> None:
-        """Follows changes of closed parts of streams, then computes all parts that have become possible."""
-        self._recompute(changed)
+    def advance(self, changed: Iterable[Changed], new_parts: Callable[[Maintainer], None]) -> None:
+        """Follows changes of closed parts of streams, then computes parts that have become possible."""
+        self.recompute(changed)
         ends = {name: self.catalogue.relations[name].progress.next for name in self.views}
-        while sum(self._advance_view(self.views[name]) for name in self._order):
-            pass
+        new_parts(self)
         self._recompute_provisional(ends)
 
     def begin_view(self, view: PartView) -> None:
@@ -108,7 +108,7 @@ class Maintainer:
         if relation.progress.next is not None:
             return
         if view.start == BEGINNING:
-            first, last = self._bounds(view)
+            first, last = self.bounds(view)
             first = None if first is None or last is None or last < first else first
         else:
             first = part_of(view.start, view.length) if view.start is not None else self._newest(view)
@@ -117,12 +117,12 @@ class Maintainer:
 
     def _newest(self, view: PartView) -> int | None:
         """The largest i whose references are all closed, if anything they read has rows."""
-        low, high = self._bounds(view)
+        low, high = self.bounds(view)
         if high is None or low is None or high < low:
             return None
         return high
 
-    def _bounds(self, view: PartView) -> tuple[int | None, int | None]:
+    def bounds(self, view: PartView) -> tuple[int | None, int | None]:
         """The parts i for which INITIALIZE can run: from the first that reads something, to the last that is closed."""
         lowest: list[int] = []
         highest: list[int] = []
@@ -138,38 +138,6 @@ class Maintainer:
                 highest.append(each.first_reader(end) - 1)
         return (min(lowest), min(highest)) if highest else (None, None)
 
-    def _advance_view(self, view: PartView) -> bool:
-        """Computes the parts of a view that have become possible; tells whether there were any."""
-        relation = self.catalogue.relations[view.name]
-        if relation.progress.next is None:
-            low, high = self._bounds(view)
-            if low is None or high is None or high < low:
-                return False
-            self.catalogue.set_progress(view.name, first=low, next=low, kept=low)
-        if view.name in self.matchers:
-            return self._advance_matches(view, relation)
-        found = False
-        while self._is_possible(view, relation):
-            number = relation.progress.next
-            assert number is not None
-            part = self._compute(view, relation, number)
-            self.catalogue.set_part(view.name, number, part)
-            self.catalogue.set_progress(view.name, next=number + 1)
-            found = True
-        return found
-
-    def _advance_matches(self, view: PartView, relation: PartRelation) -> bool:
-        """Searches all new parts at once; matches of earlier parts may have moved to them."""
-        (reference,) = view.references()
-        first, end = relation.progress.next, self.catalogue.relations[reference.relation].progress.next
-        assert first is not None
-        if end is None or end <= first:
-            return False
-        changed = self.matchers[view.name].advance(first, end)
-        self.catalogue.set_progress(view.name, next=end)
-        self._recompute((view.name, number) for number in changed)
-        return True
-
     def required(self, view: PartView, number: int) -> dict[Changed, bool]:
         """The bitmap of the parts that part `number` of a view needs: whether each is closed."""
         relation = self.catalogue.relations[view.name]
@@ -181,19 +149,9 @@ class Maintainer:
             for part in each.parts(number)
         }
 
-    def _is_possible(self, view: PartView, relation: PartRelation) -> bool:
-        number = relation.progress.next
-        assert number is not None
-        query = view.query(number == relation.progress.first)
-        return all(
-            self.catalogue.relations[each.relation].is_closed(each.parts(number).stop - 1)
-            for each in query.references
-            if not each.is_table and not each.provisional and each.parts(number)
-        )
-
     # -- queries ----------------------------------------------------------------------------------------------------
 
-    def _compute(self, view: PartView, relation: PartRelation, number: int, retry: bool = False) -> Part:
+    def compute(self, view: PartView, number: int, retry: bool = False) -> Part:
         """Part `number` of a view, in a new table unless it has no rows."""
         query = self._query(view, number)
         now = self.clock()
@@ -256,11 +214,11 @@ class Maintainer:
 
     def _source(self, reference: Reference, number: int) -> str:
         if reference.is_table:
-            return self._dimension_source(reference.relation)
+            return self.dimension_source(reference.relation)
         relation = self.catalogue.relations[reference.relation]
         return rows_of(self.host, relation, read_parts(reference, relation, number))
 
-    def _dimension_source(self, name: str) -> str:
+    def dimension_source(self, name: str) -> str:
         if name not in self._dimensions:
             table = self._dimensions[name] = f"{name}[dimension {self._next_serial()}]"
             self.load(table, self.dimension(name))
@@ -280,7 +238,7 @@ class Maintainer:
             def source(at: int) -> str:
                 each = query.references[at]
                 if each.is_table:
-                    return self._dimension_source(each.relation)
+                    return self.dimension_source(each.relation)
                 return f"({no_rows(self.host, self.catalogue.relations[each.relation].columns)})"
 
             sql = self.queries.render(query, source, start_literal(self.host, 0, 1))
@@ -323,7 +281,7 @@ class Maintainer:
                 numbers = {n for each in view.references() if each.provisional for n in self._read_newly_closed(each)}
                 again += [(name, number) for number in sorted(numbers) if first <= number < end]
         if again:
-            self._recompute((), again)
+            self.recompute((), again)
 
     def _read_newly_closed(self, reference: Reference) -> Iterable[int]:
         """The parts of a view that read a part which was closed in this batch."""
@@ -339,7 +297,7 @@ class Maintainer:
         Returns the parts to compute again: those that were first. What was computed is added to `changed`.
         """
         again: list[Changed] = []
-        for name in self._order:
+        for name in self.order:
             view, progress = self.views[name], self.catalogue.relations[name].progress
             first = progress.first
             if view.start != BEGINNING or first is None or progress.kept != first:
@@ -359,18 +317,18 @@ class Maintainer:
             for number in range(start, first):
                 part = EMPTY  # a matcher is told of changes like of those in other parts
                 if name not in self.matchers:
-                    part = self._compute(view, self.catalogue.relations[name], number)
+                    part = self.compute(view, number)
                 self.catalogue.set_part(name, number, part)
                 changed.append((name, number))
             if name not in self.matchers:
                 again.append((name, first))
         return again
 
-    def _recompute(self, changed: Iterable[Changed], again: Iterable[Changed] = ()) -> None:
+    def recompute(self, changed: Iterable[Changed], again: Iterable[Changed] = ()) -> None:
         """Follows changes of closed parts through the views that read them, and computes other parts `again`."""
         queue: list[tuple[int, int, str, int]] = []
         waiting: set[Changed] = set()
-        place = {name: number for number, name in enumerate(self._order)}
+        place = {name: number for number, name in enumerate(self.order)}
 
         def follow(source: str, part: int) -> None:
             for name, number in self._readers(source, part):
@@ -420,7 +378,7 @@ class Maintainer:
         """Computes a part again; tells whether it came out different."""
         relation = self.catalogue.relations[view.name]
         before = relation.part(number)
-        after = self._compute(view, relation, number, retry=True)
+        after = self.compute(view, number, retry=True)
         self.work.recomputed += 1
         if self.are_equal(relation, number, before, after):
             self.work.unchanged += 1

@@ -40,6 +40,7 @@ class PostgresHost:
     """
 
     dialect = "postgres"
+    workers = 1  # a batch is one transaction
 
     def __init__(self, connection: str, psql: str = "psql") -> None:
         if shutil.which(psql) is None:
@@ -123,7 +124,8 @@ class PostgresHost:
             quoted_strings_can_be_null=False,
             null_values=[""],
         )
-        parsing = csv.ParseOptions(newlines_in_values=True)
+        # a NULL of the only column is an empty line
+        parsing = csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False)
         read = csv.read_csv(io.BytesIO(data), csv.ReadOptions(column_names=names), parsing, options)
         return _booleans(read, schema)
 

@@ -76,7 +76,9 @@ class Queries:
         if query not in self._translated:
             marks = "|".join((*map(str, range(len(query.references))), "start"))
             marked = re.escape(self._host.quote(f"{query.mark}%")).replace("%", f"({marks})")
-            self._translated[query] = translate(query.sql, self._host.dialect), re.compile(marked)
+            is_written = self._host.dialect == "spark" and query.on_spark
+            sql = query.on_spark if is_written else translate(query.sql, self._host.dialect)
+            self._translated[query] = sql, re.compile(marked)
         sql, pattern = self._translated[query]
         return pattern.sub(lambda found: start if found[1] == "start" else source(int(found[1])), sql)
 
@@ -85,6 +87,6 @@ def translate(sql: str, dialect: str) -> str:
     """A query of DuckDB's dialect in another one, without its comments."""
     if dialect == "duckdb":
         return sql
-    import sqlglot
+    from viewlet.streams.dialects import translated
 
-    return sqlglot.transpile(sql, read="duckdb", write=dialect, comments=False)[0]
+    return translated(sql, dialect)

@@ -21,12 +21,16 @@ _TYPES = {Kind.VARCHAR: "STRING", Kind.TIMESTAMP: "TIMESTAMP_NTZ", Kind.REAL: "F
 
 
 class SparkSqlHost:
-    """A host on a Spark session, with its parts in a folder that all executors reach."""
+    """A host on a Spark session, with its parts in a folder that all executors reach.
+
+    `workers` jobs run at a time.
+    """
 
     dialect = "spark"
 
-    def __init__(self, spark: Any, folder: str | os.PathLike[str]) -> None:
+    def __init__(self, spark: Any, folder: str | os.PathLike[str], workers: int = 4) -> None:
         self._spark = spark
+        self.workers = workers
         self._parts = Path(folder) / "parts"
         self._catalogue = Path(folder) / "catalogue"
         for each in (self._parts, self._catalogue):

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import time as clock
 from datetime import datetime, timedelta
 
 from viewlet.errors import DataError
+
+
+def now() -> int:
+    """This machine's time, in microseconds."""
+    return clock.time_ns() // 1000
 
 
 def to_microseconds(time: datetime | str) -> int:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,14 @@ from viewlet.changes import Change, Changes, to_changes
 from viewlet.errors import MissingExtraError, SchemaError
 from viewlet.streams.archive import Archive
 from viewlet.streams.catalogue import Catalogue, Part, PartRelation
-from viewlet.streams.definition import PART_TIMESTAMP, PartView, part_of, start_of
+from viewlet.streams.definition import BEGINNING, PART_TIMESTAMP, PartView, part_of, start_of
 from viewlet.streams.host import PartHost
 from viewlet.streams.ingest import close_idle, close_until, ingest, late_name, late_relation
 from viewlet.streams.maintainer import Changed, Maintainer
 from viewlet.streams.matching.definition import MatchQuery
 from viewlet.streams.matching.queries import points_name
 from viewlet.streams.native_windows import merges_natively
+from viewlet.streams.new_parts import Updates, compute_all
 from viewlet.streams.render import column_list, start_literal, union_of
 from viewlet.streams.retention import tidy_up
 from viewlet.types import TIMESTAMP, Column, Table, TimeParts
@@ -47,9 +49,15 @@ class Warehouse:
     """Streams and stream views on a host."""
 
     def __init__(
-        self, host: PartHost, dimension: Callable[[str], Any], is_new: bool = False, archive: Path | None = None
+        self,
+        host: PartHost,
+        dimension: Callable[[str], Any],
+        is_new: bool = False,
+        archive: Path | None = None,
+        updates: Updates | None = None,
     ) -> None:
         self.host = host
+        self.updates = updates or Updates()
         if is_new:
             host.commit(dict.fromkeys(host.entries()), list(host.tables()))
         self.catalogue = Catalogue(host.entries())
@@ -58,6 +66,10 @@ class Warehouse:
         self._seen: dict[str, int] = {}
         """When a stream last had a row, by this machine's clock."""
         self._changed: list[Changed] = []
+        self._streams: set[str] = set()
+        """The streams of the batch under way."""
+        self._is_refresh = False
+        """The batch under way computes all parts that wait."""
         self._helper_users: Counter[str] = Counter()
         self._is_advanced = False
         self._is_repeated = False
@@ -92,10 +104,11 @@ class Warehouse:
             self._helper_users[helper.name] += 1
             if helper.name not in self.maintainer.views:
                 self._add(helper)
-        if view.helpers:
-            self.maintainer.advance(())  # the view begins with the newest part that they have
+        helpers = [helper.name for helper in view.helpers]
+        if helpers:
+            self.maintainer.advance((), partial(compute_all, names=helpers))  # the view begins with their newest part
         self._add(view)
-        self.maintainer.advance(())
+        self.maintainer.advance((), partial(compute_all, names=[*helpers, view.name]))
 
     def _add(self, view: PartView) -> None:
         points = None if view.matching is None else _points_of(view, view.matching)
@@ -127,7 +140,8 @@ class Warehouse:
 
     def begin(self, epoch: int) -> None:
         self._is_repeated = epoch <= self.catalogue.epoch
-        self._is_advanced = False
+        self._is_advanced = self._is_refresh = False
+        self._streams = set()
         if not self._is_repeated:
             self.host.begin()
             self.catalogue.set_epoch(epoch)
@@ -137,8 +151,11 @@ class Warehouse:
         if self._is_repeated:
             return
         relation = self.catalogue.relations[stream]
+        self._streams.add(stream)
         closes = getattr(change, "closes", None)
-        if closes is not None:
+        if closes == BEGINNING:
+            self._is_refresh = True
+        elif closes is not None:
             close_until(self.maintainer, relation, closes)
         else:
             self._changed.extend(ingest(self.maintainer, relation, change))
@@ -148,8 +165,8 @@ class Warehouse:
         """Brings all views up to date, at the first request of a batch."""
         if self._is_repeated or self._is_advanced:
             return
-        close_idle(self.maintainer, self._seen)
-        self.maintainer.advance(self._changed)
+        self._streams |= close_idle(self.maintainer, self._seen)
+        self.maintainer.advance(self._changed, self.updates.plan(sorted(self._streams), self._is_refresh))
         tidy_up(self.maintainer)
         self._is_advanced = True
 
@@ -175,27 +192,39 @@ class Warehouse:
     def close(self) -> None:
         self.host.close()
 
+    def arrival_time(self, stream: str) -> int:
+        """The time of rows that arrive now (microseconds); it is never that of a closed part."""
+        return max(self.maintainer.clock(), self.relation(stream).progress.watermark or 0)
+
     # -- reading ----------------------------------------------------------------------------------------------------
 
     def relation(self, name: str) -> PartRelation:
         return self.catalogue.relations[name]
 
-    def arrow(self, name: str, numbers: Iterable[int] | None = None) -> Any:
-        """The rows of a relation, or of some of its parts, as Arrow; those of a view with the start of their part."""
+    def arrow(self, name: str, numbers: Iterable[int] | None = None, with_start: bool = False) -> Any:
+        """The rows of a relation, or of some of its parts, as Arrow; those of a view with the start of their part.
+
+        Those of a stream have it where the caller asks for it.
+        """
         import pyarrow as pa
 
         relation = self.relation(name)
+        with_start = with_start or not relation.is_stream
         if numbers is None:
             numbers = self.shown(name)
         chosen = [number for number in numbers if relation.part(number).rows]
         groups = [chosen[at : at + PARTS_AT_A_TIME] for at in range(0, len(chosen), PARTS_AT_A_TIME)] or [[]]
-        read = [self.host.read(self._select(relation, [(n, relation.part(n)) for n in each])) for each in groups]
-        return pa.concat_tables(read)
+        select = self._select if with_start else self._select_rows
+        return pa.concat_tables(
+            [self.host.read(select(relation, [(n, relation.part(n)) for n in each])) for each in groups]
+        )
+
+    def _select_rows(self, relation: PartRelation, parts: Sequence[tuple[int, Part]]) -> str:
+        pieces = ((number, segment) for number, part in parts for segment in part.segments)
+        return union_of(self.host, relation.columns, pieces)
 
     def _select(self, relation: PartRelation, parts: Sequence[tuple[int, Part]]) -> str:
-        if relation.is_stream:
-            pieces = ((number, segment) for number, part in parts for segment in part.segments)
-            return union_of(self.host, relation.columns, pieces)
+        """The rows of parts, with the start of each."""
         names, stamp = column_list(self.host, relation.columns), self.host.quote(PART_TIMESTAMP)
         selects = []
         for number, part in parts or [(0, Part((), 0, 0))]:

@@ -44,6 +44,8 @@ class BaseTable:
     """The rows that came too late, as Arrow, of a stream that has a time and sets them aside."""
     archived: Callable[[], Any] | None = None
     """The rows of its parts that were archived, as Arrow, of a partitioned stream."""
+    with_parts: Callable[[str], Any] | None = None
+    """The rows of a partitioned stream with the start of their part, as Arrow, for a query that names it."""
     kept: bool = field(init=False)
     _reader: RowReader = field(init=False)
 

@@ -23,6 +23,7 @@ from sqlglot.errors import SqlglotError
 from viewlet.sql.parser import quiet
 from viewlet.sql.split import RawStatement
 from viewlet.sql.statements import CreateView
+from viewlet.sql.streams.asof_joins import Sides, as_of, conjuncts, counted_join
 from viewlet.sql.streams.sessions import bind_generated
 from viewlet.sql.streams.statements import UNITS, Header, cut_clauses, cut_emit, declared, view_header
 from viewlet.streams.definition import MICROSECONDS, PART_TIMESTAMP, PartView
@@ -244,22 +245,6 @@ def bind_gap_fill(
 # -- joins -------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Sides:
-    """The streams of a join, by the names that the query has for them."""
-
-    left: Table
-    right: Table
-    left_name: str
-    right_name: str
-
-    def is_time(self, node: exp.Expr | None, side: str) -> bool:
-        table, name = (self.left, self.left_name) if side == "left" else (self.right, self.right_name)
-        assert table.parts is not None
-        named = isinstance(node, exp.Column) and node.name.lower() == table.parts.time
-        return named and isinstance(node, exp.Column) and node.table.lower() == name.lower()
-
-
 def _join(statement: Statement) -> CreateView:
     node, (join, *others) = statement.node, statement.node.args["joins"]
     start = node.args["from_"]
@@ -271,52 +256,46 @@ def _join(statement: Statement) -> CreateView:
     if left.parts.length != right.parts.length:
         raise statement.error(f"{left.name!r} and {right.name!r} have parts of different lengths")
     sides = Sides(left, right, start.this.alias_or_name, join.this.alias_or_name)
-    is_asof = join.args.get("method") == "ASOF"
-    helpers: dict[str, str] = {}
-    if is_asof:
-        helper, text = _last_rows(right, _asof_keys(statement, sides, join.args["on"]), 1, "")
-        helpers[helper] = text
-        rows = f"SELECT {_columns(right)} FROM {_quoted(right.name)}[j] AS new_part"
-        rows += f" UNION ALL SELECT {_columns(right)} FROM {_quoted(helper)}[j-1] AS old_part"
-    else:
-        rows = _near_rows(right, *_bounds(statement, sides, join.args["on"]), statement.on_close)
-    for table, name, mark in ((start.this, sides.left_name, "$left"), (join.this, sides.right_name, "$right")):
+    if join.args.get("method") == "ASOF":
+        return _asof_join(statement, sides)
+    rows = _near_rows(right, *_bounds(statement, sides, join.args["on"]), statement.on_close)
+    return _bind(statement, "interval join", _joined(node, sides, rows), {})
+
+
+def _joined(node: exp.Select, sides: Sides, rows: str) -> str:
+    """A join of part j of the left side with rows of the right one."""
+    found = node.copy()
+    tables = (found.args["from_"].this, found.args["joins"][0].this)
+    for table, name, mark in zip(tables, (sides.left_name, sides.right_name), ("$left", "$right"), strict=True):
         table.set("this", exp.to_identifier(mark, quoted=True))
         table.set("alias", exp.TableAlias(this=exp.to_identifier(name, quoted=True)))
-    query = node.sql("duckdb").replace('"$left"', f"{_quoted(left.name)}[j]").replace('"$right"', f"({rows})")
-    return _bind(statement, "ASOF join" if is_asof else "interval join", query, helpers)
+    text = found.sql("duckdb").replace('"$left"', f"{_quoted(sides.left.name)}[j]")
+    return text.replace('"$right"', f"({rows})")
 
 
-def _conjuncts(on: exp.Expr) -> list[exp.Expr]:
-    return list(on.flatten()) if isinstance(on, exp.And) else [on]
-
-
-def _asof_keys(statement: Statement, sides: Sides, on: exp.Expr) -> tuple[str, ...]:
-    """The columns of the right side that are equal to something of the left; one more condition orders the times."""
-    keys: list[str] = []
-    ordered = 0
-    for each in _conjuncts(on):
-        a, b = each.this, each.args.get("expression")
-        if isinstance(each, exp.EQ):
-            right = next((s for s in (a, b) if isinstance(s, exp.Column) and s.table == sides.right_name), None)
-            if right is None:
-                raise statement.error(f"an equality of ASOF JOIN is with a column of {sides.right_name}")
-            keys.append(right.name.lower())
-        elif isinstance(each, exp.LTE | exp.LT):
-            ordered += sides.is_time(a, "right") and sides.is_time(b, "left")
-        elif isinstance(each, exp.GTE | exp.GT):
-            ordered += sides.is_time(a, "left") and sides.is_time(b, "right")
-    if ordered != 1 or len(keys) + ordered != len(_conjuncts(on)):
-        times = [f"{sides.left_name}.{sides.left.parts.time}", f"{sides.right_name}.{sides.right.parts.time}"]  # type: ignore[union-attr]
-        raise statement.error(f"ASOF JOIN is ON equalities AND {times[0]} >= {times[1]}")
-    return _keys(statement, sides.right, [exp.column(key) for key in keys])
+def _asof_join(statement: Statement, sides: Sides) -> CreateView:
+    """DuckDB has the join; other hosts count the rows of the right side up to the time of each row of the left one."""
+    node, right = statement.node, sides.right
+    try:
+        match = as_of(sides, node.args["joins"][0].args["on"])
+    except ValueError as wrong:
+        raise statement.error(str(wrong)) from None
+    keys = _keys(statement, right, [exp.column(key) for key, _ in match.keys])
+    helper, text = _last_rows(right, keys, 1, "")
+    rows = f"SELECT {_columns(right)} FROM {_quoted(right.name)}[j] AS new_part"
+    rows += f" UNION ALL SELECT {_columns(right)} FROM {_quoted(helper)}[j-1] AS old_part"
+    queries = _joined(node, sides, rows), _joined(*counted_join(node, sides, match, rows, _order(right, "ASC")))
+    here, elsewhere = (_bind(statement, "ASOF join", query, {helper: text}) for query in queries)
+    assert isinstance(here.definition, PartView)
+    assert isinstance(elsewhere.definition, PartView)
+    return replace(here, definition=replace(here.definition, elsewhere=elsewhere.definition))
 
 
 def _bounds(statement: Statement, sides: Sides, on: exp.Expr) -> tuple[int, int]:
     """How long before and after a row of the left side one of the right side may be, in microseconds."""
     low: int | None = None
     high: int | None = None
-    for each in _conjuncts(on):
+    for each in conjuncts(on):
         if isinstance(each, exp.Between) and sides.is_time(each.this, "right"):
             low, high = _offset(sides, each.args["low"]), _offset(sides, each.args["high"])
         elif isinstance(each, exp.GTE | exp.GT) and sides.is_time(each.this, "right"):

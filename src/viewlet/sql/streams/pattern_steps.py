@@ -31,20 +31,20 @@ class PatternSql:
     # -- pieces --------------------------------------------------------------------------------------------------------
 
     @property
-    def _keys(self) -> list[str]:
+    def keys(self) -> list[str]:
         return list(self.groups.values())
 
-    def _same(self, left: str, right: str) -> str:
-        return " AND ".join(f"{left}.{key} IS NOT DISTINCT FROM {right}.{key}" for key in self._keys) or "TRUE"
+    def same(self, left: str, right: str) -> str:
+        return " AND ".join(f"{left}.{key} IS NOT DISTINCT FROM {right}.{key}" for key in self.keys) or "TRUE"
 
-    def _kept(self) -> list[str]:
+    def kept(self) -> list[str]:
         """The columns of a run: state, length, aggregates, and what is remembered of its last row."""
         return ["state", "ct", *(name for name, _ in self.aggregates.values()), *self._remembered()]
 
     def _remembered(self) -> list[str]:
         return [_quoted(f"before_{name}") for name in self.machine.remembered]
 
-    def _rows(self, numbered: bool) -> str:
+    def rows(self, numbered: bool) -> str:
         """The rows of the part: groups, columns of conditions (c_*), arguments of aggregates (x*), and their number."""
         shown = [f"{sql} AS {name}" for sql, name in self.groups.items()]
         shown += [f"{_quoted(name)} AS {_quoted(f'c_{name}')}" for name in self.columns]
@@ -55,7 +55,7 @@ class PatternSql:
             shown.append(f"ROW_NUMBER() OVER ({by}ORDER BY {', '.join(dict.fromkeys(order))}) AS k")
         return f'SELECT {", ".join(shown)} FROM "{self.mark}0" AS rows_'
 
-    def _values(self, row: str, run: str) -> list[tuple[str, str]]:
+    def values(self, row: str, run: str) -> list[tuple[str, str]]:
         """Length, aggregates and remembered columns of a run that begins with a row, and of one that it continues.
 
         `row` and `run` are what the names of their columns are qualified with.
@@ -78,7 +78,7 @@ class PatternSql:
 
     def recursive(self, has_past: bool) -> str:
         """All live runs, row by row of each group; `has_past` continues those of the part before."""
-        keys, kept = self._keys, self._kept()
+        keys, kept = self.keys, self.kept()
         blank = (f"{value} AS {name}" for value, name in zip(self._blank(), kept, strict=True))
         idle = ", ".join([*keys, *blank, "CAST(0 AS BIGINT) AS k"])
         distinct = "DISTINCT " if keys else ""
@@ -91,15 +91,15 @@ class PatternSql:
         grouped = f" GROUP BY {', '.join(keys)}" if keys else ""
         shown = ", ".join([f"runs.{name}" for name in [*keys, *kept]])
         return (
-            f"WITH RECURSIVE ordered AS ({self._rows(numbered=True)}), "
+            f"WITH RECURSIVE ordered AS ({self.rows(numbered=True)}), "
             f"runs({', '.join([*keys, *kept, 'k'])}) AS (({beginnings}) UNION ALL ({self._advance()})) "
             f"SELECT {shown} FROM runs JOIN (SELECT {last_keys} FROM ordered{grouped}) AS ends "
-            f"ON {self._same('runs', 'ends')} AND runs.k = ends.last WHERE runs.state > 0"
+            f"ON {self.same('runs', 'ends')} AND runs.k = ends.last WHERE runs.state > 0"
         )
 
     def _advance(self) -> str:
         """The runs after one more row per group: move 0 waits for a beginning, 1 continues, 2 repeats a variable."""
-        keys, kept = self._keys, self._kept()
+        keys, kept = self.keys, self.kept()
         machine = self.machine
         cases = ["WHEN m = 0 AND p.state = 0 THEN 0"]
         for state, condition in enumerate(machine.enters):
@@ -109,11 +109,11 @@ class PatternSql:
                 cases.append(f"WHEN m = 2 AND p.state = {state} AND {conjunction(stay)} THEN {state}")
         values = [
             f"CASE WHEN m = 0 THEN p.{name} WHEN p.state = 0 THEN {first} ELSE {step} END AS {name}"
-            for name, (first, step) in zip(kept[1:], self._values("r.", "p."), strict=True)
+            for name, (first, step) in zip(kept[1:], self.values("r.", "p."), strict=True)
         ]
         shown = ", ".join([*(f"r.{key}" for key in keys), f"CASE {' '.join(cases)} END AS state", *values, "r.k"])
         moves = "(VALUES (0), (1), (2)) AS moves(m)"
-        joined = f"runs AS p JOIN ordered AS r ON {self._same('p', 'r')} AND r.k = p.k + 1 CROSS JOIN {moves}"
+        joined = f"runs AS p JOIN ordered AS r ON {self.same('p', 'r')} AND r.k = p.k + 1 CROSS JOIN {moves}"
         reached = f"SELECT * FROM (SELECT {shown} FROM {joined}) AS moved WHERE state IS NOT NULL"
         same = "CASE WHEN state = 0 THEN 0 ELSE 1 END" if machine.keeps_one_run() else "state"
         by = ", ".join([*keys, same])
@@ -128,11 +128,9 @@ class PatternSql:
     def first(self) -> str:
         """The runs that begin, where a group has one row in the part."""
         begins = conjunction(self.machine.enters[0])
-        values = [
-            f"{first} AS {name}" for name, (first, _) in zip(self._kept()[1:], self._values("r.", ""), strict=True)
-        ]
-        shown = ", ".join([*(f"r.{key}" for key in self._keys), "1 AS state", *values])
-        return f"SELECT {shown} FROM ({self._rows(numbered=False)}) AS r WHERE {begins}"
+        values = [f"{first} AS {name}" for name, (first, _) in zip(self.kept()[1:], self.values("r.", ""), strict=True)]
+        shown = ", ".join([*(f"r.{key}" for key in self.keys), "1 AS state", *values])
+        return f"SELECT {shown} FROM ({self.rows(numbered=False)}) AS r WHERE {begins}"
 
     def single(self) -> str:
         """The one run of each group, where a group has one row in the part: Algorithm 2 with its corrections.
@@ -145,8 +143,8 @@ class PatternSql:
         if stay is not None:
             moves.append((machine.states, stay - common, machine.states))
         begins = machine.enters[0] - common
-        rows = f"SELECT * FROM ({self._rows(numbered=False)}) AS r{self._useful(common)}"
-        joined = f'({rows}) AS r LEFT JOIN "{self.mark}1" AS p ON {self._same("r", "p")}'
+        rows = f"SELECT * FROM ({self.rows(numbered=False)}) AS r{self._useful(common)}"
+        joined = f'({rows}) AS r LEFT JOIN "{self.mark}1" AS p ON {self.same("r", "p")}'
         if not begins and len(moves) == machine.states and not any(rest for _, rest, _ in moves):
             return self._always_moving(moves, joined)
         return self._moving(moves, begins, joined)
@@ -166,20 +164,20 @@ class PatternSql:
         ]
         remembered = [f"r.{_quoted(f'c_{name}')}" for name in self.machine.remembered]
         values = [f"CASE p.state {cases} ELSE 1 END", "COALESCE(p.ct, 0) + 1", *run_values, *remembered]
-        shown = [f"{value} AS {name}" for value, name in zip(values, self._kept(), strict=True)]
-        return f"SELECT {', '.join([*(f'r.{key}' for key in self._keys), *shown])} FROM {joined}"
+        shown = [f"{value} AS {name}" for value, name in zip(values, self.kept(), strict=True)]
+        return f"SELECT {', '.join([*(f'r.{key}' for key in self.keys), *shown])} FROM {joined}"
 
     def _moving(self, moves: Sequence[tuple[int, Condition, int]], begins: Condition, joined: str) -> str:
         """The row continues a run, begins another one, or leaves the group without a run."""
-        keys, kept = self._keys, self._kept()
+        keys, kept = self.keys, self.kept()
         cases = [
             " AND ".join([f"WHEN p.state = {state}", *([conjunction(rest)] if rest else [])]) + f" THEN {target}"
             for state, rest, target in moves
         ]
-        going = f"CASE {' '.join(cases)} END" if cases else "NULL"
+        going = f"CASE {' '.join(cases)} END" if cases else "CAST(NULL AS INTEGER)"
         values = [
             f"CASE WHEN going IS NULL THEN {first} ELSE {step} END AS {name}"
-            for name, (first, step) in zip(kept[1:], self._values("", ""), strict=True)
+            for name, (first, step) in zip(kept[1:], self.values("", ""), strict=True)
         ]
         inner = [f"r.{key}" for key in keys]
         inner += [f"r.{_quoted(f'c_{name}')}" for name in self.columns]
@@ -203,7 +201,7 @@ class PatternSql:
         """How many rows the groups of runs have in the part: as many as there are runs, if `single` is right."""
         keys = ", ".join(f"{sql} AS {name}" for sql, name in self.groups.items()) or "1 AS one"
         rows = f'SELECT {keys} FROM "{self.mark}0" AS rows_'
-        return f'SELECT COUNT(*) AS n FROM ({rows}) AS r JOIN "{self.mark}1" AS p ON {self._same("r", "p")}'
+        return f'SELECT COUNT(*) AS n FROM ({rows}) AS r JOIN "{self.mark}1" AS p ON {self.same("r", "p")}'
 
 
 def _quoted(name: str) -> str:

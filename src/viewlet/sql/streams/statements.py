@@ -1,11 +1,11 @@
 """Statements about partitioned streams, which the parser of SQL does not know.
 
-CREATE STREAM s (...) PARTITION LENGTH 60 BY ts
+CREATE STREAM s (...) PARTITION LENGTH 60 BY ts [AT ARRIVAL]
     [UNIQUE (column, ...) NOT ENFORCED]
     [WATERMARK FOR ts AS ts - INTERVAL '5' SECOND] [LATENESS INTERVAL '1' HOUR] [RETAIN INTERVAL '7' DAY]
         [ROLLUP INTERVAL '1' HOUR [AFTER INTERVAL '1' DAY]] [IDLE AFTER INTERVAL '1' MINUTE]
 CREATE VIEW v AS INITIALIZE v[i] [FROM TIMESTAMP '...' | FROM BEGINNING] AS ... UPDATE [VIEW] v[j] AS ...
-    [PARTITION LENGTH 3600] [RETAIN INTERVAL '30' DAY [ARCHIVE]] [SHOW NEWEST]
+    [PARTITION LENGTH 3600] [RETAIN INTERVAL '30' DAY [ARCHIVE]] [SHOW NEWEST] [PRIORITY 5]
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from viewlet.streams.times import to_microseconds
 from viewlet.types import TIMESTAMP, Column, Kind, Table, TableKind, TimeParts
 
 UNITS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3600, "DAY": 86400, "WEEK": 604800}
-_CLAUSES = ("PARTITION", "WATERMARK", "LATENESS", "RETAIN", "ROLLUP", "IDLE", "UNIQUE", "SHOW")
+_CLAUSES = ("PARTITION", "WATERMARK", "LATENESS", "RETAIN", "ROLLUP", "IDLE", "UNIQUE", "SHOW", "PRIORITY")
 _FOLLOWERS = ("FOR", "INTERVAL", "AFTER", "NEWEST")
 
 
@@ -46,7 +46,7 @@ def cut_clauses(raw: RawStatement) -> tuple[RawStatement, int]:
         depth += (word in ("(", "[")) - (word in (")", "]"))
         after = raw.words[at + 1] if at + 1 < len(raw.words) else ""
         starts = (word == "PARTITION" and after == "LENGTH") or (word in _CLAUSES[1:] and after in _FOLLOWERS)
-        starts = starts or (word == "UNIQUE" and after == "(")
+        starts = starts or (word == "UNIQUE" and after == "(") or (word == "PRIORITY" and after.isdigit())
         if depth == 0 and starts:
             text = raw.text[: raw.positions[at][0]].rstrip()
             source = Source(raw.source.script, raw.source.offset, text)
@@ -126,12 +126,12 @@ def bind_stream_parts(table: Table, raw: RawStatement, at: int) -> Table:
     reader = Reader(raw, at)
     parts = TimeParts(0)
     while reader.at < len(raw.words):
-        clause = reader.take(*_CLAUSES[:-1])
+        clause = reader.take(*_CLAUSES[:-2])
         if clause == "PARTITION":
             reader.take("LENGTH")
             length = reader.number()
             reader.take("BY")
-            parts = replace(parts, length=length, time=_time_column(reader, table))
+            parts = replace(parts, length=length, time=_time_column(reader, table), arrival=_is_at_arrival(reader))
         elif clause == "WATERMARK":
             parts = replace(parts, delay=_watermark(reader, table))
         elif clause == "LATENESS":
@@ -154,6 +154,15 @@ def bind_stream_parts(table: Table, raw: RawStatement, at: int) -> Table:
         Column(each.name, each.type.with_nullable(False)) if each.name == parts.time else each for each in table.columns
     )
     return replace(table, columns=columns, kind=TableKind.STREAM, parts=parts)
+
+
+def _is_at_arrival(reader: Reader) -> bool:
+    """AT ARRIVAL: the system's time, in place of that of the application."""
+    if reader.word != "AT":
+        return False
+    reader.next()
+    reader.take("ARRIVAL")
+    return True
 
 
 def _unique(reader: Reader, table: Table) -> tuple[str, ...]:
@@ -337,7 +346,7 @@ def view_clauses(raw: RawStatement, at: int) -> TimeParts:
     reader = Reader(raw, at)
     parts = TimeParts(0)
     while reader.at < len(raw.words):
-        clause = reader.take("PARTITION", "RETAIN", "ROLLUP", "SHOW")
+        clause = reader.take("PARTITION", "RETAIN", "ROLLUP", "SHOW", "PRIORITY")
         if clause == "PARTITION":
             reader.take("LENGTH")
             parts = replace(parts, length=reader.number())
@@ -346,6 +355,8 @@ def view_clauses(raw: RawStatement, at: int) -> TimeParts:
         elif clause == "SHOW":
             reader.take("NEWEST")
             parts = replace(parts, newest=True)
+        elif clause == "PRIORITY":
+            parts = replace(parts, priority=reader.number())
         else:
             parts = _retained(reader, parts)
     return parts

@@ -88,6 +88,10 @@ def _window(
     amount = reader.number()
     unit = reader.next().removesuffix("S")
     parts = catalog[relation].parts
+    if unit in ("MONTH", "QUARTER", "YEAR"):
+        raise reader.error(
+            "a month has no fixed length: give the window in days, hours, minutes or seconds", opening + 3
+        )
     if unit not in UNITS or reader.at != closing or parts is None:
         raise reader.error("a window is [WINDOW n SECONDS], MINUTES, HOURS, DAYS or WEEKS", opening + 1)
     seconds = amount * UNITS[unit]

@@ -1,0 +1,45 @@
+"""Queries of DuckDB's dialect in those of other hosts, with the same meaning: quantiles stay exact.
+
+    QUANTILE_CONT(x, 0.5)  ──►  PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY x)
+
+The translator on its own writes some of them for Spark as PERCENTILE_APPROX, and `QUANTILE`, which is one of the
+values, as PERCENTILE, which may lie between two.
+"""
+
+from __future__ import annotations
+
+import sqlglot
+from sqlglot import exp
+
+_QUANTILES: dict[type[exp.Expr], str] = {
+    exp.PercentileCont: "PERCENTILE_CONT",
+    exp.PercentileDisc: "PERCENTILE_DISC",
+    exp.Quantile: "PERCENTILE_DISC",
+}
+
+
+def translated(sql: str, dialect: str) -> str:
+    """A query in another dialect, without its comments.
+
+    >>> translated("SELECT QUANTILE(x, 0.5) FROM t", "spark")
+    'SELECT PERCENTILE_DISC(0.5) WITHIN GROUP (ORDER BY x) FROM t'
+    """
+    return str(sqlglot.parse_one(sql, read="duckdb").transform(_exact_quantile).sql(dialect, comments=False))
+
+
+def _exact_quantile(node: exp.Expr) -> exp.Expr:
+    """A quantile as the ordered-set aggregate of the standard."""
+    if isinstance(node, exp.WithinGroup) and type(node.this) in _QUANTILES:
+        (ordered,) = node.expression.expressions
+        return _ordered_set(_QUANTILES[type(node.this)], node.this.this, ordered.this, bool(ordered.args.get("desc")))
+    share = node.args.get("quantile") or node.args.get("expression")
+    if type(node) in _QUANTILES and share is not None:
+        return _ordered_set(_QUANTILES[type(node)], share, node.this, False)
+    return node
+
+
+def _ordered_set(function: str, share: exp.Expr, value: exp.Expr, is_descending: bool) -> exp.Expr:
+    ordered = exp.Ordered(this=value.copy(), desc=is_descending or None, nulls_first=not is_descending)
+    return exp.WithinGroup(
+        this=exp.Anonymous(this=function, expressions=[share.copy()]), expression=exp.Order(expressions=[ordered])
+    )
