@@ -23,7 +23,7 @@ from viewlet.engine.declaration import Declaration
 from viewlet.triggers.sources import Sources
 from viewlet.triggers.statistics import Statistics
 from viewlet.triggers.store import UndoLog
-from viewlet.types import Table
+from viewlet.types import Table, TimeParts
 from viewlet.view import View
 
 if TYPE_CHECKING:
@@ -127,9 +127,14 @@ class ViewKind:
     """Other views may read it."""
     compiles_elsewhere: bool = True
     """A second process can compile it ahead of time, from the statement that declared it."""
-    reads_parts: bool = False
-    """It reads the parts of streams, which are kept: it may be declared at any time."""
+    parts: Callable[[Any], TimeParts] | None = None
+    """How a definition cuts the view by time, for kinds that read the parts of streams."""
     prune: Callable[[Any, str], Any] | None = None
     """The rows, as Arrow, that an ad-hoc query over the view can need; None if all."""
     unfollowed: str = ""
     """What to do instead of following its changes, if that is not possible."""
+
+    @property
+    def reads_parts(self) -> bool:
+        """It reads the parts of streams, which are kept: it may be declared at any time."""
+        return self.parts is not None

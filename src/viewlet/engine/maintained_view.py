@@ -88,8 +88,8 @@ class MaintainedView:
     @property
     def table(self) -> Table:
         """The view as a source of other views."""
-        parts = getattr(self.declared.definition, "parts", None)
-        return Table(self.name, self.columns, TableKind.VIEW, parts=parts if self.kind.reads_parts else None)
+        parts = None if self.kind.parts is None else self.kind.parts(self.declared.definition)
+        return Table(self.name, self.columns, TableKind.VIEW, parts=parts)
 
     @property
     def is_touched(self) -> bool:

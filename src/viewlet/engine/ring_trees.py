@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from viewlet.algebra.ring_query import CofactorPayload, FactorisedPayload, RingQuery
@@ -127,7 +127,6 @@ def reason_on_spark(cluster: Cluster, unit: TreeUnit) -> str:
 _DISTRIBUTED = DistributedForm(
     lambda declared, tables: plan_tree(declared, tables, UNKNOWN), unit_on_spark, engine_on_spark, reason_on_spark
 )
-_SUMMARY = ("sql", "view-tree", "engine")
 
 COFACTOR_VIEWS = ViewKind(
     noun="a COFACTOR view",
@@ -137,20 +136,14 @@ COFACTOR_VIEWS = ViewKind(
     compiled=_COMPILED,
     distributed=_DISTRIBUTED,
     stages=stages,
-    summary=_SUMMARY,
+    summary=("sql", "view-tree", "engine"),
     handle=CofactorView,
     feeds_views=False,
 )
-FACTORISED_VIEWS = ViewKind(
+FACTORISED_VIEWS = replace(
+    COFACTOR_VIEWS,
     noun="a FACTORIZED view",
     accepts=lambda definition: isinstance(definition, RingQuery) and isinstance(definition.payload, FactorisedPayload),
-    plan=plan_tree,
-    reference=reference_engine,
-    compiled=_COMPILED,
-    distributed=_DISTRIBUTED,
-    stages=stages,
-    summary=_SUMMARY,
     handle=FactorisedView,
-    feeds_views=False,
     unfollowed="its rows are not written out, so neither are their changes; declare the join without FACTORIZED",
 )

@@ -193,6 +193,6 @@ STREAM_VIEWS = ViewKind(
     summary=("sql", "class", "maintenance", "engine"),
     handle=StreamView,
     compiles_elsewhere=False,
-    reads_parts=True,
+    parts=lambda definition: definition.parts,
     prune=prune,
 )
