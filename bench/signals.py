@@ -14,6 +14,7 @@ import json
 import os
 import platform
 import resource
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -27,31 +28,43 @@ from bench.isolation import ROOT, isolated
 
 PAGE = """# signals
 
-What signals cost, written by `python -m bench.signals` ({facts}, {samples:,} samples). Every figure is from a
-process of its own, in nanoseconds of CPU time per sample: the median of several runs, ours and the rival's taking
-turns on a busy machine.
+What signals cost, written by `python -m bench.signals` ({facts}). Every figure is from a process of its own, in
+nanoseconds of CPU time per sample: the median of several runs, ours and the rival's taking turns.
 
 ## The cost of the embedding: one signal, array in and array out
 
-*plain* is `scipy.fft.rfft` of all windows at once, or `scipy.signal.oaconvolve`. *online* has arrays of 65,536
-samples pushed one after the other; *per window* is a call of `rfft` for each window.
+{samples:,} samples. *plain* is `scipy.fft.rfft` of all windows at once, or `scipy.signal.oaconvolve` (up to 256 taps
+`numpy.convolve`, where that is faster). *online* has arrays of 65,536 samples pushed one after the other; *per window* is a call of `rfft` for each window.
 
 {embedding}
 
 ## Many groups
 
-Arrow tables of (group, time, value), the groups interleaved. *correlate* is with 32 values; *upsample and filter*
-is query 4 of the thesis: a signal with period 20 upsampled to 5, added to another, filtered. The rival is
-`groupby.apply` of pandas with NumPy, which returns time and value of each group; it is given one in so many groups that
-2,000 are left, and its time multiplied. *peak MB* is that of the process behind our first run, with the table.
+Arrow tables of (group, time, value), the groups interleaved. *correlate* is with 32 values; *upsample and filter* is
+query 4 of the thesis: a signal with period 20 upsampled to 5, added to another, filtered. The rival is `groupby.apply`
+of pandas with NumPy, which returns time and value of each group; it is given one in so many groups that 2,000 are left,
+and its time multiplied. *peak MB* is that of the process behind our first run, with the table. PySpark correlates by
+`applyInPandas` on two cores, from a file, with a tenth of the samples, and from 100,000 groups on a tenth of the
+groups; its time is that of all its processes behind a first job.
 
 {groups}
 
+*online*: the same correlation as a view over a stream, in batches that have one sample in ten of every group.
+
+{online}
+
+## tempo
+
+A sample every second by linear interpolation of readings at irregular times, in {tempo_groups} groups
+({tempo_samples:,} readings). The rival is `TSDF.interpolate` of dbl-tempo on Spark, with two cores.
+
+{tempo}
+
 ## Overlap and add
 
-100 groups, windows of 256, `fft().ifft().overlap_add()`. *by hand* is the same loop over groups and windows in
-NumPy, from the same table, which it sorts by group; *arrays* is that loop alone, from an array for each group. Peak
-memory is that of the process behind our first run.
+100 groups, windows of 256, `fft().ifft().overlap_add()`. *by hand* is the same loop over groups and windows in NumPy,
+from the same table, which it sorts by group, to a table with the same columns; *arrays* is the loop alone, from an
+array for each group, and gives no table. Peak memory is that of the process behind our first run.
 
 {overlap}
 
@@ -60,7 +73,7 @@ memory is that of the process behind our first run.
 10,000 events over 10,000 groups through `sample(..., "linear")` and `sosfilt` (two sections) of a view over a
 stream: {latency} ms of CPU time for a warm batch (an Arrow table).
 """
-PLOT = "\n![throughput and memory by groups and by hop](signals.png)\n"
+PLOT = "\n![throughput and memory by window, taps, groups and hop](signals.png)\n"
 FFT_SIZES, FIR_TAPS = (64, 256, 1024, 4096), (64, 256, 1024, 2048)
 GROUPS, HOPS = (10, 1_000, 100_000, 1_000_000), (256, 64, 16, 4, 1)
 
@@ -115,8 +128,11 @@ def fft(run: Run) -> dict[str, float]:
         for row in whole:
             scipy.fft.rfft(row)
 
+    query.run(x)
+    peak = peak_memory()
     actions = {"ours": lambda: query.run(x), "plain": lambda: scipy.fft.rfft(whole)}
-    return per_sample(turns({**actions, "online": lambda: pushed(query, x), "per window": each}), run.samples)
+    found = turns({**actions, "online": lambda: pushed(query, x), "per window": each}, 3)
+    return {**per_sample(found, run.samples), "MB": peak}
 
 
 def fir(run: Run) -> dict[str, float]:
@@ -127,8 +143,14 @@ def fir(run: Run) -> dict[str, float]:
     random = np.random.default_rng(0)
     x, taps = random.normal(size=run.samples), random.normal(size=run.size)
     query = one_signal().fir(taps)
+    query.run(x)
+    peak = peak_memory()
     actions = {"ours": lambda: query.run(x), "plain": lambda: scipy.signal.oaconvolve(x, taps)}
-    return per_sample(turns({**actions, "online": lambda: pushed(query, x)}), run.samples)
+    if run.size <= 256:
+        actions["direct"] = lambda: np.convolve(x, taps)
+    found = turns({**actions, "online": lambda: pushed(query, x)}, 3)
+    found["plain"] = min(found["plain"], found.pop("direct", found["plain"]))
+    return {**per_sample(found, run.samples), "MB": peak}
 
 
 def interleaved(groups: int, samples: int, period: int = 1, seed: int = 0) -> Any:
@@ -159,14 +181,14 @@ def correlate(run: Run) -> dict[str, float]:
     """Query 3."""
     import numpy as np
     import pandas as pd
+    import pyarrow.compute as pc
 
     from viewlet.signals import source
 
     values = np.random.default_rng(1).normal(size=32)
     table = interleaved(run.size, run.samples)
     query = source(key="g", time="t", value="x", is_timestamp=False).sample(1).correlate(values)
-    frame = table.to_pandas()
-    frame = frame[frame.g < run.size // share(run.size)]
+    frame = table.filter(pc.less(table["g"], run.size // share(run.size))).to_pandas()
 
     def one(group: Any) -> Any:
         if len(group) < len(values):
@@ -180,6 +202,28 @@ def correlate(run: Run) -> dict[str, float]:
     return {**per_sample(seconds, table.num_rows), "MB": peak}
 
 
+def online(run: Run) -> dict[str, float]:
+    """Query 3 over a stream: every batch has as many samples of every group."""
+    import numpy as np
+    import pyarrow as pa
+
+    import viewlet
+
+    values = np.random.default_rng(1).normal(size=32)
+    db = viewlet.connect()
+    db.execute("CREATE STREAM r (g BIGINT NOT NULL, t BIGINT NOT NULL, x DOUBLE)")
+    db.create_view("v", db.signal("r", key="g", time="t", value="x").sample(1).correlate(values), retain=1)
+    each = run.samples // run.size // 10
+    seconds = []
+    for number in range(10):
+        batch = interleaved(run.size, run.samples // 10, seed=number)
+        batch = batch.set_column(1, "t", pa.array(batch["t"].to_numpy() + number * each))
+        started = time.process_time()
+        db.insert("r", batch)
+        seconds.append(time.process_time() - started)
+    return {"ours": median(seconds) / (run.samples / 10) * 1e9, "MB": peak_memory()}
+
+
 def is_extreme(x: Any) -> Any:
     """The condition of query 4."""
     return (x < 0.0001) | (x > 1.9999)
@@ -189,6 +233,7 @@ def upsample(run: Run) -> dict[str, float]:
     """Query 4: `samples` of the finer signal, a quarter as many of the other."""
     import numpy as np
     import pandas as pd
+    import pyarrow.compute as pc
 
     from viewlet.signals import source
 
@@ -197,8 +242,8 @@ def upsample(run: Run) -> dict[str, float]:
     s1, s2 = (source(name, key="g", time="t", value="x", is_timestamp=False) for name in ("s1", "s2"))
     total = s1.sample(20).resample(5, "linear", max_gap=20) + s2.sample(5)
     query = total.where("bench.signals:is_extreme")
-    frames = [each.to_pandas() for each in (coarse, fine)]
-    first, second = (frame[frame.g < run.size // share(run.size)] for frame in frames)
+    least = run.size // share(run.size)
+    first, second = (each.filter(pc.less(each["g"], least)).to_pandas() for each in (coarse, fine))
 
     def rival() -> None:
         known = dict(iter(first.groupby("g")))
@@ -300,6 +345,7 @@ def tree_seconds() -> float:
 def spark_session() -> Any:
     from pyspark.sql import SparkSession
 
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
     builder = builder.config("spark.driver.memory", "2g").config("spark.sql.shuffle.partitions", "4")
     spark = builder.config("spark.sql.session.timeZone", "UTC").getOrCreate()
@@ -375,6 +421,7 @@ MEASURES: dict[str, Callable[[Run], dict[str, float]]] = {
     "upsample": upsample,
     "overlap": overlap,
     "latency": latency,
+    "online": online,
     "pyspark": pyspark,
     "tempo": tempo,
 }
@@ -390,6 +437,7 @@ def runs(samples: int, largest: int = 10**6) -> Iterator[Run]:
         for groups in GROUPS:
             if groups <= largest:
                 yield Run(what, groups, max(samples, (40 if what == "correlate" else 20) * groups))
+    yield Run("online", 1_000_000, 5 * samples)
     for groups in GROUPS[:-1]:
         yield Run("pyspark", groups, samples // 10)
     yield Run("tempo", 100, samples // 100)
@@ -413,18 +461,32 @@ def table(head: list[str], lines: list[list[str]]) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
 
 
+HEAD = ["what", "groups", "samples"]
+
+
 def page(figures: Figures, samples: int) -> str:
     """The tables in Markdown."""
-    embedding, groups, added = [], [], []
-    delay = "–"
+    embedding, groups, added, streamed, rival = [], [], [], [], []
+    delay, tempo_run = "–", Run("tempo", 0, 0)
+    spark = {run.size: found for run, found in figures.items() if run.what == "pyspark"}
     for run, found in figures.items():
         if run.what in ("fft", "fir"):
             cells = [number(found, name) for name in ("ours", "plain", "online", "per window")]
             embedding.append([run.what, f"{run.size:,}", *cells, ratio(found, "ours", "plain")])
         elif run.what in ("correlate", "upsample"):
             label = {"upsample": "upsample and filter"}.get(run.what, run.what)
-            cells = [number(found, name) for name in ("ours", "pandas", "MB")]
-            groups.append([label, f"{run.size:,}", *cells, ratio(found, "pandas", "ours")])
+            there = spark.get(run.size) if run.what == "correlate" else None
+            both = {**(found or {}), **(there or {})}
+            cells = [number(both, name) for name in ("ours", "pandas", "pyspark", "MB")]
+            ratios = [ratio(both, name, "ours") for name in ("pandas", "pyspark")]
+            groups.append([label, f"{run.size:,}", f"{run.samples:,}", *cells, *ratios])
+        elif run.what == "online":
+            streamed.append([f"{run.size:,}", f"{run.samples:,}", number(found, "ours"), number(found, "MB")])
+        elif run.what == "tempo":
+            tempo_run = run
+            rival.append([number(found, "ours"), number(found, "tempo"), ratio(found, "tempo", "ours")])
+        elif run.what == "pyspark":
+            continue
         elif run.what == "overlap":
             cells = [number(found, name) for name in ("ours", "by hand", "arrays", "MB")]
             added.append([str(run.size), f"{run.samples:,}", *cells, ratio(found, "by hand", "ours")])
@@ -434,34 +496,40 @@ def page(figures: Figures, samples: int) -> str:
         facts=f"Python {platform.python_version()}, {os.cpu_count()} cores",
         samples=samples,
         embedding=table(["what", "size", "ours", "plain", "online", "per window", "ours / plain"], embedding),
-        groups=table(["what", "groups", "ours", "pandas", "peak MB", "pandas / ours"], groups),
+        groups=table([*HEAD, "ours", "pandas", "PySpark", "peak MB", "pandas / ours", "PySpark / ours"], groups),
+        online=table([*HEAD[1:], "ours", "peak MB"], streamed),
+        tempo=table(["ours", "tempo", "tempo / ours"], rival),
+        tempo_groups=tempo_run.size,
+        tempo_samples=tempo_run.samples,
         overlap=table(["hop", "samples", "ours", "by hand", "arrays", "peak MB", "by hand / ours"], added),
         latency=delay,
     )
 
 
 PLOTS = (
+    ("window", "fft", ("ours", "plain", "online", "per window")),
+    ("taps", "fir", ("ours", "plain", "online")),
     ("groups", "correlate", ("ours", "pandas")),
     ("groups", "upsample", ("ours", "pandas")),
     ("hop", "overlap", ("ours", "by hand")),
 )
+"""Figures 7.8 to 7.12."""
 
 
 def draw(figures: Figures, target: Path) -> None:
-    """Throughput above, memory below, against the number of groups and against the hop."""
+    """Throughput above, memory below, against the sizes of windows and filters, the number of groups and the hop."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(2, 2, figsize=(9, 6))
-    for label, what, names in PLOTS:
-        column = 0 if label == "groups" else 1
+    figure, axes = pyplot.subplots(2, len(PLOTS), figsize=(4 * len(PLOTS), 6))
+    for column, (label, what, names) in enumerate(PLOTS):
         lines = {run.size: found for run, found in figures.items() if run.what == what and found is not None}
         for name in names:
             rates = [1e3 / found[name] for found in lines.values()]
             axes[0, column].plot(list(lines), rates, marker="o", label=f"{what}, {name}")
-        axes[1, column].plot(list(lines), [found["MB"] for found in lines.values()], marker="o", label=what)
+        axes[1, column].plot(list(lines), [found["MB"] for found in lines.values()], marker="o", label=f"{what}, ours")
         for each, shown in zip(axes[:, column], ("million samples a second", "peak MB"), strict=True):
             each.set(xlabel=label, ylabel=shown, xscale="log", yscale="log")
             each.legend(fontsize=7)
@@ -473,6 +541,9 @@ def main(
     samples: Annotated[int, typer.Option(help="samples of a figure")] = 20_000_000,
     only: Annotated[str, typer.Option(help="measure these only, by name")] = "",
     largest: Annotated[int, typer.Option(help="the largest number of groups")] = 10**6,
+    keep: Annotated[
+        Path | None, typer.Option(help="a file of figures, to which those that are measured are added")
+    ] = None,
     timeout: Annotated[float, typer.Option(help="seconds per figure")] = 600.0,
     out: Annotated[Path | None, typer.Option(help="a file for the tables; a plot is drawn beside it")] = None,
     worker: Annotated[str | None, typer.Option(hidden=True)] = None,
@@ -482,12 +553,19 @@ def main(
         run = Run(**json.loads(worker))
         print(json.dumps(MEASURES[run.what](run)))
         return
+    held = json.loads(keep.read_text()) if keep is not None and keep.exists() else []
+    known = {Run(**run): found for run, found in held}
     figures: Figures = {}
     for run in runs(samples, largest):
         if only and run.what not in only.split(","):
+            if run in known:
+                figures[run] = known[run]
             continue
         figures[run] = isolated("bench.signals", asdict(run), ROOT / "src", timeout)
         print(run, figures[run], flush=True)
+        if keep is not None:
+            known[run] = figures[run]
+            keep.write_text(json.dumps([[asdict(each), found] for each, found in known.items()]))
     text = page(figures, samples)
     print(text)
     if out is not None:

@@ -66,6 +66,24 @@ class Samples:
         return Samples(self.slot[rows], self.index[rows], self.value[rows])
 
 
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Samples of one group without a gap, from the index `first` on, for operators that need not see every index."""
+
+    slot: Array
+    first: int
+    value: Array
+
+    def __len__(self) -> int:
+        return len(self.slot)
+
+    def take(self, rows: slice) -> Samples:
+        """Some rows one after the other, with their indexes."""
+        begin, end, _ = rows.indices(len(self))
+        index = np.arange(self.first + begin, self.first + max(end, begin))
+        return Samples(self.slot[rows], index, self.value[rows])
+
+
 Batch = Events | Samples
 B = TypeVar("B", Events, Samples)
 
@@ -92,9 +110,13 @@ def runs(slot: Array) -> tuple[Array, Array]:
     return first, slot[first[:-1]]
 
 
-def is_stretch(index: Array) -> bool:
-    """Sorted indexes without a gap, of one group."""
-    return bool(len(index)) and int(index[-1]) - int(index[0]) == len(index) - 1
+def stretch_start(batch: Samples | Stretch) -> int | None:
+    """The index of the first of some samples of one group without a gap; None for other samples."""
+    if isinstance(batch, Stretch):
+        return batch.first if len(batch) else None
+    index = batch.index
+    is_one = bool(len(index)) and batch.slot.strides == (0,) and int(index[-1]) - int(index[0]) == len(index) - 1
+    return int(index[0]) if is_one else None
 
 
 def is_sorted(slot: Array, position: Array) -> bool:

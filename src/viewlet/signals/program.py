@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from viewlet.signals.batches import Array, Batch, Events, Samples, together
+from viewlet.signals.batches import Array, Batch, Events, Samples, Stretch, together
 from viewlet.signals.nodes import Signal, Source, inputs, sources
 from viewlet.signals.operators import operator_of
 from viewlet.signals.operators.contract import Operator
@@ -26,6 +27,10 @@ class Step:
     operator: Operator
     inputs: tuple[int, ...]
     state: State
+
+
+def _with_indexes(samples: Any) -> Any:
+    return samples.take(slice(None)) if isinstance(samples, Stretch) else samples
 
 
 class Program:
@@ -57,14 +62,19 @@ class Program:
             found.append(step.operator.run(step.state, *(found[place] for place in step.inputs)))
         return found[self._result]
 
-    def run_samples(self, samples: Samples) -> Batch:
+    def run_samples(self, samples: Samples | Stretch) -> Batch:
         """The same for samples that are already on the grid: what samples the source is passed by."""
-        found: list[Batch] = [samples] * len(self.sources)
+        found: list[Any] = [samples] * len(self.sources)
         for step in self._steps:
-            given = [found[place] for place in step.inputs]
-            is_sampling = step.inputs[0] < len(self.sources)
-            found.append(samples if is_sampling else step.operator.run(step.state, *given))
-        return found[self._result]
+            if step.inputs[0] < len(self.sources):  # this samples the source
+                found.append(samples)
+                continue
+            if not step.operator.takes_stretches:
+                for place in step.inputs:
+                    found[place] = _with_indexes(found[place])
+            found.append(step.operator.run(step.state, *(found[place] for place in step.inputs)))
+        result: Batch = _with_indexes(found[self._result])
+        return result
 
     def flush(self) -> Batch | None:
         """The samples that waited for more; None if no operator makes any wait."""

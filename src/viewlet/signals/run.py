@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from viewlet.errors import DataError
-from viewlet.signals.batches import Array, Batch, Events, Samples, in_order, runs, together
+from viewlet.signals.batches import Array, Batch, Events, Samples, Stretch, in_order, runs, together
 from viewlet.signals.errors import SignalError
 from viewlet.signals.form import Form, form_of
 from viewlet.signals.groups import Groups
@@ -133,13 +133,13 @@ class ArrayRun:
         if values.ndim != 1 or values.dtype.kind not in "iufc":
             raise SignalError(f"samples are an array of numbers with one axis, not {x!r:.60}")
         values = values if np.iscomplexobj(values) else values.astype(np.float64, copy=False)
-        index = np.arange(self._done, self._done + len(values))
+        batch: Samples | Stretch = Stretch(np.broadcast_to(np.int64(0), len(values)), self._done, values.reshape(-1, 1))
         self._done += len(values)
         if not all_finite(values):
             present = np.isfinite(values)
-            values, index = values[present], index[present]
-        slot = np.broadcast_to(np.int64(0), len(values))
-        return _values(self._program.run_samples(Samples(slot, index, values.reshape(-1, 1))))
+            batch = batch.take(slice(None)).take(present)
+            batch = Samples(np.broadcast_to(np.int64(0), len(batch)), batch.index, batch.value)
+        return _values(self._program.run_samples(batch))
 
     def flush(self) -> Array | None:
         """Those that would wait for more; None if none ever do."""

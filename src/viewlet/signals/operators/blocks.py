@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from viewlet.runtime.jit import entry
-from viewlet.signals.batches import Array, Batch, Samples, is_stretch, runs, together
+from viewlet.signals.batches import Array, Batch, Samples, Stretch, runs, stretch_start, together
 from viewlet.signals.form import form_of
 from viewlet.signals.nodes import Fir
 from viewlet.signals.operators.filters import number_type, values_of
@@ -70,6 +70,8 @@ def fill_blocks(
 class BlockConvolution:
     """A finite impulse response in blocks."""
 
+    takes_stretches = True
+
     def __init__(self, node: Fir) -> None:
         import scipy.fft
 
@@ -89,10 +91,10 @@ class BlockConvolution:
     def run(self, state: State, *inputs: Any) -> Batch:
         (batch,) = inputs
         length = self._length
-        if batch.slot.strides != (0,) or len(batch) < 4 * length or not is_stretch(batch.index) or self._width != 1:
-            return self._filled(state, batch)
+        first = stretch_start(batch) if self._width == 1 and len(batch) >= 4 * length else None
+        if first is None:
+            return self._filled(state, batch.take(slice(None)))
         # One long stretch of one group: behind the first whole block, frames are views of the samples themselves.
-        first = int(batch.index[0])
         begin = (-(-first // length) + 1) * length - first
         end = begin + (len(batch) - begin) // length * length
         found = [self._filled(state, batch.take(slice(0, begin)))]
@@ -104,7 +106,7 @@ class BlockConvolution:
         for at in range(0, len(frames), step):
             part = self._products(frames[at : at + step])
             value[at * length : at * length + part.size, 0] = part.reshape(-1)
-        found.append(Samples(batch.slot[begin:end], batch.index[begin:end], value))
+        found.append(Stretch(batch.slot[begin:end], first + begin, value).take(slice(None)))
         slot = batch.slot[0]
         state["held"][slot] = x[end - length - self._history : end].reshape(-1, 1)
         state["present"][slot] = False

@@ -18,6 +18,9 @@ from viewlet.signals.state import Field, State
 class Operator(Protocol):
     """One node of a query, as it runs."""
 
+    takes_stretches: bool
+    """It takes samples without a gap as a `Stretch` too."""
+
     @property
     def fields(self) -> tuple[Field, ...]:
         """What it keeps for each group."""
@@ -31,6 +34,7 @@ class Operator(Protocol):
 class Stateless:
     """The base class of operators that keep nothing."""
 
+    takes_stretches = False
     fields: tuple[Field, ...] = ()
 
     def flush(self, state: State) -> Batch | None:

@@ -46,6 +46,8 @@ class Points:
 class Sampling:
     """The beats of a grid by one of the interpolations that come with Viewlet, or none."""
 
+    takes_stretches = False
+
     def __init__(self, node: Sample) -> None:
         given = form_of(node.source)
         self._grid, self._from = node.grid, given.grid

@@ -36,6 +36,7 @@ class WholeSequence:
     """Collects the samples, and computes each stretch without a gap at the end."""
 
     fields: tuple[Field, ...] = ()
+    takes_stretches = False
 
     def __init__(self, node: Whole) -> None:
         self._function, self._name = whole_function(node), node.operation

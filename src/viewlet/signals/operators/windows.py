@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from viewlet.signals.batches import Array, Batch, Samples, is_stretch, real_parts, runs, together
+from viewlet.signals.batches import Array, Batch, Samples, real_parts, runs, stretch_start, together
 from viewlet.signals.form import form_of
 from viewlet.signals.nodes import Aggregate, Window
 from viewlet.signals.operators import window_kernels as kernels
@@ -64,6 +64,8 @@ class _Sums:
 class WindowPipeline:
     """Windows of the samples of each group, through array operators."""
 
+    takes_stretches = True
+
     def __init__(self, node: Window) -> None:
         given = form_of(node.source)
         self._node, self._width = node, given.width
@@ -102,13 +104,12 @@ class WindowPipeline:
     def run(self, state: State, *inputs: Any) -> Batch:
         (batch,) = inputs
         found: list[Batch] = [self._nothing()]
-        rest = batch
+        end = 0
         if self._is_long_stretch(state, batch):
             begin, end = self._inside(state, batch)
             found += self._windows(state, batch.take(slice(0, begin)))
             found += self._whole_windows(state, batch, begin, end)
-            rest = batch.take(slice(end, None))
-        return together(found + self._windows(state, rest))  # type: ignore[no-any-return]
+        return together(found + self._windows(state, batch.take(slice(end, None))))  # type: ignore[no-any-return]
 
     def _windows(self, state: State, batch: Samples) -> list[Samples]:
         """The windows that end in a batch, some at a time."""
@@ -174,12 +175,11 @@ class WindowPipeline:
     # -- one long stretch of one group: windows are views of the samples themselves ------------------------------------
 
     def _is_long_stretch(self, state: State, batch: Samples) -> bool:
-        node = self._node
-        is_short = len(batch) < 4 * node.size + node.hop
-        if self._slides or is_short or batch.slot.strides != (0,) or not is_stretch(batch.index):
+        if self._slides or len(batch) < 4 * self._node.size + self._node.hop:
             return False
+        first = stretch_start(batch)
         last = int(state["last"][batch.slot[0]])
-        return last == NEVER or last + 1 == int(batch.index[0])
+        return first is not None and last in (NEVER, first - 1)
 
     def _inside(self, state: State, batch: Samples) -> tuple[int, int]:
         """The rows between which windows lie in the batch as a whole: the first ends behind `begin`, at `end` one may.
@@ -196,10 +196,12 @@ class WindowPipeline:
 
     def _whole_windows(self, state: State, batch: Samples, begin: int, end: int) -> list[Samples]:
         node, slot = self._node, batch.slot[0]
+        first = stretch_start(batch)
+        assert first is not None
         x = values_of(batch, self._kind)
         windows = np.lib.stride_tricks.sliding_window_view(x, node.size, axis=0)
         windows = windows[begin + node.hop - node.size : end - node.size + 1 : node.hop]
-        index = batch.index[begin + node.hop - 1 : end : node.hop]
+        index = np.arange(first + begin + node.hop - 1, first + end, node.hop)
         passes = len(self._functions) + (self._weights is not None) + (node.finish is not None)
         step = max(1, ARRAYS // (node.size * self._width)) if passes > 1 else max(1, len(index))
         found: list[Samples] = []
@@ -211,7 +213,7 @@ class WindowPipeline:
         found += sums.samples() if sums else []
         state["held"][slot] = x[end - node.size + 1 : end]
         state["count"][slot] += end - begin
-        state["last"][slot] = batch.index[end - 1]
+        state["last"][slot] = first + end - 1
         return found
 
     def _through(self, state: State, slot: Array, index: Array, arrays: Array, sums: _Sums | None) -> list[Samples]:
