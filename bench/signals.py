@@ -34,7 +34,8 @@ nanoseconds of CPU time per sample: the median of several runs, ours and the riv
 ## The cost of the embedding: one signal, array in and array out
 
 {samples:,} samples. *plain* is `scipy.fft.rfft` of all windows at once, or `scipy.signal.oaconvolve` (up to 256 taps
-`numpy.convolve`, where that is faster). *online* has arrays of 65,536 samples pushed one after the other; *per window* is a call of `rfft` for each window.
+`numpy.convolve`, where that is faster). *online* has arrays of 65,536 samples pushed one after the other; *per window*
+is a call of `rfft` for each window.
 
 {embedding}
 

@@ -42,6 +42,7 @@ def test_spectral_analysis_of_section_7_1_1() -> None:
         ),
     )
     assert same_bits(found, query.run(history.table()))
+    assert same_bits(found, query.run(history.table(), workers=2))
     for group in history.groups:
         t, x = history.group(group)
         probes = np.arange(-(-t[0] // 10), t[-1] // 10 + 1)
@@ -79,6 +80,7 @@ def test_query_3_grouped_correlation() -> None:
     history = regular(3, groups=3)
     found, query = online(history, lambda s: s.sample(10).correlate(vector))
     assert same_bits(found, query.run(history.table()))
+    assert same_bits(found, query.run(history.table(), workers=2))
     first, x = dense(history, "g2")
     index, y = samples_of(found, "g2")
     assert index[0] == first + 31
@@ -95,7 +97,8 @@ def test_query_4_interpolation_and_filtering_of_two_signals() -> None:
     columns = (
         {"g": [r[0] for r in rows], "t": [r[1] for r in rows], "x": [r[2] for r in rows]} for rows in (first, second)
     )
-    found = query.run(dict(zip(("s1", "s2"), columns, strict=True)))
+    tables = dict(zip(("s1", "s2"), columns, strict=True))
+    found = query.run(tables)
     expected = []
     for g in range(groups):
         t1, x1 = np.arange(0, 2000, 20), np.array([x for h, _, x in first if h == g])
@@ -105,6 +108,7 @@ def test_query_4_interpolation_and_filtering_of_two_signals() -> None:
         expected += [(g, int(at), pytest.approx(value)) for at, value in zip(t, y, strict=True) if is_extreme(value)]
     assert [tuple(row.values()) for row in found.to_pylist()] == expected
     assert expected
+    assert query.run(tables, workers=2).equals(found)
 
 
 @pytest.mark.parametrize("hop", [1, 16, 64])
@@ -115,6 +119,7 @@ def test_query_5_grouped_overlap_and_add(hop: int) -> None:
         lambda s: s.sample(10).window(64, hop, missing="zero").fft().select(same).ifft().overlap_add(),
     )
     assert same_bits(found, query.run(history.table()))
+    assert same_bits(found, query.run(history.table(), workers=2))
     _, x = dense(history, "g1")
     starts = np.arange(0, len(x) - 63, hop)
     total = np.zeros(len(x))
@@ -138,6 +143,7 @@ def test_a_long_array_is_computed_as_short_batches_are(size: int, hop: int) -> N
         columns = [np.array(rows[name].to_pylist()) for name in names]
         expected = columns[0] if len(columns) == 1 else columns[0] + 1j * columns[1]
         np.testing.assert_array_equal(query.run(x), expected)
+        np.testing.assert_array_equal(query.run(x, workers=2), expected)
     taps = np.random.default_rng(7).normal(size=20)
     for query in (signal.fir(taps, method="fft"), signal.fir(taps)):
         np.testing.assert_array_equal(query.run(x), query.run(table)["x"].to_numpy())

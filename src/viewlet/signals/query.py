@@ -32,15 +32,17 @@ class Query:
 
         return f"<{type(self).__name__}: {' '.join(describe(self.node).split())}>"
 
-    def run(self, history: Any, *, flush: bool = False) -> Any:
+    def run(self, history: Any, *, flush: bool = False, workers: int = 1) -> Any:
         """The query over a finished table: Arrow, pandas, Polars, a handle, or a mapping from tables to those.
 
         The answer is an Arrow table with the columns of a view. With `flush`, samples that would wait for more come
-        too. Of a signal without a key, an array of samples may be given, and an array is the answer.
+        too. Of a signal without a key, an array of samples may be given, and an array is the answer. Groups, and of one
+        signal transforms of windows, are spread over so many `workers`, which are threads.
         """
+        from viewlet.signals.coefficients import positive
         from viewlet.signals.run import run
 
-        return run(self.node, history, flush)
+        return run(self.node, history, flush, positive(workers, "workers="))
 
     def start(self) -> ArrayRun:
         """A run of a query without a key over arrays that come one by one: `start().push(x)` gives an array."""

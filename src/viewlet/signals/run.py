@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -15,7 +16,7 @@ from viewlet.signals.errors import SignalError
 from viewlet.signals.form import Form, form_of
 from viewlet.signals.groups import Groups
 from viewlet.signals.idle import restart_idle
-from viewlet.signals.ingest import without_overlaps
+from viewlet.signals.ingest import Describe, without_overlaps
 from viewlet.signals.nodes import Signal, Source, is_causal
 from viewlet.signals.order import comes_in_order, key_places, key_range
 from viewlet.signals.program import Program
@@ -28,11 +29,14 @@ FEW = 1 << 5
 """Groups of which a piece of the events as they come still has long runs."""
 
 
-def run(query: Signal, history: Any, flush: bool) -> Any:
+def run(query: Signal, history: Any, flush: bool, workers: int = 1) -> Any:
     """The samples of the query, as an Arrow table; as an array if one is given."""
+    import scipy.fft
+
     flush = flush or not is_causal(query)
     if isinstance(history, np.ndarray):
-        return _run_array(query, history, flush)
+        with scipy.fft.set_workers(workers):
+            return _run_array(query, history, flush)
     program = Program(query)
     keys = _Keys(len(program.sources[0].key))
     tables = {source: _table(source, history, len(program.sources)) for source in program.sources}
@@ -43,11 +47,47 @@ def run(query: Signal, history: Any, flush: bool) -> Any:
         never = np.full(keys.groups.count, NEVER)
         events, keys.groups, _ = restart_idle(events, never, idle, keys.groups)
         arrived = [events]
-    program.reserve(keys.groups.count)
-    found = [program.run(chunk) for chunk in _chunks(program.sources, arrived, keys)]
-    if flush and (rest := program.flush()) is not None:
-        found.append(rest)
+    if workers == 1 or keys.groups.count <= 1:
+        found = _run_groups(program, arrived, keys.groups.count, keys.describe, flush)
+    else:
+        with ThreadPoolExecutor(workers) as pool:
+            shares = _shares(arrived, keys.groups.count, workers)
+            tasks = [pool.submit(_run_share, query, share, keys, flush) for share in shares]
+            found = [each for task in tasks for each in task.result()]
     return _arrow(query, found if _follow(found) else [together(found)], keys)
+
+
+def _run_groups(program: Program, arrived: list[Events], groups: int, describe: Describe, flush: bool) -> list[Batch]:
+    """The samples of all events, in pieces."""
+    program.reserve(groups)
+    found = [program.run(chunk) for chunk in _chunks(program.sources, arrived, groups, describe)]
+    rest = program.flush() if flush else None
+    return found if rest is None else [*found, rest]
+
+
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """The events of the slots from `begin` to `end`, which are numbered from 0."""
+
+    begin: int
+    end: int
+    events: list[Events]
+
+
+def _shares(arrived: list[Events], groups: int, workers: int) -> Iterator[_Share]:
+    """Neighbouring groups with about as many events for each worker."""
+    rows = np.cumsum(sum(np.bincount(each.slot, minlength=groups) for each in arrived))
+    cuts = np.searchsorted(rows, np.arange(1, workers) * (rows[-1] / workers)).tolist()
+    for begin, end in pairwise([0, *cuts, groups]):
+        parts = [each.take((each.slot >= begin) & (each.slot < end)) for each in arrived]
+        yield _Share(begin, end, [replace(each, slot=each.slot - begin) for each in parts])
+
+
+def _run_share(query: Signal, share: _Share, keys: _Keys, flush: bool) -> list[Batch]:
+    program = Program(query)
+    groups = share.end - share.begin
+    found = _run_groups(program, share.events, groups, lambda slot: keys.describe(slot + share.begin), flush)
+    return [replace(each, slot=each.slot + share.begin) for each in found]
 
 
 def _follow(parts: Sequence[Batch]) -> bool:
@@ -59,17 +99,18 @@ def _follow(parts: Sequence[Batch]) -> bool:
     )
 
 
-def _chunks(sources: Sequence[Source], arrived: list[Events], keys: _Keys) -> Iterator[list[Events]]:
+def _chunks(
+    sources: Sequence[Source], arrived: list[Events], groups: int, describe: Describe
+) -> Iterator[list[Events]]:
     """The events of all sources in pieces, each sorted.
 
     Few groups whose events come in order of time are cut as they come, so that sorting a piece stays in the cache.
     """
-    groups = keys.groups.count
     if groups <= FEW and all(_comes_in_order(each, groups) for each in arrived):
         yield from _chunks_as_they_come(arrived, groups)
         return
     ready = [
-        without_overlaps(source, in_order(events, groups), keys.describe)
+        without_overlaps(source, in_order(events, groups), describe)
         for source, events in zip(sources, arrived, strict=True)
     ]
     yield from _chunks_by_group(ready, groups)
