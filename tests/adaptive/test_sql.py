@@ -27,6 +27,7 @@ QUERIES = {
     "summed": f"SELECT SUM(r.w * s.w * t.w) AS n, SUM(r.d * s.w) AS d, COUNT(r.w) AS k {JOIN}",
     "grouped": f"SELECT r.a, COUNT(*) AS n, SUM(s.w) AS total, AVG(r.w) AS m {JOIN} GROUP BY r.a HAVING COUNT(*) > 1",
     "by_two": f"SELECT s.c, r.b, SUM(2 * r.w * t.w) AS n {JOIN} AND r.w > 1 GROUP BY s.c, r.b",
+    "sum_of_sums": f"SELECT SUM(r.w - s.w) AS n, SUM((r.w + 2 * t.w) * s.w) AS m, AVG(s.w + r.w) AS k {JOIN}",
     "filtered": f"SELECT t.c, SUM(s.w) FILTER (WHERE r.w > 2) AS n, 1 + COUNT(*) {JOIN} AND t.a < s.b GROUP BY t.c",
     "listed": f"SELECT r.a, s.b, t.c {JOIN}",
     "distinct_ends": f"SELECT DISTINCT t.c, t.a {JOIN}",
@@ -246,34 +247,26 @@ def test_explain_shows_the_triangle_its_parts_and_the_rebalancing() -> None:
     [
         ("SELECT COUNT(*) AS n FROM r JOIN s USING (b)", "its join has 2 tables, not three"),
         (
-            "SELECT COUNT(*) AS n FROM e w, e x, e y, e z WHERE w.dst = x.src AND x.dst = y.src AND y.dst = z.src "
-            "AND z.dst = w.src",
-            "4 tables, not three: a cycle of four needs other parts",
+            "SELECT w.src, COUNT(*) FROM e w, e x, e y, e z WHERE w.dst = x.src AND x.dst = y.src AND y.dst = z.src "
+            "GROUP BY w.src",
+            "neither grouped nor listed",
         ),
-        (
-            "SELECT COUNT(*) AS n FROM e w, e x, e y, e z WHERE w.dst = x.src AND x.dst = y.src AND y.dst = z.src",
-            "4 tables, not three: a path of four",
-        ),
-        (
-            "SELECT COUNT(*) AS n FROM r a, r b, r c, r d WHERE a.a = b.a AND a.b = b.b AND a.a = c.a AND a.w = c.b "
-            "AND a.b = d.a AND a.w = d.b AND b.w = c.w AND b.w = d.w",
-            "4 tables, not three: a Loomis-Whitney join of four",
-        ),
+        ("SELECT COUNT(*) AS n FROM e v, e w, e x, e y, e z", "its join has 5 tables, not three"),
         (
             "SELECT COUNT(*) AS n FROM e w, e x, e y, e z WHERE w.dst = x.src AND w.dst = y.src AND w.dst = z.src",
-            "its join has 4 tables, not three",
+            "4 tables, and is neither a path, a cycle nor a Loomis-Whitney join",
         ),
         (f"SELECT r.w, COUNT(*) AS n {JOIN} AND r.w = s.w GROUP BY r.w", "but not by its column 'b'"),
         (f"SELECT MAX(r.w) AS n {JOIN}", "not a sum or a count"),
         (f"SELECT COUNT(DISTINCT r.w) AS n {JOIN}", "not a sum or a count"),
-        (f"SELECT SUM(r.w + s.w) AS n {JOIN}", "takes columns of several tables"),
+        (f"SELECT SUM(GREATEST(r.w, s.w)) AS n {JOIN}", "takes columns of several tables"),
         (f"SELECT COUNT(*) AS n {JOIN} AND r.w < s.w", "takes columns of several tables"),
         (f"SELECT COUNT(*) AS n {JOIN} AND r.a + s.b < 3 * r.w + s.w", "takes columns of several tables"),
         (f"SELECT r.w, COUNT(*) AS n {JOIN} GROUP BY r.w", "'w', which is not a column of the join"),
         (f"SELECT r.a + 1 AS k, COUNT(*) AS n {JOIN} GROUP BY r.a + 1", "computed inside the join"),
         (f"SELECT r.a, s.b, r.w {JOIN}", "'w', which is not a column of the join"),
         (f"SELECT SUM(CAST(r.w AS DOUBLE)) AS n {JOIN}", "a DOUBLE: cast it to a DECIMAL"),
-        ("SELECT COUNT(*) AS n FROM e x LEFT JOIN e y ON x.dst = y.src", "not three|something else than three tables"),
+        ("SELECT COUNT(*) AS n FROM e x LEFT JOIN e y ON x.dst = y.src", "not three|something else than tables"),
         (f"SELECT COUNT(*) AS n {JOIN} AND r.w > (SELECT COUNT(*) FROM e)", "several tables|something else|subquery"),
         ("SELECT src FROM e", "its join has 1 table, not three"),
     ],

@@ -248,7 +248,7 @@ class FlatState:
             return _AppliedRows(reader.relation, *columns.read(held))
         return self._encoded(reader, reader.changes(change.rows().items()))
 
-    def _encoded(self, reader: SideReader, changes: Mapping[tuple[Any, Any], Numbers]) -> _AppliedRows:
+    def _encoded(self, reader: SideReader, changes: Mapping[Row, Numbers]) -> _AppliedRows:
         types = [scalar.type for scalar in reader.side.variables]
         columns = list(zip(*changes, strict=True)) or [(), ()]
         firsts, seconds = (
@@ -461,7 +461,7 @@ class FlatState:
         for reader in readers[: len(self.relations)]:
             rows = []
             for part in parts.partitions[reader.relation].parts:
-                held = {(first, second): numbers(payload) for first, second, payload in part.items()}
+                held: dict[Row, Numbers] = {(x, y): numbers(payload) for x, y, payload in part.items()}
                 words = self._encoded(reader, held)
                 rows.append(np.column_stack([words.firsts, words.seconds, words.payloads]).astype(np.int64))
             self._fill_parts(reader.relation, rows)

@@ -7,17 +7,18 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from viewlet.adaptive.vertices import compile_variable, unpack
 from viewlet.algebra.functions import compile_scalar
 from viewlet.algebra.nodes import Scalar
 from viewlet.algebra.printer import show_scalar
-from viewlet.algebra.triangle_query import Side, TriangleQuery
+from viewlet.algebra.split_query import SplitQuery
+from viewlet.algebra.triangle_query import Shown, Side, TriangleQuery
 from viewlet.rings import INTEGER_RING, ProductRing
 from viewlet.rings.ring import Ring
 from viewlet.triggers.program import Program
-from viewlet.types import Datum, Row
+from viewlet.types import Row
 
 VARIABLES = "ABCD"
 """The last one is what all variables share, where it is a key."""
@@ -32,9 +33,9 @@ class SideReader:
     relation: int
     side: Side
 
-    def changes(self, rows: Iterable[tuple[Row, int]]) -> dict[tuple[Datum, Datum], Numbers]:
+    def changes(self, rows: Iterable[tuple[Row, int]]) -> dict[Row, Numbers]:
         """Tuples with the numbers that rows with multiplicities add to them; zeros are left out."""
-        found: dict[tuple[Datum, Datum], Numbers] = {}
+        found: dict[Row, Numbers] = {}
         read = self._read
         for row, multiplicity in rows:
             if (known := read(row)) is None:
@@ -55,32 +56,35 @@ class SideReader:
         return {key: count for key, count in found.items() if count}
 
     @cached_property
-    def _read(self) -> Callable[[Row], tuple[tuple[Datum, Datum], Numbers] | None]:
+    def _read(self) -> Callable[[Row], tuple[Row, Numbers] | None]:
         """The tuple of a row and its numbers; None where a condition or a NULL leaves it out."""
         names = [column.name for column in self.side.columns]
         conditions = [compile_scalar(condition) for condition in self.side.conditions]
-        first, second = map(compile_variable, self.side.variables)
+        variables = [compile_variable(variable) for variable in self.side.variables]
         factors = [[compile_scalar(factor) for factor in number] for number in self.side.numbers]
 
-        def read(row: Row) -> tuple[tuple[Datum, Datum], Numbers] | None:
+        def read(row: Row) -> tuple[Row, Numbers] | None:
             environment = dict(zip(names, row, strict=True))
             for holds in conditions:
                 if holds(environment) is not True:
                     return None
-            pair = first(environment), second(environment)
-            if None in pair:
+            values = tuple([variable(environment) for variable in variables])
+            if None in values:
                 return None
             numbers = tuple([prod([factor(environment) or 0 for factor in number]) for number in factors])
-            return pair, numbers
+            return values, numbers
 
         return read
 
 
+Q = TypeVar("Q", TriangleQuery, SplitQuery)
+
+
 @dataclass(frozen=True)
-class AdaptivePlan:
+class JoinPlan(Generic[Q]):
     """What the engines of an adaptive view run."""
 
-    query: TriangleQuery
+    query: Q
     result: Program
     strategy = "adaptive"
 
@@ -111,7 +115,7 @@ class AdaptivePlan:
         """The row of a group in the table of groups, None if there is no such group."""
         if self.query.grouped and not numbers[0]:
             return None
-        return (*self._columns(key), *(numbers[place] for place in self.query.shown))
+        return (*self._columns(key), *(_shown(numbers, place) for place in self.query.shown))
 
     def _columns(self, key: Row) -> Row:
         """The columns that the values of a key stand for."""
@@ -124,6 +128,17 @@ class AdaptivePlan:
     def digest(self) -> str:
         """Plans with the same text keep the same state."""
         return f"{self.query!r}"
+
+
+AdaptivePlan = JoinPlan[TriangleQuery]
+"""The plan of a view over triangles."""
+SplitPlan = JoinPlan[SplitQuery]
+"""The plan of a view over a join of four tables."""
+
+
+def _shown(numbers: Numbers, place: Shown) -> int:
+    """What a column shows of the numbers of a group."""
+    return numbers[place] if isinstance(place, int) else sum([sign * numbers[at] for sign, at in place])
 
 
 def show_triangle(query: TriangleQuery) -> str:

@@ -54,7 +54,7 @@ class ReferenceState:
 
     def _updates(self, reader: SideReader, change: Change) -> list[Update]:
         payload, changes = self._plan.payload, reader.changes(change.rows().items())
-        return [(reader.relation, *pair, payload(numbers)) for pair, numbers in changes.items()]
+        return [(reader.relation, first, second, payload(numbers)) for (first, second), numbers in changes.items()]
 
     def groups(self) -> Iterable[tuple[Row, Numbers]]:
         numbers = self._plan.numbers

@@ -28,6 +28,10 @@ from viewlet.types import COUNT, VARCHAR, SqlType, Table
 
 PARTS = ("heavy", "light", "sparse")
 """What a relation is divided into; the last one is there only in linear space."""
+Number = tuple[tuple[Scalar, ...], ...]
+"""What is added up: for each relation the factors of a product."""
+Shown = int | tuple[tuple[int, int], ...]
+"""A number, or what it is added up from: signs, and numbers."""
 PACK = "pack"
 """The operator of a variable that stands for several columns; only relations of triangles have it."""
 SHARED = 3
@@ -62,7 +66,7 @@ class Side:
 
     table: str
     columns: tuple[Var, ...]
-    variables: tuple[Scalar, Scalar]
+    variables: tuple[Scalar, ...]
     conditions: tuple[Scalar, ...] = ()
     numbers: tuple[tuple[Scalar, ...], ...] = ((),)
 
@@ -87,7 +91,7 @@ class TriangleQuery:
     sides: tuple[Side, Side, Side]
     keys: tuple[int, ...]
     grouped: bool
-    shown: tuple[int, ...]
+    shown: tuple[Shown, ...]
     table: Table
     result: Query
     epsilons: tuple[float, float, float] = (0.5, 0.5, 0.5)

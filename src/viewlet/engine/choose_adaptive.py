@@ -15,9 +15,10 @@ from __future__ import annotations
 from dataclasses import replace
 from math import sqrt
 
+from viewlet.algebra.join_sums import NotTriangleError
 from viewlet.algebra.nodes import Var
 from viewlet.algebra.query import Query
-from viewlet.algebra.recognise_triangle import NotTriangleError, recognise_triangle
+from viewlet.algebra.recognise_triangle import recognise_triangle
 from viewlet.algebra.traverse import variable_set
 from viewlet.algebra.triangle_query import Side, TriangleQuery
 from viewlet.engine.declaration import Declaration

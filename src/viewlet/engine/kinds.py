@@ -13,6 +13,7 @@ from viewlet.engine.layered_views import LAYERED_VIEWS
 from viewlet.engine.matrix_programs import MATRIX_PROGRAMS
 from viewlet.engine.ring_trees import COFACTOR_VIEWS, FACTORISED_VIEWS
 from viewlet.engine.signal_views import ARRAY_VIEWS, SIGNAL_VIEWS
+from viewlet.engine.split_views import SPLIT_VIEWS
 from viewlet.engine.stream_views import STREAM_VIEWS
 from viewlet.engine.trigger_programs import TRIGGER_PROGRAMS
 from viewlet.errors import InternalError, SchemaError, UnsupportedError
@@ -24,6 +25,7 @@ KINDS: list[ViewKind] = [
     COFACTOR_VIEWS,
     FACTORISED_VIEWS,
     ADAPTIVE_VIEWS,
+    SPLIT_VIEWS,
     MATRIX_PROGRAMS,
     STREAM_VIEWS,
     SIGNAL_VIEWS,

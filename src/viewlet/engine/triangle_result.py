@@ -1,4 +1,4 @@
-"""What a view over triangles shows: the rest of its query over a row for every group, on the interpreter.
+"""What an adaptive view shows: the rest of its query over a row for every group, on the interpreter.
 
 It sees as many rows as there are groups that changed. Changes are undone with the undo log of the engine that owns it.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from viewlet.adaptive.plan import AdaptivePlan, Numbers
+from viewlet.adaptive.plan import JoinPlan, Numbers
 from viewlet.changes import RowChange
 from viewlet.errors import DataError
 from viewlet.triggers.interpreter import Interpreter
@@ -19,7 +19,7 @@ from viewlet.types import INTEGER_BITS, MAX_DECIMAL_DIGITS, Row, SqlType
 class TriangleResult:
     """The table of groups, and the query over it."""
 
-    def __init__(self, plan: AdaptivePlan, log: UndoLog) -> None:
+    def __init__(self, plan: JoinPlan[Any], log: UndoLog) -> None:
         self._plan = plan
         self._table = plan.query.table
         self._rest = Interpreter(plan.result, {}, log)

@@ -1,4 +1,4 @@
-"""Adaptive views: queries over the triangles of three tables, `WITH (strategy = 'adaptive', epsilon = 0.5)`.
+"""Adaptive views: queries over joins of three or four tables, `WITH (strategy = 'adaptive', epsilon = 0.5)`.
 
     SELECT COUNT(*) FROM edges r, edges s, edges t WHERE r.dst = s.src AND s.dst = t.src AND t.dst = r.src
 
@@ -13,8 +13,11 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from viewlet.algebra.join_sums import NotTriangleError
 from viewlet.algebra.query import Query
-from viewlet.algebra.recognise_triangle import NotTriangleError, recognise_triangle
+from viewlet.algebra.recognise_split import is_split, recognise_split
+from viewlet.algebra.recognise_triangle import recognise_triangle
+from viewlet.algebra.split_query import SplitQuery
 from viewlet.algebra.triangle_query import TriangleQuery
 from viewlet.sql.source import Source, sql_of
 
@@ -40,8 +43,8 @@ class AdaptiveOptions:
         return {name: option for name in ADAPTIVE_OPTIONS if (option := getattr(self, name)) is not None}
 
 
-def bind_adaptive(definition: object, options: AdaptiveOptions, source: Source) -> TriangleQuery:
-    """The triangle of a query; an error names what else the query is."""
+def bind_adaptive(definition: object, options: AdaptiveOptions, source: Source) -> TriangleQuery | SplitQuery:
+    """The triangle of a query, or its join of four tables; an error names what else the query is."""
     chooses = options.epsilon is not None and _text(options.epsilon).lower() == AUTO
     exponents = DEFAULT if options.epsilon is None or chooses else _exponents(options.epsilon, source)
     memory = None if options.memory is None else _bytes(options.memory, chooses, source)
@@ -50,11 +53,21 @@ def bind_adaptive(definition: object, options: AdaptiveOptions, source: Source) 
     try:
         if not isinstance(definition, Query):
             raise NotTriangleError("it calls a user-defined aggregate")
+        if is_split(definition):
+            return recognise_split(definition, _one_exponent(options, exponents, source))
         query = recognise_triangle(definition, exponents, linear)
         return replace(query, rebalance_steps=steps, chooses=chooses, memory=memory)
     except NotTriangleError as reason:
-        hint = f"{reason}. It maintains sums and counts over joins of three tables; leave the strategy out"
+        hint = f"{reason}. It maintains sums and counts over joins of three tables, and of four; leave the strategy out"
         raise source.unsupported("strategy 'adaptive' for this view", None, hint) from None
+
+
+def _one_exponent(options: AdaptiveOptions, exponents: tuple[float, ...], source: Source) -> float | None:
+    """The only setting of a join of four tables."""
+    for name, option in options.given.items():
+        if name != "epsilon" or len(set(exponents)) > 1 or _text(option).lower() == AUTO:
+            raise source.error("a join of four tables takes one number as epsilon, and no other option", option)
+    return None if options.epsilon is None else exponents[0]
 
 
 def _text(option: exp.Expr) -> str:
