@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +44,27 @@ def test_random_changes_in_a_directory(key: str, flat: None, tmp_path: Path) -> 
                 model.db.checkpoint()
             model.db.close()
             model.db = viewlet.connect(tmp_path, engine="compiled", fsync=False)
+            assert is_flat(model.db)
             model.check()
     model.db.close()
+
+
+@pytest.mark.parametrize(
+    ("engine", "more", "form"), [("auto", [], True), ("auto", [-(2**63)], False), ("interpreter", [], False)]
+)
+def test_rows_of_a_snapshot(engine: str, more: list[int], form: bool, flat: None, tmp_path: Path) -> None:
+    """They go to flat arrays where views may be compiled and every value fits a word, NULLs among them."""
+    rows = [(k, None, k % 3 == 0, 0.5 * k or None, Decimal("1.50")) for k in (*more, *range(9))]
+    with viewlet.connect(tmp_path, engine=engine, fsync=False) as db:
+        db.execute("CREATE TABLE t (k BIGINT PRIMARY KEY, s VARCHAR, b BOOLEAN, d DOUBLE, m DECIMAL(18,2))")
+        db.insert("t", rows)
+    with viewlet.connect(tmp_path, engine=engine, fsync=False) as db:
+        assert is_flat(db) == form
+        assert rows_of(db) == rows
+        db.delete("t", [rows[3]])
+        with pytest.raises(viewlet.DataError, match="duplicate key"):
+            db.insert("t", [(*rows[4][:4], Decimal("2.50"))])
+        assert rows_of(db) == [*rows[:3], *rows[4:]]
 
 
 def test_a_log_of_columns_is_replayed_without_flat_arrays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,8 +151,6 @@ def test_multiplicities_that_overflow(db: viewlet.Connection) -> None:
 
 
 def test_a_table_of_wide_decimals_stays_a_dictionary(flat: None) -> None:
-    from decimal import Decimal
-
     db = viewlet.connect(engine="compiled")
     db.execute("CREATE TABLE t (k BIGINT PRIMARY KEY, wide DECIMAL(38,2))")
     wide = pa.array([Decimal("9" * 30 + ".01"), None], pa.decimal128(38, 2))

@@ -98,7 +98,7 @@ class LocalHost:
         if saved is not None and table.kept:
             from viewlet.hosts.snapshot import read_table
 
-            store.fill(read_table(schema, saved))
+            store.fill(read_table(schema, saved), may_be_flat=self.engine != "interpreter")
         return table
 
     def _make_stream(self, schema: Table) -> BaseTable:

@@ -23,8 +23,7 @@ from viewlet.errors import MissingExtraError, SqlError, StateError
 from viewlet.runtime.durable.rows import from_arrow, to_arrow
 from viewlet.triggers.saved_state import Item
 from viewlet.triggers.sources import Sources
-from viewlet.triggers.store import Payload
-from viewlet.types import Row, Table
+from viewlet.types import Table
 
 if TYPE_CHECKING:
     from viewlet.hosts.local import LocalHost
@@ -120,9 +119,9 @@ def read_strings(engines: EngineChooser, saved: SnapshotReader) -> None:
         engines.dictionary.encode([str(text) for (text,), _ in from_arrow(saved.table(STRINGS), 1)])
 
 
-def read_table(schema: Table, saved: SnapshotReader) -> dict[Row, Payload]:
-    """The rows of a table that keeps them."""
-    return dict(from_arrow(saved.table(_rows_of(schema.name)), len(schema.columns)))
+def read_table(schema: Table, saved: SnapshotReader) -> Any:
+    """The rows of a table that keeps them, as Arrow."""
+    return saved.table(_rows_of(schema.name))
 
 
 def read_view(host: LocalHost, declared: Declaration, known: Json, saved: SnapshotReader) -> MaintainedView:

@@ -8,7 +8,9 @@ import numpy as np
 
 from viewlet.changes import ColumnChange, arrow_type
 from viewlet.changes.word_codec import NULL, Codes
-from viewlet.types import Kind, SqlType
+from viewlet.runtime.dictionary import StringDictionary
+from viewlet.runtime.durable.rows import is_text
+from viewlet.types import Kind, SqlType, Table
 
 Words = Any
 
@@ -47,6 +49,32 @@ def _held_column(type: SqlType, change: ColumnChange, position: int) -> Any:
     if type.kind is Kind.VARCHAR:
         return arrow_column(type, words, change.dictionary).cast(pa.large_string())
     return pa.array(words == 1 if type.kind is Kind.BOOLEAN else words, mask=_absent(type, words))
+
+
+def held_change(table: Table, held: Any, dictionary: StringDictionary) -> ColumnChange | None:
+    """The change that inserts the rows of `held_arrow`, without a Python object per value.
+
+    None if a value does not fit a word: a number of more than 64 bits, or the word that means NULL.
+    """
+    if any(map(is_text, held.schema)):
+        return None
+    words: dict[int, Words] = {}
+    for i, column in enumerate(table.columns):
+        words[i] = _held_words(column.type, held.column(i), dictionary)
+        if int(np.count_nonzero(_absent(column.type, words[i]))) != held.column(i).null_count:
+            return None
+    return ColumnChange(words, np.ascontiguousarray(held.column(len(words)).to_numpy()), table, dictionary)
+
+
+def _held_words(type: SqlType, column: Any, dictionary: StringDictionary) -> Words:
+    """The words of a column; one that has nothing but NULLs is held as integers, whatever its type."""
+    import pyarrow as pa
+
+    if type.kind is Kind.VARCHAR:
+        return dictionary.encode_arrow(column.cast(pa.large_string()))
+    if type.is_float:
+        return column.cast(pa.float64()).to_numpy() + 0.0  # NULL is NaN, and there is no -0.0
+    return np.ascontiguousarray(column.cast(pa.int64()).fill_null(NULL).to_numpy())
 
 
 def arrow_column(type: SqlType, words: Words, dictionary: Codes) -> Any:

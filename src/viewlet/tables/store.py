@@ -3,7 +3,7 @@
 | form         | class                            | when                                                     |
 |--------------|----------------------------------|----------------------------------------------------------|
 | a dictionary | `viewlet.triggers.store.MapStore`| at first, and when the interpreter reads single rows     |
-| flat arrays  | `viewlet.runtime.table.FlatTable`| from a large batch of columns on                         |
+| flat arrays  | `viewlet.runtime.table.FlatTable`| from a large batch of columns, or snapshot, on           |
 
 A table changes its form between two steps and keeps its contents. Small tables and interactive use stay with the
 dictionary, which needs neither NumPy nor Numba; so do tables with values wider than a 64-bit word.
@@ -182,11 +182,29 @@ class TableStore:
         if self._total is not None:
             self._total = None if self.is_flat else self._total + sum(change.rows().values())
 
-    def fill(self, rows: dict[Row, Payload]) -> None:
-        """Replaces everything by rows that were read from a file."""
+    def fill(self, held: Any, may_be_flat: bool = True) -> None:
+        """Replaces everything by the rows of a snapshot, as `held_arrow` gives them."""
+        flat = self._flat_rows(held) if may_be_flat and self.takes_columns(held.num_rows) else None
+        self._take(self._map_rows(held) if flat is None else flat)
+
+    def _flat_rows(self, held: Any) -> FlatTable | None:
+        """The rows of a snapshot in flat arrays; None if they do not fit."""
+        from viewlet.runtime.arrow_columns import held_change
+
+        flat = self._flat_class()(self.schema, self._dictionary())
+        change = held_change(self.schema, held, flat.dictionary)
+        batch = None if change is None else flat.batch(change)
+        if batch is None:
+            return None
+        flat.add(batch)
+        return flat
+
+    def _map_rows(self, held: Any) -> MapStore:
+        from viewlet.runtime.durable.rows import from_arrow
+
         made = MapStore(log=self._log)
-        made.assign(rows)
-        self._take(made)
+        made.assign(dict(from_arrow(held, len(self._every))))
+        return made
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
