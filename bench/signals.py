@@ -347,7 +347,7 @@ def spark_session() -> Any:
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.showConsoleProgress", "false")
     builder = builder.config("spark.driver.memory", "2g").config("spark.sql.shuffle.partitions", "4")
     spark = builder.config("spark.sql.session.timeZone", "UTC").getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
@@ -407,7 +407,7 @@ def tempo(run: Run) -> dict[str, float]:
     def work(spark: Any, frame: Any) -> Any:
         from tempo import TSDF
 
-        rows = TSDF(frame, ts_col="t", partition_cols=["g"])
+        rows = TSDF(frame.withColumn("t", frame.t.cast("timestamp")), ts_col="t", partition_cols=["g"])
         return rows.interpolate(freq="1 second", func="mean", target_cols=["x"], method="linear").df
 
     query = source(key="g", time="t", value="x", ticks=1_000_000).sample("1s", "linear")

@@ -74,6 +74,7 @@ def test_what_is_known_of_idle_groups_is_given_up(give_up_early: None) -> None:
         )
     groups = view.stats()["stored"]["groups"]  # type: ignore[index]
     assert groups < 10
+    assert {row[0] for row in view.rows()} == {"g59", "steady"}
     with pytest.raises(viewlet.DataError, match="comes after one that ends at"):
         db.insert("events", [("g1", 150, 1.0, 0.0)])
     db.insert("events", [("g1", 6000, 1.0, 0.0)])

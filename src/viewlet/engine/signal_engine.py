@@ -84,8 +84,22 @@ class SignalEngine:
         return self._made.advance(groups, arrived, self._history, self._describe)
 
     def commit(self) -> None:
+        before = self._made.groups.count
         self._made.commit()
         self._changes = {}
+        if self._made.groups.count < before:
+            self._forget_texts()
+
+    def _forget_texts(self) -> None:
+        """Keeps the strings of the groups that are left only."""
+        import numpy as np
+
+        from viewlet.runtime.dictionary import StringDictionary
+
+        count = self._made.groups.count
+        keys = self._key_values(np.arange(count))
+        self._dictionary = StringDictionary()
+        self._made.groups = self._groups_of(keys, count)
 
     def rollback(self) -> None:
         self._made.rollback()
