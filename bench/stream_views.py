@@ -1,21 +1,22 @@
 """Generated view delta functions against naive recomputation and hand-written programs (Figures 6 to 12).
 
-    python -m bench.stream_views --records 1000000 --report docs/benchmarks/streams.md
+    python -m bench.stream_views --only patterns --out docs/benchmarks/streams.jsonl
+    python -m bench.stream_report docs/benchmarks/streams.jsonl
 
 All run in DuckDB in this process, over the same parts in memory. CPU seconds of the process for one new part; the
 median of the last parts. *Naive* evaluates the query over the last `scope` or window of parts, *hand-written* is the
 SQL that a person writes for this one query, and *generated* is what `PATTERN` and `[WINDOW]` are translated to, with
-the maintainer.
+the maintainer. *Checked* is a pattern over a stream that does not declare its key.
 """
 
 from __future__ import annotations
 
 import argparse
-import math
+import json
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from itertools import chain
 from pathlib import Path
@@ -26,16 +27,8 @@ import pyarrow as pa
 
 import viewlet
 
-NOTES = """
-One record per pair and part for patterns, ten for windows; two cores that other programs used too, hence CPU seconds.
-Patterns rely on one row per pair and part, which the stream declares (`UNIQUE (src, dest) NOT ENFORCED`); without that
-the generated ones check it by a join over all rows of a part. *With insert* is all of `db.insert` of an Arrow batch:
-conversion, the new part, and the refresh, and *worst* the slowest refresh, for windows that of a batch with rows for
-the part three before. Naive patterns and windows grow with their scope, and so does the `MAX` of a person who merges a
-window; what is generated does not.
-"""
-NAIVE_LIMIT = 20
-"""Parts of the longest window that is recomputed."""
+FEW_PARTS = 20
+"""Parts of the longest window that is recomputed, and of the longest pattern that is five times."""
 ORIGIN = datetime(2015, 1, 1)
 STREAM = """CREATE STREAM m (ts TIMESTAMP, src BIGINT, dest BIGINT, loss BIGINT) PARTITION LENGTH 60 BY ts
     LATENESS INTERVAL '10' MINUTES"""
@@ -156,6 +149,8 @@ def naive_pattern(load: Load, parts: int, last: int, scope: int) -> float:
     hand = Hand(load)
 
     def step(number: int) -> None:
+        if number < parts - last:
+            return  # a part is computed from the rows alone: those that are not measured are left out
         hand.db.execute(f"""CREATE TABLE v{number} AS SELECT src, dest, COUNT(*) AS ct, SUM(loss)::BIGINT AS s FROM (
             SELECT *, MAX(CASE WHEN loss <= 10 THEN ts END) OVER (PARTITION BY src, dest) AS low
             FROM ({hand.union(number, scope)})) WHERE low IS NULL OR ts > low
@@ -204,73 +199,85 @@ def hand_sum(load: Load, parts: int, last: int, width: int) -> float:
     return hand.run(parts, last, step)
 
 
-def pattern_figures(records: int, scopes: list[int], last: int) -> Iterator[tuple[str, str, float, float, Times]]:
-    """(figure, point, naive, hand-written, generated) in CPU seconds."""
-    load = Load(records)
-    hand, made = hand_pattern(load, 8 + last, last), generated(PATTERN, load, 8 + last, last, ONE_ROW)
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A point of a figure, in CPU seconds; `naive` is None where it was left out."""
+
+    figure: str
+    at: int
+    records: int
+    naive: float | None
+    hand: float
+    generated: float
+    insert: float
+    worst: float
+    checked: float | None = None
+
+
+def pattern_point(figure: str, at: int, load: Load, scope: int, last: int, naive_last: int) -> Point:
+    """View 4 after `scope` parts."""
+    parts = max(8, scope) + last
+    naive = naive_pattern(load, scope + naive_last, naive_last, scope) if naive_last else None
+    hand = hand_pattern(load, parts, last)
+    made, checked = generated(PATTERN, load, parts, last, ONE_ROW), generated(PATTERN, load, 8 + last, last)
+    return Point(
+        figure,
+        at,
+        load.records,
+        naive,
+        hand,
+        made.refresh,
+        made.insert,
+        max(made.worst, checked.worst),
+        checked.refresh,
+    )
+
+
+def pattern_figures(records: int, scopes: list[int], last: int) -> Iterator[Point]:
+    for size in (records // 10, records):
+        yield pattern_point("6", size, Load(size), 20, last, last)
     for scope in scopes:
-        naive = naive_pattern(load, scope + last, last, scope)
-        yield "6, 7: pattern, 10 % high", f"scope {scope}", naive, hand, made
-    for share in (0.5, 1.0):
-        some = Load(records, high=share)
-        naive = naive_pattern(some, 4 + last, last, 4)
-        yield (
-            "8: pattern, scope 4",
-            f"{share:.0%} high",
-            naive,
-            hand_pattern(some, 8 + last, last),
-            generated(PATTERN, some, 8 + last, last, ONE_ROW),
-        )
+        yield pattern_point("7", scope, Load(records), scope, last, last if scope <= FEW_PARTS else 1)
+    for percent in (10, 50, 100):
+        yield pattern_point("8", percent, Load(records, high=percent / 100), 4, last, last)
 
 
-def window_figures(
-    records: int, scopes: list[int], last: int, functions: list[str]
-) -> Iterator[tuple[str, str, float, float, Times]]:
-    """Likewise; windows longer than `NAIVE_LIMIT` are not recomputed."""
-    ten = Load(records, per_pair=10)
-    for function, by_hand in ((each, {"MAX": hand_max, "SUM": hand_sum}[each]) for each in functions):
-        for width in scopes:
-            parts = width + last + 1
-            naive = naive_window(ten, parts, last, function, width) if width <= NAIVE_LIMIT else float("nan")
+def window_figures(records: int, scopes: list[int], last: int, functions: list[str]) -> Iterator[Point]:
+    """Windows of ten parts over fewer records, and of other lengths over all; the longest are not recomputed."""
+    names = {"MAX": ("9", "10", hand_max), "SUM": ("11", "12", hand_sum)}
+    for function in functions:
+        by_size, by_width, by_hand = names[function]
+        points = [(by_size, size, size, 10) for size in (records // 10, records)]
+        points += [(by_width, width, records, width) for width in scopes]
+        for figure, at, size, width in points:
+            ten, parts = Load(size, per_pair=10), width + last + 1
+            naive = naive_window(ten, parts, last, function, width) if width <= FEW_PARTS else None
+            hand = by_hand(ten, parts, last, width)
             made = generated(WINDOW.format(function, width), ten, parts, last)
-            yield (
-                f"{'9, 10' if function == 'MAX' else '11, 12'}: window {function}",
-                f"{width} parts",
-                naive,
-                by_hand(ten, parts, last, width),
-                made,
-            )
+            yield Point(figure, at, size, naive, hand, made.refresh, made.insert, made.worst)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=1_000_000)
-    parser.add_argument("--scopes", default="5,20")
+    parser.add_argument("--scopes", default="5,20,100")
     parser.add_argument("--last", type=int, default=5, help="parts that are measured")
     parser.add_argument("--only", choices=["patterns", "windows"])
     parser.add_argument("--functions", default="MAX,SUM")
-    parser.add_argument("--report", type=Path)
+    parser.add_argument("--out", type=Path, help="a file to which the points are added, one line of JSON for each")
     options = parser.parse_args()
-    lines = [
-        "| figure | point | naive | hand-written | generated | generated / hand | naive / generated | insert | worst |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
-    print("\n".join(lines))
     scopes = [int(each) for each in options.scopes.split(",")]
-    found: list[Iterator[tuple[str, str, float, float, Times]]] = []
+    found: list[Iterator[Point]] = []
     if options.only != "windows":
         found.append(pattern_figures(options.records, scopes, options.last))
     if options.only != "patterns":
         found.append(window_figures(options.records, scopes, options.last, options.functions.split(",")))
-    for figure, point, naive, hand, made in chain(*found):
-        times = " | ".join("" if math.isnan(each) else f"{each:.3f}" for each in (naive, hand, made.refresh))
-        gain = "" if math.isnan(naive) else f"{naive / made.refresh:.1f}"
-        ratios = f"{made.refresh / hand:.2f} | {gain}"
-        lines.append(f"| {figure} | {point} | {times} | {ratios} | {made.insert:.3f} | {made.worst:.3f} |")
-        print(lines[-1], flush=True)
-    if options.report is not None:
-        said = f"{options.records:,} records in a part (`python -m bench.stream_views`). CPU seconds for a new part."
-        options.report.write_text(f"# Stream views\n\n{said}\n\n" + "\n".join(lines) + "\n" + NOTES, encoding="utf-8")
+    for point in chain(*found):
+        line = json.dumps(asdict(point))
+        print(line, flush=True)
+        if options.out is not None:
+            with open(options.out, "a", encoding="utf-8") as file:
+                file.write(line + "\n")
 
 
 if __name__ == "__main__":

@@ -65,11 +65,17 @@ class SparkSqlHost:
         self._made.append(table)
         try:
             self._spark.sql(query).write.parquet(self._path(table))
-            return int(self._spark.read.parquet(self._path(table)).count())
         except Exception as error:
             if type(error).__module__.startswith(("pyspark", "py4j")):
                 raise DataError(f"a part cannot be computed: {str(error).splitlines()[0]}") from error
             raise
+        return self._count(table)
+
+    def _count(self, table: str) -> int:
+        """The rows of a table, as the footers of its files say: no job is needed."""
+        import pyarrow.parquet as pq
+
+        return sum(pq.read_metadata(file).num_rows for file in Path(self._path(table)).glob("*.parquet"))
 
     def read(self, query: str) -> Any:
         return self._spark.sql(query).toArrow()

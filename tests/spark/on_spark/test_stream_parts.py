@@ -22,15 +22,17 @@ STATEMENTS = (
     "CREATE VIEW view6 AS SELECT g, SUM(x) AS x, AVG(x) AS mean FROM m [WINDOW 5 MINUTES] GROUP BY g HAVING SUM(x) > 0",
     """CREATE VIEW falls AS SELECT g, low FROM m MATCH_RECOGNIZE (PARTITION BY g ORDER BY ts MEASURES MIN(x) AS low
        PATTERN (a b+) DEFINE b AS x < PREV(x))""",
+    "CREATE VIEW overlapping AS SELECT g, COUNT(*) AS n, SUM(x) AS x FROM m PATTERN [a+, b] WHERE b.x > a.x GROUP BY g",
+    "CREATE VIEW before AS SELECT a.x, b.x AS y FROM m AS a ASOF LEFT JOIN m AS b ON a.g = b.g AND a.ts > b.ts",
 )
-VIEWS = ("view2", "view6", "falls")
+VIEWS = ("view2", "view6", "falls", "overlapping", "before")
 
 
 def play(db: viewlet.Connection) -> dict[str, Any]:
     db.insert("m", [(at(60 * minute), "a", x) for minute, x in enumerate(LOSSES)])
     db.close_parts("m", at(420))
     assert db.view("view2").rows() == [("a", 4, 71, at(240)), ("a", 5, 87, at(300))]
-    db.insert("m", [(at(315), None, 2)])
+    db.insert("m", [(at(315), None, 2), (at(316), None, 3), (at(317), None, 5)])
     db.delete("m", [(at(300), "a", 16)])
     return {name: db.view(name).rows() for name in VIEWS}
 
