@@ -204,7 +204,12 @@ class LocalHost:
         if table.parts is not None:
             from viewlet.changes.arrow_change import to_arrow_change
             from viewlet.streams.arrival import arrived
+            from viewlet.streams.host import is_frame
 
+            if is_frame(data):
+                if sign > 0 and (staged := self._staged(table, data)) is not None:
+                    return staged
+                data = data.toArrow()  # type: ignore[attr-defined]
             if table.parts.arrival and sign > 0:
                 stamped = arrived(table, data, encoded, self.warehouse.arrival_time(table.name))
                 if stamped is not None:
@@ -212,6 +217,18 @@ class LocalHost:
             if (arrow := to_arrow_change(table, data, sign)) is not None:
                 return arrow
         return change_of(self, table, data, sign, encoded)
+
+    def _staged(self, table: Table, frame: Any) -> Change | None:
+        """A data frame as files of the host of parts, if that takes it and no view reads its rows in this process."""
+        from viewlet.changes.staged_change import StagedChange
+        from viewlet.streams.host import StagingHost
+
+        host = self.warehouse.host
+        only_parts = all(view.kind.reads_parts for view in self.catalogue.dependents(table.name))
+        if not isinstance(host, StagingHost) or not only_parts:
+            return None
+        folder = host.stage(frame, table)
+        return None if folder is None else StagedChange(table, folder)
 
     def net_change(self, table: Table, signed: Signed) -> Change:
         if table.parts is not None and table.parts.arrival:

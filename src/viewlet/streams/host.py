@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
-from viewlet.types import SqlType
+from viewlet.types import SqlType, Table
 
 
 class PartHost(Protocol):
@@ -65,3 +65,22 @@ class InProcessHost(PartHost, Protocol):
 
     def create_over(self, table: str, query: str, name: str, rows: Any) -> int:
         """Makes a table of what a query returns over rows that it knows by a name; tells the number of its rows."""
+
+
+@runtime_checkable
+class StagingHost(PartHost, Protocol):
+    """A host that writes data frames of its own to files, from which parts are made without reading them here."""
+
+    def stage(self, frame: Any, table: Table) -> str | None:
+        """Writes the rows of a frame for a stream to a folder, with a folder in it for each part.
+
+        None if its columns are not those of the stream.
+        """
+
+    def adopt(self, table: str, folder: str) -> None:
+        """Makes a table of a folder that was staged, which stays until the next commit."""
+
+
+def is_frame(data: object) -> bool:
+    """A data frame of Spark."""
+    return type(data).__module__.startswith("pyspark.") and hasattr(data, "toArrow")

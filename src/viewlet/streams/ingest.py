@@ -7,9 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from viewlet.changes import MULTIPLICITY, Change, arrow_type, rows_to_arrow
+from viewlet.changes.staged_change import StagedChange
 from viewlet.errors import DataError
 from viewlet.streams.catalogue import EMPTY, Part, PartRelation, Segment
 from viewlet.streams.definition import MICROSECONDS, part_of
+from viewlet.streams.host import StagingHost
 from viewlet.streams.maintainer import Changed, Maintainer
 from viewlet.streams.render import column_list, union_of
 from viewlet.types import Column
@@ -38,6 +40,32 @@ def ingest(maintainer: Maintainer, stream: PartRelation, change: Change) -> list
         if stream.is_closed(number):
             changed.append((stream.name, number))
     _move_watermark(maintainer, stream, rows)
+    return changed
+
+
+def ingest_staged(maintainer: Maintainer, stream: PartRelation, change: StagedChange) -> list[Changed]:
+    """Likewise for rows that are in files of the host."""
+    host = maintainer.host
+    assert isinstance(host, StagingHost)
+    changed: list[Changed] = []
+    for number, place, rows in change.shares():
+        if _is_too_late(stream, number):
+            late = change.read(place)
+            _set_aside(maintainer, stream, late.append_column(MULTIPLICITY, [[1] * late.num_rows]))
+            continue
+        part, table = stream.part(number), maintainer.new_name(stream.name, number)
+        maintainer.created.append(table)
+        host.adopt(table, str(place))
+        part = Part((*part.segments, Segment(table)), part.rows + rows, maintainer.clock())
+        if len(part.segments) > MAX_SEGMENTS:
+            part = _merged(maintainer, stream, number, part)
+        maintainer.catalogue.set_part(stream.name, number, part)
+        first = stream.progress.first
+        if first is None or number < first:
+            maintainer.catalogue.set_progress(stream.name, first=number)
+        if stream.is_closed(number):
+            changed.append((stream.name, number))
+    close_until(maintainer, stream, change.latest() - stream.parts.delay)
     return changed
 
 

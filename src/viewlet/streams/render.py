@@ -6,13 +6,11 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 
+from viewlet.changes.staged_change import PART_COLUMN
 from viewlet.streams.catalogue import PartRelation, Segment
 from viewlet.streams.definition import PartQuery, Reference
 from viewlet.streams.host import PartHost
 from viewlet.types import TIMESTAMP, Column
-
-PART_COLUMN = "viewlet_part"
-"""The hidden column of a table with rows of many parts."""
 
 
 def column_list(host: PartHost, columns: Sequence[Column]) -> str:

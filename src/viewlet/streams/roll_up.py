@@ -5,10 +5,11 @@ packets[120] .. packets[179]  ──►  one table with the rows of all, and the
 
 from __future__ import annotations
 
+from viewlet.changes.staged_change import PART_COLUMN
 from viewlet.streams.catalogue import Part, PartRelation, Segment
 from viewlet.streams.definition import MICROSECONDS, part_of
 from viewlet.streams.maintainer import Maintainer
-from viewlet.streams.render import PART_COLUMN, column_list, union_of
+from viewlet.streams.render import column_list, union_of
 
 
 def roll_up(maintainer: Maintainer, relation: PartRelation, watermark: int) -> None:

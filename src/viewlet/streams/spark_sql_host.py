@@ -8,14 +8,17 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import uuid
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote as encoded
 from urllib.parse import unquote as decoded
 
+from viewlet.changes.staged_change import PART_COLUMN
 from viewlet.errors import DataError, StateError
-from viewlet.types import Kind, SqlType
+from viewlet.streams.definition import MICROSECONDS
+from viewlet.types import Kind, SqlType, Table
 
 _TYPES = {Kind.VARCHAR: "STRING", Kind.TIMESTAMP: "TIMESTAMP_NTZ", Kind.REAL: "FLOAT", Kind.INTEGER: "INT"}
 
@@ -33,7 +36,10 @@ class SparkSqlHost:
         self.workers = workers
         self._parts = Path(folder) / "parts"
         self._catalogue = Path(folder) / "catalogue"
-        for each in (self._parts, self._catalogue):
+        self._staged = Path(folder) / "staged"
+        self._staging: set[str] = set()
+        """Folders that the next batch will adopt."""
+        for each in (self._parts, self._catalogue, self._staged):
             each.mkdir(parents=True, exist_ok=True)
         self._made: list[str] = []
         self._next = 1 + max((int(file.stem) for file in self._files()), default=0)
@@ -66,9 +72,7 @@ class SparkSqlHost:
         try:
             self._spark.sql(query).write.parquet(self._path(table))
         except Exception as error:
-            if type(error).__module__.startswith(("pyspark", "py4j")):
-                raise DataError(f"a part cannot be computed: {str(error).splitlines()[0]}") from error
-            raise
+            raise _as_data_error(error, "a part cannot be computed") from error
         return self._count(table)
 
     def _count(self, table: str) -> int:
@@ -76,6 +80,27 @@ class SparkSqlHost:
         import pyarrow.parquet as pq
 
         return sum(pq.read_metadata(file).num_rows for file in Path(self._path(table)).glob("*.parquet"))
+
+    def stage(self, frame: Any, table: Table) -> str | None:
+        assert table.parts is not None
+        if set(frame.columns) != set(table.column_names) or any(type == "timestamp" for _, type in frame.dtypes):
+            return None  # times with a zone are converted row by row
+        columns = [
+            f"CAST({self.quote(c.name)} AS {self.type_name(c.type)}) AS {self.quote(c.name)}" for c in table.columns
+        ]
+        folder = self._staged / uuid.uuid4().hex
+        self._staging.add(folder.name)
+        number = _part_number(self.quote(table.parts.time), table.parts.length * MICROSECONDS)
+        try:
+            frame.selectExpr(*columns, f"{number} AS {PART_COLUMN}").write.partitionBy(PART_COLUMN).parquet(str(folder))
+        except Exception as error:
+            raise _as_data_error(error, f"rows of {table.name!r} cannot be taken") from error
+        return str(folder)
+
+    def adopt(self, table: str, folder: str) -> None:
+        self._made.append(table)
+        shutil.copytree(folder, self._path(table), copy_function=os.link)
+        self._staging.discard(Path(folder).parent.name)
 
     def read(self, query: str) -> Any:
         return self._spark.sql(query).toArrow()
@@ -105,6 +130,9 @@ class SparkSqlHost:
             except OSError as error:
                 raise StateError(f"cannot write the catalogue of parts in {self._catalogue}: {error}") from error
             self._next += 1
+            for each in self._staged.iterdir():
+                if each.name not in self._staging:
+                    shutil.rmtree(each, ignore_errors=True)
         self._made = []
         self._drop(unused)
 
@@ -118,3 +146,18 @@ class SparkSqlHost:
 
     def close(self) -> None:
         """The session is its owner's."""
+
+
+def _part_number(time: str, length: int) -> str:
+    """The part of a time, in exact arithmetic and whatever the time zone of the session."""
+    days = f"datediff(CAST({time} AS DATE), DATE'1970-01-01') * {86400 * MICROSECONDS}L"
+    seconds = f"(hour({time}) * 3600 + minute({time}) * 60) * {MICROSECONDS}L"
+    moment = f"({days} + {seconds} + CAST(extract(SECOND FROM {time}) * {MICROSECONDS} AS BIGINT))"
+    return f"({moment} - pmod({moment}, {length}L)) DIV {length}L"
+
+
+def _as_data_error(error: Exception, what: str) -> Exception:
+    """An error of Spark as one of the data; others as they are."""
+    if type(error).__module__.startswith(("pyspark", "py4j")):
+        return DataError(f"{what}: {str(error).splitlines()[0]}")
+    return error

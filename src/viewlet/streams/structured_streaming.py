@@ -20,8 +20,6 @@ def foreach_batch(db: BatchSink, stream: str, source: str = "") -> Callable[[Any
     """
 
     def apply(frame: Any, number: int) -> None:
-        rows = frame.toArrow()
-        if rows.num_rows:
-            db.apply({stream: rows}, batch_id=number, source=source or f"stream {stream}")
+        db.apply({stream: frame}, batch_id=number, source=source or f"stream {stream}")
 
     return apply

@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from viewlet.changes import Change, Changes, to_changes
+from viewlet.changes.staged_change import StagedChange
 from viewlet.errors import MissingExtraError, SchemaError
 from viewlet.streams.archive import Archive
 from viewlet.streams.catalogue import Catalogue, Part, PartRelation
 from viewlet.streams.definition import BEGINNING, PART_TIMESTAMP, PartView, part_of, start_of
 from viewlet.streams.host import PartHost
-from viewlet.streams.ingest import close_idle, close_until, ingest, late_name, late_relation
+from viewlet.streams.ingest import close_idle, close_until, ingest, ingest_staged, late_name, late_relation
 from viewlet.streams.maintainer import Changed, Maintainer
 from viewlet.streams.matching.definition import MatchQuery
 from viewlet.streams.matching.queries import points_name
@@ -158,7 +159,10 @@ class Warehouse:
         elif closes is not None:
             close_until(self.maintainer, relation, closes)
         else:
-            self._changed.extend(ingest(self.maintainer, relation, change))
+            if isinstance(change, StagedChange):
+                self._changed.extend(ingest_staged(self.maintainer, relation, change))
+            else:
+                self._changed.extend(ingest(self.maintainer, relation, change))
             self._seen[stream] = self.maintainer.clock()
 
     def advance(self) -> None:

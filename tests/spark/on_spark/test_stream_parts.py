@@ -67,3 +67,34 @@ def test_structured_streaming_feeds_a_stream_once(spark: Any, tmp_path: Path) ->
     assert sorted(row[1] for row in db.view("v").rows()) == [0, 1]
     apply(spark.createDataFrame([(at(0), "a", 9)], schema), 0)  # repeated after a failure
     assert len(db.table("m")) == 3
+
+
+@pytest.mark.slow
+def test_data_frames_become_parts_without_passing_through_the_driver(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = "x BIGINT, ts TIMESTAMP_NTZ, g STRING"
+    batches = [[(1, at(-1), "a"), (2, at(0), None)], [(3, at(60), "b"), (4, at(59), "late")], [(5, at(400), "a")]]
+    with viewlet.connect(tmp_path / "db", streams=SparkSqlHost(spark, tmp_path / "parts")) as db:
+        db.execute(STATEMENTS[0] + " LATENESS INTERVAL '2' MINUTES")
+        db.stream_view("copy", initialize="SELECT g, x FROM m[i]")
+        apply = viewlet.streams.foreach_batch(db, "m")
+        frames = [spark.createDataFrame(rows, schema) for rows in batches]
+        with monkeypatch.context() as driver:
+            driver.setattr(SparkSqlHost, "load", lambda *_: pytest.fail("rows passed through the driver"))
+            for number, frame in enumerate(frames):
+                apply(frame, number)
+            apply(frames[0], 0)  # repeated after a failure
+        expected = [(1, at(-60)), (2, at(0)), (3, at(60)), (4, at(0))]
+        assert sorted(row[1:] for row in db.view("copy").rows()) == expected
+        db.insert("m", spark.createDataFrame([(6, at(5), "too late")], schema))
+        assert [row["x"] for row in db.late_rows("m").to_pylist()] == [6]
+        with pytest.raises(viewlet.DataError, match="NULL"):
+            db.insert("m", spark.createDataFrame([(7, None, "a")], schema))
+    with viewlet.connect(tmp_path / "db", streams=SparkSqlHost(spark, tmp_path / "parts")) as db:
+        assert len(db.table("m")) == 5
+        db.execute(STATEMENTS[0].replace(" m ", " k "))
+        db.execute("CREATE MATERIALIZED VIEW n AS SELECT COUNT(*) AS n FROM k")
+        db.insert("k", spark.createDataFrame([(8, at(401), "a")], schema))  # a view reads the rows in this process
+        assert db.view("n").rows() == [(1,)]
+    assert not list((tmp_path / "parts" / "staged").iterdir())

@@ -17,6 +17,7 @@ import pyarrow as pa
 from viewlet.changes import Change, Changes, ColumnChange, RowChange, describe_row
 from viewlet.changes.arrow_change import ArrowChange
 from viewlet.changes.part_close import PartClose
+from viewlet.changes.staged_change import StagedChange
 from viewlet.errors import DataError
 from viewlet.runtime.durable.batch_ids import BatchMark
 from viewlet.runtime.durable.rows import from_arrow, to_arrow
@@ -35,6 +36,9 @@ def encode_batch(batch: Mapping[str, Change], schemas: Mapping[str, Table], mark
         {
             "mark": None if mark is None else [mark.source, mark.id],
             "arrow": whole,
+            "staged": {
+                name: [change.folder, len(change)] for name, change in batch.items() if isinstance(change, StagedChange)
+            },
             "closes": {name: change.closes for name, change in batch.items() if isinstance(change, PartClose)},
             "tables": [
                 [name, columns[name] is not None, memoryview(stream).nbytes] for name, stream in streams.items()
@@ -52,11 +56,14 @@ def decode_batch(
     at = _LENGTH + int.from_bytes(data[:_LENGTH], "little")
     head = json.loads(bytes(data[_LENGTH:at]))
     batch: dict[str, Change] = {}
+    staged = head.get("staged", {})
     closes, whole = head.get("closes", {}), head.get("arrow", ())
     for name, columnar, length in head["tables"]:
         table = pa.ipc.open_stream(pa.py_buffer(data[at : at + length])).read_all()
         at += length
-        if name in closes:
+        if name in staged:
+            batch[name] = StagedChange(schemas[name], *staged[name])
+        elif name in closes:
             batch[name] = PartClose(closes[name])
         elif name in whole:
             batch[name] = ArrowChange(schemas[name], table)
@@ -72,6 +79,8 @@ def _arrow_of(change: Change, columns: ColumnChange | None, schema: Table) -> An
     """A change as an Arrow table, in the form that it was given in."""
     if isinstance(change, ArrowChange):
         return change.arrow
+    if isinstance(change, StagedChange):
+        return _rows_to_arrow(schema, {})
     return _rows_to_arrow(schema, change.rows()) if columns is None else _columns_to_arrow(columns)
 
 

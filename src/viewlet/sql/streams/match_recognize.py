@@ -16,6 +16,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from viewlet.changes.staged_change import PART_COLUMN
 from viewlet.sql.split import RawStatement, split_statements, unquoted
 from viewlet.sql.statements import CreateView
 from viewlet.sql.streams.match_clauses import WORD, MatchClauses, Range, read_clauses, split_symbols
@@ -33,7 +34,6 @@ from viewlet.streams.definition import BEGINNING, PART_TIMESTAMP, PartQuery, Par
 from viewlet.streams.matching.definition import START_INDEX, START_PART, Aggregate, MatchNumber, MatchQuery, Navigation
 from viewlet.streams.matching.queries import aggregate_sql, quoted, rows_sql
 from viewlet.streams.matching.row_pattern import PatternTooLongError, Program, Start, compile_pattern
-from viewlet.streams.render import PART_COLUMN
 from viewlet.streams.schema import QueryError, describe
 from viewlet.streams.subscripts import INDEX
 from viewlet.types import BIGINT, TIMESTAMP, VARCHAR, Column, Table, TableKind, TimeParts

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from viewlet.changes import arrow_type
+from viewlet.changes.staged_change import PART_COLUMN
 from viewlet.streams.catalogue import EMPTY, Part, PartRelation, Segment
 from viewlet.streams.matching.conditions import new_bindings, terms_of
 from viewlet.streams.matching.definition import START_INDEX, START_PART, Aggregate, MatchQuery, Navigation, RowValue
@@ -32,7 +33,7 @@ from viewlet.streams.matching.points import (
 from viewlet.streams.matching.queries import points_name, quoted
 from viewlet.streams.matching.rows import GroupRows, keys_of, order_rows
 from viewlet.streams.matching.search import Match, Search
-from viewlet.streams.render import PART_COLUMN, column_list, union_of
+from viewlet.streams.render import column_list, union_of
 
 if TYPE_CHECKING:
     from viewlet.streams.definition import PartView

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from viewlet.changes.staged_change import PART_COLUMN
 from viewlet.streams.definition import MICROSECONDS, PART_TIMESTAMP
 from viewlet.streams.matching.definition import Aggregate, MatchQuery
-from viewlet.streams.render import PART_COLUMN
 
 
 def rows_sql(query: MatchQuery) -> str:

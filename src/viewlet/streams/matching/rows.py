@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from viewlet.changes.staged_change import PART_COLUMN
 from viewlet.errors import DataError
 from viewlet.streams.duckdb_host import first_line, open_duckdb
 from viewlet.streams.matching.definition import MatchQuery
 from viewlet.streams.matching.queries import rows_sql
-from viewlet.streams.render import PART_COLUMN
 
 Integers = npt.NDArray[np.int64]
 
