@@ -35,7 +35,7 @@ class CofactorValue:
     matrix: tuple[tuple[float, ...], ...]
 
     def to_python(self) -> dict[str, object]:
-        """The same as lists, a category as `variable=category`: the form of rows, Arrow and SQL.
+        """This value as lists, a category as `variable=category`: the form of rows, Arrow and SQL.
 
         >>> CofactorValue(("x", ("c", "b")), 1, (2.0, 1.0), ((4.0, 2.0), (2.0, 1.0))).to_python()["variables"]
         ['x', 'c=b']

@@ -80,7 +80,7 @@ class ViewProvider(Protocol):
         """What the engine of a view answers to a question that only a handle of this class may ask."""
 
     def stream(self, name: str, handle: type[View], question: Callable[[Any], Iterator[T]]) -> Iterator[T]:
-        """The same for an answer of many items, read a few at a time; the lock is free in between."""
+        """Like `read`, for an answer of many items, read a few at a time; the lock is free in between."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -47,7 +47,7 @@ class SideReader:
         return {pair: numbers for pair, numbers in found.items() if any(numbers)}
 
     def tuples(self, rows: Iterable[tuple[Row, int]]) -> dict[Row, int]:
-        """The same as counted rows: the two values, then the numbers of a row, without the first, which is 1."""
+        """Rows with their counts: the two values, then the numbers of a row, without the first, which is 1."""
         found: dict[Row, int] = {}
         for row, multiplicity in rows:
             if (known := self._read(row)) is not None:

@@ -111,7 +111,7 @@ def move_first(state: Triangles[T], relation: int, first: Datum, heavy: bool) ->
 
 
 def move_second(state: Triangles[T], relation: int, second: Datum, heavy: bool) -> None:
-    """The same for the tuples of a second value that are in the light part or in the sparse one."""
+    """Like `move_first`, for the tuples of a second value in the light or the sparse part."""
     source, target = (Kind.SPARSE, Kind.LIGHT) if heavy else (Kind.LIGHT, Kind.SPARSE)
     column = state.parts.partitions[relation].part(source).column(second)
     for first, payload in list(column.items()):

@@ -35,7 +35,7 @@ def _engine_of(view: MaintainedView) -> str:
 
 
 def explain_query(database: Database, declared: Declaration, stage: str | None) -> str:
-    """The same for a query that is planned but not maintained."""
+    """Stages of a query that is planned but not maintained, as text."""
     return _explain(_subject(database, database.host.choose(declared), NOT_RUNNING), stage)
 
 

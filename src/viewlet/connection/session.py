@@ -141,7 +141,7 @@ class Session:
             return question(self._view(database, name, handle).engine)
 
     def stream(self, name: str, handle: type[View], question: Callable[[Any], Iterator[T]]) -> Iterator[T]:
-        """The same for an answer of many items, a few at a time: the lock is free in between."""
+        """Like `read`, for an answer of many items, a few at a time: the lock is free in between."""
         with self.open() as database:
             known = self._view(database, name, handle)
             rows, before = question(known.engine), known.work.batches
@@ -174,7 +174,7 @@ class Session:
             return self._cancel(database, view.subscribers, token)
 
     def follow(self, name: str, handle: type[View], callback: Callback) -> Callable[[], None]:
-        """The same for a subscriber to changes in the form of the engine, which a handle of this class reads."""
+        """Like `subscribe`, for changes in the form of the engine, which a handle of this class reads."""
         with self.open() as database:
             view, token = self._view(database, name, handle), object()
             view.follow(token, callback)

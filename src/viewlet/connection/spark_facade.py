@@ -73,7 +73,7 @@ def connect_inline(
     engine: str = "interpreter",
     aggregates: Mapping[str, object] | None = None,
 ) -> SparkConnection:
-    """The same without Spark: tasks run in this process, one after another. For tests and debuggers."""
+    """A connection as on a cluster, without Spark: tasks run in this process, in turn. For tests and debuggers."""
     known = defined_aggregates(aggregates)
     host = _open(InlineCluster(), Checkpoint(checkpoint, sync), partitions, partitions, engine, known)
     return _connection(host, None)

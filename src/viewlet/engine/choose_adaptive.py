@@ -71,7 +71,7 @@ def other_cost(query: TriangleQuery, tables: Tables, statistics: Statistics) -> 
 
 
 def adaptive_cost(query: TriangleQuery, tables: Tables, statistics: Statistics) -> float:
-    """The same for adaptive maintenance: all tables that change cost as much."""
+    """The cost of a change under adaptive maintenance, which is the same for all tables that change."""
     size = sum(statistics.size(tables[side.table]).rows for side in query.sides)
     return FACTOR * sqrt(2 * size + 1)
 

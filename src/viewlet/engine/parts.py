@@ -143,7 +143,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class SavedSection:
-    """The same, to be read (see `StateReader`)."""
+    """The state of one part of an engine in a snapshot, to be read (see `StateReader`)."""
 
     name: str
     reader: StateReader

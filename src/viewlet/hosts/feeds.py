@@ -45,7 +45,7 @@ class Feeds:
             change_files.write(self.files, name, commit, table)
 
     def write_shares(self, commit: Commit, name: str, shares: Sequence[Share]) -> None:
-        """The same for changes that tasks have written, or have sent because they are few."""
+        """Like `write`, for changes that tasks have written, or have sent because they are few."""
         sent = [bytes_table(share) for share in shares if not isinstance(share, Part)]
         parts = [share for share in shares if isinstance(share, Part)]
         few = _together(sent) if sent else None

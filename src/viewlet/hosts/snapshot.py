@@ -96,7 +96,7 @@ class _Parts:
 
 
 class _SavedParts:
-    """The same, to be read (see `StateReader`)."""
+    """The state of a view in a snapshot, to be read (see `StateReader`)."""
 
     def __init__(self, view: str, reader: SnapshotReader) -> None:
         self._view = view

@@ -31,7 +31,7 @@ def associate(node: Expression, sizes: Sizes) -> Expression:
 
 
 def associate_all(nodes: list[Expression], sizes: Sizes) -> list[Expression]:
-    """The same for expressions that share subexpressions, which stay shared."""
+    """Like `associate`, for expressions that share subexpressions, which stay shared."""
     done: dict[Expression, Expression] = {}
     for part in postorder(nodes):
         if isinstance(part, Product):

@@ -98,7 +98,7 @@ def expect_rows(state: Any, first: Any, width: Any, arity: Any, other: Any, begi
 
 @compiled
 def expect_in(pool: Any, index: Any, arity: Any, other: Any, begin: Any, end: Any) -> None:
-    """The same for a pool and its index."""
+    """Like `expect_rows`, for a pool and its index."""
     mask = np.uint64(index.shape[0] - 1)
     for d in range(begin, end):
         expect(index, np.int64(hash_row(other, d, arity) & mask))

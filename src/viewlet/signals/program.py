@@ -63,7 +63,7 @@ class Program:
         return found[self._result]
 
     def run_samples(self, samples: Samples | Stretch) -> Batch:
-        """The same for samples that are already on the grid: what samples the source is passed by."""
+        """Like `run`, for samples that are already on the grid; the operator that samples the source is skipped."""
         found: list[Any] = [samples] * len(self.sources)
         for step in self._steps:
             if step.inputs[0] < len(self.sources):  # this samples the source

@@ -163,7 +163,7 @@ def arrow_of_rows(table: Table, places: Sequence[int], rows: Mapping[Row, int]) 
 
 
 def arrow_of_words(places: Sequence[int], change: ColumnChange) -> Any:
-    """The same for columns of words."""
+    """Like `arrow_of_rows`, for columns of words."""
     import numpy as np
     import pyarrow as pa
 

@@ -55,5 +55,5 @@ def _start(view: PartView) -> str:
 
 
 def script(view: PartView) -> str:
-    """The same as a script of statements."""
+    """The statements that maintain a view, as a script."""
     return ";\n\n".join(_text(each) for each in (*view.helpers, view)) + ";\n"

@@ -37,7 +37,7 @@ class SortedArrow:
     """How many rows the changes have."""
 
     def after(self, change: Changes) -> SortedArrow | None:
-        """The same with one more change; None if sorting everything again is no more work."""
+        """This table with one more change; None if sorting everything again is no more work."""
         size = self.size + len(change)
         if size > min(MOST_CHANGES, self.arrow.num_rows // 8):
             return None

@@ -50,7 +50,7 @@ class CholeskyInverse:
         return self.toarray().astype(dtype or self.dtype)
 
     def astype(self, dtype: Any) -> CholeskyInverse:
-        """The same with numbers of another type."""
+        """This inverse with numbers of another type."""
         return CholeskyInverse(self.upper.astype(dtype))
 
     def toarray(self) -> Floats:

@@ -34,7 +34,7 @@ class BatchIds:
         return at >= 0 and mark.id <= known[at][1]
 
     def adding(self, mark: BatchMark) -> BatchIds:
-        """The same with one more id."""
+        """These ids with one more."""
         known = self.ranges.get(mark.source, ())
         at = bisect_right(known, mark.id, key=lambda each: each[0])
         before, after, new = known[:at], known[at:], (mark.id, mark.id)

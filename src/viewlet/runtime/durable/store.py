@@ -40,7 +40,7 @@ SHORTEST_LOG = 4 << 20
 """Bytes of log below which a snapshot is not worth writing."""
 MANY_LOGS = 64
 MANY_SMALL_LOGS = 1_000
-"""The same where every append is a log."""
+"""Bytes of log below which a snapshot is not worth writing, where every append is a log of its own."""
 _OURS = re.compile(rf"{LOCK}|{re.escape(TEMPORARY)}|{NAME.pattern}|(log|snapshot)-\d{{12}}(-\w{{8}})?(\.bin)?")
 
 
@@ -116,7 +116,7 @@ class StateStore:
             yield record
 
     def located_records(self) -> Iterator[tuple[str, Record]]:
-        """The same, each with the name of its log."""
+        """Like `records`, each record with the name of its log."""
         epoch: int | None = None
         for log in self.manifest.logs:
             where = self._files.path(log.name)

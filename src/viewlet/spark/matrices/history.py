@@ -66,7 +66,7 @@ class History:
         return self.changes[-1].token if self.changes else self.base
 
     def followed_by(self, change: LoggedChange) -> History:
-        """The same with one more change."""
+        """This history with one more change."""
         return replace(self, changes=(*self.changes, change))
 
 

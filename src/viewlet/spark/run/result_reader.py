@@ -47,7 +47,7 @@ class ResultReader(UnitRegistry):
         return self._ask(ExplainPartition(self.context(), name, stage), f"explain {name}")
 
     def arrow(self, name: str) -> Any:
-        """The same as an Arrow table; a row may be listed in several pieces."""
+        """The rows of a result as an Arrow table; a row may be listed in several pieces."""
         import pyarrow as pa
 
         entry = self._units[name]

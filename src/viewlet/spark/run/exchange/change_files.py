@@ -303,7 +303,7 @@ def _with_epoch(table: Any, schema: Any) -> Any:
 
 
 def read_frame(spark: Any, files: Files, view: str, since: int, until: int) -> Any:
-    """The same as a data frame; Spark reads the files, which are local."""
+    """Like `read`, as a data frame; Spark reads the files, which are local."""
     found = listed(files, view, since, until)
     empty = f"{folder_of_view(view)}/{COLUMNS}"
     is_earlier = VERSION not in parquet.read_schema(files.path(empty)).names

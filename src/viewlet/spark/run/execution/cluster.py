@@ -242,7 +242,7 @@ class _OnEach:
 
 @dataclass(frozen=True, slots=True)
 class _OnPreferred:
-    """The same for payloads that are zipped with preferred locations."""
+    """Like `_OnEach`, for payloads that are zipped with preferred locations."""
 
     each: _OnEach
 

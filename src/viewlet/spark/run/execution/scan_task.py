@@ -29,7 +29,7 @@ class ArrowNode(Protocol):
         """How many rows there are; None where they are computed one by one."""
 
     def change_arrow(self) -> tuple[list[Any], Any] | None:
-        """The same for what the batch has done to the rows."""
+        """Like `result_arrow`, for what the batch has done to the rows."""
 
 
 def result_table(node: Node, columns: Sequence[Column], places: Sequence[int] | None = None) -> Any:

@@ -331,7 +331,7 @@ class ExplainPartition(PartitionTask[str]):
 
 @dataclass(frozen=True, slots=True)
 class ReadArrow(PartitionTask[bytes]):
-    """The same as Arrow, with multiplicities."""
+    """Reads the rows of a result as Arrow, with multiplicities."""
 
     context: Context
     unit: str
