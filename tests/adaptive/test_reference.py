@@ -18,6 +18,7 @@ from viewlet.adaptive.triangles import RELATIONS, Triangles
 from viewlet.errors import InternalError
 from viewlet.rings import INTEGER_RING, ProductRing
 from viewlet.rings.cofactor import CofactorRing
+from viewlet.rings.relational import RelationalRing
 from viewlet.triggers.store import UndoLog
 
 EPSILONS = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -298,6 +299,41 @@ def test_any_commutative_ring() -> None:
                 expected = ring.add(expected, ring.mul(ring.mul(lifts[0]((x,)), lifts[1]((y,))), lifts[2]((z,))))
     difference = ring.add(expected, ring.neg(state.groups.get(())))
     assert ring.is_zero(difference)
+
+
+def test_relations_as_payloads_list_what_the_tuples_carry() -> None:
+    """Labels of the tuples of every triangle, by a vertex: the relational ring, with deletes."""
+    ring = RelationalRing(frozenset("xyz"))
+    lifts = [ring.lift((name,)) for name in "xyz"]
+    state, random, held = Triangles(ring, 0.5, (0,), linear=True), Random(14), [dict[Any, str]() for _ in range(3)]
+    for number in range(90):
+        relation, pair = random.randrange(3), (random.randrange(4), random.randrange(4))
+        label = held[relation].pop(pair, None)
+        if label is None:
+            held[relation][pair] = f"{number}"
+            on_update(state, relation, *pair, lifts[relation]((f"{number}",)))
+        else:
+            on_update(state, relation, *pair, ring.neg(lifts[relation]((label,))))
+    expected: dict[Any, list[Any]] = {}
+    for (a, b), x in held[0].items():
+        for (other, c), y in held[1].items():
+            if other == b and (z := held[2].get((c, a))) is not None:
+                expected.setdefault((a,), []).append(((x, y, z), 1))
+    found = {key: sorted(listing.rows("xyz")) for key, listing in state.groups.items()}
+    assert found == {key: sorted(rows) for key, rows in expected.items()} != {}
+
+
+@pytest.mark.parametrize("keys", [(0,), (2,), (0, 1, 2)])
+def test_groups_cost_a_step_for_each_that_changes(keys: tuple[int, ...]) -> None:
+    """An edge between hubs closes many triangles: their groups are told, and little else is looked at."""
+    size = 2000
+    state = Triangles(INTEGER_RING, 0.5, keys, linear=True)
+    load(state, [[], [(0, leaf, 1) for leaf in range(size)], [(leaf, 0, 1) for leaf in range(0, size, 50)]])
+    before = state.work.steps
+    on_update(state, 0, 0, 0, 1)
+    changed = len(state.groups.changes())
+    assert changed == (1 if keys == (0,) else size // 50)
+    assert state.work.steps - before <= changed + 4 * state.parts.base**0.5
 
 
 def test_witnesses_find_triangles_whose_payloads_cancel() -> None:
