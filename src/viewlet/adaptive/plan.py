@@ -34,7 +34,7 @@ class SideReader:
     side: Side
 
     def changes(self, rows: Iterable[tuple[Row, int]]) -> dict[Row, Numbers]:
-        """Tuples with the numbers that rows with multiplicities add to them; zeros are left out."""
+        """Tuples, and what they carry, with the numbers that rows with multiplicities add; zeros are left out."""
         found: dict[Row, Numbers] = {}
         read = self._read
         for row, multiplicity in rows:
@@ -61,6 +61,7 @@ class SideReader:
         names = [column.name for column in self.side.columns]
         conditions = [compile_scalar(condition) for condition in self.side.conditions]
         variables = [compile_variable(variable) for variable in self.side.variables]
+        carried = [compile_scalar(column) for column in self.side.carried]
         factors = [[compile_scalar(factor) for factor in number] for number in self.side.numbers]
 
         def read(row: Row) -> tuple[Row, Numbers] | None:
@@ -71,6 +72,8 @@ class SideReader:
             values = tuple([variable(environment) for variable in variables])
             if None in values:
                 return None
+            if carried:
+                values += tuple([column(environment) for column in carried])
             numbers = tuple([prod([factor(environment) or 0 for factor in number]) for number in factors])
             return values, numbers
 
@@ -127,7 +130,8 @@ class JoinPlan(Generic[Q]):
     @property
     def digest(self) -> str:
         """Plans with the same text keep the same state."""
-        return f"{self.query!r}"
+        carried = [side.carried for side in self.query.sides if side.carried]
+        return f"{self.query!r}{carried or ''}"
 
 
 AdaptivePlan = JoinPlan[TriangleQuery]

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from viewlet.adaptive.carried import Payloads
 from viewlet.adaptive.partition import Partition
 from viewlet.adaptive.plan import RELATIONS, AdaptivePlan, Numbers, SideReader
 from viewlet.adaptive.rebalance import load, on_batch, partitioned, views_over
@@ -34,8 +35,10 @@ class ReferenceState:
     def __init__(self, plan: AdaptivePlan, log: UndoLog) -> None:
         self._plan = plan
         query = plan.query
+        self._payloads = Payloads(plan)
         self.triangles: Triangles[Any] = Triangles(
-            *(plan.ring, query.epsilons, query.keys, log, query.linear, query.chooses, view_budget(query)), query.shared
+            *(self._payloads.ring, query.epsilons, query.keys, log, query.linear, query.chooses, view_budget(query)),
+            query.shared,
         )
         self._before = replace(self.triangles.work)
 
@@ -53,16 +56,26 @@ class ReferenceState:
         on_batch(self.triangles, self._updates(reader, change))
 
     def _updates(self, reader: SideReader, change: Change) -> list[Update]:
-        payload, changes = self._plan.payload, reader.changes(change.rows().items())
-        return [(reader.relation, first, second, payload(numbers)) for (first, second), numbers in changes.items()]
+        payload, names = self._payloads.payload, self._payloads.names_of(reader.relation)
+        changes = reader.changes(change.rows().items())
+        return [
+            (reader.relation, first, second, payload(names, tuple(carried), numbers))
+            for (first, second, *carried), numbers in changes.items()
+        ]
 
     def groups(self) -> Iterable[tuple[Row, Numbers]]:
-        numbers = self._plan.numbers
-        return ((key, numbers(payload)) for key, payload in self.triangles.groups.items())
+        for key, payload in self.triangles.groups.items():
+            for carried, numbers in self._payloads.rows(payload).items():
+                yield (*key, *carried), numbers
 
     def changes(self) -> Mapping[Row, tuple[Numbers, Numbers]]:
-        numbers = self._plan.numbers
-        return {key: (numbers(old), numbers(new)) for key, (old, new) in self.triangles.groups.changes().items()}
+        found: dict[Row, tuple[Numbers, Numbers]] = {}
+        zero = (0,) * self._plan.query.width
+        for key, (old, new) in self.triangles.groups.changes().items():
+            before, after = self._payloads.rows(old), self._payloads.rows(new)
+            for carried in {**before, **after}:
+                found[(*key, *carried)] = before.get(carried, zero), after.get(carried, zero)
+        return found
 
     def closings(self, relation: int, first: Datum, second: Datum) -> Iterable[Datum]:
         state, numbers = self.triangles, self._plan.numbers
@@ -89,22 +102,27 @@ class ReferenceState:
 
     def save(self, writer: StateWriter) -> dict[str, object]:
         """Parts and groups as rows, N and the thresholds as numbers; views are computed from the parts."""
-        parts, numbers = self.triangles.parts, self._plan.numbers
-        for relation, partition in zip(RELATIONS, parts.partitions, strict=True):
-            for name, part in zip(self._plan.query.part_names, partition.parts, strict=False):
-                items = (((first, second), numbers(payload)) for first, second, payload in part.items())
-                writer.rows(f"{relation} {name}", items, 2, self._plan.query.width)
-        writer.rows(GROUPS, self.groups(), len(self._plan.query.keys), self._plan.query.width)
+        parts, query = self.triangles.parts, self._plan.query
+        for i, (relation, partition) in enumerate(zip(RELATIONS, parts.partitions, strict=True)):
+            names = self._payloads.names_of(i)
+            for name, part in zip(query.part_names, partition.parts, strict=False):
+                items = (
+                    ((first, second, *carried), numbers)
+                    for first, second, payload in part.items()
+                    for carried, numbers in self._payloads.rows(payload, names).items()
+                )
+                writer.rows(f"{relation} {name}", items, 2 + len(names), query.width)
+        writer.rows(GROUPS, self.groups(), len(query.keys) + len(query.carried), query.width)
         return saved_thresholds(parts.base, parts.thresholds, parts.epsilons, self._plan.query)
 
     def resume(self, layout: Mapping[str, Any], reader: StateReader) -> None:
         plan, state = self._plan, self.triangles
         partitions = []
-        for relation in RELATIONS:
-            partition = Partition.empty(plan.ring, UndoLog())
+        for i, relation in enumerate(RELATIONS):
+            partition, names = Partition.empty(state.ring, UndoLog()), self._payloads.names_of(i)
             for name, part in zip(saved_parts(layout), partition.parts, strict=False):
-                for (first, second), numbers in reader.rows(f"{relation} {name}", 2):
-                    part.add(first, second, plan.payload(tuple(numbers)))
+                for (first, second, *carried), numbers in reader.rows(f"{relation} {name}", 2 + len(names)):
+                    part.add(first, second, self._payloads.payload(names, tuple(carried), tuple(numbers)))
             partitions.append(partition)
         thresholds = read_thresholds(layout, plan.query)
         if thresholds is None:
@@ -113,8 +131,10 @@ class ReferenceState:
             epsilons, choice = read_epsilons(layout, plan.query)
             views = views_over(state, partitions)
             state.install(Parts(layout["base"], thresholds, partitions, views, epsilons, choice))
-        saved = reader.rows(GROUPS, len(plan.query.keys))
-        state.groups.replace({tuple(key): plan.payload(tuple(numbers)) for key, numbers in saved})
+        keys, groups = len(plan.query.keys), dict[Row, dict[Row, Numbers]]()
+        for key, numbers in reader.rows(GROUPS, keys + len(plan.query.carried)):
+            groups.setdefault(tuple(key[:keys]), {})[tuple(key[keys:])] = tuple(numbers)
+        state.groups.replace({key: self._payloads.group(rows) for key, rows in groups.items()})
         self.commit()
 
     def sizes(self) -> Mapping[str, int]:

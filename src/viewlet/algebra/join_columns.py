@@ -73,6 +73,10 @@ class JoinColumns:
             relation, scalar = self._place(condition)
             self._conditions[relation].append(scalar)
 
+    def owner(self, column: Var) -> int:
+        """The relation that a column belongs to."""
+        return next(i for i, rel in enumerate(self._rels) if column in rel.args)
+
     def columns_of(self, relation: int) -> list[Column]:
         """The columns of the join that a relation has."""
         return [column for column in self.columns if relation in column]

@@ -9,6 +9,7 @@ that two tables share are one variable, and those that all three share are part 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from viewlet.algebra.join_columns import Column, JoinColumns
 from viewlet.algebra.join_sums import JoinSums, NotTriangleError
@@ -30,13 +31,25 @@ def recognise_triangle(
     if len(sums.rels) != 3:
         raise NotTriangleError(f"its join has {len(sums.rels)} table{'' if len(sums.rels) == 1 else 's'}, not three")
     join = _TriangleColumns(sums.rels, sums.common())
-    keys, places = join.keys(sums.keys)
+    carried = join.carried(sums.keys)
+    keys, places = join.keys([key for key in sums.keys if key not in carried])
+    if carried:
+        at = iter(places or [(at, None) for at in range(len(keys))])
+        others = iter(range(len(keys), len(keys) + len(carried)))
+        places = tuple((next(others), None) if key in carried else next(at) for key in sums.keys)
     numbers = join.numbers(sums.sums, sums.common())
-    r, s, t = (join.side(i, (join.variable(i, i), join.variable((i + 1) % 3, i)), numbers.kept) for i in range(3))
+    r, s, t = (
+        replace(
+            join.side(i, (join.variable(i, i), join.variable((i + 1) % 3, i)), numbers.kept),
+            carried=tuple(key for key, relation in carried.items() if relation == i),
+        )
+        for i in range(3)
+    )
     return TriangleQuery(
         *((r, s, t), keys, sums.grouped, numbers.shown, sums.table(), result, epsilons, linear),
         places=places,
         shared=len(join.common),
+        carried=tuple(carried.values()),
     )
 
 
@@ -70,16 +83,20 @@ class _TriangleColumns(JoinColumns):
         places = tuple(self._place_of(column, keys) for column in found)
         return tuple(keys), () if places == tuple((at, None) for at in range(len(keys))) else places
 
+    def carried(self, columns: Sequence[Var]) -> dict[Var, int]:
+        """Columns that are none of the join, and the relations that have them."""
+        return {key: self.owner(key) for key in columns if not self._is_joined(key)}
+
+    def _is_joined(self, key: Var) -> bool:
+        return any(key in scalars for column in self.columns for scalars in column.values())
+
     def _columns(self, key: int) -> list[Column]:
         """The columns of a variable, or of what all of them share."""
         return self.common if key == SHARED else self._own[key] + self.common
 
     def _column(self, key: Var) -> Column:
         """The column of the join that a column of a table is equal to."""
-        for column in self.columns:
-            if any(key in scalars for scalars in column.values()):
-                return column
-        raise NotTriangleError(f"it is grouped by, or lists, {key.name!r}, which is not a column of the join condition")
+        return next(column for column in self.columns if any(key in scalars for scalars in column.values()))
 
     def _place_of(self, column: Column, keys: Sequence[int]) -> tuple[int, int | None]:
         """The key that has a column, and its place in it if there are several."""

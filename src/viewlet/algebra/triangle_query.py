@@ -69,6 +69,8 @@ class Side:
     variables: tuple[Scalar, ...]
     conditions: tuple[Scalar, ...] = ()
     numbers: tuple[tuple[Scalar, ...], ...] = ((),)
+    carried: tuple[Scalar, ...] = field(default=(), repr=False)
+    """Other columns that the query is grouped by: tuples carry relations over these instead of numbers."""
 
     def same_tuples(self, other: Side) -> bool:
         """Both have the same tuples with the same numbers, whatever their columns are called."""
@@ -117,6 +119,9 @@ class TriangleQuery:
 
     places: tuple[tuple[int, int | None], ...] = field(default=(), repr=False)
     """Where the first columns of the table come from, if not from the keys one by one: a key, and a column of it."""
+
+    carried: tuple[int, ...] = field(default=(), repr=False)
+    """The relations of the other columns that it is grouped by, which follow the keys."""
 
     shared: int = field(default=0, repr=False)
     """How many columns all three tables share; they are the last ones of every variable."""

@@ -23,7 +23,7 @@ from viewlet.adaptive.state import TriangleState, show_parts
 from viewlet.algebra.nodes import Const, Var
 from viewlet.algebra.triangle_query import Side, TriangleQuery
 from viewlet.changes import Change
-from viewlet.engine.adaptive_views import kernel_obstacle
+from viewlet.engine.adaptive_views import kernel_obstacle, other_groups
 from viewlet.engine.common_neighbours import asked_tuple
 from viewlet.engine.contract import Stages
 from viewlet.engine.declaration import Declaration
@@ -321,6 +321,8 @@ def _is_generated(cluster: Cluster, plan: AdaptivePlan, tables: Tables) -> bool:
     """In flat arrays, as it is asked for, or if they hold all numbers."""
     from viewlet.spark.run.units.unit import can_run_generated
 
+    if other_groups(plan):
+        return False
     if cluster.generated is not None:
         if cluster.generated and not can_run_generated():
             raise MissingExtraError("the compiled engine needs Numba: pip install 'viewlet[compiled]'")
@@ -350,6 +352,9 @@ def share_unit(
         hint = "leave it out: tuples are spread by all three vertices"
         raise UnsupportedError(f"PARTITION BY for view {declared.name!r}, which is in shares", hint, "engine")
     query = plan.query
+    if query.carried:
+        hint = "group by columns of the join condition, or leave the strategy out"
+        raise UnsupportedError(f"view {declared.name!r} in shares, with groups by other columns", hint, "engine")
     if facts:
         shares, generated = Shares(tuple(facts[SHARES])), bool(facts[GENERATED])
     else:

@@ -11,6 +11,7 @@ from viewlet.engine.contract import Engine, LocalEngine, Stages
 from viewlet.engine.declaration import Declaration
 from viewlet.engine.kind import CompiledForm, DistributedForm, Hints, Step, Subject, Tables, ViewKind
 from viewlet.engine.trigger_programs import plan_program
+from viewlet.errors import UnsupportedError
 from viewlet.triggers.sources import Sources
 from viewlet.triggers.statistics import UNKNOWN, Statistics
 from viewlet.triggers.store import UndoLog
@@ -82,10 +83,19 @@ def is_kernel_cached() -> bool:
     return not ENABLED or all(is_cached(kernel, name) for name in _ENTRIES)
 
 
-def kernel_obstacle(plan: AdaptivePlan) -> str | None:
-    """Why the kernel cannot keep a view: sums of decimals may have 38 digits, and groups are by whole variables."""
+def other_groups(plan: AdaptivePlan) -> str | None:
+    """Why the kernel cannot keep the groups of a view: its groups are by whole variables."""
     if SHARED in plan.query.keys:
         return "it is grouped by a column that all three tables share"
+    if plan.query.carried:
+        return "it is grouped by columns that are none of the join"
+    return None
+
+
+def kernel_obstacle(plan: AdaptivePlan) -> str | None:
+    """Why `auto` leaves a view to the reference form: sums of decimals may have 38 digits."""
+    if reason := other_groups(plan):
+        return reason
     for column in plan.query.table.columns[plan.query.key_columns :]:
         if column.type.kind is Kind.DECIMAL:
             return f"{column.name!r}, a {column.type}, need not fit 64 bits"
@@ -93,7 +103,11 @@ def kernel_obstacle(plan: AdaptivePlan) -> str | None:
 
 
 def draft_adaptive(declared: Declaration, tables: Tables, statistics: Statistics) -> AdaptiveDraft:
-    return AdaptiveDraft(plan_adaptive(declared, tables, statistics))
+    plan = plan_adaptive(declared, tables, statistics)
+    if reason := other_groups(plan):
+        hint = f"{reason}; it runs with connect(engine='interpreter') or 'auto'"
+        raise UnsupportedError(f"view {declared.name!r} in the compiled engine", hint, "engine")
+    return AdaptiveDraft(plan)
 
 
 def stages(subject: Subject) -> Stages:

@@ -43,7 +43,7 @@ def choose_adaptive(declared: Declaration, tables: Tables, statistics: Statistic
     except NotTriangleError:
         return declared
     others, adaptive = other_cost(triangle, tables, statistics), adaptive_cost(triangle, tables, statistics)
-    if not triangle.is_triangle or triangle.width > 1 or others <= adaptive:
+    if not triangle.is_triangle or triangle.carried or triangle.width > 1 or others <= adaptive:
         return declared
     reason = f"an update may meet {others:,.0f} tuples under other plans; the bound of this one is {adaptive:,.0f}"
     return chosen_adaptive(declared, reason)
