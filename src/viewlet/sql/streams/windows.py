@@ -274,6 +274,8 @@ def _merged(node: exp.Expr, partials: Partials) -> exp.Expr:
         sql = each.sql("duckdb")
         if sql in partials.groups:
             return exp.column(partials.groups[sql])
+        if isinstance(each, exp.Filter):
+            each = _with_condition(each)
         if isinstance(each, exp.AggFunc):
             return sqlglot.parse_one(_merge(each, partials), read="duckdb")
         if isinstance(each, exp.Column | exp.Star):
@@ -284,6 +286,16 @@ def _merged(node: exp.Expr, partials: Partials) -> exp.Expr:
     inner = node.this if isinstance(node, exp.Alias) else node
     found = inner.copy().transform(rewrite)
     return exp.alias_(found, name, quoted=True) if name else found
+
+
+def _with_condition(node: exp.Filter) -> exp.Expr:
+    """f(x) FILTER (WHERE c) = f(CASE WHEN c THEN x END), where f ignores NULL."""
+    call = node.this.copy()
+    if not isinstance(call, exp.AggFunc) or call.this is None or isinstance(call.this, exp.Distinct):
+        raise _NotDecomposableError
+    value = exp.Literal.number(1) if isinstance(call.this, exp.Star) else call.this.copy()
+    call.set("this", exp.Case(ifs=[exp.If(this=node.expression.this.copy(), true=value)]))
+    return call
 
 
 def _merge(call: exp.AggFunc, partials: Partials) -> str:
