@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from itertools import chain
 
+from bench.stream_report import FIGURES, table
 from bench.stream_views import pattern_figures, window_figures
 
 
 def test_every_figure_has_points() -> None:
-    found = list(chain(pattern_figures(2_000, [2, 6], 1), window_figures(2_000, [2, 6], 1, ["MAX", "SUM"])))
-    assert len({figure for figure, *_ in found}) == 4
-    assert all(naive > 0 and hand > 0 and made.insert > 0 for _, _, naive, hand, made in found)
-    assert all(made.worst >= made.refresh for *_, made in found)
+    found = list(chain(pattern_figures(1_000, [2], 1), window_figures(1_000, [2], 1, ["MAX", "SUM"])))
+    assert {point.figure for point in found} == set(FIGURES)
+    assert all(point.naive and point.hand > 0 and point.insert > 0 for point in found)
+    assert all(point.worst >= point.generated for point in found)
+    assert len(table([asdict(point) for point in found]).splitlines()) == len(found) + 2
