@@ -11,6 +11,7 @@ import scipy.signal as ss
 
 import viewlet
 from tests.signals.events import SCHEMA, History, over, regular, same_bits
+from tests.signals.test_idle import INTERVALS, random_intervals
 from viewlet.signals import Signal, checkpoints
 from viewlet.signals.batches import Events
 from viewlet.signals.event_log import EventLog
@@ -126,3 +127,21 @@ def test_rows_beside_a_stream_are_not_taken_back() -> None:
     with pytest.raises(viewlet.DataError, match="comes after one that ends at 21"):
         db.insert("other", [("a", 10, 5.0, 0.0)])
     assert view.rows() == [("a", 20, 7.0)]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_intervals_that_overlap_are_corrected(seed: int) -> None:
+    """A checkpoint never lies inside an interval, whose rest would be missing behind it."""
+    random, rows = Random(seed), random_intervals(seed, 120)
+    db = viewlet.connect()
+    db.execute(INTERVALS.format(kind="TABLE"))
+    query = db.signal("intervals", key="g", time="a", end="b", value="x", overlap="mean").sample(7, "linear").ewm(0.5)
+    view = db.create_view("v", query)
+    for begin in (0, 60):
+        db.insert("intervals", rows[begin : begin + 60])
+    for _ in range(10):
+        gone = rows.pop(-random.choice([1, 3, 20, 60]))
+        db.delete("intervals", [gone])
+        g, a, b, x = (list(each) for each in zip(*rows, strict=True))
+        expected = query.run({"g": g, "a": a, "b": b, "x": x})
+        assert same_bits(view.to_arrow(), expected)

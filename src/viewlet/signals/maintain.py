@@ -78,6 +78,8 @@ class Maintenance:
         self.progress = State([Field("run", (), "i8"), Field("checkpoint", (), "i8"), Field("shown", (), "i8", NEVER)])
         """Of each group: how many events have run, now and at its last checkpoint; the position of its last sample."""
         self._kept, self._is_kept = tuple(kept), all(kept)
+        self._is_cut = self._is_kept and all(each.end is None or each.overlap == "error" for each in self.sources)
+        """Checkpoints lie between events: what becomes of intervals that overlap may have edges inside others."""
         self._retain = _positions(self.form, retain)
         self._keeps_events = keeps_events and self._is_kept
         self._logs: tuple[EventLog, ...] | None = (EventLog(),) * len(self.sources) if self._keeps_events else None
@@ -188,7 +190,7 @@ class Maintenance:
     def _run(self, ready: list[Events]) -> Any:
         """The samples of sorted events; checkpoints are taken on the way."""
         found = []
-        for piece in pieces(ready, self._checkpoints.interval) if self._is_kept else [ready]:
+        for piece in pieces(ready, self._checkpoints.interval) if self._is_cut else [ready]:
             if not self._is_kept:
                 piece = self._alive(piece)
             self.arrivals.note(piece)
