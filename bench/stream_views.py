@@ -27,6 +27,8 @@ import pyarrow as pa
 
 import viewlet
 
+SCOPE, WIDTH, BEFORE = 20, 10, 8
+"""Parts of a pattern and of a window over parts of different size, and parts before those that are measured."""
 FEW_PARTS = 20
 """Parts of the longest window that is recomputed, and of the longest pattern that is five times."""
 ORIGIN = datetime(2015, 1, 1)
@@ -216,10 +218,10 @@ class Point:
 
 def pattern_point(figure: str, at: int, load: Load, scope: int, last: int, naive_last: int) -> Point:
     """View 4 after `scope` parts."""
-    parts = max(8, scope) + last
+    parts = max(BEFORE, scope) + last
     naive = naive_pattern(load, scope + naive_last, naive_last, scope) if naive_last else None
     hand = hand_pattern(load, parts, last)
-    made, checked = generated(PATTERN, load, parts, last, ONE_ROW), generated(PATTERN, load, 8 + last, last)
+    made, checked = generated(PATTERN, load, parts, last, ONE_ROW), generated(PATTERN, load, BEFORE + last, last)
     return Point(
         figure,
         at,
@@ -235,7 +237,7 @@ def pattern_point(figure: str, at: int, load: Load, scope: int, last: int, naive
 
 def pattern_figures(records: int, scopes: list[int], last: int) -> Iterator[Point]:
     for size in (records // 10, records):
-        yield pattern_point("6", size, Load(size), 20, last, last)
+        yield pattern_point("6", size, Load(size), SCOPE, last, last)
     for scope in scopes:
         yield pattern_point("7", scope, Load(records), scope, last, last if scope <= FEW_PARTS else 1)
     for percent in (10, 50, 100):
@@ -247,7 +249,7 @@ def window_figures(records: int, scopes: list[int], last: int, functions: list[s
     names = {"MAX": ("9", "10", hand_max), "SUM": ("11", "12", hand_sum)}
     for function in functions:
         by_size, by_width, by_hand = names[function]
-        points = [(by_size, size, size, 10) for size in (records // 10, records)]
+        points = [(by_size, size, size, WIDTH) for size in (records // 10, records)]
         points += [(by_width, width, records, width) for width in scopes]
         for figure, at, size, width in points:
             ten, parts = Load(size, per_pair=10), width + last + 1
