@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import viewlet
-from bench.stream_views import ORIGIN, PATTERN, STREAM, WINDOW, Load
+from bench.stream_views import ONE_ROW, ORIGIN, PATTERN, STREAM, WINDOW, Load
 from viewlet.streams import SparkSqlHost
 
 SCHEMA = "ts TIMESTAMP, src BIGINT, dest BIGINT, loss BIGINT"
@@ -57,7 +57,7 @@ def pattern(spark: Any, folder: Path, records: int, minutes: int) -> tuple[float
     """Seconds of a refresh of View 4, and of a job by hand."""
     load = Load(records)
     db = viewlet.connect(folder / "db", streams=SparkSqlHost(spark, folder / "parts"))
-    db.execute(STREAM)
+    db.execute(ONE_ROW)
     db.execute(PATTERN)
     warehouse, spent = db._session.database().host.warehouse, []  # type: ignore[attr-defined]
     advance = warehouse.advance

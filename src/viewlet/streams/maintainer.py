@@ -7,8 +7,9 @@ the parts that read them are computed again, in the order of time, until a part 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from viewlet.streams.archive import Archive
@@ -17,6 +18,7 @@ from viewlet.streams.check import computation_order
 from viewlet.streams.definition import BEGINNING, PartQuery, PartView, Reference, part_of
 from viewlet.streams.host import PartHost
 from viewlet.streams.native_windows import compute_natively
+from viewlet.streams.new_parts import at_once
 from viewlet.streams.render import Queries, column_list, no_rows, read_parts, rows_of, start_literal, typed, union_of
 from viewlet.streams.times import now
 
@@ -62,7 +64,7 @@ class Maintainer:
     archive: Archive = field(default_factory=lambda: Archive(None))
     kernels: dict[str, WindowKernel] = field(default_factory=dict)
     """What is kept in memory of windows that are merged in this process."""
-    _serial: int = 0
+    _serial: Iterator[int] = field(default_factory=lambda: count(1))
     created: list[str] = field(default_factory=list)
     """The tables that the batch has made."""
     _dimensions: dict[str, str] = field(default_factory=dict)
@@ -250,8 +252,7 @@ class Maintainer:
         return f"{relation}[{number}] {self._next_serial()}"
 
     def _next_serial(self) -> str:
-        self._serial += 1
-        return f"{self.clock():x}-{self._serial}"
+        return f"{self.clock():x}-{next(self._serial)}"
 
     def create(self, table: str, query: str) -> int:
         """Makes a table of what a query returns; dropped with the batch unless a part names it."""
@@ -325,8 +326,11 @@ class Maintainer:
         return again
 
     def recompute(self, changed: Iterable[Changed], again: Iterable[Changed] = ()) -> None:
-        """Follows changes of closed parts through the views that read them, and computes other parts `again`."""
-        queue: list[tuple[int, int, str, int]] = []
+        """Follows changes of closed parts through the views that read them, and computes other parts `again`.
+
+        View by view, each after those it reads, and within a view in the order of time.
+        """
+        queue: list[tuple[int, int, str]] = []
         waiting: set[Changed] = set()
         place = {name: number for number, name in enumerate(self.order)}
 
@@ -337,7 +341,7 @@ class Maintainer:
         def put(name: str, number: int) -> None:
             if (name, number) not in waiting:
                 waiting.add((name, number))
-                heapq.heappush(queue, ((number + 1) * self.views[name].length, place[name], name, number))
+                heapq.heappush(queue, (place[name], number, name))
 
         known = list(dict.fromkeys(changed))
         for name, number in [*again, *self._extend_back(known)]:
@@ -348,14 +352,17 @@ class Maintainer:
                     add_difference(self, view, part)
             follow(source, part)
         while queue:
-            _, _, name, number = heapq.heappop(queue)
-            waiting.discard((name, number))
-            if name in self.matchers:
-                changed_parts = self.matchers[name].correct(number)
-            else:
-                changed_parts = [number] if self._recompute_part(self.views[name], number) else []
-            for part in changed_parts:
+            _, number, name = heapq.heappop(queue)
+            numbers = [number]
+            while queue and queue[0][2] == name and len(numbers) < self.host.workers and self._is_independent(name):
+                numbers.append(heapq.heappop(queue)[1])
+            waiting.difference_update((name, each) for each in numbers)
+            for part in self._recompute_parts(self.views[name], numbers):
                 follow(name, part)
+
+    def _is_independent(self, name: str) -> bool:
+        """The parts of a view can be computed in any order."""
+        return name not in self.matchers and not self.views[name].reads_itself
 
     def _readers(self, source: str, part: int) -> Iterable[Changed]:
         """The parts of views, already computed, whose query reads a part."""
@@ -374,17 +381,26 @@ class Maintainer:
             low = max(progress.first, progress.kept or progress.first)
             yield from ((name, number) for number in sorted(numbers) if low <= number < progress.next)
 
-    def _recompute_part(self, view: PartView, number: int) -> bool:
-        """Computes a part again; tells whether it came out different."""
+    def _recompute_parts(self, view: PartView, numbers: Sequence[int]) -> list[int]:
+        """Computes parts again that do not read each other; returns those that came out different."""
+        if view.name in self.matchers:
+            return [part for number in numbers for part in self.matchers[view.name].correct(number)]
         relation = self.catalogue.relations[view.name]
-        before = relation.part(number)
-        after = self.compute(view, number, retry=True)
-        self.work.recomputed += 1
-        if self.are_equal(relation, number, before, after):
-            self.work.unchanged += 1
-            return False
-        self.catalogue.set_part(view.name, number, after)
-        return True
+        for table in view.tables():
+            self.dimension_source(table)
+
+        def outcome(number: int) -> tuple[Part, bool]:
+            after = self.compute(view, number, retry=True)
+            return after, self.are_equal(relation, number, relation.part(number), after)
+
+        changed = []
+        for number, (after, is_equal) in zip(numbers, at_once(outcome, numbers), strict=True):
+            self.work.recomputed += 1
+            self.work.unchanged += is_equal
+            if not is_equal:
+                self.catalogue.set_part(view.name, number, after)
+                changed.append(number)
+        return changed
 
     def are_equal(self, relation: PartRelation, number: int, before: Part, after: Part) -> bool:
         """Both have the same rows."""

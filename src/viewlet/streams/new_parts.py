@@ -3,7 +3,8 @@
     eager       every part that is possible, view by view in the order of what they read
     freshness   the part that has waited longest, times the priority of its view, first; until a batch has had its time
 
-Parts of different views that do not read each other are computed at the same time on hosts that can do that.
+Parts of views that do not read each other are computed at the same time on hosts that can do that, and so are the
+corrections of parts of one view (`Maintainer.recompute`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from viewlet.errors import SchemaError
 from viewlet.streams.catalogue import Part
@@ -21,6 +22,8 @@ from viewlet.streams.definition import PartView, start_of
 if TYPE_CHECKING:
     from viewlet.streams.maintainer import Maintainer
 
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
 ORDERS = ("eager", "freshness")
 
 
@@ -163,10 +166,14 @@ def _compute_together(maintainer: Maintainer, parts: dict[str, int]) -> None:
     views = [(maintainer.views[name], number) for name, number in parts.items()]
     for table in {table for view, _ in views for table in view.tables()}:
         maintainer.dimension_source(table)  # which all of them read
-    if len(views) == 1:
-        made = [maintainer.compute(*views[0])]
-    else:
-        with ThreadPoolExecutor(len(views), thread_name_prefix="viewlet-parts") as pool:
-            made = list(pool.map(lambda each: maintainer.compute(*each), views))
+    made = at_once(lambda each: maintainer.compute(*each), views)
     for (view, number), part in zip(views, made, strict=True):
         _put(maintainer, view, number, part)
+
+
+def at_once(call: Callable[[Item], Answer], items: Sequence[Item]) -> list[Answer]:
+    """What a call answers for each item, all at the same time."""
+    if len(items) == 1:
+        return [call(items[0])]
+    with ThreadPoolExecutor(len(items), thread_name_prefix="viewlet-parts") as pool:
+        return list(pool.map(call, items))
