@@ -13,9 +13,12 @@ import hashlib
 import math
 from typing import Any
 
-import numpy as np
+from viewlet.errors import MissingExtraError, SchemaError
 
-from viewlet.errors import SchemaError
+try:
+    import numpy as np
+except ImportError as error:
+    raise MissingExtraError("viewlet.sketches needs NumPy: pip install 'viewlet[ml]'") from error
 
 __all__ = ["ApproxDistinct", "ApproxQuantile"]
 

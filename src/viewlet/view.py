@@ -113,7 +113,7 @@ class Relation:
         try:
             import pandas as pd  # noqa: F401 - Arrow imports it itself, but with a less helpful message
         except ImportError as error:
-            raise MissingExtraError("to_pandas() needs pandas: pip install viewlet[pandas]") from error
+            raise MissingExtraError("to_pandas() needs pandas: pip install 'viewlet[pandas]'") from error
         return self.to_arrow().to_pandas()
 
     def to_polars(self) -> Any:
@@ -121,7 +121,7 @@ class Relation:
         try:
             import polars as pl
         except ImportError as error:
-            raise MissingExtraError("to_polars() needs Polars: pip install viewlet[polars]") from error
+            raise MissingExtraError("to_polars() needs Polars: pip install 'viewlet[polars]'") from error
         return pl.from_arrow(self.to_arrow())
 
     def stats(self) -> dict[str, object]:

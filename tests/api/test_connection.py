@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
-import sys
 from datetime import date
 from decimal import Decimal
 from typing import Any
@@ -261,18 +259,3 @@ def test_a_closed_connection_says_so(db: Connection) -> None:
 def test_what_is_no_spark_session_is_refused() -> None:
     with pytest.raises((StateError, MissingExtraError), match=r"(?i)spark"):
         viewlet.connect(spark=object())
-
-
-@pytest.mark.parametrize("library", ["pandas", "polars"])
-def test_a_missing_library_names_its_extra(db: Connection, library: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    original = builtins.__import__
-
-    def refuse(name: str, *args: Any) -> Any:
-        if name == library:
-            raise ImportError(name)
-        return original(name, *args)
-
-    monkeypatch.delitem(sys.modules, library)
-    monkeypatch.setattr(builtins, "__import__", refuse)
-    with pytest.raises(MissingExtraError, match=rf"pip install viewlet\[{library}\]"):
-        getattr(db.view("spend"), f"to_{library}")()

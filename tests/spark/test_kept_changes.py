@@ -197,7 +197,7 @@ def test_a_missing_file_is_an_error(db: SparkConnection, tmp_path: Path) -> None
 def test_a_stream_has_changes(db: SparkConnection, tmp_path: Path) -> None:
     """The source of a stream, without the processes of Spark that call it (`on_spark/test_scan.py` has those)."""
     pytest.importorskip("pyspark")
-    from viewlet.connection.spark_format import open_view
+    from viewlet.connection.stored_view import open_view
     from viewlet.spark.run.views.data_source import source_class
 
     source = source_class(open_view, str(tmp_path))

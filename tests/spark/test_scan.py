@@ -16,7 +16,7 @@ import pytest
 import viewlet
 from viewlet import SchemaError, StateError
 from viewlet.connection.spark_facade import SparkConnection, connect_inline
-from viewlet.connection.spark_format import open_view
+from viewlet.connection.stored_view import open_view
 from viewlet.spark.run.execution import scan_task
 from viewlet.spark.run.execution.scan_task import repeated
 from viewlet.spark.run.execution.selection import selection

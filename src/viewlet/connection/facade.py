@@ -65,6 +65,9 @@ def connect(
     """
     known = defined_aggregates(aggregates)
     if spark is not None:
+        from viewlet.spark.run.java import require_spark
+
+        require_spark()
         from viewlet.connection.spark_facade import connect_on_spark
 
         check_engine(engine)

@@ -25,7 +25,7 @@ from viewlet.spark.run.engine import Engine
 from viewlet.spark.run.exchange import change_files
 from viewlet.spark.run.execution.cluster import Cluster, InlineCluster, SparkCluster
 from viewlet.spark.run.execution.selection import selection
-from viewlet.spark.run.java import require_spark, session_of
+from viewlet.spark.run.java import session_of
 from viewlet.spark.run.load.sources import apart, debezium_changes, known_columns, together
 from viewlet.spark.run.state.checkpoint import Checkpoint
 from viewlet.spark.run.views.scan import driver_frame
@@ -52,7 +52,6 @@ def connect_on_spark(
     aggregates: Mapping[str, Aggregate] | None = None,
 ) -> SparkConnection:
     """The database in a checkpoint directory, run by a Spark session."""
-    require_spark()
     session = session_of(spark)
     scratch = tempfile.TemporaryDirectory(prefix="viewlet-") if checkpoint is None else None
     location = scratch.name if scratch is not None else os.fspath(checkpoint or "")

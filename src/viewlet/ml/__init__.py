@@ -12,8 +12,9 @@ from viewlet.errors import MissingExtraError
 
 try:
     import numpy as _numpy  # noqa: F401 - only to say how to get it
+    import scipy as _scipy  # noqa: F401
 except ImportError as error:
-    raise MissingExtraError("viewlet.ml needs NumPy: pip install viewlet[ml]") from error
+    raise MissingExtraError("viewlet.ml needs NumPy and SciPy: pip install 'viewlet[ml]'") from error
 
 from viewlet.ml.estimator import NotFittedError, ParameterError
 from viewlet.ml.information import ChowLiuTree, MutualInformation

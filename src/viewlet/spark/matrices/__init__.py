@@ -20,6 +20,10 @@ The log of a matrix is its factors: a change is written to the log before any ex
 or process is lost is rebuilt from the base and the log, by any other.
 """
 
-from viewlet.spark.matrices.backend import SparkMatrices, Traffic
+from viewlet.spark.run.java import require_spark
+
+require_spark()
+
+from viewlet.spark.matrices.backend import SparkMatrices, Traffic  # noqa: E402 - without the extra it cannot be imported
 
 __all__ = ["SparkMatrices", "Traffic"]
