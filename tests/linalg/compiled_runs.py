@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from itertools import product
 
 import numpy as np
@@ -75,8 +76,31 @@ def programs() -> None:
         assert "compiled" in run.explain()
 
 
+def temporaries() -> None:
+    """Updates of rows and entries make no array of the size of the matrices, dense ones keep the input to undo them."""
+    n, size = linalg.dim("n"), 900
+    a = linalg.matrix("A", n, n, dynamic=True)
+    program = linalg.program(
+        C=linalg.matrix_power(a, 16, model="exponential"), W=linalg.inv(2 * linalg.identity(n) - a)
+    )
+    run = program.start(A=np.random.default_rng(3).standard_normal((size, size)) / 40, strategy="incremental")
+    factor = np.ones((size, 1)) / size
+    updates = [
+        lambda: run.set_row("A", 1, factor),
+        lambda: run.set("A", 5, 5, 0.0),
+        lambda: run.update("A", factor, factor),
+    ]
+    for update, most in zip(updates, (0.5, 0.5, 1.5), strict=True):
+        update()
+        tracemalloc.start()
+        update()
+        assert tracemalloc.get_traced_memory()[1] < most * size * size * 8
+        tracemalloc.stop()
+
+
 if __name__ == "__main__":
     kernels()
+    temporaries()
     threads()
     programs()
     print("passed")

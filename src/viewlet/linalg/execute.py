@@ -30,19 +30,13 @@ from viewlet.linalg.expression import (
     children,
     postorder,
 )
+from viewlet.linalg.guard import Guards, IllConditioned, norm_of
 from viewlet.linalg.schedule import Assign, Compute, Recompute, Step, Sweep
+from viewlet.linalg.trigger import Guard
 from viewlet.linalg.values import Array, Units
 
 Put = Callable[[Array], None]
 """Writes entries of a stored matrix."""
-
-
-class IllConditioned(Exception):  # noqa: N818
-    """Woodbury's formula would lose too many digits: the condition number of the capacitance matrix."""
-
-    def __init__(self, condition: float) -> None:
-        super().__init__(condition)
-        self.condition = condition
 
 
 class Executor:
@@ -53,7 +47,7 @@ class Executor:
         backend: Backend,
         stored: dict[Matrix, Array],
         sizes: Sizes,
-        worst_condition: float,
+        guards: Guards,
         exact: Mapping[Matrix, Put],
         pending: Pending | None = None,
         factored: frozenset[Matrix] = frozenset(),
@@ -62,21 +56,27 @@ class Executor:
         self.backend = backend
         self.stored = stored
         self.sizes = sizes
-        self.worst_condition = worst_condition
+        self.guards = guards
         self.exact = exact
         self.pending = pending or Pending(0)
         self.factored = factored
         self.bounds = bounds
 
-    def run(self, steps: tuple[Step, ...], factors: Mapping[Any, Thin]) -> dict[Expression, Any]:
-        """All steps of a trigger; returns the values of its thin expressions."""
+    def run(
+        self,
+        steps: tuple[Step, ...],
+        factors: Mapping[Any, Thin],
+        guards: Mapping[Expression, Guard] | None = None,
+    ) -> dict[Expression, Any]:
+        """All steps of a trigger, with its guards; returns the values of its thin expressions."""
         values: dict[Expression, Any] = {**factors}
         if self.bounds is not None:
             self.bounds.begin(values)
         for step in steps:
             match step:
                 case Compute():
-                    self._guard(step.node, values)
+                    if isinstance(step.node, Inverse):
+                        self._guard(step.node, values, (guards or {}).get(step.node))
                     values[step.node] = self._compute(step.node, values)
                     if self.bounds is not None:
                         self.bounds.computed(step.node)
@@ -107,6 +107,7 @@ class Executor:
         except np.linalg.LinAlgError:
             raise MatrixDataError(f"{target.name} := {body}; has no value: the matrix is singular") from None
         self.pending.forget(target)
+        self.guards.forget(target)
         found = values[body] if body in values else self.backend.copy(self._value(body, values))
         if not self.backend.is_finite(found):
             raise MatrixDataError(f"{target.name} := {body} is not finite: its numbers overflow")
@@ -169,13 +170,15 @@ class Executor:
             case Matrix() | Named():
                 raise InternalError(f"{node} has no value of its own")
 
-    def _guard(self, node: Expression, values: Mapping[Expression, Any]) -> None:
-        """A thin inverse is that of a capacitance matrix I + R' W L: it is close to singular if digits of I cancel."""
-        if isinstance(node, Inverse):
-            largest, smallest = self.backend.strengths(self._value(node.body, values))
-            condition = max(1.0, largest) / smallest if smallest > 0 else math.inf
-            if not condition <= self.worst_condition:
-                raise IllConditioned(condition)
+    def _guard(self, node: Inverse, values: Mapping[Expression, Any], guard: Guard | None) -> None:
+        """A thin inverse is that of a capacitance matrix I + R' W L."""
+        smallest = self.guards.check(self._value(node.body, values))
+        if guard is not None and guard.inverse not in self.factored:
+            factors = self._value(guard.left, values), self._value(guard.right, values)
+            self.guards.check_noise(smallest, guard.inverse, self.stored, factors, lambda: self._norm(guard.system))
+
+    def _norm(self, node: Expression) -> float:
+        return norm_of(node, self.sizes, lambda each: self.backend.norm(self.stored[each]))
 
     def _term(self, term: Expression, values: Mapping[Expression, Any]) -> tuple[float, Any]:
         return 1.0, self._value(term, values)

@@ -31,17 +31,17 @@ class Replays:
     def run(self, plan: Plan, executor: Executor, factors: Mapping[Any, Thin]) -> None:
         """Runs the steps of a plan, recorded or one by one."""
         if not self._backend.records or executor.pending.cap or not _is_recordable(plan):
-            executor.run(plan.steps, factors)
+            executor.run(plan.steps, factors, plan.trigger.guards)
             return
         self._check(tuple(executor.stored.values()))
         key = (id(plan), *(isinstance(factor, Units) for factor in factors.values()))
         if key not in self._recorded:
             self._recorded[key] = plan, None
-            executor.run(plan.steps, factors)
+            executor.run(plan.steps, factors, plan.trigger.guards)
             return
         recording = self._recorded[key][1]
         if recording is None:
-            plain = Executor(executor.backend, executor.stored, executor.sizes, executor.worst_condition, {})
+            plain = Executor(executor.backend, executor.stored, executor.sizes, executor.guards, {})
             recording = self._backend.record(lambda given: plain.run(plan.steps, given), factors)
             self._recorded[key] = plan, recording
         recording.replay(factors)

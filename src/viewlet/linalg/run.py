@@ -18,8 +18,9 @@ from viewlet.linalg.backends.numpy_backend import NumpyBackend
 from viewlet.linalg.backends.sparse_matrix import is_sparse
 from viewlet.linalg.bounds import Bounds
 from viewlet.linalg.errors import LinAlgWarning, MatrixDataError, ProgramError
-from viewlet.linalg.execute import Executor, IllConditioned, Pending, Put
+from viewlet.linalg.execute import Executor, Pending, Put
 from viewlet.linalg.expression import Expression, Inverse, Matrix, shape
+from viewlet.linalg.guard import Guards, IllConditioned
 from viewlet.linalg.inputs import (
     bind_sizes,
     check_symmetric,
@@ -163,7 +164,7 @@ class Run:
         self._symmetric = symmetric_views(self._statements)
         self._skewed: set[Matrix] = set()
         self._stale = True
-        self._worst_condition = 1.0 / math.sqrt(np.finfo(kind).eps)
+        self._guards = Guards(self._backend)
         self.statistics = Statistics()
         self._bounds: Bounds | None = None
         if bounds:
@@ -585,7 +586,7 @@ class Run:
         }
         try:
             if self._subscribers.views:
-                self._tell(plan, executor.run(plan.steps, factors))
+                self._tell(plan, executor.run(plan.steps, factors, plan.trigger.guards))
             else:
                 self._replays.run(plan, executor, factors)
             self.statistics.updates += 1
@@ -658,7 +659,7 @@ class Run:
             self._backend,
             self._stored,
             self._sizes,
-            self._worst_condition,
+            self._guards,
             exact or {},
             self._pending,
             self._statements.factored,

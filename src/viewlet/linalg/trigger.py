@@ -13,7 +13,7 @@ view that reads a recomputed one is recomputed too.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from viewlet.linalg.associate import Sizes, associate_all
 from viewlet.linalg.delta import Delta, Derivation, collapse, woodbury
@@ -24,6 +24,7 @@ from viewlet.linalg.expression import (
     Matrix,
     matrices,
     matrix,
+    postorder,
     product,
     shape,
     transpose,
@@ -70,6 +71,17 @@ class Update:
 
 
 @dataclass(frozen=True, slots=True)
+class Guard:
+    """The capacitance matrix I + R' W L of an inverse W, of which L R' is the change of the matrix."""
+
+    inverse: Matrix
+    system: Expression
+    """The matrix whose inverse it is."""
+    left: Expression
+    right: Expression
+
+
+@dataclass(frozen=True, slots=True)
 class Trigger:
     """The reaction to a change of some inputs. `factors` are the variables that hold the change of each."""
 
@@ -77,6 +89,8 @@ class Trigger:
     assignments: tuple[Statement, ...]
     updates: tuple[Update, ...]
     recomputed: tuple[Statement, ...]
+    guards: Mapping[Expression, Guard] = field(default_factory=dict)
+    """By the inverse of a capacitance matrix, what is multiplied in it."""
 
     def __str__(self) -> str:
         changes = ", ".join(
@@ -106,6 +120,8 @@ class _Deriver:
         self.variables: set[Expression] = {each for pair in self.factors.values() for each in pair}
         self.assignments: list[Statement] = []
         self.recomputed: list[Statement] = []
+        self.guards: list[tuple[int, Guard]] = []
+        """With the first assignment that can have the inverse of the capacitance matrix."""
 
     def trigger(self) -> Trigger:
         stale = self._stale()
@@ -119,7 +135,9 @@ class _Deriver:
             elif (delta := self._delta(statement)).blocks:
                 found = self.deltas[target] = self._assign(target, delta)
                 updates.append(Update(target, found.left, found.right))
-        return Trigger(self.factors, self._associated(), tuple(updates), tuple(self.recomputed))
+        assignments = self._associated()
+        guards = {_first_inverse(assignments[place:]): guard for place, guard in self.guards}
+        return Trigger(self.factors, assignments, tuple(updates), tuple(self.recomputed), guards)
 
     def _stale(self) -> set[Matrix]:
         """The views that are recomputed: those that the policy names, and what reads them."""
@@ -153,7 +171,9 @@ class _Deriver:
         if not change.blocks:
             return change
         target = statement.target
-        return woodbury(target, self._variable(f"Z_{target.name}", product(target, change.left)), change.right)
+        ahead = self._variable(f"Z_{target.name}", product(target, change.left))
+        self.guards.append((len(self.assignments), Guard(target, statement.body.body, change.left, change.right)))
+        return woodbury(target, ahead, change.right)
 
     def _assign(self, target: Matrix, delta: Delta) -> Delta:
         """Gives the factors names, so that later statements read them; a factor that has a name keeps it."""
@@ -183,6 +203,11 @@ class _Deriver:
         return tuple(
             Statement(statement.target, body) for statement, body in zip(self.assignments, bodies, strict=True)
         )
+
+
+def _first_inverse(assignments: tuple[Statement, ...]) -> Expression:
+    nodes = (node for statement in assignments for node in postorder([statement.body]))
+    return next(node for node in nodes if isinstance(node, Inverse))
 
 
 def _factors(changed: Matrix, rank: Size) -> tuple[Matrix, Matrix]:

@@ -159,6 +159,10 @@ class ArrayApiBackend:
         """(P + P') / 2."""
         array[:, :] = (array + array.T) / 2
 
+    def norm(self, array: Any) -> float:
+        """The Frobenius norm."""
+        return float(self._xp.sqrt(self._xp.sum(array * array)))
+
     def copy(self, array: Any) -> Any:
         """The numbers in memory of their own."""
         return self._xp.asarray(array, copy=True)

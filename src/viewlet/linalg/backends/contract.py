@@ -96,6 +96,9 @@ class Backend(Protocol):
     def symmetrise(self, array: Array) -> None:
         """Makes a square matrix equal to its transpose, in place."""
 
+    def norm(self, array: Array) -> float:
+        """The Frobenius norm."""
+
     def copy(self, array: Array) -> Array:
         """The numbers of an array in memory of their own."""
 

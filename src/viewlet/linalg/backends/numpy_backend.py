@@ -166,6 +166,10 @@ class NumpyBackend:
             array[first:last, first:] *= 0.5
             array[last:, first:last] = array[first:last, last:].T
 
+    def norm(self, array: Any) -> float:
+        """The Frobenius norm."""
+        return float(np.linalg.norm(self.numpy(array)))
+
     def copy(self, array: Any) -> Any:
         """A copy in row order."""
         if isinstance(array, SparseMatrix):

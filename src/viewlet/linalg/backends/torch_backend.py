@@ -217,6 +217,10 @@ class TorchBackend:
         """(P + P') / 2."""
         array.copy_((array + array.T) / 2)
 
+    def norm(self, array: Any) -> float:
+        """The Frobenius norm."""
+        return float(self._torch.linalg.norm(array))
+
     def copy(self, array: Any) -> Any:
         """A copy in row order."""
         return array.clone(memory_format=self._torch.contiguous_format)

@@ -43,7 +43,7 @@ from viewlet.spark.matrices.recipes import (
     Transposed,
     TransposedTimes,
 )
-from viewlet.spark.matrices.tasks import Answer, ComputeBlock, Invert, LocalProduct, Order, Pass, Remove, Save
+from viewlet.spark.matrices.tasks import Answer, ComputeBlock, Invert, LocalProduct, Norm, Order, Pass, Remove, Save
 from viewlet.spark.run.execution.cluster import Cluster, SparkCluster
 from viewlet.spark.run.java import session_of
 
@@ -280,6 +280,16 @@ class SparkMatrices:
         flipped = self._made(Transposed(self._saved(array)), *array.shape)
         terms = ((0.5, self._saved(array)), (0.5, flipped.stored))
         array.history = self._made(Linear(terms), *array.shape).history
+
+    def norm(self, array: Any) -> float:
+        """The Frobenius norm; of a matrix in blocks, from the norms of the blocks."""
+        if isinstance(array, FlippedBlocks):
+            return self.norm(array.blocks)
+        if not isinstance(array, Blocks):
+            return self._thin.norm(array)
+        parts = self._cluster.run(Norm(self._place, array.stored), [None] * array.layout.parts, "norm of a matrix")
+        self.traffic.stages += 1
+        return float(np.linalg.norm(parts))
 
     def copy(self, array: Any) -> Any:
         """A matrix of its own; of one in blocks it has the history, and no numbers move."""

@@ -97,6 +97,18 @@ class LocalProduct:
 
 
 @dataclass(frozen=True, slots=True)
+class Norm:
+    """The Frobenius norm of a block."""
+
+    place: Place
+    matrix: Stored
+
+    def __call__(self, part: int, _: object) -> float:
+        with held(self.place, self.matrix, part) as block:
+            return float(np.linalg.norm(block.array))
+
+
+@dataclass(frozen=True, slots=True)
 class Save:
     """Writes a block to the checkpoint directory."""
 
