@@ -24,6 +24,8 @@ def main() -> None:
     parser.add_argument("--largest", type=float, default=1e7, help="tuples of the largest database")
     parser.add_argument("--edges", type=int, default=3_000_000, help="edges of the graphs for throughput")
     parser.add_argument("--rounds", type=int, default=5, help="how often the strategies take turns; the median counts")
+    parser.add_argument("--without", default="-", help="beginnings of names that are left out, with ; between them")
+    parser.add_argument("--graphs", default="hubs,power_law", help="the graphs for throughput")
     parser.add_argument("--updates", type=int, default=200_000, help="single updates for pauses")
     parser.add_argument("--sections", default=",".join(SECTIONS), help="which parts of the page")
     parser.add_argument("--out", type=Path, help="a file for the tables; a plot is drawn beside it")
@@ -57,8 +59,9 @@ def _page(given: argparse.Namespace) -> Iterator[str]:
             case "throughput":
                 yield "## Throughput\n"
                 yield "Batches of 1,000 inserts or deletes, on generated code, medians of several rounds.\n"
-                for maker in GRAPHS:
-                    yield from throughput(maker(given.edges), given.rounds, 0.0 if given.quick else 0.5)
+                for maker in [each for each in GRAPHS if each.__name__ in given.graphs.split(",")]:
+                    seconds = 0.0 if given.quick else 0.5
+                    yield from throughput(maker(given.edges), given.rounds, seconds, given.without.split(";"))
             case "pauses":
                 yield from show_pauses(given.updates, 1000)
             case _:
