@@ -14,8 +14,9 @@ import numpy as np
 
 from bench.graph_costs import Tradeoff, exponents, show_pauses, show_tradeoff, space, tradeoff
 from bench.graph_throughput import GRAPHS, throughput
+from bench.split_costs import show_splits
 
-SECTIONS = ("exponents", "space", "tradeoff", "throughput", "pauses")
+SECTIONS = ("exponents", "space", "tradeoff", "throughput", "pauses", "four")
 
 
 def main() -> None:
@@ -64,6 +65,8 @@ def _page(given: argparse.Namespace) -> Iterator[str]:
                     yield from throughput(maker(given.edges), given.rounds, seconds, given.without.split(";"))
             case "pauses":
                 yield from show_pauses(given.updates, 1000)
+            case "four":
+                yield from show_splits([8, 24] if given.quick else [250, 1000, 4000])
             case _:
                 raise SystemExit(f"no section {section!r}: there are {', '.join(SECTIONS)}")
 

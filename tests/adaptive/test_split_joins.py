@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bench.split_costs import hubs, steps, tight
 from viewlet.adaptive.split_join import SplitJoin
 from viewlet.adaptive.split_programs import CYCLE, LOOMIS_WHITNEY, PATH, PROGRAMS
 from viewlet.adaptive.split_rules import Atom, SplitProgram
@@ -138,46 +139,6 @@ def image(state: SplitJoin[int]) -> object:
 # -- costs ------------------------------------------------------------------------------------------------------------
 
 
-def hubs(program: SplitProgram, size: int) -> dict[str, list[tuple[int, ...]]]:
-    """The worst for maintenance that enumerates: a hub in the middle of each relation, and a dense block beside it."""
-    side = round(size**0.5)
-    match program.name:
-        case "path":
-            fan = [(0, leaf) for leaf in range(size)]
-            block = [(1 + i, size + 1 + j) for i in range(side) for j in range(side)]
-            back = [(y, x) for x, y in fan + block]
-            return {"R": [(i,) for i in range(side + 1)], "S": fan + block, "T": back, "U": [(0,)]}
-        case "cycle":
-            fan = [(0, leaf) for leaf in range(1, size)]
-            block = [(size + i, 2 * size + j) for i in range(side) for j in range(side)]
-            pairs = fan + [(y, x) for x, y in fan] + block + [(y, x) for x, y in block]
-            return {relation: list(pairs) for relation in RELATIONS}
-        case _:
-            fan = [(0, 0, leaf) for leaf in range(size)]
-            return {relation: fan if relation == "S" else turned(fan, relation) for relation in RELATIONS}
-
-
-def turned(rows: list[tuple[int, ...]], relation: str) -> list[tuple[int, ...]]:
-    """The tuples of T and U that close those of S at (b, c) = (0, 0): d is their first or second value."""
-    return [{"T": (0, d, 0), "U": (d, 0, 0), "R": (d, 1, 1)}[relation] for _, _, d in rows]
-
-
-def steps(program: SplitProgram, size: int, epsilon: float | None) -> float:
-    """Steps of an update, on average over tuples of every relation that come and go."""
-    state = SplitJoin(program, INTEGER_RING, epsilon)
-    held = hubs(program, size)
-    state.on_batch([(relation, row, 1) for relation, rows in held.items() for row in rows])
-    random = Random(3)
-    updates = [(relation, random.choice(held[relation])) for _ in range(3) for relation in RELATIONS]
-    updates += [(relation, (0,) * len(program.relations[relation])) for relation in RELATIONS]
-    before, count = state.work.steps - state.work.balancing, 0
-    for relation, row in updates:
-        for times in (1, -1):
-            state.on_update(relation, row, times)
-            count += 1
-    return (state.work.steps - state.work.balancing - before) / count
-
-
 @pytest.mark.parametrize(
     ("program", "bound", "plain", "sizes"),
     [(PATH, 0.55, 1.0, (250, 750)), (LOOMIS_WHITNEY, 0.55, 1.0, (250, 750)), (CYCLE, 0.72, 0.0, (16, 48))],
@@ -186,7 +147,10 @@ def test_updates_take_sublinear_time(program: SplitProgram, bound: float, plain:
     """The exponent of counted steps, where maintenance without parts is linear."""
 
     def exponent(small: int, large: int, epsilon: float | None) -> float:
-        return log(steps(program, large, epsilon) / steps(program, small, epsilon)) / log(large / small)
+        found = [steps(program, hubs(program, size), epsilon) for size in (small, large)]
+        return log(found[1] / found[0]) / log(large / small)
 
     assert exponent(250, 750, None) <= bound
+    worst = [steps(program, tight(program, size)) for size in (100, 800)]
+    assert 0.1 < log(worst[1] / worst[0]) / log(8) <= bound
     assert exponent(*sizes, plain) > 0.85
