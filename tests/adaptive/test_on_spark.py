@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import viewlet
+from tests.adaptive import test_sql as sql
 from tests.adaptive.oracle import Tables
 from tests.adaptive.streams import STREAMS, Change
 from viewlet.connection.spark_facade import connect_inline
@@ -167,3 +168,25 @@ def test_partitions_are_not_chosen_by_the_user(tmp_path: Path) -> None:
             db.execute(
                 f"CREATE MATERIALIZED VIEW v PARTITION BY (a) WITH (strategy = 'adaptive') AS {QUERIES['grouped']}"
             )
+
+
+@pytest.mark.parametrize("engine", ["interpreter", "compiled"])
+def test_other_joins_of_three_tables(engine: str, tmp_path: Path) -> None:
+    """Vertices of several columns, stars, products; what needs other payloads or four tables is refused."""
+    names = ["stars", "products", "of_each", "of_each_by_vertex", "on_two_columns", "sum_of_sums"]
+    twin = sql.reference()
+    with connect_inline(tmp_path, 8, sync=False, engine=engine) as db:
+        db.execute(sql.SCHEMA.format(kind="STREAM"))
+        for name in names:
+            sql.declare(db, name)
+        with pytest.raises(viewlet.UnsupportedError, match="in shares, with groups by other columns"):
+            sql.declare(db, "by_weight")
+        with pytest.raises(viewlet.UnsupportedError, match="over four tables on Spark"):
+            db.execute(
+                "CREATE MATERIALIZED VIEW v WITH (strategy = 'adaptive') AS SELECT COUNT(*) FROM e w, e x, e y, e z "
+                "WHERE w.dst = x.src AND x.dst = y.src AND y.dst = z.src"
+            )
+        for batch in sql.batches(10, 3):
+            sql.feed(db, batch)
+            sql.feed(twin, batch)
+            sql.assert_right(db, twin, names)
