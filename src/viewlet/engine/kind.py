@@ -136,5 +136,5 @@ class ViewKind:
 
     @property
     def reads_parts(self) -> bool:
-        """It reads the parts of streams, which are kept: it may be declared at any time."""
+        """Whether views of this kind read the parts of streams, which are kept: they may be declared at any time."""
         return self.parts is not None
