@@ -197,10 +197,26 @@ def _run_array(query: Signal, x: Array, flush: bool) -> Array:
     made = ArrayRun(query)
     # Samples in pieces, so that what is between operators stays in the cache; arrays at once, for they are large.
     step = CHUNK if form_of(query).size is None else len(x)
-    found = [made.push(x[begin : begin + step]) for begin in range(0, max(len(x), 1), max(step, 1))]
+    parts = (made.push(x[begin : begin + step]) for begin in range(0, max(len(x), 1), max(step, 1)))
+    if step == len(x):
+        found = next(parts)
+    else:
+        found = _collected(parts, len(x))
     rest = made.flush() if flush else None
-    parts = [*found, *(() if rest is None else (rest,))]
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+    return found if rest is None else np.concatenate((found, rest))
+
+
+def _collected(parts: Iterator[Array], expected: int) -> Array:
+    """Arrays one behind the other, each copied while it is in the cache."""
+    first = next(parts)
+    whole, count = np.empty((max(expected, len(first)), *first.shape[1:]), first.dtype), len(first)
+    whole[:count] = first
+    for part in parts:
+        if count + len(part) > len(whole):
+            whole = np.concatenate((whole[:count], np.empty((count + len(part), *part.shape[1:]), part.dtype)))
+        whole[count : count + len(part)] = part
+        count += len(part)
+    return whole[:count] if 2 * count > len(whole) else whole[:count].copy()
 
 
 # -- tables -----------------------------------------------------------------------------------------------------------
