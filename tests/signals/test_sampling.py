@@ -13,7 +13,7 @@ from scipy.interpolate import interp1d
 import viewlet
 from tests.signals.events import History, irregular, online, same_bits, samples_of
 from tests.signals.interpolators import Nearest, is_large, norm, square
-from viewlet.signals import Grid, SignalError, source
+from viewlet.signals import Grid, Signal, SignalError, source
 
 GAP = 100
 
@@ -141,6 +141,10 @@ def test_intervals_have_their_value_at_all_beats_inside(policy: str | None) -> N
     assert values == inside
 
 
+def over_rows() -> Signal:
+    return source(key="g", time="t", value="x", is_timestamp=False)
+
+
 def test_resampling_uses_the_policy_of_the_signal_and_exact_positions() -> None:
     history = irregular(3)
     found, query = online(history, lambda s: s.sample(10, "linear", max_gap=GAP).upsample(2))
@@ -153,6 +157,18 @@ def test_resampling_uses_the_policy_of_the_signal_and_exact_positions() -> None:
     pairs = np.flatnonzero(np.diff(index) == 1)
     for place in pairs.tolist():
         assert fine[10 * int(index[place]) + 5] == pytest.approx((x[place] + x[place + 1]) / 2)
+    by_period = online(history, lambda s: s.sample(10, "linear", max_gap=GAP).resample(5))[0]
+    assert same_bits(by_period, found)
+    explicit = online(
+        history, lambda s: s.sample(10, "linear", max_gap=GAP).resample(5, "linear", offset=2, max_gap=30)
+    )
+    implicit = online(history, lambda s: s.sample(10, "linear", max_gap=GAP).resample(5, offset=2, max_gap=30))
+    assert same_bits(implicit[0], explicit[0])
+    moved = over_rows().sample(10, "linear", offset=3).resample(offset=4)
+    assert moved.form.grid == Grid(Fraction(10), Fraction(4))
+    assert moved.form.interpolation is not None
+    with pytest.raises(SignalError, match="resample\\(\\) needs equal steps"):
+        over_rows().resample(5)
     thinned = online(history, lambda s: s.sample(10, "linear", max_gap=GAP).downsample(3))[0]
     kept = index % 3 == 0
     assert samples_of(thinned, "g0")[0].tolist() == index[kept].tolist()

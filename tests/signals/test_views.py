@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pytest
 import scipy.signal as ss
 
@@ -193,3 +194,32 @@ def test_a_wrong_source_is_refused(options: dict[str, object], message: str) -> 
         over(db, **options)
     with pytest.raises(viewlet.SchemaError, match="no table or view 'nowhere'"):
         db.signal("nowhere", time="t", value="x")
+
+
+def test_sql_joins_signals_by_time_and_models_learn_from_them() -> None:
+    db = viewlet.connect()
+    db.execute(SCHEMA.format(kind="TABLE"))
+    db.execute("CREATE TABLE outages (g VARCHAR NOT NULL, a BIGINT NOT NULL, b BIGINT NOT NULL)")
+    even = over(db).sample(10)
+    db.create_view("v", even)
+    db.create_view("w", even.ewm(0.5))
+    overlap = "o.g = v.g AND o.a <= v.t AND v.t < o.b"
+    db.execute(f"CREATE MATERIALIZED VIEW inside AS SELECT v.g, v.t, v.x, o.a FROM v JOIN outages o ON {overlap}")
+    anti = f"SELECT g, t, x FROM v WHERE NOT EXISTS (SELECT 1 FROM outages o WHERE {overlap})"
+    db.execute(f"CREATE MATERIALIZED VIEW outside AS {anti}")
+    db.execute("CREATE MATERIALIZED VIEW every AS SELECT g, t, x FROM v UNION ALL SELECT g, t, x FROM w")
+    features = "SELECT v.x AS a, w.x AS b FROM v JOIN w ON v.g = w.g AND v.t = w.t"
+    db.execute(f"CREATE MATERIALIZED VIEW products AS SELECT COFACTOR(a, b) FROM ({features})")
+    rows = [(g, 10 * k, float(k % 5), 0.0) for g in "ab" for k in range(20)]
+    db.insert("events", rows)
+    db.insert("outages", [("a", 55, 100)])
+    assert [row[1] for row in db.view("inside").rows()] == [60, 70, 80, 90]
+    assert len(db.view("outside").rows()) == 36
+    ((found,),) = db.view("products").rows()
+    values = np.array([row[2] for row in db.view("v").rows()]), np.array([row[2] for row in db.view("w").rows()])
+    np.testing.assert_allclose(found["matrix"], np.array(values) @ np.array(values).T)
+    # A union is no signal until it is said what becomes of events at the same time.
+    with pytest.raises(viewlet.DataError, match="two events of g = 'a' overlap"):
+        db.create_view("no", db.signal("every", key="g", time="t", value="x").sample(10))
+    both = db.create_view("both", db.signal("every", key="g", time="t", value="x", overlap="mean").sample(10))
+    assert [row[2] for row in both.rows()] == pytest.approx(((values[0] + values[1]) / 2).tolist())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -118,18 +118,43 @@ class Signal(Query):
         events too, if those are at most `max_gap` apart (ten periods, unless said): `"constant"` (`fill`), `"last"`,
         `"zero"`, `"linear"`, `"quadratic"`, or a subclass of `Interpolator`.
         """
-        ticks = self.form.source.ticks
-        begin = ticks_of(offset, ticks, "offset")
         if (period is None) == (rate is None):
             raise SignalError("sample() needs a period, as in sample('100ms'), or rate=, and not both")
-        if rate is not None:
-            grid = Grid.of_rate(Fraction(rate), ticks, begin)
-        else:
-            assert period is not None
-            grid = Grid(ticks_of(period, ticks, "a period"), begin)
+        grid = self._grid(period, rate, ticks_of(offset, self.form.source.ticks, "offset"))
         return Signal(sample_inside(self.node, grid, self._policy(grid, interpolate, max_gap, fill)))
 
-    resample = sample
+    def resample(
+        self,
+        period: Duration | None = None,
+        interpolate: str | type[Interpolator] | None = None,
+        *,
+        rate: float | Fraction | None = None,
+        offset: Duration | None = None,
+        max_gap: Duration | None = None,
+        fill: float = 0.0,
+    ) -> Signal:
+        """The samples at the beats of another grid; period, offset and interpolation are those of the signal, unless
+        said as for `sample`."""
+        form = uniform(self.form, "resample()")
+        assert form.grid is not None
+        if period is not None and rate is not None:
+            raise SignalError("resample() takes a period or rate=, and not both")
+        begin = form.grid.offset if offset is None else ticks_of(offset, form.source.ticks, "offset")
+        is_other = period is not None or rate is not None
+        grid = self._grid(period, rate, begin) if is_other else Grid(form.grid.period, begin)
+        policy = form.interpolation
+        if interpolate is not None or policy is None:
+            policy = self._policy(grid, interpolate, max_gap, fill)
+        elif max_gap is not None:
+            policy = replace(policy, max_gap=ticks_of(max_gap, form.source.ticks, "max_gap"))
+        return Signal(nodes.Sample(self.node, grid, policy))
+
+    def _grid(self, period: Duration | None, rate: float | Fraction | None, offset: Fraction) -> Grid:
+        ticks = self.form.source.ticks
+        if rate is not None:
+            return Grid.of_rate(Fraction(rate), ticks, offset)
+        assert period is not None
+        return Grid(ticks_of(period, ticks, "a period"), offset)
 
     def _policy(
         self, grid: Grid, interpolate: str | type[Interpolator] | None, max_gap: Duration | None, fill: float
