@@ -21,6 +21,12 @@ FIGURES = {
     "11": ("SUM, 10 parts", "records in a part"),
     "12": ("SUM", "window in parts"),
 }
+UNITS = {
+    "records in a part": "{:,} records",
+    "scope in parts": "scope {}",
+    "share of high losses, %": "{} % high",
+    "window in parts": "{} parts",
+}
 LINES = {"naive": "naive", "hand": "hand-written", "generated": "generated"}
 Point = dict[str, Any]
 
@@ -37,7 +43,7 @@ def table(points: list[Point]) -> str:
         naive, hand, made, checked = (each[key] for key in ("naive", "hand", "generated", "checked"))
         cells = [
             f"{each['figure']}: {name}",
-            f"{each['at']:,} {axis.split(',')[0].removesuffix(' in a part').removesuffix(' in parts')}",
+            UNITS[axis].format(each["at"]),
             *("" if value is None else f"{value:.3f}" for value in (naive, hand, made)),
             f"{made / hand:.2f}",
             "" if naive is None else f"{naive / made:.1f}",
@@ -56,9 +62,14 @@ def draw(points: list[Point], target: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(2, 4, figsize=(14, 6))
-    for place, (number, (name, axis)) in zip(axes.flat, FIGURES.items(), strict=False):
-        own = [point for point in points if point["figure"] == number]
+    own_points = {number: [point for point in points if point["figure"] == number] for number in FIGURES}
+    known_figures = [number for number, own in own_points.items() if own]
+    columns = (len(known_figures) + 1) // 2
+    figure, axes = pyplot.subplots(2, columns, figsize=(3.5 * columns, 6), squeeze=False)
+    for place in axes.flat[len(known_figures) :]:
+        place.set_axis_off()
+    for place, number in zip(axes.flat, known_figures, strict=False):
+        own, (name, axis) = own_points[number], FIGURES[number]
         for key, label in LINES.items():
             known = [(point["at"], point[key]) for point in own if point[key] is not None]
             place.plot([x for x, _ in known], [y for _, y in known], marker="o", label=label)
@@ -66,7 +77,6 @@ def draw(points: list[Point], target: Path) -> None:
         if "records" in axis:
             place.set_xscale("log")
         place.legend(fontsize=7)
-    axes.flat[-1].set_axis_off()
     figure.tight_layout()
     figure.savefig(target, dpi=80)
 
