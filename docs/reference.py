@@ -70,6 +70,8 @@ PAGES = (
         ("least_squares", "ridge", "gradient_descent", "markov_chain", "power_iteration", "path_counts", "expm"),
     ),
     Page("viewlet.linalg.pagerank", ("PageRank",)),
+    Page("viewlet.streams", ("Updates", "PartInfo", "foreach_batch")),
+    Page("viewlet.engine.stream_views", ("StreamView",)),
     Page("viewlet.signals"),
     Page("viewlet.engine.signal_handle", ("SignalView",)),
     Page("viewlet.ml"),

@@ -202,40 +202,19 @@ class LocalHost:
 
     def change_of(self, table: Table, data: object, sign: int, encoded: bool) -> Change:
         if table.parts is not None:
-            from viewlet.changes.arrow_change import to_arrow_change
-            from viewlet.streams.arrival import arrived
-            from viewlet.streams.host import is_frame
+            from viewlet.streams.incoming import stream_change
 
-            if is_frame(data):
-                if sign > 0 and (staged := self._staged(table, data)) is not None:
-                    return staged
-                data = data.toArrow()  # type: ignore[attr-defined]
-            if table.parts.arrival and sign > 0:
-                stamped = arrived(table, data, encoded, self.warehouse.arrival_time(table.name))
-                if stamped is not None:
-                    return stamped
-            if (arrow := to_arrow_change(table, data, sign)) is not None:
-                return arrow
+            only_parts = all(view.kind.reads_parts for view in self.catalogue.dependents(table.name))
+            change = stream_change(self.warehouse, table, data, sign, encoded, only_parts)
+            if change is not None:
+                return change
         return change_of(self, table, data, sign, encoded)
 
-    def _staged(self, table: Table, frame: Any) -> Change | None:
-        """A data frame as files of the host of parts, if that takes it and no view reads its rows in this process."""
-        from viewlet.changes.staged_change import StagedChange
-        from viewlet.streams.host import StagingHost
-
-        host = self.warehouse.host
-        only_parts = all(view.kind.reads_parts for view in self.catalogue.dependents(table.name))
-        if not isinstance(host, StagingHost) or not only_parts:
-            return None
-        folder = host.stage(frame, table)
-        return None if folder is None else StagedChange(table, folder)
-
     def net_change(self, table: Table, signed: Signed) -> Change:
-        if table.parts is not None and table.parts.arrival:
-            from viewlet.streams.arrival import filled
+        if table.parts is not None:
+            from viewlet.streams.incoming import timed
 
-            moment = self.warehouse.arrival_time(table.name)
-            signed = [(filled(table, data, moment) if hasattr(data, "column_names") else data, s) for data, s in signed]
+            signed = [(timed(self.warehouse, table, data), sign) for data, sign in signed]
         return net_change(self, table, signed)
 
     def columns_wanted(self, name: str, rows: int) -> frozenset[int] | None:
