@@ -91,8 +91,16 @@ def test_a_wrong_call_names_what_is_wrong(call: str, message: str) -> None:
         db.execute(f"CREATE MATERIALIZED VIEW v AS SELECT * FROM {call}")
 
 
-def test_outside_a_view_the_remedy_is_named() -> None:
-    with pytest.raises(
-        viewlet.UnsupportedError, match=r"the table function SAMPLE.. outside a view.*CREATE MATERIALIZED VIEW"
-    ):
-        connected().execute("SELECT * FROM SAMPLE(events, TIME => t, VALUE => x, PERIOD => 10)")
+def test_outside_a_view_it_is_computed_from_the_rows_of_a_table() -> None:
+    db = connected()
+    call = "SAMPLE(events, KEY => g, TIME => t, VALUE => x, PERIOD => 10, INTERPOLATE => 'linear')"
+    db.insert("events", [("a", 0, 1.0, 0.0), ("a", 25, 3.5, 0.0), ("b", 10, 2.0, 0.0)])
+    db.execute(f"CREATE MATERIALIZED VIEW v AS SELECT * FROM {call}")
+    assert db.execute(f"SELECT * FROM {call} ORDER BY g, t").equals(db.view("v").to_arrow())
+    found = db.execute(f"SELECT s.g, COUNT(*) AS n, MAX(s.x) AS x FROM {call} s WHERE t > 0 GROUP BY s.g ORDER BY s.g")
+    assert found.to_pylist() == [{"g": "a", "n": 2, "x": 3.0}, {"g": "b", "n": 1, "x": 2.0}]
+    with pytest.raises(viewlet.SqlError, match="needs TIME"):
+        db.execute("SELECT * FROM sample(events, VALUE => x, PERIOD => 10)")
+    db.execute("CREATE STREAM passing (t BIGINT NOT NULL, x DOUBLE)")
+    with pytest.raises(viewlet.SchemaError, match="streams do not keep their rows"):
+        db.execute("SELECT * FROM sample(passing, TIME => t, VALUE => x, PERIOD => 10)")

@@ -11,12 +11,13 @@ from viewlet.connection.database import Database
 from viewlet.connection.explain import explain_query, explain_view
 from viewlet.connection.session import Session
 from viewlet.engine.declaration import declaration
+from viewlet.engine.kinds import kind_defined_by
 from viewlet.errors import SchemaError, Span, SqlError, ViewletError
 from viewlet.hosts.catalogue import unreadable_stream
 from viewlet.types import TableKind
 
 if TYPE_CHECKING:
-    from viewlet.sql import CreateTable, CreateView, Drop, Explain, Modify, Statement
+    from viewlet.sql import CreateTable, CreateView, Drop, Explain, Modify, Select, Statement
 
 Elsewhere = Callable[[str, Sequence[str], Database, Callable[[Any], Any]], Any]
 """Answers a query over tables and views; None leaves it to DuckDB, whose answer over given tables it may ask for."""
@@ -67,11 +68,26 @@ class StatementRunner:
             case sql.Explain():
                 return _explain(statement, database)
             case sql.Select():
-                return self._query(statement.sql, database)
+                return self._select(statement, database)
             case sql.Modify():
                 return self._modify(statement, database)
             case _:
                 assert_never(statement)
+
+    def _select(self, statement: Select, database: Database) -> Any:
+        """The answer of a query; a table function that it reads is computed from tables as they are."""
+        call = statement.call
+        if call is None:
+            return self._query(statement.sql, database)
+        answer = kind_defined_by(call.definition).answer
+        assert answer is not None
+
+        def table(name: str) -> Any:
+            if database.catalogue.schemas()[name].is_forgetful:
+                raise unreadable_stream(name)
+            return self._arrow_of(name, database, statement.sql)
+
+        return self._query(statement.sql, database, statement.sql, {call.name: answer(call.definition, table)})
 
     def _query(self, sql: str, database: Database, text: str = "", given: Mapping[str, Any] | None = None) -> Any:
         """The answer of a query; `text` is the statement of the user that it was made from.
@@ -88,7 +104,7 @@ class StatementRunner:
             found = self.elsewhere(sql, names, database, ask)
             if found is not None:
                 return found
-        return ask({name: known[name] if name in known else self._arrow_of(name, database, sql) for name in names})
+        return ask({**known, **{name: self._arrow_of(name, database, sql) for name in names if name not in known}})
 
     def _arrow_of(self, name: str, database: Database, sql: str) -> Any:
         """A table or view as Arrow, made once for all queries until it changes; of some views what `sql` can need."""

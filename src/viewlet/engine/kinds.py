@@ -51,10 +51,15 @@ def register_kind(kind: ViewKind) -> ViewKind:
 
 def kind_of(declared: Declaration) -> ViewKind:
     """The entry of the table that a declaration belongs to."""
+    return kind_defined_by(declared.definition, declared.name)
+
+
+def kind_defined_by(definition: object, name: str = "") -> ViewKind:
+    """The entry of the table that a definition belongs to."""
     for kind in KINDS:
-        if kind.accepts(declared.definition):
+        if kind.accepts(definition):
             return kind
-    raise InternalError(f"view {declared.name!r}: no kind of view is defined by a {type(declared.definition).__name__}")
+    raise InternalError(f"view {name!r}: no kind of view is defined by a {type(definition).__name__}")
 
 
 def compiled_form(declared: Declaration) -> CompiledForm:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from viewlet.algebra.signal_query import SignalQuery
 from viewlet.engine.contract import LocalEngine
@@ -49,6 +50,14 @@ def columns_read(plan: SignalQuery) -> Mapping[str, tuple[int, ...]]:
     return {table: tuple(sorted(found)) for table, found in used.items()}
 
 
+def answer(definition: SignalQuery, table: Callable[[str], Any]) -> Any:
+    """The samples of a query over finished tables."""
+    from viewlet.signals.notation import from_text
+    from viewlet.signals.run import run
+
+    return run(from_text(definition.text), {each.table: table(each.table) for each in definition.inputs}, flush=False)
+
+
 def stages(subject: Subject) -> Mapping[str, Callable[[], str]]:
     """What `explain` prints of a signal query."""
 
@@ -69,6 +78,7 @@ SIGNAL_VIEWS = ViewKind(
     stages=stages,
     summary=("query", "engine"),
     handle=SignalView,
+    answer=answer,
     distributed=partitioned(plan, partition_engine, partition_keys, columns_read),
 )
 

@@ -24,7 +24,17 @@ from viewlet.sql.signal_functions import SIGNAL_FUNCTIONS
 from viewlet.sql.signal_queries import bind_signal_query
 from viewlet.sql.source import Source, name_of, sql_of
 from viewlet.sql.split import RawStatement, create_kind, factorised_word, parse, split_statements, unquoted
-from viewlet.sql.statements import STRATEGIES, AlterView, CreateTable, CreateView, Drop, Explain, Select, Statement
+from viewlet.sql.statements import (
+    STRATEGIES,
+    AlterView,
+    AnsweredCall,
+    CreateTable,
+    CreateView,
+    Drop,
+    Explain,
+    Select,
+    Statement,
+)
 from viewlet.sql.streams.carried_rows import bind_look_back, looks_back
 from viewlet.sql.streams.grouped_windows import bind_grouped_window, groups_by_window
 from viewlet.sql.streams.match_recognize import bind_match_recognize, is_match_recognize
@@ -40,7 +50,7 @@ from viewlet.sql.streams.statements import (
 from viewlet.sql.streams.window_functions import bind_window_function, calls_window_function
 from viewlet.sql.streams.windows import bind_window_view, is_window_view
 from viewlet.sql.syntax import everything_read
-from viewlet.sql.table_functions import TABLE_FUNCTIONS, bind_call, called_function
+from viewlet.sql.table_functions import TABLE_FUNCTIONS, TableCall, bind_call, called_function
 from viewlet.sql.tables import bind_create_table, known_columns, partitioning, table_name
 from viewlet.types import Table, TableKind
 
@@ -107,6 +117,8 @@ def bind_statement(
         if factorised_word(raw) is not None or asks_for_cofactor(node):
             what = "FACTORIZED" if factorised_word(raw) is not None else "COFACTOR"
             raise raw.source.unsupported(f"{what} outside a view", None, "write CREATE MATERIALIZED VIEW ... AS SELECT")
+        if (function := called_function(node)) is not None and str(function.this).lower() in SIGNAL_FUNCTIONS:
+            return _select_from_call(node, function, raw, catalog)
         _check_outside_views(node, raw)
         return Select(raw.text)
     if raw.words[0].isalpha() and not isinstance(node, exp.Alter | exp.Copy | exp.Transaction | exp.Set):
@@ -129,6 +141,18 @@ def _bind(node: exp.Expr, raw: RawStatement, names: Names) -> Statement:
         return _drop(node, raw)
     _check_outside_views(node, raw)
     return bind_modify(node, raw.source, names.catalog)
+
+
+def _select_from_call(
+    node: exp.Expr, function: exp.Anonymous, raw: RawStatement, catalog: Mapping[str, Table]
+) -> Select:
+    """A query over the rows of a table function, which have a name in its place."""
+    name = str(function.this).lower()
+    bound = TABLE_FUNCTIONS[name](TableCall(name, tuple(function.expressions), raw.source, catalog))
+    shown = f"{name}()"
+    function.replace(exp.to_identifier(shown, quoted=True))
+    _check_outside_views(node, raw)
+    return Select(node.sql(dialect="duckdb"), AnsweredCall(shown, bound.definition))
 
 
 def _check_outside_views(node: exp.Expr, raw: RawStatement) -> None:

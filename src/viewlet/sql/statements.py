@@ -66,10 +66,19 @@ class Explain:
 
 
 @dataclass(frozen=True, slots=True)
+class AnsweredCall:
+    """A table function that a query reads: the name that stands for its rows in the query, and what it is."""
+
+    name: str
+    definition: object
+
+
+@dataclass(frozen=True, slots=True)
 class Select:
     """A query to answer once, over the current tables and views."""
 
     sql: str
+    call: AnsweredCall | None = None
 
 
 @dataclass(frozen=True, slots=True)
