@@ -41,11 +41,11 @@ class Host(DuckDBHost):
 
     def __init__(self, place: Path) -> None:
         super().__init__(str(place / "parts.duckdb"))
-        self.folder = place / "staged"
+        self.staging = place / "staged"
         self.loaded: list[str] = []
 
     def stage(self, frame: Frame, table: Table) -> str:
-        place = self.folder / str(len(list(self.folder.glob("*"))))
+        place = self.staging / str(len(list(self.staging.glob("*"))))
         parts = pa.array([FIRST + second // 60 for second, _ in frame.rows])
         pq.write_to_dataset(frame.toArrow().append_column(PART_COLUMN, parts), place, partition_cols=[PART_COLUMN])
         return str(place)

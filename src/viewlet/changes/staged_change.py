@@ -22,7 +22,10 @@ PART_COLUMN = "viewlet_part"
 
 
 class StagedChange(Change):
-    """Rows to insert into a stream, in a folder; `total` is their number."""
+    """Rows to insert into a stream, in a folder; `total` is their number.
+
+    A journal has the name of the folder alone: whoever reads it back says where such folders are (`under`).
+    """
 
     __slots__ = ("folder", "table", "total")
 
@@ -30,6 +33,14 @@ class StagedChange(Change):
         self.table = table
         self.folder = folder
         self.total = sum(rows for _, _, rows in self.shares()) if total is None else total
+
+    @property
+    def name(self) -> str:
+        return Path(self.folder).name
+
+    def under(self, place: Path) -> StagedChange:
+        """The same with its folder in another one."""
+        return StagedChange(self.table, str(place / self.name), self.total)
 
     def shares(self) -> Iterator[tuple[int, Path, int]]:
         """Parts in order, with their folder and their number of rows."""

@@ -8,6 +8,7 @@ entry names any more. A table without a committed entry is left over from a cras
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from viewlet.types import SqlType, Table
@@ -70,6 +71,10 @@ class InProcessHost(PartHost, Protocol):
 @runtime_checkable
 class StagingHost(PartHost, Protocol):
     """A host that writes data frames of its own to files, from which parts are made without reading them here."""
+
+    @property
+    def staging(self) -> Path:
+        """Where the folders are that it writes."""
 
     def stage(self, frame: Any, table: Table) -> str | None:
         """Writes the rows of a frame for a stream to a folder, with a folder in it for each part.

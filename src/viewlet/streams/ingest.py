@@ -47,6 +47,7 @@ def ingest_staged(maintainer: Maintainer, stream: PartRelation, change: StagedCh
     """Likewise for rows that are in files of the host."""
     host = maintainer.host
     assert isinstance(host, StagingHost)
+    change = change.under(host.staging)
     changed: list[Changed] = []
     for number, place, rows in change.shares():
         if _is_too_late(stream, number):

@@ -36,10 +36,10 @@ class SparkSqlHost:
         self.workers = workers
         self._parts = Path(folder) / "parts"
         self._catalogue = Path(folder) / "catalogue"
-        self._staged = Path(folder) / "staged"
-        self._staging: set[str] = set()
+        self.staging = Path(folder) / "staged"
+        self._awaited: set[str] = set()
         """Folders that the next batch will adopt."""
-        for each in (self._parts, self._catalogue, self._staged):
+        for each in (self._parts, self._catalogue, self.staging):
             each.mkdir(parents=True, exist_ok=True)
         self._made: list[str] = []
         self._next = 1 + max((int(file.stem) for file in self._files()), default=0)
@@ -88,8 +88,8 @@ class SparkSqlHost:
         columns = [
             f"CAST({self.quote(c.name)} AS {self.type_name(c.type)}) AS {self.quote(c.name)}" for c in table.columns
         ]
-        folder = self._staged / uuid.uuid4().hex
-        self._staging.add(folder.name)
+        folder = self.staging / uuid.uuid4().hex
+        self._awaited.add(folder.name)
         number = _part_number(self.quote(table.parts.time), table.parts.length * MICROSECONDS)
         try:
             frame.selectExpr(*columns, f"{number} AS {PART_COLUMN}").write.partitionBy(PART_COLUMN).parquet(str(folder))
@@ -100,7 +100,7 @@ class SparkSqlHost:
     def adopt(self, table: str, folder: str) -> None:
         self._made.append(table)
         shutil.copytree(folder, self._path(table), copy_function=os.link)
-        self._staging.discard(Path(folder).parent.name)
+        self._awaited.discard(Path(folder).parent.name)
 
     def read(self, query: str) -> Any:
         return self._spark.sql(query).toArrow()
@@ -130,8 +130,8 @@ class SparkSqlHost:
             except OSError as error:
                 raise StateError(f"cannot write the catalogue of parts in {self._catalogue}: {error}") from error
             self._next += 1
-            for each in self._staged.iterdir():
-                if each.name not in self._staging:
+            for each in self.staging.iterdir():
+                if each.name not in self._awaited:
                     shutil.rmtree(each, ignore_errors=True)
         self._made = []
         self._drop(unused)

@@ -37,7 +37,7 @@ def encode_batch(batch: Mapping[str, Change], schemas: Mapping[str, Table], mark
             "mark": None if mark is None else [mark.source, mark.id],
             "arrow": whole,
             "staged": {
-                name: [change.folder, len(change)] for name, change in batch.items() if isinstance(change, StagedChange)
+                name: [change.name, len(change)] for name, change in batch.items() if isinstance(change, StagedChange)
             },
             "closes": {name: change.closes for name, change in batch.items() if isinstance(change, PartClose)},
             "tables": [
