@@ -49,7 +49,7 @@ def without_lives(table: pa.Table) -> pa.Table:
 
 
 @pytest.mark.parametrize("lateness", [0, 40])
-def test_a_group_that_returns_begins_anew(lateness: int, give_up_early: None, tmp_path: Path) -> None:
+def test_a_group_that_returns_restarts(lateness: int, give_up_early: None, tmp_path: Path) -> None:
     history = in_time(irregular(4, groups=8, rows=300))
     options = {"idle": "90ms", "lateness": lateness, "late": "count"}
     found, query = online(history, smooth, 1, "STREAM", tmp_path, **options)

@@ -147,9 +147,9 @@ def test_groups_sums_and_listings_stay_those_of_recomputation(name: str, data: s
         before = dict(maintained.result.entries)
         copies = {row: ring.own(payload) if hasattr(ring, "own") else payload for row, payload in before.items()}
         change = maintained.apply(allowed)
-        anew = MaintainedTree(tree, ring, None, updatable, _over(ring, tables))
+        recomputed = MaintainedTree(tree, ring, None, updatable, _over(ring, tables))
         assert {node: store.entries for node, store in maintained.stores.items()} == {
-            node: store.entries for node, store in anew.stores.items()
+            node: store.entries for node, store in recomputed.stores.items()
         }
         for row in {*copies, *change}:
             moved = ring.add(copies.get(row, ring.zero), change.get(row, ring.zero))

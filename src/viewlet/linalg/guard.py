@@ -5,7 +5,7 @@
 The capacitance matrix I + R' W L is close to singular if digits of I cancel. What it has then may also be noise: W has
 rounding errors of about ε ‖W‖, which the product makes as large as ε ‖R‖ ‖W‖ ‖L‖. An entry that was set to 1e12 and is
 taken back is such a change: entries of W that had become tiny, with errors that had not, decide what comes back. Where
-the change is no larger than the matrix itself, an inverse that is evaluated anew has such errors too.
+the change is no larger than the matrix itself, an inverse that is recomputed has such errors too.
 """
 
 from __future__ import annotations

@@ -30,7 +30,8 @@ class Replays:
 
     def run(self, plan: Plan, executor: Executor, factors: Mapping[Any, Thin]) -> None:
         """Runs the steps of a plan, recorded or one by one."""
-        if not self._backend.records or executor.pending.cap or not _is_recordable(plan):
+        recorder = self._backend.recorder
+        if recorder is None or executor.pending.cap or not _is_recordable(plan):
             executor.run(plan.steps, factors, plan.trigger.guards)
             return
         self._check(tuple(executor.stored.values()))
@@ -42,7 +43,7 @@ class Replays:
         recording = self._recorded[key][1]
         if recording is None:
             plain = Executor(executor.backend, executor.stored, executor.sizes, executor.guards, {})
-            recording = self._backend.record(lambda given: plain.run(plan.steps, given), factors)
+            recording = recorder.record(lambda given: plain.run(plan.steps, given), factors)
             self._recorded[key] = plan, recording
         recording.replay(factors)
         for each, put in executor.exact.items():

@@ -7,13 +7,12 @@ Only functions of the standard are used. Arrays have to be mutable.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from viewlet.errors import InternalError
-from viewlet.linalg.backends.contract import Progress, Recording, Thin
+from viewlet.linalg.backends.contract import Progress, Recorder, Thin
 from viewlet.linalg.errors import MatrixDataError
 from viewlet.linalg.machine import NOMINAL, Machine, fastest
 from viewlet.linalg.values import Units, checked_matrix
@@ -28,7 +27,7 @@ class ArrayApiBackend:
     """Arrays of a library that follows the standard, given as its namespace."""
 
     name = "array API"
-    records = False
+    recorder: Recorder | None = None
     is_exact = False
     factors = False
     is_durable = False
@@ -173,7 +172,3 @@ class ArrayApiBackend:
 
     def commit(self, progress: Progress) -> None:
         """Nothing outlives the process."""
-
-    def record(self, work: Callable[[Mapping[Any, Thin]], object], factors: Mapping[Any, Thin]) -> Recording:
-        """Steps are not recorded here."""
-        raise InternalError(f"the {self.name} back end records nothing")

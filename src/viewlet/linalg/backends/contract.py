@@ -35,6 +35,13 @@ class Recording(Protocol):
         """Does the work with factors of the same shapes."""
 
 
+class Recorder(Protocol):
+    """Records launches, so that a plan runs without Python between its steps."""
+
+    def record(self, work: Callable[[Mapping[Any, Thin]], object], factors: Mapping[Any, Thin]) -> Recording:
+        """Records what some work launches, without doing it."""
+
+
 class Backend(Protocol):
     """Holds the arrays of one run; all of them have the type `dtype`."""
 
@@ -125,8 +132,5 @@ class Backend(Protocol):
         """Called after every update, and after an evaluation of all views: what a later run may continue from."""
 
     @property
-    def records(self) -> bool:
-        """Whether launches can be recorded, so that a plan runs without Python between its steps."""
-
-    def record(self, work: Callable[[Mapping[Any, Thin]], object], factors: Mapping[Any, Thin]) -> Recording:
-        """Records what some work launches, without doing it; only back ends that say so can."""
+    def recorder(self) -> Recorder | None:
+        """What records launches, for back ends that can."""

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from viewlet.errors import InternalError
 from viewlet.linalg.backends.cholesky_inverse import CholeskyInverse
-from viewlet.linalg.backends.contract import Progress, Recording, Thin
+from viewlet.linalg.backends.contract import Progress, Recorder, Thin
 from viewlet.linalg.backends.sparse_matrix import SparseMatrix, checked_sparse, is_sparse
 from viewlet.linalg.machine import Machine, this_processor
 from viewlet.linalg.values import Units, checked_matrix, dense
@@ -26,7 +25,7 @@ class NumpyBackend:
     """Arrays of NumPy in row order."""
 
     name = "numpy"
-    records = False
+    recorder: Recorder | None = None
     is_exact = False
     is_durable = False
     factors = find_spec("scipy") is not None
@@ -184,7 +183,3 @@ class NumpyBackend:
 
     def commit(self, progress: Progress) -> None:
         """Nothing outlives the process."""
-
-    def record(self, work: Callable[[Mapping[Any, Thin]], object], factors: Mapping[Any, Thin]) -> Recording:
-        """Steps are not recorded here."""
-        raise InternalError(f"the {self.name} back end records nothing")

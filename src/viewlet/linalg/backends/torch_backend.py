@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from viewlet.errors import MissingExtraError
-from viewlet.linalg.backends.contract import Progress, Thin
+from viewlet.linalg.backends.contract import Progress, Recorder, Thin
 from viewlet.linalg.errors import MatrixDataError
 from viewlet.linalg.machine import NOMINAL, Machine, fastest
 from viewlet.linalg.values import Units, checked_matrix
@@ -73,7 +73,6 @@ class TorchBackend:
         self._kind = getattr(self._torch, self.dtype.name)
         self._pool: Any = None
         """The memory that recordings share: one runs at a time."""
-        self.records = self.device.startswith("cuda")
         self._kernel: Any = None
         if kernel and self.device.startswith("cuda"):
             self._kernel = import_module("viewlet.linalg.backends.triton_sweep")
@@ -231,6 +230,11 @@ class TorchBackend:
 
     def commit(self, progress: Progress) -> None:
         """Nothing outlives the process."""
+
+    @property
+    def recorder(self) -> Recorder | None:
+        """Itself, where there are CUDA graphs."""
+        return self if self.device.startswith("cuda") else None
 
     def record(self, work: Callable[[Mapping[Any, Thin]], object], factors: Mapping[Any, Thin]) -> TorchRecording:
         """A CUDA graph of what the work launches."""

@@ -10,7 +10,7 @@ A pass sends and receives about n times the number of factors for every executor
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,8 +18,8 @@ from weakref import WeakSet, finalize
 
 import numpy as np
 
-from viewlet.errors import InternalError, StateError
-from viewlet.linalg.backends.contract import Progress, Recording, Thin
+from viewlet.errors import StateError
+from viewlet.linalg.backends.contract import Progress, Recorder, Thin
 from viewlet.linalg.backends.numpy_backend import NumpyBackend
 from viewlet.linalg.machine import Machine
 from viewlet.linalg.values import Units, checked_matrix
@@ -79,7 +79,7 @@ class SparkMatrices:
     """
 
     name = "spark"
-    records = False
+    recorder: Recorder | None = None
     is_exact = False
     factors = False
     is_durable = True
@@ -313,10 +313,6 @@ class SparkMatrices:
             self._store.checkpoint(lambda writer: None)
             self._measure(progress)
         self._remove_files()
-
-    def record(self, work: Callable[[Mapping[Any, Thin]], object], factors: Mapping[Any, Thin]) -> Recording:
-        """Steps are not recorded here."""
-        raise InternalError(f"the {self.name} back end records nothing")
 
     # -- one matrix ----------------------------------------------------------------------------------------------------
 
