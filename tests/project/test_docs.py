@@ -75,6 +75,13 @@ def test_named_files_exist(document: str) -> None:
     assert not sorted(path for path in named if not any(file.endswith(f"/{path}") for file in files))
 
 
+@pytest.mark.parametrize("folder", ["docs", "docs/benchmarks"])
+def test_the_index_of_a_folder_links_every_page(folder: str) -> None:
+    index = ROOT / folder / "README.md"
+    linked = {match["target"] for match in LINK.finditer(index.read_text(encoding="utf-8"))}
+    assert not sorted(page.name for page in index.parent.glob("*.md") if page != index and page.name not in linked)
+
+
 def headings(document: Path) -> set[str]:
     """The anchors that GitHub makes of the headings of a document."""
     text = BLOCK.sub("", document.read_text(encoding="utf-8"))
