@@ -162,7 +162,7 @@ class Run:
         self._scalars: dict[Matrix, float] = {}
         """What inputs are still to be multiplied by, and the views with them (see `viewlet.linalg.scalars`)."""
         self._symmetric = symmetric_views(self._statements)
-        self._skewed: set[Matrix] = set()
+        self._skewed = set[Matrix]()
         self._stale = True
         self._guards = Guards(self._backend)
         self.statistics = Statistics()

@@ -7,9 +7,9 @@ from typing import Any, TypeAlias
 
 from viewlet.linalg.expression import Matrix
 
-Change: TypeAlias = "tuple[Any, Any] | None"
+Change: TypeAlias = tuple[Any, Any] | None
 """The factors of a change; None if the view was evaluated again, or has other dimensions."""
-Listener: TypeAlias = "Callable[[Change], object]"
+Listener: TypeAlias = Callable[[Change], object]
 
 
 class Subscribers:
