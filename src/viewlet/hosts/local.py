@@ -202,7 +202,7 @@ class LocalHost:
 
     def change_of(self, table: Table, data: object, sign: int, encoded: bool) -> Change:
         if table.parts is not None:
-            from viewlet.streams.incoming import stream_change
+            from viewlet.streams.stream_changes import stream_change
 
             only_parts = all(view.kind.reads_parts for view in self.catalogue.dependents(table.name))
             change = stream_change(self.warehouse, table, data, sign, encoded, only_parts)
@@ -212,9 +212,9 @@ class LocalHost:
 
     def net_change(self, table: Table, signed: Signed) -> Change:
         if table.parts is not None:
-            from viewlet.streams.incoming import timed
+            from viewlet.streams.stream_changes import fill_arrival_times
 
-            signed = [(timed(self.warehouse, table, data), sign) for data, sign in signed]
+            signed = [(fill_arrival_times(self.warehouse, table, data), sign) for data, sign in signed]
         return net_change(self, table, signed)
 
     def columns_wanted(self, name: str, rows: int) -> frozenset[int] | None:

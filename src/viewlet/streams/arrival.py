@@ -16,7 +16,7 @@ from viewlet.errors import DataError
 from viewlet.types import TIMESTAMP, Table
 
 
-def arrived(table: Table, data: object, encoded: bool, moment: int) -> Change | None:
+def change_at_arrival(table: Table, data: object, encoded: bool, moment: int) -> Change | None:
     """Rows without a time as a change, at a moment (microseconds); None if they bring their time."""
     assert table.parts is not None
     at = table.column_names.index(table.parts.time)
@@ -37,7 +37,7 @@ def arrived(table: Table, data: object, encoded: bool, moment: int) -> Change | 
     return RowChange({(*row[:at], moment, *row[at:]): times for row, times in rows.items()})
 
 
-def filled(table: Table, rows: Any, moment: int) -> Any:
+def fill_times(table: Table, rows: Any, moment: int) -> Any:
     """Arrow rows of a statement with a moment where they have no time."""
     import pyarrow.compute as pc
 

@@ -18,10 +18,10 @@ _QUANTILES: dict[type[exp.Expr], str] = {
 }
 
 
-def translated(sql: str, dialect: str) -> str:
+def to_dialect(sql: str, dialect: str) -> str:
     """A query in another dialect, without its comments.
 
-    >>> translated("SELECT QUANTILE(x, 0.5) FROM t", "spark")
+    >>> to_dialect("SELECT QUANTILE(x, 0.5) FROM t", "spark")
     'SELECT PERCENTILE_DISC(0.5) WITHIN GROUP (ORDER BY x) FROM t'
     """
     return str(sqlglot.parse_one(sql, read="duckdb").transform(_exact_quantile).sql(dialect, comments=False))

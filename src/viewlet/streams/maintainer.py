@@ -18,7 +18,7 @@ from viewlet.streams.check import computation_order
 from viewlet.streams.definition import BEGINNING, PartQuery, PartView, Reference, part_of
 from viewlet.streams.host import PartHost
 from viewlet.streams.native_windows import compute_natively
-from viewlet.streams.new_parts import at_once
+from viewlet.streams.new_parts import run_concurrently
 from viewlet.streams.render import Queries, column_list, no_rows, read_parts, rows_of, start_literal, typed, union_of
 from viewlet.streams.times import now
 
@@ -394,7 +394,7 @@ class Maintainer:
             return after, self.are_equal(relation, number, relation.part(number), after)
 
         changed = []
-        for number, (after, is_equal) in zip(numbers, at_once(outcome, numbers), strict=True):
+        for number, (after, is_equal) in zip(numbers, run_concurrently(outcome, numbers), strict=True):
             self.work.recomputed += 1
             self.work.unchanged += is_equal
             if not is_equal:

@@ -135,7 +135,7 @@ def _compute_in_rounds(
         if by_freshness:
             urgency = _urgency(maintainer, names)
             chosen.sort(key=lambda name: -urgency[name])
-        _compute_together(maintainer, {name: ready[name] for name in chosen[:workers]})
+        _compute_concurrently(maintainer, {name: ready[name] for name in chosen[:workers]})
         if end is not None and time.monotonic() >= end:
             return
 
@@ -157,7 +157,7 @@ def _urgency(maintainer: Maintainer, names: Sequence[str]) -> dict[str, int]:
     return found
 
 
-def _compute_together(maintainer: Maintainer, parts: dict[str, int]) -> None:
+def _compute_concurrently(maintainer: Maintainer, parts: dict[str, int]) -> None:
     """Computes parts of views that do not read each other, since all are possible."""
     searched = next((name for name in parts if name in maintainer.matchers), None)
     if searched is not None:
@@ -166,12 +166,12 @@ def _compute_together(maintainer: Maintainer, parts: dict[str, int]) -> None:
     views = [(maintainer.views[name], number) for name, number in parts.items()]
     for table in {table for view, _ in views for table in view.tables()}:
         maintainer.dimension_source(table)  # which all of them read
-    made = at_once(lambda each: maintainer.compute(*each), views)
+    made = run_concurrently(lambda each: maintainer.compute(*each), views)
     for (view, number), part in zip(views, made, strict=True):
         _put(maintainer, view, number, part)
 
 
-def at_once(call: Callable[[Item], Answer], items: Sequence[Item]) -> list[Answer]:
+def run_concurrently(call: Callable[[Item], Answer], items: Sequence[Item]) -> list[Answer]:
     """What a call answers for each item, all at the same time."""
     if len(items) == 1:
         return [call(items[0])]

@@ -85,6 +85,6 @@ def translate(sql: str, dialect: str) -> str:
     """A query of DuckDB's dialect in another one, without its comments."""
     if dialect == "duckdb":
         return sql
-    from viewlet.streams.dialects import translated
+    from viewlet.streams.dialects import to_dialect
 
-    return translated(sql, dialect)
+    return to_dialect(sql, dialect)

@@ -71,7 +71,9 @@ def as_of(sides: Sides, on: exp.Expr) -> AsOf:
     return AsOf(tuple(keys), orders[0])
 
 
-def counted_join(node: exp.Select, sides: Sides, match: AsOf, rows: str, order: str) -> tuple[exp.Select, Sides, str]:
+def to_counted_join(
+    node: exp.Select, sides: Sides, match: AsOf, rows: str, order: str
+) -> tuple[exp.Select, Sides, str]:
     """The join with an equality of times in place of ASOF, and the rows of the right side that it reads.
 
     `rows` are those of the right side, as a query, and `order` breaks ties between them.

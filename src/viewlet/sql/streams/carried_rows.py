@@ -23,7 +23,7 @@ from sqlglot.errors import SqlglotError
 from viewlet.sql.parser import quiet
 from viewlet.sql.split import RawStatement
 from viewlet.sql.statements import CreateView
-from viewlet.sql.streams.asof_joins import Sides, as_of, conjuncts, counted_join
+from viewlet.sql.streams.asof_joins import Sides, as_of, conjuncts, to_counted_join
 from viewlet.sql.streams.sessions import bind_generated
 from viewlet.sql.streams.statements import UNITS, Header, cut_clauses, cut_emit, declared, view_header
 from viewlet.streams.definition import MICROSECONDS, PART_TIMESTAMP, PartView
@@ -284,7 +284,7 @@ def _asof_join(statement: Statement, sides: Sides) -> CreateView:
     helper, text = _last_rows(right, keys, 1, "")
     rows = f"SELECT {_columns(right)} FROM {_quoted(right.name)}[j] AS new_part"
     rows += f" UNION ALL SELECT {_columns(right)} FROM {_quoted(helper)}[j-1] AS old_part"
-    queries = _joined(node, sides, rows), _joined(*counted_join(node, sides, match, rows, _order(right, "ASC")))
+    queries = _joined(node, sides, rows), _joined(*to_counted_join(node, sides, match, rows, _order(right, "ASC")))
     here, elsewhere = (_bind(statement, "ASOF join", query, {helper: text}) for query in queries)
     assert isinstance(here.definition, PartView)
     assert isinstance(elsewhere.definition, PartView)

@@ -18,7 +18,7 @@ from viewlet.sql.streams.pattern_steps import PatternSql
 from viewlet.types import Column
 
 
-def folded(pattern: PatternSql, columns: Sequence[Column], has_past: bool) -> str:
+def to_fold(pattern: PatternSql, columns: Sequence[Column], has_past: bool) -> str:
     """All live runs after a part; `columns` are those of the helper, and `has_past` continues the runs before it."""
     keys, kept = pattern.keys, pattern.kept()
     types = {column.name: exp.DataType.build(str(column.type), dialect="duckdb").sql("spark") for column in columns}

@@ -21,7 +21,7 @@ from viewlet.sql.source import name_of
 from viewlet.sql.split import RawStatement
 from viewlet.sql.statements import CreateView
 from viewlet.sql.streams.part_queries import free_mark, own_columns
-from viewlet.sql.streams.pattern_fold import folded
+from viewlet.sql.streams.pattern_fold import to_fold
 from viewlet.sql.streams.pattern_machine import Machine, PatternError, make_machine
 from viewlet.sql.streams.pattern_steps import PatternSql
 from viewlet.sql.streams.statements import Reader, cut_clauses, declared, described, view_clauses, view_header
@@ -193,10 +193,10 @@ def _view(
         kept = describe(first.sql, {first.marker(0): own_columns(source)}, wide=True)
     except QueryError as error:
         raise raw.source.error(str(error)) from None
-    first = replace(first, on_spark=folded(sql, kept, has_past=False))
+    first = replace(first, on_spark=to_fold(sql, kept, has_past=False))
     helper_name = f"pattern_{hashlib.sha256(repr((source.name, first.sql)).encode()).hexdigest()[:10]}"
     references = (here, Reference(helper_name, before, before))
-    on_spark = folded(sql, kept, has_past=True)
+    on_spark = to_fold(sql, kept, has_past=True)
     later = PartQuery(sql.recursive(has_past=True), references, mark, on_spark=on_spark)
     quick = None
     if machine.keeps_one_run():

@@ -7,7 +7,7 @@ from typing import Any
 from viewlet.changes import Change
 from viewlet.changes.arrow_change import to_arrow_change
 from viewlet.changes.staged_change import StagedChange
-from viewlet.streams.arrival import arrived, filled
+from viewlet.streams.arrival import change_at_arrival, fill_times
 from viewlet.streams.host import StagingHost, is_frame
 from viewlet.streams.warehouse import Warehouse
 from viewlet.types import Table
@@ -27,7 +27,7 @@ def stream_change(
             return staged
         data = data.toArrow()  # type: ignore[attr-defined]
     if table.parts.arrival and sign > 0:
-        stamped = arrived(table, data, encoded, warehouse.arrival_time(table.name))
+        stamped = change_at_arrival(table, data, encoded, warehouse.arrival_time(table.name))
         if stamped is not None:
             return stamped
     return to_arrow_change(table, data, sign)
@@ -40,8 +40,8 @@ def _staged(warehouse: Warehouse, table: Table, frame: Any) -> Change | None:
     return None if folder is None else StagedChange(table, folder)
 
 
-def timed(warehouse: Warehouse, table: Table, data: object) -> object:
+def fill_arrival_times(warehouse: Warehouse, table: Table, data: object) -> object:
     """The answer of a statement, with the time of arrival where a stream by that has none."""
     if table.parts is None or not table.parts.arrival or not hasattr(data, "column_names"):
         return data
-    return filled(table, data, warehouse.arrival_time(table.name))
+    return fill_times(table, data, warehouse.arrival_time(table.name))
