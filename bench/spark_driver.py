@@ -125,7 +125,7 @@ def clocked(jvm: int, work: Callable[[], Any]) -> tuple[dict[str, Any], Any]:
 
 def batches_of(work: Work, apply: Callable[[int, dict[str, Any]], Any], jvm: int) -> tuple[dict[str, Any], Any]:
     """The last of some batches: a small one comes first, the second compiles what it needs and fills the view."""
-    apply(-1, {name: frame.limit(FIRST) for name, frame in work.frames(BATCHES).items()})
+    apply(-1, type(work)(work.spark, work.folder, FIRST).frames(BATCHES))
     for number in range(BATCHES):
         batch = work.batch(number)
         told, found = clocked(jvm, lambda batch=batch, number=number: apply(number, batch))

@@ -26,7 +26,7 @@ from bench.run import ROOT
 from bench.spark_report import FILE, write
 
 PARTS = ("process", "partitions", "spark", "moves")
-COUNTS = ((1, True), (50, True), (200, True), (50, False))
+COUNTS = ((1, True), (50, True), (200, True), (50, False), (200, False))
 """Numbers of views, and whether their queries are the same."""
 ROWS, BATCHES = 1_000, 5
 GROUPS = (20_000, 100_000)

@@ -25,6 +25,7 @@ from viewlet.spark.run.execution.tasks import chunks
 from viewlet.spark.run.state.checkpoint import Checkpoint
 from viewlet.spark.run.state.partition import forget
 from workloads import tpch
+from workloads.query import NamedQuery
 
 FOLDERS = "moves-*"
 SOME = [query for query in tpch.QUERIES if query.name in ("q03", "q15", "q18")]
@@ -35,6 +36,12 @@ def mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("VIEWLET_STATE", str(tmp_path / "mapped"))
     yield tmp_path / "mapped"
     forget()
+
+
+SPENT = """
+    SELECT o_custkey, SUM(l_quantity) AS pieces FROM orders JOIN lineitem ON o_orderkey = l_orderkey
+    WHERE o_orderpriority <> '{}' GROUP BY o_custkey
+"""
 
 
 def moved(path: Path) -> list[Path]:
@@ -49,6 +56,30 @@ def story(tmp_path: Path) -> Iterator[Story]:
     assert not moved(story.path)  # the driver has read them
     yield story
     story.db.close()
+
+
+@pytest.mark.parametrize(
+    ("limit", "spread", "generated"), [(1 << 20, False, False), (1 << 20, True, True), (0, True, False)]
+)
+def test_different_views_over_the_same_changes(limit: int, spread: bool, generated: bool, tmp_path: Path) -> None:
+    """What views read of `lineitem` is the same for all of them: it is computed, sent and logged once."""
+    tables, batches = warehouse().stream
+    costs = []
+    for count in (1, 5):
+        queries = [NamedQuery(f"v{i}", SPENT.format(f"{i + 1}-URGENT")) for i in range(count)]
+        run = Run(tmp_path / str(count), queries, tables, 2, generated=generated)
+        for batch in batches[:2]:
+            run.engine.inline_bytes = limit
+            stats, _ = run.apply(batch, spread)
+            expected = run.expect(batch)
+        files = sum(path.stat().st_size for path in moved(run.directory))
+        costs.append((stats.moved_bytes, stats.log_bytes + files))
+        forget()
+        run.reopen()
+        assert run.results() == expected
+    (moved_for_one, kept_for_one), (moved_for_five, kept_for_five) = costs
+    assert moved_for_five < 4 * moved_for_one
+    assert kept_for_five < 3.5 * kept_for_one
 
 
 class FileStory(Story):

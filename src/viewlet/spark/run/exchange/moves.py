@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from hashlib import blake2b
 from types import TracebackType
 
 from viewlet.errors import StateError
@@ -43,6 +44,8 @@ class Outbox:
         self._files, self._folder, self._limit = files, folder, limit
         self._size = 0
         self._pieces: list[Piece] = []
+        self._written_once: dict[bytes, FileRange] = {}
+        """By digest: several units may be sent the same."""
         self._writer: RangeWriter | None = None
 
     def __enter__(self) -> Outbox:
@@ -89,10 +92,13 @@ class Outbox:
         unit, target, partition, contents = piece
         if self._writer is None or isinstance(contents, FileRange):
             return piece
+        digest = blake2b(contents, digest_size=16).digest()
         try:
-            return unit, target, partition, self._writer.append(packed(contents))
+            if digest not in self._written_once:
+                self._written_once[digest] = self._writer.append(packed(contents))
         except OSError as error:
             raise self._failure(error) from error
+        return unit, target, partition, self._written_once[digest]
 
     def _failure(self, error: OSError) -> StateError:
         return StateError(f"cannot write to {self._files.path(self._folder)}: {error.strerror or error}")

@@ -4,11 +4,13 @@
     head   ::= token, what each unit runs, what it loads, bytes in files beside the log, and of every share: unit,
                partition, length and checksum
     share  ::= length of the list (4 bytes), list (JSON) of unit, target, partition (-1 for all of them) and length of
-               every piece (or its range of a file, see `moves`), contents of the pieces; all of it compressed
+               every piece (or its range of a file, see `moves`, or where contents that come again begin, and their
+               length), contents of the pieces; all of it compressed
 
 A share is what one unit gets in one partition, so that replaying a partition reads no more than that and the head.
-Shares of a small record would be mostly overhead: it has one share without unit and partition. Earlier versions wrote
-no list of shares and no checksum, but one share after the length of what it compresses.
+Contents that several units get in a partition are in a share without a unit, once. Shares of a small record would be
+mostly overhead: it has one share without unit and partition. Earlier versions wrote no list of shares and no checksum,
+but one share after the length of what it compresses.
 
 The token names the version of the state after the stage. Every attempt at a batch uses a new token, so that state left
 by a failed attempt is never mistaken for the committed one.
@@ -130,9 +132,11 @@ def write_step(head: StepHead, pieces: Mapping[tuple[str, str, int], Sequence[Se
     flat = [(*place, contents) for place, several in pieces.items() for contents in several]
     groups: dict[tuple[str | None, int | None], list[Piece]] = {}
     is_small = sum(_inline_size(contents) for *_, contents in flat) <= SMALL_RECORD
+    shared = _shared(flat)
     for piece in flat:
-        unit, _, partition, _ = piece
-        groups.setdefault((None, None) if is_small else (unit, partition), []).append(piece)
+        unit, _, partition, contents = piece
+        owner = None if (partition, contents) in shared else unit
+        groups.setdefault((None, None) if is_small else (owner, partition), []).append(piece)
     shares = [packed(_write_share(group)) for group in groups.values()]
     listed = [[*place, len(share), zlib.crc32(share)] for place, share in zip(groups, shares, strict=True)]
     known = {"token": head.token, "stages": [stage.to_json() for stage in head.stages], "loads": head.loads}
@@ -152,8 +156,8 @@ def layout(payload: Blob) -> tuple[int | None, int]:
     None for the first if reading the head alone would save nothing.
     """
     known, _ = _read_json(memoryview(payload))
-    is_shared = all(unit is not None for unit, *_ in known.get("shares", [[None]]))
-    return _end_of_head(payload) if is_shared else None, int(known.get("bytes_beside", 0))
+    is_split = all(partition is not None for _, partition, *_ in known.get("shares", [[None, None]]))
+    return _end_of_head(payload) if is_split else None, int(known.get("bytes_beside", 0))
 
 
 def read_shares(start: Blob) -> list[Share] | None:
@@ -190,24 +194,48 @@ def read_contents(shares: Iterable[Blob], unit: str, partition: int) -> SentDeli
         listed, contents = _read_json(memoryview(unpacked(share)))
         at = 0
         for owner, target, part, what in listed:
-            sent = contents[at : at + what] if isinstance(what, int) else FileRange(*what)
             if owner == unit and part in (partition, EVERYWHERE):
-                found.setdefault(target, []).append(sent)
-            at += 0 if isinstance(sent, FileRange) else len(sent)
+                found.setdefault(target, []).append(_sent(contents, at, what))
+            at += what if isinstance(what, int) else 0
+    return found
+
+
+def _sent(contents: memoryview, at: int, what: int | list[Any]) -> Sent:
+    """A piece of a share; its contents begin there if they come for the first time."""
+    if isinstance(what, int):
+        return contents[at : at + what]
+    if len(what) == 2:
+        first, size = what
+        return contents[first : first + size]
+    return FileRange(*what)
+
+
+def _shared(pieces: Iterable[Piece]) -> set[tuple[int, Sent]]:
+    """Contents that several units get in the same partition."""
+    owners: dict[tuple[int, Sent], str] = {}
+    found: set[tuple[int, Sent]] = set()
+    for unit, _, partition, contents in pieces:
+        if not isinstance(contents, FileRange) and owners.setdefault((partition, contents), unit) != unit:
+            found.add((partition, contents))
     return found
 
 
 def _write_share(pieces: Sequence[Piece]) -> bytes:
-    listed = [[unit, target, partition, _told(contents)] for unit, target, partition, contents in pieces]
-    blobs = [contents for *_, contents in pieces if not isinstance(contents, FileRange)]
+    listed: list[list[Any]] = []
+    blobs: list[Blob] = []
+    places: dict[Blob, int] = {}
+    at = 0
+    for unit, target, partition, contents in pieces:
+        if isinstance(contents, FileRange):
+            told: int | list[Any] = [contents.file, contents.at, contents.size, contents.checksum]
+        elif contents in places:
+            told = [places[contents], len(contents)]
+        else:
+            places[contents], told = at, len(contents)
+            blobs.append(contents)
+            at += len(contents)
+        listed.append([unit, target, partition, told])
     return b"".join((_with_length(listed), *blobs))
-
-
-def _told(contents: Sent) -> int | list[Any]:
-    """What the list of a share says of a piece: its length, or its range of a file."""
-    if isinstance(contents, FileRange):
-        return [contents.file, contents.at, contents.size, contents.checksum]
-    return len(contents)
 
 
 def _inline_size(contents: Sent) -> int:

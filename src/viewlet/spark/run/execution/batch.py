@@ -6,6 +6,7 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from viewlet.changes import Change, Changes
@@ -28,8 +29,9 @@ from viewlet.spark.run.execution.cluster import Cluster
 from viewlet.spark.run.execution.tasks import MapChanges, Reply, RunLoggedStage, RunStage, leaving
 from viewlet.spark.run.state.checkpoint import Checkpoint
 from viewlet.spark.run.state.partition import Context
+from viewlet.spark.run.units.inputs import Input, SharedInputs, inputs_of
 from viewlet.spark.run.units.node import Node
-from viewlet.spark.run.units.plan_code import DriverBlock, PlanCode, Receipt, WorkerBlock
+from viewlet.spark.run.units.plan_code import Departure, DriverBlock, PlanCode, Receipt, WorkerBlock
 from viewlet.triggers.program import Statement
 
 
@@ -101,14 +103,16 @@ class UnitRun:
     def wait_for(self, target: str, contents: Sequence[Blob]) -> None:
         self._waiting.setdefault(target, []).extend(contents)
 
-    def advance(self, route: Callable[[Iterable[Piece]], None], partitions: int) -> UnitStage | None:
+    def advance(
+        self, route: Callable[[Iterable[Piece]], None], partitions: int, shared: SharedInputs
+    ) -> UnitStage | None:
         """Runs what is due at the driver; returns the block that workers run next, if there is one."""
         while self._at < len(self.plan.blocks):
             block = self.plan.blocks[self._at]
             self._at += 1
             if isinstance(block, WorkerBlock):
                 return self._stage()
-            self._run_here(block, route, partitions)
+            self._run_here(block, route, partitions, shared)
         return None
 
     def _stage(self) -> UnitStage:
@@ -117,14 +121,35 @@ class UnitRun:
         first, last = number == at_workers[0], number == at_workers[-1]
         return UnitStage(self.unit, self.plan.key, self.plan.tables, number, first, last)
 
-    def _run_here(self, block: DriverBlock, route: Callable[[Iterable[Piece]], None], partitions: int) -> None:
+    def _run_here(
+        self, block: DriverBlock, route: Callable[[Iterable[Piece]], None], partitions: int, shared: SharedInputs
+    ) -> None:
+        inputs = self._inputs(block)
+        put_off = {each.statement for each in inputs.values()}
         for step in block.steps:
             if isinstance(step, Statement):
-                self.node.run([step])
+                if step not in put_off:
+                    self.node.run([step])
             elif isinstance(step, Receipt):
                 self.node.put(step.target, self._waiting.pop(step.target, []))
+            elif step in inputs:
+                key = inputs[step].key(type(self.node))
+                compute = partial(self._compute, inputs[step], partitions)
+                route(shared.pieces(self.unit, step.target, key, compute))
             else:
                 route(leaving(self.unit, self.node, [step], partitions, 0))
+
+    def _inputs(self, block: DriverBlock) -> dict[Departure, Input]:
+        others = (each for each in self.plan.blocks if isinstance(each, DriverBlock) and each is not block)
+        return inputs_of(
+            [step for step in block.steps if isinstance(step, Statement)],
+            [step for step in block.steps if isinstance(step, Departure)],
+            [step for each in others for step in each.steps if isinstance(step, Statement)],
+        )
+
+    def _compute(self, known: Input, partitions: int) -> Iterable[Piece]:
+        self.node.run([known.statement])
+        return leaving(self.unit, self.node, [known.departure], partitions, 0)
 
     def record(self) -> tuple[UnitStage, dict[tuple[str, str, int], list[Sent]]]:
         """All that it takes to run the driver's part again."""
@@ -159,6 +184,8 @@ class Batch:
     _shipped: set[str] = field(default_factory=set)
     """Files that hold something for workers."""
     _shipment: Shipment = field(default_factory=Shipment)
+    _counted: set[tuple[int, Sent]] = field(default_factory=set)
+    """What has been counted as moved to workers."""
     _stages: int = 0
 
     def run(
@@ -181,9 +208,9 @@ class Batch:
             self._route(kept())
             self.count_stage()
             started = self.stats.spent("changes", started)
-        partitions = self.context().partitions
+        partitions, shared = self.context().partitions, SharedInputs()
         while True:
-            found = [run.advance(self._route, partitions) for run in self.runs.values()]
+            found = [run.advance(self._route, partitions, shared) for run in self.runs.values()]
             stages = tuple(stage for stage in found if stage is not None)
             started = self.stats.spent("driver", started)
             if not stages:
@@ -238,13 +265,21 @@ class Batch:
 
     def _route(self, pieces: Iterable[Piece]) -> None:
         for unit, target, partition, contents in pieces:
-            self.stats.moved_bytes += len(contents)
+            self.stats.moved_bytes += self._bytes_of(partition, contents)
             if isinstance(contents, FileRange):
                 (self._gathered if partition == DRIVER else self._shipped).add(contents.file)
             if partition == DRIVER:
                 self.runs[unit].wait_for(target, fetch(self.checkpoint.files, [contents]))
             else:
                 self._shipment.add(unit, target, partition, contents)
+
+    def _bytes_of(self, partition: int, contents: Sent) -> int:
+        """How much is moved for a piece; contents that several units get are moved once."""
+        if partition != DRIVER:
+            if (partition, contents) in self._counted:
+                return 0
+            self._counted.add((partition, contents))
+        return len(contents)
 
     @property
     def used_files(self) -> set[str]:

@@ -26,6 +26,7 @@ from viewlet.spark.run.state.partition import (
     remove_state,
 )
 from viewlet.spark.run.state.unit_state import empty_node
+from viewlet.spark.run.units.inputs import SharedInputs, inputs_of
 from viewlet.spark.run.units.node import Node, with_result
 from viewlet.spark.run.units.partitioned_node import PartitionedNode
 from viewlet.spark.run.units.plan_code import Departure, Place, WorkerBlock
@@ -177,22 +178,28 @@ class MapChanges:
         """`batches` are Arrow record batches of one task, of which there are about so many."""
         with self.context.outbox(self.token, tasks) as outbox:
             for rows in chunks(batches):
+                shared = SharedInputs()
                 for unit in self.units:
-                    outbox.put(self.pieces(unit, partial(self._change, rows)))
+                    outbox.put(self.pieces(unit, partial(self._change, rows), shared))
         return outbox.pieces
 
-    def pieces(self, unit: str, change: Callable[[Node], Change]) -> Iterator[Piece]:
-        """What leaves a unit for the change that a node is given."""
+    def pieces(self, unit: str, change: Callable[[Node], Change], shared: SharedInputs) -> Iterator[Piece]:
+        """What leaves a unit for the change that a node is given; `shared` is what others send for the same change."""
         code = self.context.code(unit)
         plan = code.plan(SPREAD, [table for table in self.tables if table in code.tables])
         block = plan.mappers.get(self.table.name)
         if block is None:
             return
         node = _mapper(self.context, code, block)
-        node.begin(plan)
-        node.change(self.table.name, change(node))
-        node.run(block.statements)
-        yield from leaving(unit, node, block.departures, self.context.partitions, 0)
+        inputs = inputs_of(block.statements, block.departures)
+        keys = {departure: known.key(type(node)) for departure, known in inputs.items()}
+        if len(keys) < len(block.departures) or not shared.has_all(keys.values()):
+            node.begin(plan)
+            node.change(self.table.name, change(node))
+            node.run(block.statements)
+        for each in block.departures:
+            compute = partial(leaving, unit, node, [each], self.context.partitions, 0)
+            yield from shared.pieces(unit, each.target, keys[each], compute) if each in keys else compute()
 
     def _change(self, rows: Any, node: Node) -> Change:
         """The change that an Arrow table describes, in the form that a node takes."""
@@ -267,9 +274,9 @@ class MapTableRows(PartitionTask[list[Piece]]):
     def answer(self, partition: int) -> list[Piece]:
         with self.context.outbox(self.token, self.context.partitions) as outbox:
             for mapper in self.mappers:
-                change = self._rows(mapper.table.name, partition)
+                change, shared = self._rows(mapper.table.name, partition), SharedInputs()
                 for unit in mapper.units:
-                    outbox.put(mapper.pieces(unit, partial(_always, change)))
+                    outbox.put(mapper.pieces(unit, partial(_always, change), shared))
         return outbox.pieces
 
     def _rows(self, table: str, partition: int) -> Change:
