@@ -237,6 +237,10 @@ def test_other_jobs_read_any_view(make: Callable[[str], SparkConnection]) -> Non
             rows, found = read_by_others(db, name)
             tasks[name] = found.tasks
             assert rows == shown(db, name)
+            read = scan(db, name) if tasks[name] > 1 else None
+            if isinstance(read, ViewScan):
+                count = scan_task.CountRows(read.context, read.unit, read.columns)
+                assert sum(map(count, range(PARTITIONS))) == rows.total()
             handle = db.table(name) if name in db.tables else db.view(name)
             assert [column.name for column in found.columns] == handle.to_arrow().column_names
         assert [name for name, count in tasks.items() if count == 1] == ["mixed", "cheapest", "whole", "over"]

@@ -220,6 +220,12 @@ class FlatStore:
     def __len__(self) -> int:
         return int(self.meta[ALIVE])
 
+    def rows_with(self, field: str) -> int:
+        """How many rows have another number than zero in a field."""
+        size, at = int(self.meta[SIZE]), self.layout.offset(field)
+        words = self.pool[:size, at : at + (2 if self.layout.kind(field) == "wide" else 1)]
+        return int(np.count_nonzero(words.any(axis=1) & (self.live[:size] != 0)))
+
     @property
     def is_empty(self) -> bool:
         """Nothing has been put into it since it was cleared."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from viewlet.algebra.nodes import Exists, Expr, Extremum, Lift, View, summands
+from viewlet.algebra.nodes import Exists, Expr, Extremum, Lift, Mul, Sum, View, summands
 from viewlet.algebra.traverse import walk
 from viewlet.triggers.program import Program
 
@@ -26,6 +26,22 @@ def result_stores(program: Program) -> tuple[str, ...]:
         found.update(dict.fromkeys(atom.name for atom in atoms))
     assigned = {s.view for trigger in program.triggers for s in trigger.statements if s.replaces}
     return () if assigned & found.keys() else tuple(found)
+
+
+def counting_field(program: Program) -> View | None:
+    """The field that is not zero in as many rows as the result has: that of a GROUP BY without HAVING."""
+    body = program.result
+    while isinstance(body, Sum):  # equal rows are added up, which changes no total
+        body = body.body
+    factors = body.factors if isinstance(body, Mul) else (body,)
+    present = [factor.body for factor in factors if isinstance(factor, Exists)]
+    bound = [factor.var for factor in factors if isinstance(factor, Lift)]
+    if len(present) != 1 or len(bound) + 1 < len(factors) or len(set(bound)) < len(bound):
+        return None
+    (shown,) = present
+    if not isinstance(shown, View) or result_store(program) != shown.name or set(bound) & set(shown.args):
+        return None
+    return shown
 
 
 def change_stores(program: Program) -> tuple[str, ...]:

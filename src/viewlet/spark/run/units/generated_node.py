@@ -27,7 +27,7 @@ from viewlet.spark.run.units.plan_code import Departure, DriverBlock, PlanCode, 
 from viewlet.spark.run.units.unit import ProgramCode
 from viewlet.triggers.program import Program, Statement
 from viewlet.triggers.result import evaluate_result
-from viewlet.triggers.result_view import result_store
+from viewlet.triggers.result_view import counting_field, result_store
 from viewlet.triggers.store import MapStore
 from viewlet.types import Row, Table
 
@@ -199,6 +199,9 @@ class GeneratedNode:
 
     def result_count(self) -> int | None:
         """How many rows there are, without making Arrow of them; None where they are computed one by one."""
+        counted = counting_field(self._program)
+        if counted is not None and self._program.query.limit is None:
+            return self._node.stores[counted.name].rows_with(counted.field)
         found = self._node.read_columns(self._program.query)
         if found is None or (found[1] < 0).any():
             return None
