@@ -5,11 +5,14 @@ The session is the user's: this module calls it, and imports nothing of Spark.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote as encoded
@@ -20,6 +23,7 @@ from viewlet.errors import DataError, StateError
 from viewlet.streams.definition import MICROSECONDS
 from viewlet.types import Kind, SqlType, Table
 
+_VIEW = re.compile(r"\bviewlet_[0-9a-f]{32}\b")
 _TYPES = {Kind.VARCHAR: "STRING", Kind.TIMESTAMP: "TIMESTAMP_NTZ", Kind.REAL: "FLOAT", Kind.INTEGER: "INT"}
 
 
@@ -42,6 +46,11 @@ class SparkSqlHost:
         for each in (self._parts, self._catalogue, self.staging):
             each.mkdir(parents=True, exist_ok=True)
         self._made: list[str] = []
+        self._schemas: dict[str, Any] = {}
+        """The schemas of tables, where they are known: Spark would read them from files for every query."""
+        self._names: dict[str, str] = {}
+        """Tables by the names of their temporary views, and those of them that Spark has."""
+        self._registered: set[str] = set()
         self._next = 1 + max((int(file.stem) for file in self._files()), default=0)
 
     def _files(self) -> list[Path]:
@@ -65,12 +74,16 @@ class SparkSqlHost:
 
     def load(self, table: str, rows: Any) -> None:
         self._made.append(table)
-        self._spark.createDataFrame(rows).write.parquet(self._path(table))
+        self._write(table, self._spark.createDataFrame(rows))
+
+    def _write(self, table: str, frame: Any) -> None:
+        frame.write.parquet(self._path(table))
+        self._schemas[table] = frame.schema
 
     def create(self, table: str, query: str) -> int:
         self._made.append(table)
         try:
-            self._spark.sql(query).write.parquet(self._path(table))
+            self._write(table, self._sql(query))
         except Exception as error:
             raise _as_data_error(error, "a part cannot be computed") from error
         return self._count(table)
@@ -103,13 +116,25 @@ class SparkSqlHost:
         self._awaited.discard(Path(folder).parent.name)
 
     def read(self, query: str) -> Any:
-        return self._spark.sql(query).toArrow()
+        return self._sql(query).toArrow()
+
+    def _sql(self, query: str) -> Any:
+        """A query over tables, which become temporary views when they are first read."""
+        for name in set(_VIEW.findall(query)) & self._names.keys() - self._registered:
+            table = self._names[name]
+            reader, schema = self._spark.read, self._schemas.get(table)
+            frame = (reader if schema is None else reader.schema(schema)).parquet(self._path(table))
+            frame.createOrReplaceTempView(name)
+            self._registered.add(name)
+        return self._spark.sql(query)
 
     def _path(self, table: str) -> str:
         return str(self._parts / encoded(table, safe=""))
 
     def source(self, table: str) -> str:
-        return f"parquet.{self.quote(self._path(table))}"
+        name = f"viewlet_{hashlib.sha256(self._path(table).encode()).hexdigest()[:32]}"
+        self._names[name] = table
+        return name
 
     def quote(self, name: str) -> str:
         return "`" + name.replace("`", "``") + "`"
@@ -142,10 +167,20 @@ class SparkSqlHost:
 
     def _drop(self, tables: Iterable[str]) -> None:
         for table in tables:
+            name = self.source(table)
+            if name in self._registered:
+                self._spark.catalog.dropTempView(name)
+                self._registered.discard(name)
+            self._schemas.pop(table, None)
+            del self._names[name]
             shutil.rmtree(self._path(table), ignore_errors=True)
 
     def close(self) -> None:
-        """The session is its owner's."""
+        """The session is its owner's; it loses the temporary views."""
+        with suppress(Exception):  # a session that was stopped has none
+            for name in self._registered:
+                self._spark.catalog.dropTempView(name)
+        self._registered.clear()
 
 
 def _part_number(time: str, length: int) -> str:
