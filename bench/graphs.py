@@ -66,7 +66,7 @@ def _page(given: argparse.Namespace) -> Iterator[str]:
             case "pauses":
                 yield from show_pauses(given.updates, 1000)
             case "four":
-                yield from show_splits([8, 24] if given.quick else [250, 1000, 4000])
+                yield from show_splits([8, 24] if given.quick else [250, 750, 1500])
             case _:
                 raise SystemExit(f"no section {section!r}: there are {', '.join(SECTIONS)}")
 
