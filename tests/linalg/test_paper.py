@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from viewlet import linalg
+from viewlet.linalg.backends.numpy_backend import NumpyBackend
 from viewlet.linalg.delta import Delta, Derivation
 from viewlet.linalg.expression import Matrix, matrix
 from viewlet.linalg.operations import trigger_operations
@@ -108,17 +111,42 @@ def test_appendix_a_counts_of_the_skip_model(k: int, s: int) -> None:
     assert counted == total
 
 
+class Counter(NumpyBackend):
+    """Counts the multiplications and additions of products as they are done, and those of updates and thin sums."""
+
+    def __init__(self) -> None:
+        super().__init__(np.float64)
+        self.multiplications = 0
+
+    def multiply(self, left: Any, right: Any) -> Any:
+        self.multiplications += left.shape[0] * left.shape[1] * right.shape[1]
+        return super().multiply(left, right)
+
+    def add_product(self, matrix: Any, left: Any, right: Any) -> None:
+        self.multiplications += matrix.size * left.shape[1]
+        super().add_product(matrix, left, right)
+
+    def combine(self, terms: Any) -> Any:
+        found = super().combine(terms)
+        self.multiplications += (len(terms) - 1) * found.size
+        return found
+
+
 @pytest.mark.parametrize(
     ("model", "formula"), [("linear", lambda k: k * k + k - 1), ("exponential", lambda k: 4 * k - 3)]
 )
 def test_an_instrumented_run_does_as_many_operations(model: str, formula: object) -> None:
     k, size = 8, 24
     power = linalg.program(P=linalg.matrix_power(linalg.matrix("A", n, n, dynamic=True), k, model=model))
-    run = power.start(A=np.eye(size) / 2, strategy="incremental")
+    counter = Counter()
+    run = power.start(A=np.eye(size) / 2, strategy="incremental", backend=counter)
     rng = np.random.default_rng(1)
+    counter.multiplications = 0
     run.update("A", rng.standard_normal(size), rng.standard_normal(size))
     extra = 3 * k * (k - 1) // 2 if model == "linear" else (k - 1) * (2 * k + 5) // 3
-    assert run.statistics.operations == size * size * formula(k) + size * extra  # type: ignore[operator]
+    wanted = size * size * formula(k) + size * extra  # type: ignore[operator]
+    assert run.statistics.operations == wanted
+    assert counter.multiplications == wanted
 
 
 @pytest.mark.parametrize("model", ["linear", "exponential", "skip-4"])

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from viewlet.algebra.query import Query
+
 
 @dataclass(frozen=True, slots=True)
 class MatrixInput:
@@ -26,6 +28,8 @@ class MatrixInput:
     is_dynamic: bool = True
     scale: int = 0
     is_vector: bool = False
+    query: Query | None = None
+    """What the table is the rows of, where it is a view that is replaced by its query."""
 
     @property
     def sides(self) -> tuple[str | int, str | int]:

@@ -9,7 +9,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from viewlet.algebra.matrix_program import MatrixInput, MatrixProgram
+from viewlet.algebra.query import Query
 from viewlet.changes import Change
+from viewlet.engine.contract import LocalEngine
 from viewlet.engine.declaration import Declaration
 from viewlet.engine.kind import Subject, ViewKind
 from viewlet.engine.matrix_handle import MatrixChange, MatrixView
@@ -407,14 +409,26 @@ def stages(subject: Subject) -> Mapping[str, Callable[[], str]]:
     }
 
 
-def partition_engine(plan: MatrixProgram, sources: Sources, log: UndoLog) -> MatrixProgramEngine:
+def partition_engine(plan: MatrixProgram, sources: Sources, log: UndoLog) -> LocalEngine:
     """The engine of a partition on Spark."""
-    return MatrixProgramEngine(plan, sources, log)
+    from viewlet.engine.matrix_views import MatrixViewsEngine
+
+    over_views = any(each.query is not None for each in plan.inputs)
+    return MatrixViewsEngine(plan, sources, log) if over_views else MatrixProgramEngine(plan, sources, log)
 
 
 def partition_keys(plan: MatrixProgram) -> Mapping[str, tuple[int, ...]]:
     """No columns: the rows of all tables meet in one partition."""
-    return {each.table: () for each in plan.inputs}
+    from viewlet.engine.matrix_views import tables_of
+
+    return dict.fromkeys(tables_of(plan), ())
+
+
+def over_tables(declared: Declaration, views: Mapping[str, Query], tables: frozenset[str]) -> Declaration:
+    """The program over the queries of the views that it reads."""
+    from viewlet.engine.matrix_views import inline_views
+
+    return inline_views(declared, views, tables)
 
 
 MATRIX_PROGRAMS = ViewKind(
@@ -426,6 +440,8 @@ MATRIX_PROGRAMS = ViewKind(
     summary=("sql", "program", "triggers", "engine"),
     handle=MatrixView,
     distributed=replace(
-        partitioned(plan, partition_engine, partition_keys), reason=lambda cluster, unit: "in one partition of a worker"
+        partitioned(plan, partition_engine, partition_keys),
+        reason=lambda cluster, unit: "in one partition of a worker",
+        inline=over_tables,
     ),
 )

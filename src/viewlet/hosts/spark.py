@@ -208,7 +208,8 @@ class SparkHost:
             raise UnsupportedError(f"{kind_of(declared).noun} over view {inner[0]!r} on Spark", hint, "engine")
         for name in inner:
             self.catalogue.check_source(name, declared.name)
-            if distributed_form(views[name].declared).inline is None:
+            view = views[name].declared
+            if distributed_form(view).inline is None or view.definition is not view.query:
                 hint = f"read {name!r} with its handle; let view {declared.name!r} read the tables under it"
                 raise UnsupportedError(f"a view over {name!r}, {views[name].kind.noun}, on Spark", hint, "engine")
         flat = {name: self.over_tables(views[name].declared) for name in inner}
