@@ -90,6 +90,20 @@ def test_what_is_no_linear_algebra_is_refused_by_name(make: object, message: str
 
 
 @pytest.mark.parametrize(
+    ("octave", "plain"),
+    [
+        ("C := A \\ B;", "C := solve(A, B);"),
+        ("C := A^-1 * B;", "C := inv(A) * B;"),
+        ("C := A^-2 * B;", "C := power(inv(A), 2) * B;"),
+        ("C := 2 \\ B + 4^-1 * B;", "C := B / 2 + 0.25 * B;"),
+    ],
+)
+def test_systems_and_negative_powers_as_in_octave(octave: str, plain: str) -> None:
+    declared = "input A(n, n), B(n, p); "
+    assert linalg.program(declared + octave).text() == linalg.program(declared + plain).text()
+
+
+@pytest.mark.parametrize(
     ("text", "message", "fragment"),
     [
         ("input A(n, n); C := A .* A;", "the element-wise product", ".*"),
@@ -104,6 +118,9 @@ def test_what_is_no_linear_algebra_is_refused_by_name(make: object, message: str
         ("input A(n, n); C := A; output D;", "'D' is not computed", "D"),
         ("input A(n, n); C := A $ A;", "'$' has no meaning", "$"),
         ("input A(n, n); C := power(A, 2.5);", "a whole number", "2.5"),
+        ("input A(n, n); C := A \\ 2;", "the right side of a system is a matrix", "\\"),
+        ("input A(n, n); C := 0 \\ A;", "divides by zero", "\\"),
+        ("input A(n, n); C := 0^-1 * A;", "divides by zero", "^"),
     ],
 )
 def test_errors_of_the_notation_point_at_the_fragment(text: str, message: str, fragment: str) -> None:

@@ -5,12 +5,13 @@
                  | "output" NAME ("," NAME)*
                  | NAME (":=" | "=") sum
     sum        ::= product (("+" | "-") product)*
-    product    ::= factor (("*" | "/") factor)*
-    factor     ::= "-" factor | atom "'"* ["^" NUMBER]
+    product    ::= factor (("*" | "/" | "\\") factor)*
+    factor     ::= "-" factor | atom "'"* ["^" ["-"] NUMBER]
     atom       ::= NUMBER | NAME | NAME "(" argument ("," argument)* ")" | "(" sum ")" | "[" row (";" row)* "]"
 
 `input` matrices take updates, `static` ones do not. Without `output`, every statement whose name no other one reads is
-an output. Functions are `inv`, `solve`, `I`, `O`, `power`, `power_sum` and `iterate`; `#` and `%` begin a comment.
+an output. `A \\ B` is `solve(A, B)`, and a negative power is one of the inverse. Functions are `inv`, `solve`, `I`,
+`O`, `power`, `power_sum` and `iterate`; `#` and `%` begin a comment.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from viewlet.linalg.sizes import Size, dim, size
 
 TOKEN = re.compile(
     r"(?P<blank>(?:\s|[#%][^\n]*)+)|(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|(?P<name>[^\W\d]\w*)"
-    r"|(?P<string>\"[^\"\n]*\")|(?P<sign>:=|\.\*|\./|\.\^|\.'|[-+*/^'()\[\],;=])"
+    r"|(?P<string>\"[^\"\n]*\")|(?P<sign>:=|\.\*|\./|\.\^|\.'|[-+*/\\^'()\[\],;=])"
 )
 ELEMENTWISE = {".*": "product", "./": "quotient", ".^": "power"}
 
@@ -165,7 +166,9 @@ class _Reader:
 
     def _product(self) -> Value:
         total = self._factor()
-        while (sign := self.tokens[self.at]).kind == "sign" and (sign.text in ("*", "/") or sign.text in ELEMENTWISE):
+        while (sign := self.tokens[self.at]).kind == "sign" and (
+            sign.text in ("*", "/", "\\") or sign.text in ELEMENTWISE
+        ):
             self._refuse_elementwise(sign)
             self.at += 1
             total = self._apply(sign, total, self._factor())
@@ -186,6 +189,8 @@ class _Reader:
         return value
 
     def _power(self, sign: Token, value: Value) -> Value:
+        if self._take("-"):
+            value = 1.0 / value if isinstance(value, float) and value else self._checked(sign, lambda: _inverse(value))
         steps = self.tokens[self.at]
         if steps.kind != "number" or not steps.text.isdigit():
             raise self._error("a power is a whole number", steps)
@@ -353,9 +358,17 @@ class _Reader:
         return NotationError(message, self.text, token.start, max(token.end, token.start + 1))
 
 
-def _combine(sign: str, left: Value, right: Value) -> Value:
-    if sign == "/" and right == 0.0:
+def _inverse(value: Value) -> Value:
+    if isinstance(value, float):
         raise ProgramError("this divides by zero")
+    return inv(value)
+
+
+def _combine(sign: str, left: Value, right: Value) -> Value:
+    if (sign == "/" and right == 0.0) or (sign == "\\" and left == 0.0):
+        raise ProgramError("this divides by zero")
+    if sign == "\\":
+        return right / left if isinstance(left, float) else solve(left, _matrix(right))
     if isinstance(left, float) or isinstance(right, float):
         found: Value = _OPERATORS[sign](left, right)
         return found
@@ -364,6 +377,12 @@ def _combine(sign: str, left: Value, right: Value) -> Value:
     if sign == "/":
         return left / right
     return add((left, right if sign == "+" else scale(-1.0, right)))
+
+
+def _matrix(value: Value) -> Expression:
+    if isinstance(value, float):
+        raise ProgramError(f"the right side of a system is a matrix, not {value:g}")
+    return value
 
 
 def _tokens(text: str) -> list[Token]:
