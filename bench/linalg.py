@@ -28,6 +28,8 @@ from viewlet.linalg.machine import Machine
 
 THREADS = len(os.sched_getaffinity(0))
 POWER = 16
+REST = 0.06
+"""Seconds before a step: threads of BLAS that have just finished keep the processors busy for a while."""
 
 
 def main() -> None:
@@ -234,6 +236,7 @@ def measure(name: str, n: int, steps: int, again: int, rates: Rates) -> dict[str
         if case.step is not None and place < 5:
             found["numpy"].append(clock(lambda place=place, row=row: case.step(inputs, place, row)))  # type: ignore[misc]
         inputs[case.name][place] = row
+        time.sleep(REST)
         found["incremental"].append(clock(lambda place=place, row=row: run.set_row(case.name, place, row)))  # type: ignore[misc]
         if place >= steps - again:
             found["reevaluation"].append(clock(lambda: outcome.append(case.evaluate(inputs))))
