@@ -30,7 +30,10 @@ SCHEMA = """
 CREATE TABLE r (a BIGINT, b BIGINT); CREATE TABLE s (b BIGINT, c BIGINT); CREATE TABLE t (c BIGINT, d BIGINT);
 CREATE TABLE orders (orderkey BIGINT PRIMARY KEY, custkey BIGINT, total DECIMAL(15,2), day DATE, name VARCHAR,
                      ts TIMESTAMP, x DOUBLE);
-CREATE TABLE customer (custkey BIGINT PRIMARY KEY, name VARCHAR, nation VARCHAR)
+CREATE TABLE customer (custkey BIGINT PRIMARY KEY, name VARCHAR, nation VARCHAR);
+CREATE STREAM m (ts TIMESTAMP, g VARCHAR, x BIGINT) PARTITION LENGTH 60 BY ts;
+CREATE TABLE ev (g VARCHAR NOT NULL, at BIGINT NOT NULL, x DOUBLE);
+CREATE TABLE mx (i BIGINT, j BIGINT, x DOUBLE); CREATE TABLE my (i BIGINT, k BIGINT, x DOUBLE)
 """
 ROWS = {
     "r": [(1, 2), (3, 4), (None, 2), (2, None)],
@@ -42,6 +45,9 @@ ROWS = {
         (3, 1, "7.25", "2024-02-29", "abc", "2024-02-29 23:59:59", -0.5),
     ],
     "customer": [(1, "a", "DE"), (2, None, "FR")],
+    "ev": [("a", 10, 1.0), ("a", 35, 2.0), ("b", 20, None)],
+    "mx": [(1, 1, 2.0), (1, 2, 1.0), (2, 2, 0.5)],
+    "my": [(1, 1, 2.0), (2, 1, 1.0)],
 }
 EXTREMES = {
     "r": [(0, -5), (2**62, 1), (-(2**63), None), (7, 0)],
@@ -53,7 +59,11 @@ EXTREMES = {
         (12, -1, "1.5", "2024-02-29", "-12", "2024-02-29 00:00:00", 1e308),
     ],
     "customer": [(0, "", "")],
+    "ev": [("a", 2**62, 1e308), ("", -5, -1e308)],
+    "mx": [(2, 1, -1e308), (3, 3, 0.0)],
 }
+EVENTS = [("a", 3), ("b", 5), ("a", 1), (None, None), ("a", 2), ("a", -(2**63)), ("b", 7)]
+"""Of the stream, a minute apart; the times go on from one view to the next."""
 QUERY = re.compile(r"\s*(SELECT|WITH)\b", re.IGNORECASE)
 PATIENCE = 20
 
@@ -86,6 +96,7 @@ class Run:
         self.outcomes: Counter[str] = Counter()
         self.failures: dict[str, str] = {}
         self.db = database()
+        self.time = datetime.datetime(2025, 1, 1)
 
     def step(self, number: int) -> None:
         if number % 200 == 0:
@@ -101,11 +112,14 @@ class Run:
                     self.compare(sql)
                     self.feed(sql)
                     self.reset()
+                elif self.db.views:
+                    self.feed_events()
+                    self.reset()
         except viewlet.InternalError as error:
             self.failed(error, sql)
         except viewlet.ViewletError as error:
             self.outcomes[type(error).__name__] += 1
-            if "fz" in self.db.views or set(self.db.tables) < set(ROWS):
+            if self.db.views or set(self.db.tables) < set(ROWS):
                 self.db = database()
         except TooSlow:
             self.outcomes["slow"] += 1
@@ -144,10 +158,27 @@ class Run:
             assert sorted(map(repr, self.db.view("fresh").rows())) == sorted(map(repr, maintained)), "the view is wrong"
             self.outcomes["views compared"] += 1
 
+    def feed_events(self) -> None:
+        """Rows of the stream and of the tables that are no rows for SQL; every view is read."""
+        self.outcomes["views of events fed"] += 1
+        for name, value in EVENTS:
+            self.time += datetime.timedelta(minutes=1)
+            with contextlib.suppress(viewlet.DataError):
+                self.db.insert("m", [(self.time, name, value)])
+        with contextlib.suppress(viewlet.DataError):
+            self.db.insert("m", [(self.time - datetime.timedelta(minutes=3), "late", 4)])
+        for table in ("ev", "mx"):
+            with contextlib.suppress(viewlet.DataError):
+                self.db.insert(table, EXTREMES[table])
+        for view in self.db.views:
+            self.db.view(view).rows()
+
     def reset(self) -> None:
         """The rows of the beginning and no views, in the database there is: DuckDB takes a while to start."""
         for view in reversed(self.db.views):
             self.db.execute(f'DROP MATERIALIZED VIEW "{view}"')
+        for table in set(self.db.tables) - {*ROWS, "m"}:
+            self.db.execute(f'DROP TABLE "{table}"')
         changes = {name: self.db.table(name).to_arrow() for name in ROWS}
         for name, rows in changes.items():
             self.db.delete(name, rows)

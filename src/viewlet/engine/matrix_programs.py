@@ -104,11 +104,14 @@ class MatrixProgramEngine:
     # -- the program ---------------------------------------------------------------------------------------------------
 
     def _advance(self) -> None:
-        """Brings the run to the rows as they are."""
-        if self._run is None:
-            self._start()
-        elif self._touched:
-            self._follow(self._run)
+        """Brings the run to the rows as they are. What overflows is refused there, and NumPy need not warn of it."""
+        import numpy as np
+
+        with np.errstate(over="ignore", invalid="ignore"):
+            if self._run is None:
+                self._start()
+            elif self._touched:
+                self._follow(self._run)
         self._touched = {}
 
     def _follow(self, run: Run) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -38,6 +38,7 @@ from viewlet.sql.statements import (
 from viewlet.sql.streams.carried_rows import bind_look_back, looks_back
 from viewlet.sql.streams.grouped_windows import bind_grouped_window, groups_by_window
 from viewlet.sql.streams.match_recognize import bind_match_recognize, is_match_recognize
+from viewlet.sql.streams.part_queries import syntax_errors
 from viewlet.sql.streams.patterns import bind_pattern_view, is_pattern_view
 from viewlet.sql.streams.statements import (
     bind_stream_parts,
@@ -93,20 +94,9 @@ def bind_statement(
     if raw.words[0] == "ALTER" and "VIEW" in raw.words[1:3]:
         return _alter_view(raw, catalog)
     refuse_replacement(raw)
-    if is_view_delta_function(raw):
-        return bind_view_delta_function(raw, catalog)
-    if is_match_recognize(raw):
-        return bind_match_recognize(raw, catalog)
-    if is_pattern_view(raw):
-        return bind_pattern_view(raw, catalog)
-    if is_window_view(raw):
-        return bind_window_view(raw, catalog)
-    if calls_window_function(raw):
-        return bind_window_function(raw, catalog)
-    if groups_by_window(raw):
-        return bind_grouped_window(raw, catalog)
-    if looks_back(raw, catalog):
-        return bind_look_back(raw, catalog)
+    if (bind_over_parts := _binder_over_parts(raw, catalog)) is not None:
+        with quiet(), syntax_errors(raw):
+            return bind_over_parts(raw, catalog)
     if is_partitioned_stream(raw):
         return _partitioned_stream(raw, names)
     node = parse(raw, aggregates=aggregates)
@@ -124,6 +114,26 @@ def bind_statement(
     if raw.words[0].isalpha() and not isinstance(node, exp.Alter | exp.Copy | exp.Transaction | exp.Set):
         raise raw.source.error(f"'{raw.words[0]}' does not begin a statement", node)
     raise raw.source.unsupported(f"{raw.words[0]} statement", None)
+
+
+def _binder_over_parts(
+    raw: RawStatement, catalog: Mapping[str, Table]
+) -> Callable[[RawStatement, Mapping[str, Table]], CreateView] | None:
+    """What binds a view over parts of streams; None if the statement declares no such view."""
+    for is_form, bind in _OVER_PARTS:
+        if is_form(raw):
+            return bind
+    return bind_look_back if looks_back(raw, catalog) else None
+
+
+_OVER_PARTS = (
+    (is_view_delta_function, bind_view_delta_function),
+    (is_match_recognize, bind_match_recognize),
+    (is_pattern_view, bind_pattern_view),
+    (is_window_view, bind_window_view),
+    (calls_window_function, bind_window_function),
+    (groups_by_window, bind_grouped_window),
+)
 
 
 def _partitioned_stream(raw: RawStatement, names: Names) -> CreateTable:

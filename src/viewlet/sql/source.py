@@ -74,6 +74,11 @@ def name_of(identifier: exp.Expr) -> str:
     return str(identifier.name).lower()
 
 
+def is_short_number(text: str, digits: int = 10) -> bool:
+    """Whether a text is a whole number of a few digits, without a sign."""
+    return text.isascii() and text.isdecimal() and len(text) <= digits
+
+
 def whole_number(text: str) -> int | None:
     """The number that plain digits stand for; None for anything else, and for more digits than any type has."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 100 else None

@@ -16,10 +16,16 @@ def check_view(view: PartView, others: Mapping[str, PartView], lengths: Lengths)
     """Refuses a view that cannot be kept part by part; `lengths` has those of all streams and views."""
     known = {**lengths, view.name: view.length}
     for query in (view.initialize, view.update):
+        if all(each.is_table or each.provisional or each.relation == view.name for each in query.references):
+            raise SchemaError(
+                f"nothing says when a part of view {view.name!r} can be computed: read a part of a stream or of "
+                "another view, without IF CLOSED"
+            )
         for each in query.references:
             if each.is_table:
                 continue
             _check_rate(view, each, known, query.index)
+            _check_range(view, each, query.index)
             if each.relation == view.name and lead(each, view.length, view.length) >= 0:
                 read = each.text(query.index)
                 raise SchemaError(f"view {view.name!r} reads {read}: a view may read only earlier parts of itself")
@@ -43,6 +49,14 @@ def _check_rate(view: PartView, reference: Reference, lengths: Lengths, index: s
             f"{lengths[reference.relation]} s: {read} moves {low} parts for each part of the view, but "
             f"{wanted} parts pass; write for example {reference.relation}[{_example(wanted, index)}]"
         )
+
+
+def _check_range(view: PartView, reference: Reference, index: str) -> None:
+    assert reference.low is not None
+    assert reference.high is not None
+    if line(reference.high).high < line(reference.low).low:
+        read = reference.text(index)
+        raise SchemaError(f"view {view.name!r} reads {read}, which has no part: it ends before it begins")
 
 
 def _example(rate: Fraction, index: str) -> str:

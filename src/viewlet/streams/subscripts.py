@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import assert_never
 
+_DIGITS = 15
 _TOKEN = re.compile(r"\s*(?:(\d+)|([A-Za-z_]\w*)|([-+*/()]))")
 
 
@@ -202,7 +203,9 @@ def _operand(tokens: list[str], at: int, index: str) -> tuple[Subscript, int]:
     if token == "-":
         node, at = _operand(tokens, at + 1, index)
         return Arithmetic("*", Number(-1), node), at
-    if token.isdigit():
+    if token.isdecimal():
+        if len(token) > _DIGITS:
+            raise SubscriptError(f"a number of a subscript has at most {_DIGITS} digits")
         return Number(int(token)), at + 1
     if token.lower() == index.lower():
         return INDEX, at + 1

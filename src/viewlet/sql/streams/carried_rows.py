@@ -21,6 +21,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from viewlet.sql.parser import quiet
+from viewlet.sql.source import is_short_number
 from viewlet.sql.split import RawStatement
 from viewlet.sql.statements import CreateView
 from viewlet.sql.streams.asof_joins import Sides, as_of, conjuncts, to_counted_join
@@ -166,7 +167,7 @@ def _lag(statement: Statement) -> CreateView:
     for window in node.find_all(exp.Window):
         keys.add(_lag_keys(statement, table, window))
         offset = window.this.args.get("offset")
-        if offset is not None and not (isinstance(offset, exp.Literal) and str(offset.this).isdigit()):
+        if offset is not None and not (isinstance(offset, exp.Literal) and is_short_number(str(offset.this))):
             raise statement.error("the offset of LAG is a whole number")
         offsets.append(int(offset.this) if offset is not None else 1)
         window.set("order", sqlglot.parse_one(f"SELECT 1 ORDER BY {_order(table, 'ASC')}", read="duckdb").args["order"])
@@ -319,7 +320,7 @@ def _offset(sides: Sides, node: exp.Expr) -> int | None:
     if not isinstance(interval, exp.Interval) or not isinstance(interval.this, exp.Literal):
         return None
     number, unit = str(interval.this.this), str(interval.args.get("unit") or "").upper().removesuffix("S")
-    if unit not in UNITS or not number.isdigit():
+    if unit not in UNITS or not is_short_number(number):
         return None
     return (1 if isinstance(node, exp.Add) else -1) * int(number) * UNITS[unit] * MICROSECONDS
 

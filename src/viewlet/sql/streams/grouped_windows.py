@@ -115,7 +115,10 @@ def _microseconds(node: exp.Expr, reader: Reader) -> int:
     found = _INTERVAL.fullmatch(text.strip())
     if found is None or found[2].upper() not in UNITS:
         raise reader.error("an interval is a number and seconds, minutes, hours, days or weeks, such as '10 minutes'")
-    return round(float(found[1]) * UNITS[found[2].upper()] * MICROSECONDS)
+    microseconds = float(found[1]) * UNITS[found[2].upper()] * MICROSECONDS
+    if microseconds >= 2**63:
+        raise reader.error("an interval has at most 292,000 years")
+    return round(microseconds)
 
 
 def _use_columns(node: exp.Select, call: exp.Expr, function: str, reader: Reader) -> None:

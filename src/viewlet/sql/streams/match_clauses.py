@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from viewlet.sql.source import is_short_number
 from viewlet.sql.split import RawStatement, unquoted
 from viewlet.sql.streams.statements import Reader
 from viewlet.streams.matching.definition import Skip
@@ -323,7 +324,7 @@ def _braces(reader: Reader) -> tuple[int, int | None]:
 
 def _count(reader: Reader) -> int:
     word = reader.next()
-    if not (word.isascii() and word.isdigit()) or int(word) > MOST_REPETITIONS:
+    if not is_short_number(word) or int(word) > MOST_REPETITIONS:
         raise reader.error(f"a number of at most {MOST_REPETITIONS} is expected here", reader.at - 1)
     return int(word)
 

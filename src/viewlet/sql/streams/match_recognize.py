@@ -21,6 +21,7 @@ from viewlet.sql.split import RawStatement, split_statements, unquoted
 from viewlet.sql.statements import CreateView
 from viewlet.sql.streams.match_clauses import WORD, MatchClauses, Range, read_clauses, split_symbols
 from viewlet.sql.streams.match_terms import TermBinder, TermError, parse_expression
+from viewlet.sql.streams.match_types import MistypedError, check_condition
 from viewlet.sql.streams.part_queries import own_columns
 from viewlet.sql.streams.statements import (
     Reader,
@@ -36,7 +37,7 @@ from viewlet.streams.matching.queries import aggregate_sql, quoted, rows_sql
 from viewlet.streams.matching.row_pattern import PatternTooLongError, Program, Start, compile_pattern
 from viewlet.streams.schema import QueryError, describe
 from viewlet.streams.subscripts import INDEX
-from viewlet.types import BIGINT, TIMESTAMP, VARCHAR, Column, Table, TableKind, TimeParts
+from viewlet.types import BIGINT, TIMESTAMP, VARCHAR, Column, SqlType, Table, TableKind, TimeParts
 
 _AROUND = ("expressions", "from_", "where", "joins")
 _AFTER = ("WHERE", "JOIN", "LEFT", "RIGHT", "FULL", "INNER", "CROSS", "NATURAL", "PARTITION", "RETAIN", "ROLLUP")
@@ -194,9 +195,17 @@ class _Binder:
             listed = ", ".join([*tests, *values]) or "1 AS one"
             typed = describe(f"SELECT {listed} FROM ({rows_sql(query)}) AS prepared", {"rows_": rows})
             known = (*query.columns, *(column for column in typed if column.name in values))
+            self._check_conditions(query, [column.type for column in typed if column.name in values])
             return self._measured(query, names, known)
         except QueryError as error:
             raise self.raw.source.error(f"{WORD}: {error}") from None
+
+    def _check_conditions(self, query: MatchQuery, values: list[SqlType]) -> None:
+        for name, condition in zip(query.variables, query.conditions, strict=True):
+            try:
+                check_condition(condition, values)
+            except MistypedError as wrong:
+                raise self._error(str(wrong), self.clauses.defines[name]) from None
 
     def _measured(self, query: MatchQuery, names: tuple[str, ...], known: tuple[Column, ...]) -> tuple[Column, ...]:
         types = {column.name: column.type for column in known}

@@ -15,6 +15,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from viewlet.sql.source import is_short_number
 from viewlet.sql.split import RawStatement
 from viewlet.sql.streams.match_clauses import MatchClauses, Range, closing, variable_name
 from viewlet.sql.streams.statements import Reader
@@ -166,6 +167,8 @@ class TermBinder:
 
     def _value(self, node: exp.Expr) -> tuple[int | None, tuple[int, ...]]:
         """The column of a value of rows, and the variables that the rows are bound to."""
+        if not isinstance(node, exp.Expr):
+            raise TermError("an expression is missing")
         if _our_function(node) == "CLASSIFIER":
             if len(node.expressions) > 1 or not all(isinstance(each, exp.Column) for each in node.expressions):
                 raise TermError("CLASSIFIER has at most the name of a variable")
@@ -189,7 +192,7 @@ class TermBinder:
 
     def _aggregate(self, node: exp.Expr, is_final: bool) -> Aggregate:
         function, argument = _AGGREGATES[type(node)], node.this
-        if isinstance(argument, exp.Distinct) or node.expressions:
+        if not isinstance(argument, exp.Expr) or isinstance(argument, exp.Distinct) or node.expressions:
             raise TermError(f"'{_shown(node)}' is not supported: COUNT, SUM, AVG, MIN and MAX of one value are")
         if isinstance(argument, exp.Star):
             return Aggregate(function, None, self._all, is_final)
@@ -345,7 +348,7 @@ def _offset(node: exp.Expr, default: int) -> int:
     if len(node.expressions) == 1:
         return default
     given = node.expressions[1]
-    if not isinstance(given, exp.Literal) or given.is_string or not given.name.isdigit() or int(given.name) > 10**6:
+    if not isinstance(given, exp.Literal) or given.is_string or not is_short_number(given.name, 6):
         raise TermError(f"the number of rows in '{_shown(node)}' is a whole number")
     return int(given.name)
 
@@ -354,5 +357,5 @@ def _interval(node: exp.Interval) -> Constant:
     unit = str(node.args.get("unit") or "").upper().removesuffix("S")
     try:
         return Constant(timedelta(seconds=float(node.this.name) * _SECONDS[unit]), "INTERVAL")
-    except (KeyError, ValueError, AttributeError):
+    except (KeyError, ValueError, AttributeError, OverflowError):
         raise TermError("an interval is a number and SECOND, MINUTE, HOUR, DAY or WEEK") from None

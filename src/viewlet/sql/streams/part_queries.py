@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import sqlglot
@@ -14,6 +15,7 @@ from viewlet.changes import did_you_mean
 from viewlet.sql.parser import quiet
 from viewlet.sql.split import RawStatement, tokenize, unquoted
 from viewlet.streams.definition import PART_TIMESTAMP, PartQuery, Reference
+from viewlet.streams.schema import QueryError
 from viewlet.streams.subscripts import SubscriptError, line, parse_subscript
 from viewlet.types import Column, Table, TableKind
 
@@ -69,6 +71,18 @@ def bind_part_query(
         if column.name.lower() == PART_TIMESTAMP and not column.table:
             column.replace(exp.column(f"{mark}start", quoted=True))
     return PartQuery(node.sql("duckdb"), tuple(references), mark, place.index)
+
+
+@contextmanager
+def syntax_errors(raw: RawStatement) -> Iterator[None]:
+    """What the parser says of a statement, or of one that was made of it, as an error of that statement."""
+    try:
+        yield
+    except SqlglotError as error:
+        reason = str(error).splitlines()[0].split(". Line ")[0]
+        raise raw.source.error(f"syntax error: {reason}") from None
+    except QueryError as error:
+        raise raw.source.error(str(error)) from None
 
 
 def free_mark(raw: RawStatement) -> str:

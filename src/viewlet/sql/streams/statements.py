@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from viewlet.algebra.nodes import Rel, Var, mul
 from viewlet.algebra.query import OutputColumn, Query
 from viewlet.errors import DataError, SchemaError, SqlError
-from viewlet.sql.source import Source
+from viewlet.sql.source import Source, is_short_number
 from viewlet.sql.split import RawStatement, unquoted
 from viewlet.sql.statements import CreateView
 from viewlet.sql.streams.part_queries import Place, bind_part_query, own_columns, subscripted
@@ -96,24 +96,24 @@ class Reader:
 
     def number(self) -> int:
         word = self.next()
-        if not word.isdigit() or int(word) == 0:
-            raise self.error("a positive whole number is expected here", self.at - 1)
+        if not is_short_number(word) or int(word) == 0:
+            raise self.error("a positive whole number of at most ten digits is expected here", self.at - 1)
         return int(word)
 
     def interval(self) -> int:
         """An interval in microseconds; months have no fixed length."""
         self.take("INTERVAL")
         at = self.at
-        text = unquoted(self.next()).split()
-        unit = (text[1] if len(text) == 2 else self.next()).upper().removesuffix("S")
+        amount, *units = unquoted(self.next()).split() or [""]
+        unit = (units[0] if units else self.next()).upper().removesuffix("S")
         if unit in ("MONTH", "QUARTER", "YEAR"):
             raise self.error("a month has no fixed length: give the interval in days, hours, minutes or seconds", at)
         try:
-            microseconds = round(float(text[0]) * UNITS[unit] * MICROSECONDS)
-        except (KeyError, ValueError):
+            microseconds = round(float(amount) * UNITS[unit] * MICROSECONDS)
+        except (KeyError, ValueError, OverflowError):
             raise self.error("an interval is a number and SECOND, MINUTE, HOUR, DAY or WEEK", at) from None
-        if microseconds < 0:
-            raise self.error("an interval is not negative here", at)
+        if len(units) > 1 or not 0 <= microseconds < 2**63:
+            raise self.error("an interval is one number here, not negative, of at most 292,000 years", at)
         return microseconds
 
     def error(self, message: str, at: int | None = None) -> SqlError:
@@ -389,9 +389,24 @@ def _columns(
 ) -> tuple[Column, ...]:
     """The columns of a view: the names of INITIALIZE, and types that hold what both queries return."""
     first = described(raw, initialize, catalog, {}, "INITIALIZE")
-    later = described(raw, update, catalog, {name: first}, "UPDATE")
-    if len(first) != len(later):
-        message = f"UPDATE returns {len(later)} columns, and INITIALIZE {len(first)}"
+    columns = _both(raw, name, initialize, update, catalog, first)
+    if columns != first:  # UPDATE may read its own earlier parts, which have the wider types
+        columns = _both(raw, name, initialize, update, catalog, columns)
+    return columns
+
+
+def _both(
+    raw: RawStatement,
+    name: str,
+    initialize: PartQuery,
+    update: PartQuery,
+    catalog: Mapping[str, Table],
+    own: tuple[Column, ...],
+) -> tuple[Column, ...]:
+    """The columns of both queries, where the view itself has the columns `own`."""
+    later = described(raw, update, catalog, {name: own}, "UPDATE")
+    if len(own) != len(later):
+        message = f"UPDATE returns {len(later)} columns, and INITIALIZE {len(own)}"
         raise raw.source.error(f"{message}: both are parts of view {name!r}")
     both = PartQuery(
         f"({initialize.sql}) UNION ALL ({update.sql.replace(update.mark, update.mark + 'u')})", (), initialize.mark
@@ -400,7 +415,7 @@ def _columns(
         **_tables(initialize, catalog, {}),
         **{
             key.replace(update.mark, update.mark + "u"): value
-            for key, value in _tables(update, catalog, {name: first}).items()
+            for key, value in _tables(update, catalog, {name: own}).items()
         },
     }
     try:
@@ -421,7 +436,7 @@ def described(
 
 def plain_sql(query: PartQuery) -> str:
     """A query that DuckDB can bind: some time stands for the start of its part."""
-    return re.sub(r'"\$part\d+_u?start"', "TIMESTAMP '1970-01-01 00:00:00'", query.sql)
+    return re.sub(f'"{re.escape(query.mark)}u?start"', "TIMESTAMP '1970-01-01 00:00:00'", query.sql)
 
 
 def _tables(
