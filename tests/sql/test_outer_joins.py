@@ -115,6 +115,20 @@ def test_columns_merged_by_a_long_chain_agree_with_duckdb() -> None:
     assert len(layers) == 3
 
 
+@pytest.mark.parametrize("engine", ["interpreter", "compiled"])
+def test_outer_joins_of_outer_joins_that_multiply_out_agree_with_duckdb(
+    engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No operand is large, but their product has sixteen terms."""
+    monkeypatch.setenv("VIEWLET_JIT", "0")
+    query = (
+        "WITH w AS (SELECT t0.k, t2.v FROM t0 JOIN t1 ON t0.n = t1.n LEFT JOIN t2 ON t1.k = t2.k AND t0.v = t2.v) "
+        "SELECT a.k AS x, c.v AS y, COUNT(*) AS c FROM w AS b, w AS a FULL JOIN w AS c ON a.k = c.k WHERE b.v = 1 "
+        "GROUP BY a.k, c.v"
+    )
+    assert play_batches(query, 3, random.Random(engine), engine, "auto")
+
+
 def play_batches(query: str, tables: int, rng: random.Random, engine: str, strategy: str) -> list[str]:
     """Compares a view over tables and streams after batches that change several of them; returns its layers."""
     with viewlet.connect(engine=engine) as db, duckdb.connect() as oracle:

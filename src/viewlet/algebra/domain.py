@@ -9,7 +9,7 @@ union, we take the union of both domains over their common columns: it covers as
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import assert_never
 
 from viewlet.algebra.canonical import canonical_text, rough_text
@@ -35,7 +35,7 @@ from viewlet.algebra.nodes import (
 )
 from viewlet.algebra.scope import NONE, Vars, inputs, outputs
 from viewlet.algebra.substitute import substitute
-from viewlet.algebra.traverse import is_stored
+from viewlet.algebra.traverse import is_stored, size
 
 
 def extract_domain(change: Expr) -> Expr:
@@ -77,11 +77,11 @@ def project_domain(domain: Expr, keys: Vars) -> Expr:
 
 def union_domains(domains: Sequence[Expr]) -> Expr:
     """A domain that covers each of the given ones, over their common columns."""
+    if not domains or any(is_constant(domain, 1) for domain in domains):
+        return ONE
     distinct = _distinct(domains)
     if len(distinct) == 1:
         return distinct[0]
-    if not distinct or any(is_constant(domain, 1) for domain in distinct):
-        return ONE
     common = outputs(distinct[0]).intersection(*(outputs(domain) for domain in distinct[1:]))
     if not common:
         return ONE
@@ -109,15 +109,33 @@ def _sorted(variables: Vars) -> tuple[Var, ...]:
 
 
 def _distinct(domains: Sequence[Expr]) -> list[Expr]:
-    """The domains without those that differ from another one in names only."""
-    alike: dict[str, list[Expr]] = {}
-    different = dict.fromkeys(domains)
-    if len(different) == 1:
-        return list(different)
-    for domain in different:
-        alike.setdefault(rough_text(domain, outputs(domain)), []).append(domain)
-    found: list[Expr] = []
-    for group in alike.values():
-        single = len(group) == 1
-        found += group if single else {canonical_text(each, outputs(each)): each for each in group}.values()
-    return found
+    """The domains without those that differ from another one in names only.
+
+    Most are told apart by their size. Texts of the others are compared, the exact one last: it is expensive.
+    """
+    groups = [list(dict.fromkeys(domains))]
+    for text in (_extent, _rough_text):
+        groups = [alike for group in groups for alike in _grouped(group, text)]
+    return [alike[0] for group in groups for alike in _grouped(group, _exact_text)]
+
+
+def _grouped(domains: list[Expr], text: Callable[[Expr], object]) -> list[list[Expr]]:
+    """The domains with the same text together."""
+    if len(domains) == 1:
+        return [domains]
+    alike: dict[object, list[Expr]] = {}
+    for domain in domains:
+        alike.setdefault(text(domain), []).append(domain)
+    return list(alike.values())
+
+
+def _extent(domain: Expr) -> object:
+    return size(domain), outputs(domain)
+
+
+def _rough_text(domain: Expr) -> str:
+    return rough_text(domain, outputs(domain))
+
+
+def _exact_text(domain: Expr) -> str:
+    return canonical_text(domain, outputs(domain))

@@ -14,6 +14,7 @@ from viewlet.engine.declaration import declaration
 from viewlet.engine.kinds import kind_defined_by
 from viewlet.errors import SchemaError, Span, SqlError, ViewletError
 from viewlet.hosts.catalogue import unreadable_stream
+from viewlet.runtime.garbage import collecting_afterwards
 from viewlet.types import TableKind
 
 if TYPE_CHECKING:
@@ -168,7 +169,8 @@ def _create_table(statement: CreateTable, database: Database) -> None:
 
 def _create_view(statement: CreateView, text: str, database: Database) -> None:
     if not (statement.if_not_exists and statement.name in database.views):
-        database.create_view(declaration(statement, text))
+        with collecting_afterwards():
+            database.create_view(declaration(statement, text))
 
 
 def _drop(statement: Drop, database: Database) -> None:

@@ -37,6 +37,11 @@ LARGE_OPERAND = Extent(6, 300)
 SMALL_OPERAND = Extent(2, 25)
 """What is left in its place in a query with layers: one LEFT JOIN, or an aggregate."""
 
+MANY_TERMS = 8
+"""Two FULL OUTER JOINs of small operands beside each other are nine products."""
+SIMPLE_OPERAND = Extent(1, 25)
+"""What is left in its place where the products would be too many: no outer join."""
+
 
 class LargeOperandError(Exception):
     """An operand is too large for a query in one piece."""
@@ -74,6 +79,11 @@ class Operands:
             return factors
         self.found.append(Operand(name, columns, product))
         return (Rel(name, columns),)
+
+
+def is_large(query: Query) -> bool:
+    """Unions of a query, or of an aggregate in it, multiply out to so many products that it is better cut."""
+    return any(_terms(node) > MANY_TERMS for node in walk(query.expr) if isinstance(node, Mul))
 
 
 def _extent(expr: Expr) -> Extent:

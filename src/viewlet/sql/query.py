@@ -15,7 +15,15 @@ from viewlet.algebra.query import OrderKey, OutputColumn, Query
 from viewlet.algebra.scope import outputs
 from viewlet.algebra.traverse import all_variables, rebuild, relations
 from viewlet.sql.context import Context
-from viewlet.sql.layers import LARGE_OPERAND, SMALL_OPERAND, LargeOperandError, Operands, in_layers
+from viewlet.sql.layers import (
+    LARGE_OPERAND,
+    SIMPLE_OPERAND,
+    SMALL_OPERAND,
+    LargeOperandError,
+    Operands,
+    in_layers,
+    is_large,
+)
 from viewlet.sql.prune import prune
 from viewlet.sql.scalars import ScalarBinder
 from viewlet.sql.scope import Cte, OutputField, Relation, Scope
@@ -56,9 +64,10 @@ def translate_to_query(
     if not layered or node.find(exp.AnonymousAggFunc) is not None:
         return translated(Operands())
     try:
-        return translated(Operands(LARGE_OPERAND))
+        found = translated(Operands(LARGE_OPERAND))
     except LargeOperandError:
         return translated(Operands(SMALL_OPERAND, layered=True))
+    return translated(Operands(SIMPLE_OPERAND, layered=True)) if is_large(found.query) else found
 
 
 def _translated(node: exp.Expr, names: Sequence[str], context: Context) -> Translation:
