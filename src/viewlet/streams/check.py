@@ -16,11 +16,6 @@ def check_view(view: PartView, others: Mapping[str, PartView], lengths: Lengths)
     """Refuses a view that cannot be kept part by part; `lengths` has those of all streams and views."""
     known = {**lengths, view.name: view.length}
     for query in (view.initialize, view.update):
-        if all(each.is_table or each.provisional or each.relation == view.name for each in query.references):
-            raise SchemaError(
-                f"nothing says when a part of view {view.name!r} can be computed: read a part of a stream or of "
-                "another view, without IF CLOSED"
-            )
         for each in query.references:
             if each.is_table:
                 continue
@@ -29,6 +24,11 @@ def check_view(view: PartView, others: Mapping[str, PartView], lengths: Lengths)
             if each.relation == view.name and lead(each, view.length, view.length) >= 0:
                 read = each.text(query.index)
                 raise SchemaError(f"view {view.name!r} reads {read}: a view may read only earlier parts of itself")
+        if all(each.is_table or each.provisional or each.relation == view.name for each in query.references):
+            raise SchemaError(
+                f"nothing says when a part of view {view.name!r} can be computed: read a part of a stream or of "
+                "another view, without IF CLOSED"
+            )
     _check_cycles({**others, view.name: view}, known)
 
 
