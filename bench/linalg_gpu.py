@@ -4,7 +4,7 @@ Checks the back end against NumPy in float64 first, and stops if it is wrong. Th
 model after one-row changes of A, for n = 4,096 to 32,768 in float32 and float64: our program through its whole API, a
 hand-written PyTorch program, re-evaluation with cuBLAS, and the limit: five matrices read and written once at the
 bandwidth that a plain copy reaches here. Writes `linalg-gpu.jsonl`, `linalg-gpu.md` and, with matplotlib,
-`linalg-gpu.png`. It needs NumPy, PyTorch and Triton only.
+`linalg-gpu.png`. It needs NumPy, SciPy, PyTorch and Triton only.
 """
 
 from __future__ import annotations
