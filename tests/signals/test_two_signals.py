@@ -6,6 +6,7 @@ import operator
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import viewlet
@@ -98,6 +99,30 @@ def test_as_of_takes_the_last_value_before() -> None:
         before = np.flatnonzero(t <= row["t"])
         assert row["x_2"] == x[before[-1]]
         assert row["t"] - t[before[-1]] <= 300
+
+
+@pytest.mark.parametrize("names", ["lr", "rl"])
+def test_events_and_intervals_of_two_streams_wait_each_in_their_own_shape(names: str) -> None:
+    db = viewlet.connect()
+    db.execute(TABLES.format(kind="STREAM").replace("x DOUBLE", "e BIGINT NOT NULL, x DOUBLE"))
+    signals = {
+        "l": db.signal("l", key="g", time="t", value=["x", "e"], lateness=5).sample(10, "last"),
+        "r": db.signal("r", key="g", time="t", end="e", value="x", overlap="mean", lateness=5).sample(10, "linear"),
+    }
+    query = signals[names[0]].join(signals[names[1]])
+    view = db.create_view("v", query)
+    events = [("g", t, t + 12, t / 3) for t in range(0, 100, 8)]
+    for name, begin in [("l", 0), ("r", 0), ("r", 7), ("l", 7)]:
+        assert not len(view.to_arrow()) or begin
+        db.insert(name, events[begin : begin + 7])
+    # The newest event is at 96: points up to 91 have run, and intervals up to their last edge before that.
+    ran = {
+        "l": [row for row in events if row[1] <= 91],
+        "r": [(g, t, min(e, 88), x) for g, t, e, x in events if t < 88],
+    }
+    tables = {name: pa.table(dict(zip("gtex", zip(*each, strict=True), strict=True))) for name, each in ran.items()}
+    assert len(view.to_arrow()) == 9
+    assert same_bits(view.to_arrow(), query.run(tables))
 
 
 def test_one_signal_with_itself() -> None:

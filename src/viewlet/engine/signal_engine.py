@@ -218,12 +218,13 @@ class SignalEngine:
 
         from viewlet.runtime.arrow_columns import arrow_column
         from viewlet.signals.batches import together
+        from viewlet.signals.ingest import no_events
         from viewlet.signals.rows import arrow_times, arrow_values, times_of, value_columns
 
         form, groups = self._made.form, self._made.groups
         batch = together(self._made.output.chunks) if self._made.output.chunks else None
         if batch is None:
-            batch = self._made.program.run([_nothing(each) for each in self._made.sources])
+            batch = self._made.program.run([no_events(each) for each in self._made.sources])
         slots = pa.array(batch.slot)
         columns: dict[str, Any] = {}
         for column, words in zip(self._keys, groups.words, strict=True):
@@ -274,15 +275,3 @@ class SignalEngine:
 
     def stages(self, format: str) -> Mapping[str, Callable[[], str]]:
         return {}
-
-
-def _nothing(source: Any) -> Any:
-    """No events of a source."""
-    import numpy as np
-
-    from viewlet.signals.batches import Events
-
-    none = np.zeros(0, np.int64)
-    width = 1 if source.is_complex else len(source.values)
-    value = np.zeros((0, width), np.complex128 if source.is_complex else np.float64)
-    return Events(none, none, value, None if source.end is None else none)

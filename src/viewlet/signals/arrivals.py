@@ -14,7 +14,7 @@ import numpy as np
 from viewlet.errors import DataError
 from viewlet.signals.batches import Array, Events, in_order, runs, together
 from viewlet.signals.groups import Groups
-from viewlet.signals.ingest import Describe, without_overlaps
+from viewlet.signals.ingest import Describe, no_events, without_overlaps
 from viewlet.signals.nodes import Source
 from viewlet.signals.output import Output
 from viewlet.signals.state import NEVER, Field, State
@@ -68,7 +68,7 @@ class Arrivals:
             return events
         newest = self.state[f"newest{number}"]
         np.maximum.at(newest, events.slot, events.start)
-        waiting = self.state.waiting or tuple(events.take(slice(0)) for _ in self._sources)
+        waiting = self.state.waiting or tuple(no_events(each) for each in self._sources)
         everything = together([waiting[number], events])
         frontier = newest[everything.slot] - source.lateness
         kept = list(waiting)

@@ -19,6 +19,14 @@ Describe = Callable[[int], str]
 """The key of a slot, in words."""
 
 
+def no_events(source: Source) -> Events:
+    """An empty batch of a source."""
+    none = np.zeros(0, np.int64)
+    width = 1 if source.is_complex else len(source.values)
+    value = np.zeros((0, width), np.complex128 if source.is_complex else np.float64)
+    return Events(none, none, value, None if source.end is None else none)
+
+
 def without_overlaps(source: Source, events: Events, describe: Describe) -> Events:
     """Sorted events of which no two are active at the same time in a group, as the source's policy says."""
     ends = events.start[:0] if events.end is None else events.end
