@@ -88,14 +88,24 @@ def test_a_batch_that_fails_leaves_no_trace() -> None:
     assert same_bits(view.to_arrow(), smooth(over(db)).run(History(history).table()))
 
 
-@pytest.mark.parametrize(("policy", "value"), [("mean", 2.0), ("sum", 6.0), ("min", 0.0), ("max", 5.0)])
-def test_events_at_equal_times_count_as_one(policy: str, value: float) -> None:
+@pytest.mark.parametrize("kind", ["STREAM", "TABLE"])
+@pytest.mark.parametrize(("policy", "value"), [("mean", 2.75), ("sum", 11.0), ("min", 0.0), ("max", 5.0)])
+def test_events_at_equal_times_count_as_one(policy: str, value: float, kind: str) -> None:
     db = viewlet.connect()
-    db.execute(SCHEMA.format(kind="TABLE"))
-    view = db.create_view("v", over(db, overlap=policy).sample(10))
-    db.insert("events", [("a", 10, 1.0, 0.0), ("a", 10, 5.0, 0.0)])
+    db.execute(SCHEMA.format(kind=kind))
+    view = db.create_view("v", over(db, overlap=policy, **({"lateness": 5} if kind == "STREAM" else {})).sample(10))
+    db.insert("events", [("a", 10, 1.0, 0.0), ("a", 10, 5.0, 0.0), ("a", 10, 5.0, 0.0)])
     db.insert("events", [("a", 10, 0.0, 0.0), ("a", 20, 3.0, 0.0)])
+    db.insert("events", [("a", 25, 3.0, 0.0)])
     assert view.rows() == [("a", 10, value), ("a", 20, 3.0)]
+
+
+def test_equal_rows_of_a_batch_are_events_at_equal_times() -> None:
+    db = viewlet.connect()
+    db.execute(SCHEMA.format(kind="STREAM"))
+    db.create_view("v", over(db).sample(10))
+    with pytest.raises(viewlet.DataError, match="two events of g = 'a' overlap"):
+        db.insert("events", [("a", 10, 5.0, 0.0)] * 2)
 
 
 def test_a_stream_waits_for_late_events_and_counts_those_that_are_later() -> None:

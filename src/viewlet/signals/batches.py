@@ -152,6 +152,11 @@ def _by_slot(batch: B, groups: int) -> B:
     return Events(slot, position, value, end) if isinstance(batch, Events) else Samples(slot, position, value)
 
 
+def repeated(events: Events, multiplicity: Array) -> Events:
+    """Every event as often as its multiplicity says."""
+    return events if (multiplicity == 1).all() else events.take(np.repeat(np.arange(len(events)), multiplicity))
+
+
 def together(parts: Sequence[Any]) -> Any:
     """Several batches of one kind as one, sorted."""
     filled = [part for part in parts if len(part)] or parts[:1]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from viewlet.signals.batches import Array, Events, real_parts, side_by_side
+from viewlet.signals.batches import Array, Events, real_parts, repeated, side_by_side
 from viewlet.signals.order import rows_since
 
 Chunk = tuple[Events, Array]
@@ -43,8 +43,7 @@ class EventLog:
             count = stop - first
             rows = np.arange(count.sum()) + np.repeat(first - np.cumsum(count) + count, count)
             parts.append((events.take(rows), weight[rows]))
-        events, weight = _netted(parts or [(nothing, np.zeros(0, np.int64))])
-        return events if (weight == 1).all() else events.take(np.repeat(np.arange(len(events)), weight))
+        return repeated(*_netted(parts or [(nothing, np.zeros(0, np.int64))]))
 
 
 def _netted(parts: list[Chunk]) -> Chunk:

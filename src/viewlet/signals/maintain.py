@@ -16,7 +16,7 @@ import numpy as np
 
 from viewlet.errors import DataError
 from viewlet.signals.arrivals import Arrivals
-from viewlet.signals.batches import Array, Batch, Events, in_order, runs, together
+from viewlet.signals.batches import Array, Batch, Events, in_order, repeated, runs, together
 from viewlet.signals.checkpoints import Checkpoints, pieces
 from viewlet.signals.event_log import EventLog
 from viewlet.signals.form import Form, form_of
@@ -162,7 +162,7 @@ class Maintenance:
                 f"{source.table} is {'read beside ' if self._kept[number] else ''}a stream, whose rows cannot be taken "
                 "back under a signal; make it a TABLE"
             )
-        return self.arrivals.due(number, events, describe)
+        return self.arrivals.due(number, repeated(events, arrival.multiplicity), describe)
 
     def _corrected(self, arrived: Sequence[Arrival], history: History) -> tuple[list[Events], list[Batch]]:
         """The events to run: new ones, and those of disturbed groups since a checkpoint; and samples that are void."""
