@@ -62,7 +62,7 @@ def cases() -> list[tuple[str, linalg.Program, dict[str, Any], int]]:
 def compare(steps: int) -> str:
     text = """# Strategies of matrix programs
 
-Written by `python -m bench.linalg_strategies`, in one thread beside other programs. Milliseconds of the processor for
+Written by `python -m bench.linalg_strategies`, in one thread. Milliseconds of the processor for
 one update, medians; the last column is "auto" over the best of the other three.
 
 | program | rank | incremental | hybrid | re-evaluated | auto | auto / best |

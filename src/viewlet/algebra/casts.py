@@ -6,6 +6,7 @@ cast(DOUBLE, INTEGER)(2.5) = 2              halves go to the even neighbour
 
 from __future__ import annotations
 
+import contextlib
 import decimal
 import math
 import struct
@@ -187,11 +188,16 @@ def _to_text(source: SqlType) -> Conversion:
 
 
 def _single_text(value: float) -> str:
-    """The shortest text that reads back as the same single-precision number."""
+    """The shortest text that reads back as the same single-precision number.
+
+    >>> _single_text(round_single(0.1)), _single_text(3.4028234663852886e38)
+    ('0.1', '3.4028235e+38')
+    """
     for digits in range(1, 10):
         short = float(f"{value:.{digits}g}")
-        if round_single(short) == value:
-            return repr(short)
+        with contextlib.suppress(DataError):  # fewer digits may round up beyond the largest number
+            if round_single(short) == value:
+                return repr(short)
     return repr(value)
 
 
