@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from viewlet.changes import did_you_mean
-from viewlet.errors import DataError, Span, SqlError, UnsupportedError, ViewletError
+from viewlet.errors import DataError, Span, SqlError, UnsupportedError, ViewletError, interruptible
 
 SETTINGS = {
     "python_enable_replacements": "false",  # a name in a query is a table, never a variable of the calling program
@@ -62,7 +62,8 @@ class AdHoc:
         try:
             for name, table in tables.items():
                 connection.register(name, table)
-            return connection.sql(_only_query(connection, sql)).to_arrow_table()
+            with interruptible():
+                return connection.sql(_only_query(connection, sql)).to_arrow_table()
         except (duckdb.InternalException, duckdb.FatalException) as error:
             self.close()  # it answers no query after such an error
             raise SqlError(f"DuckDB cannot answer this query: {_first_line(str(error))}", text or sql) from error

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from viewlet.errors import DataError, InternalError, SchemaError, SqlError, ViewletError
+from viewlet.errors import DataError, InternalError, SchemaError, SqlError, ViewletError, interruptible
 from viewlet.types import Column, Kind, SqlType
 
 if TYPE_CHECKING:
@@ -288,7 +288,8 @@ def _read_csv(path: Path, columns: Columns) -> tuple[Any, int]:
             present = {entry[0].lower() for entry in header.description or ()}
             types = ", ".join(f"'{name}': '{type}'" for name, type in declared.items() if name.lower() in present)
             query = f"SELECT * FROM read_csv(?, header = true, types = {{{types}}})"
-            data: Any = reader.sql(query, params=[str(path)]).to_arrow_table()
+            with interruptible():
+                data: Any = reader.sql(query, params=[str(path)]).to_arrow_table()
         except duckdb.Error as error:
             raise DataError(f"cannot read {path} as CSV: {_first_line(error)}") from None
     return data, data.num_rows

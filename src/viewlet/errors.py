@@ -5,6 +5,8 @@ Every user error names the offending fragment and, where there is one, the remed
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 EXCERPT = 240
@@ -103,3 +105,14 @@ def _window(line: str, column: int, width: int) -> tuple[str, int, int]:
     lead = "..." if start else ""
     tail = "..." if start + EXCERPT < len(line) else ""
     return f"{lead}{line[start : start + EXCERPT]}{tail}", column - start + len(lead), width
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Around calls of DuckDB: Ctrl-C raises KeyboardInterrupt, for which DuckDB puts an error of its own."""
+    try:
+        yield
+    except Exception as error:
+        if str(error) != "Query interrupted" and type(error).__name__ != "InterruptException":
+            raise
+        raise KeyboardInterrupt from error

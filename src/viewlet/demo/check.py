@@ -15,6 +15,7 @@ from typing import Any
 import duckdb
 
 from viewlet.demo.views import SCHEMA, VIEWS, DemoView
+from viewlet.errors import interruptible
 
 Rows = list[tuple[Any, ...]]
 
@@ -47,7 +48,8 @@ class Recomputation:
     def verdict(self, view: DemoView, maintained: Sequence[tuple[Any, ...]]) -> Verdict:
         """Compare the rows of a maintained view, in their order, with DuckDB's."""
         start = time.perf_counter()
-        expected = self._db.execute(view.query).fetchall()
+        with interruptible():
+            expected = self._db.execute(view.query).fetchall()
         seconds = time.perf_counter() - start
         return Verdict(view, len(expected), first_difference(list(maintained), expected), seconds)
 

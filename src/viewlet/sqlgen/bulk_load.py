@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from viewlet.changes import MULTIPLICITY, Change, ColumnChange, RowChange, arrow_type
-from viewlet.errors import UnsupportedError
+from viewlet.errors import UnsupportedError, interruptible
 from viewlet.sqlgen.columns import columns_read
 from viewlet.sqlgen.definition import definition_sql
 from viewlet.triggers.interpreter import Interpreter
@@ -136,7 +136,7 @@ def evaluate_all(plan: LoadPlan, given: Mapping[str, Any]) -> Contents:
     import duckdb
 
     contents: Contents = {}
-    with duckdb.connect(":memory:") as connection:
+    with interruptible(), duckdb.connect(":memory:") as connection:
         for name, value in SETTINGS.items():
             with contextlib.suppress(duckdb.Error):  # not every version has all of them
                 connection.execute(f"SET {name} = {value}")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
-from viewlet.errors import DataError, StateError
+from viewlet.errors import DataError, StateError, interruptible
+from viewlet.streams.deferred_interrupt import DEFERRED_INTERRUPT
 from viewlet.types import SqlType
 
 _CATALOGUE = '"viewlet catalogue"'
@@ -33,38 +35,46 @@ class DuckDBHost:
 
     def __init__(self, path: str | None = None) -> None:
         self._connection = open_duckdb(path)
-        self._is_open = False
-        self._connection.execute(f"CREATE TABLE IF NOT EXISTS {_CATALOGUE} (key VARCHAR, value VARCHAR)")
+        self._is_open = self._is_ending = False
+        """Both are set before the transaction begins or ends, and may be ahead of it after an exception."""
+        self._execute(f"CREATE TABLE IF NOT EXISTS {_CATALOGUE} (key VARCHAR, value VARCHAR)")
 
     def entries(self) -> dict[str, str]:
-        return dict(self._connection.execute(f"SELECT key, value FROM {_CATALOGUE}").fetchall())
+        return dict(self._execute(f"SELECT key, value FROM {_CATALOGUE}").fetchall())
 
     def tables(self) -> list[str]:
-        found = self._connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()
+        found = self._execute("SELECT table_name FROM duckdb_tables()").fetchall()
         return [name for (name,) in found if self.quote(name) != _CATALOGUE]
 
     def begin(self) -> None:
+        """Begins a transaction, unless one is open."""
         if not self._is_open:
-            self._connection.execute("BEGIN")
             self._is_open = True
+            self._execute("BEGIN")
 
     def load(self, table: str, rows: Any) -> None:
-        self._connection.register("incoming rows", rows)
-        try:
-            self._connection.execute(f'CREATE TABLE {self.source(table)} AS SELECT * FROM "incoming rows"')
-        finally:
-            self._connection.unregister("incoming rows")
+        with self._registered("incoming rows", rows):
+            self._execute(f'CREATE TABLE {self.source(table)} AS SELECT * FROM "incoming rows"')
 
     def create(self, table: str, query: str) -> int:
         made = self._run(f"CREATE TABLE {self.source(table)} AS {query}").fetchone()
         return int(made[0])
 
     def create_over(self, table: str, query: str, name: str, rows: Any) -> int:
+        with self._registered(name, rows):
+            return self.create(table, query)
+
+    @contextmanager
+    def _registered(self, name: str, rows: Any) -> Iterator[None]:
+        """Queries can read Arrow data under a name."""
+        import duckdb
+
         self._connection.register(name, rows)
         try:
-            return self.create(table, query)
+            yield
         finally:
-            self._connection.unregister(name)
+            with suppress(duckdb.TransactionException):  # the query failed, and the name goes with its transaction
+                self._connection.unregister(name)
 
     def read(self, query: str) -> Any:
         return self._run(query, lambda sql: self._connection.sql(sql).to_arrow_table())
@@ -73,9 +83,14 @@ class DuckDBHost:
         import duckdb
 
         try:
-            return (how or self._connection.execute)(sql)
+            with interruptible():
+                return (how or self._connection.execute)(sql)
         except (duckdb.DataError, duckdb.InvalidInputException) as error:
             raise DataError(f"a part cannot be computed: {first_line(str(error))}") from error
+
+    def _execute(self, sql: str, values: Sequence[Any] = ()) -> Any:
+        with interruptible():
+            return self._connection.execute(sql, values)
 
     def source(self, table: str) -> str:
         return self.quote(table)
@@ -87,23 +102,36 @@ class DuckDBHost:
         return str(type)
 
     def commit(self, entries: Mapping[str, str | None], unused: Iterable[str]) -> None:
-        self.begin()
-        if entries:
-            keys = list(entries)
-            self._connection.execute(f"DELETE FROM {_CATALOGUE} WHERE key IN (SELECT unnest(?))", [keys])
-            rows = [(key, value) for key, value in entries.items() if value is not None]
-            if rows:
-                columns = [list(column) for column in zip(*rows, strict=True)]
-                self._connection.execute(f"INSERT INTO {_CATALOGUE} SELECT unnest(?), unnest(?)", columns)
-        for table in unused:
-            self._connection.execute(f"DROP TABLE IF EXISTS {self.source(table)}")
-        self._connection.execute("COMMIT")
-        self._is_open = False
+        """Makes the batch permanent; may be called again. Ctrl-C waits, for an interrupted query ends a transaction."""
+        with DEFERRED_INTERRUPT:
+            if self._is_ending:
+                self._is_open = self._in_transaction()
+            self._is_ending = True
+            self.begin()
+            if entries:
+                self._execute(f"DELETE FROM {_CATALOGUE} WHERE key IN (SELECT unnest(?))", [list(entries)])
+                rows = [(key, value) for key, value in entries.items() if value is not None]
+                if rows:
+                    columns = [list(column) for column in zip(*rows, strict=True)]
+                    self._execute(f"INSERT INTO {_CATALOGUE} SELECT unnest(?), unnest(?)", columns)
+            for table in unused:
+                self._execute(f"DROP TABLE IF EXISTS {self.source(table)}")
+            self._execute("COMMIT")
+            self._is_open = self._is_ending = False
 
     def rollback(self) -> None:
-        if self._is_open:
-            self._connection.execute("ROLLBACK")
-            self._is_open = False
+        """Ends the transaction, if one is open."""
+        if not self._is_open:
+            return
+        import duckdb
+
+        with suppress(duckdb.TransactionException):
+            self._execute("ROLLBACK")
+        self._is_open = self._is_ending = False
+
+    def _in_transaction(self) -> bool:
+        first, second = (self._execute("SELECT txid_current()").fetchone() for _ in range(2))
+        return bool(first == second)
 
     def close(self) -> None:
         self._connection.close()

@@ -6,6 +6,7 @@ import os
 import re
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -61,8 +62,8 @@ def describe(sql: str, tables: Mapping[str, Sequence[Column]], wide: bool = Fals
 
     with _LOCK:
         connection = _connection(os.getpid())
-        connection.execute("BEGIN")
         try:
+            connection.execute("BEGIN")
             for name, columns in tables.items():
                 shown = ", ".join(f"{_quoted(column.name)} {column.type}" for column in columns)
                 connection.execute(f"CREATE TABLE {_quoted(name)} ({shown})")
@@ -70,7 +71,8 @@ def describe(sql: str, tables: Mapping[str, Sequence[Column]], wide: bool = Fals
         except duckdb.Error as error:
             raise QueryError(first_line(str(error))) from error
         finally:
-            connection.execute("ROLLBACK")
+            with suppress(duckdb.TransactionException):  # none began
+                connection.execute("ROLLBACK")
     columns = tuple(
         Column(
             name.lower() if name.isidentifier() else name, _WIDE if wide and kind == "HUGEINT" else _type(name, kind)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from viewlet.changes.staged_change import PART_COLUMN
-from viewlet.errors import DataError
+from viewlet.errors import DataError, interruptible
 from viewlet.streams.duckdb_host import first_line, open_duckdb
 from viewlet.streams.matching.definition import MatchQuery
 from viewlet.streams.matching.queries import rows_sql
@@ -52,7 +52,8 @@ class Calculator:
         for name, table in tables.items():
             self._connection.register(name, table)
         try:
-            return self._connection.sql(sql).to_arrow_table()
+            with interruptible():
+                return self._connection.sql(sql).to_arrow_table()
         except (duckdb.DataError, duckdb.InvalidInputException) as error:
             raise DataError(f"a match cannot be computed: {first_line(str(error))}") from error
         finally:

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from viewlet.changes import did_you_mean
-from viewlet.errors import DataError, SchemaError, SqlError
+from viewlet.errors import DataError, SchemaError, SqlError, interruptible
 from viewlet.sqlgen.bulk_load import SETTINGS
 
 CLOSED = {
@@ -59,7 +59,8 @@ class Condition:
                 found = connection.from_arrow(rows).project(f"({self.text}) AS {_KEPT}")
                 if [str(type) for type in found.types] != ["BOOLEAN"]:
                     raise SqlError("this is not a condition", self.text)
-                return found.to_arrow_table().column(_KEPT)
+                with interruptible():
+                    return found.to_arrow_table().column(_KEPT)
             except duckdb.Error as error:
                 raise SqlError(str(error).splitlines()[0], self.text) from error
 
