@@ -28,11 +28,15 @@ STATEMENTS = (
        ORDER BY ts) AS old FROM m[i-1..i]) AS both_parts WHERE x > old AND ts >= part_timestamp
        UPDATE risen[j] AS SELECT ts, g, x FROM (SELECT ts, g, x, LAG(x) OVER (PARTITION BY g
        ORDER BY ts) AS old FROM m[j-1..j]) AS both_parts WHERE x > old AND ts >= part_timestamp""",
+    """CREATE VIEW level AS INITIALIZE level[i] AS SELECT SUM(x) AS x FROM m[i]
+       UPDATE level[j] AS SELECT SUM(x) AS x FROM (SELECT x FROM m[j] UNION ALL SELECT x FROM damped[j-1]) AS inflow,
+       damped AS INITIALIZE damped[i] AS SELECT x - 3 AS x FROM level[i]
+       UPDATE damped[j] AS SELECT x - 3 FROM level[j]""",
     """CREATE VIEW falls AS SELECT g, since, low FROM m MATCH_RECOGNIZE (PARTITION BY g ORDER BY ts MEASURES
        FIRST(ts) AS since,
        MIN(x) AS low PATTERN (a b+) DEFINE b AS x < PREV(x))""",
 )
-VIEWS = ("view2", "view3", "band", "view5", "view6", "risen", "falls")
+VIEWS = ("view2", "view3", "band", "view5", "view6", "risen", "falls", "level", "damped")
 LOSSES = [6, 12, 15, 24, 20, 16, 7]
 
 

@@ -69,6 +69,18 @@ def test_a_database_with_streams_is_opened_again(tmp_path: Path, expected: list[
         assert len(db.table("m")) == 0
 
 
+def test_a_batch_that_fails_after_the_log_was_replayed_takes_no_view_back(tmp_path: Path) -> None:
+    with viewlet.connect(tmp_path / "db") as db:
+        declare(db)
+        db.insert("m", BATCHES[0])
+        shutil.copytree(tmp_path / "db", tmp_path / "killed")
+    with viewlet.connect(tmp_path / "killed") as db:
+        with pytest.raises(viewlet.DataError, match="to be deleted"):
+            db.delete("m", [(at(0), "a", -1)])
+        db.insert("m", BATCHES[1])
+        assert len(db.view("runs").rows()) == 1
+
+
 @contextmanager
 def copies(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Path]]:
     """Copies of a directory before and after every step that writes."""

@@ -21,7 +21,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from viewlet.changes import Change, Changes, RowChange, rows_to_arrow, sorted_rows
-from viewlet.connection.journal import DROP, TABLE, VIEW, InMemory, Journal, view_to_json
+from viewlet.connection.journal import DROP, TABLE, VIEW, InMemory, Journal, declaration_record, view_to_json
 from viewlet.engine.catalogue_json import Json, table_to_json
 from viewlet.engine.declaration import Declaration
 from viewlet.engine.kinds import kind_of
@@ -155,24 +155,32 @@ class Database:
         self._clear_log(table.name)
         self.declare(TABLE, table_to_json(table), lambda: self._put_table(table))
 
-    def create_view(self, declared: Declaration, engine: str | None = None) -> None:
-        """Compiles a view and fills it from the rows already there, on the connection's engine or another."""
-        self.catalogue.check_name(declared)
-        reads_parts = kind_of(declared).reads_parts
-        for source in sorted(self.host.over_tables(declared).sources):
-            self.catalogue.check_source(source, declared.name, reads_parts)
-        self._clear_log(declared.name)
+    def create_view(self, *views: Declaration, engine: str | None = None) -> None:
+        """Compiles a view and fills it from the rows already there, on the connection's engine or another.
+
+        Several views that read each other are declared together.
+        """
+        for declared in views:
+            self.catalogue.check_name(declared)
+            reads_parts = kind_of(declared).reads_parts
+            for source in sorted(self.host.over_tables(declared).sources):
+                self.catalogue.check_source(source, declared.name, reads_parts)
+            self._clear_log(declared.name)
         started: list[Start] = []
 
         def work() -> None:
-            made = self.host.start(self.host.choose(declared), engine)
-            started.append(made)
-            known = {**view_to_json(made.view.declared, self.catalogue), **self.host.facts(made.view)}
-            self.journal.declare(VIEW, known, made.records)
+            started.extend(self.host.start(self.host.choose(declared), engine) for declared in views)
+            first, *others = (
+                {**view_to_json(made.view.declared, self.catalogue), **self.host.facts(made.view)} for made in started
+            )
+            more = [record for made in started for record in made.records]
+            more += [declaration_record(VIEW, known, self.epoch) for known in others]
+            self.journal.declare(VIEW, first, tuple(more))
 
         def finish() -> None:
             self.host.commit()
-            self.put_view(started[0].view)
+            for made in started:
+                self.put_view(made.view)
 
         self._commit_declaration(work, finish)
 
@@ -193,8 +201,16 @@ class Database:
         self.declare(DROP, {"name": name}, lambda: self._forget_table(name))
 
     def drop_view(self, name: str) -> None:
-        self.catalogue.check_unused(name, "drop view")
-        self.declare(DROP, {"name": name}, lambda: self._forget_view(name))
+        """Drops a view, and those that were declared together with it."""
+        names = (name, *self.views[name].declared.together)
+        for each in names:
+            self.catalogue.check_unused(each, "drop view")
+
+        def finish() -> None:
+            for each in names:
+                self._forget_view(each)
+
+        self.declare(DROP, {"name": name}, finish)
 
     def declare(self, kind: int, known: Json, finish: Callable[[], None]) -> None:
         """Makes a declaration that needs no work; `finish` puts it in force."""

@@ -273,6 +273,16 @@ class Connection:
 
         self.execute(view_statement(name, initialize, update, length, start))
 
+    def stream_views(self, views: Mapping[str, Mapping[str, Any]]) -> None:
+        """Declares view delta functions that read each other's earlier parts, each with the arguments of `stream_view`.
+
+        `db.stream_views({"a": {"initialize": "SELECT x FROM s[i]", "update": "SELECT x FROM b[j-1]"}, "b": {...}})`.
+        The same as `CREATE VIEW a AS INITIALIZE ... UPDATE ..., b AS INITIALIZE ... UPDATE ...`.
+        """
+        from viewlet.streams.declare import views_statement
+
+        self.execute(views_statement(views))
+
     def close_parts(self, stream: str, time: datetime | str | None = None) -> int:
         """Says that a stream is complete until a time (UTC): its parts that end then or before are closed.
 

@@ -93,7 +93,7 @@ class LogJournal:
 
     def declare(self, kind: int, known: Json, more: tuple[Record, ...] = ()) -> None:
         epoch = self._database.epoch
-        self.storage.commit([Record(kind, epoch, json.dumps(known).encode()), *more], epoch)
+        self.storage.commit([declaration_record(kind, known, epoch), *more], epoch)
 
     def batch(self, epoch: int, changes: Batch, mark: BatchMark | None) -> None:
         batches = self._database.batches if mark is None else self._database.batches.adding(mark)
@@ -198,6 +198,10 @@ class LogJournal:
             database.apply(changes, mark)
         except DataError as error:
             raise StateError(f"the batch of epoch {record.epoch} cannot be applied again: {error}") from error
+
+
+def declaration_record(kind: int, known: Json, epoch: int) -> Record:
+    return Record(kind, epoch, json.dumps(known).encode())
 
 
 def open_journal(database: Database, storage: Storage) -> None:

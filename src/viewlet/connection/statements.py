@@ -168,9 +168,10 @@ def _create_table(statement: CreateTable, database: Database) -> None:
 
 
 def _create_view(statement: CreateView, text: str, database: Database) -> None:
-    if not (statement.if_not_exists and statement.name in database.views):
+    declared = (statement, *statement.together)
+    if not (statement.if_not_exists and all(each.name in database.views for each in declared)):
         with collecting_afterwards():
-            database.create_view(declaration(statement, text))
+            database.create_view(*(declaration(each, text) for each in declared))
 
 
 def _drop(statement: Drop, database: Database) -> None:

@@ -39,6 +39,8 @@ class Declaration:
     partition_by: tuple[str, ...] = ()
     aggregates: tuple[str, ...] = ()
     layered: bool = False
+    together: tuple[str, ...] = ()
+    """The views that were declared with it, because they read each other; they are dropped together."""
     chosen: str = ""
     """Why `auto` has chosen another kind than that of the definition as it is written, if it has."""
 
@@ -53,10 +55,11 @@ def declaration(view: CreateView, text: str = "") -> Declaration:
         view.select_sql,
         view.strategy,
         view.or_replace,
-        text,
+        view.statement or text,
         view.partition_by,
         view.aggregates,
         view.layered,
+        tuple(each.name for each in view.together),
     )
 
 

@@ -63,8 +63,8 @@ class LocalHost:
     _warehouse: Warehouse | None = None
     _dropped: set[str] = field(default_factory=set)
     """The names of partitioned streams and their views that were dropped since the last snapshot."""
-    _starting: MaintainedView | None = None
-    """A view that is declared, but not part of the database yet."""
+    _starting: list[MaintainedView] = field(default_factory=list)
+    """Views that are declared, but not part of the database yet."""
 
     def __post_init__(self) -> None:
         self.engines = EngineChooser(self.engine, self.measure, self.sources, self.log)
@@ -167,7 +167,7 @@ class LocalHost:
             return self._started(MaintainedView(declared, Maintainer(declared, choice), self.log))
 
     def _started(self, view: MaintainedView) -> Start:
-        self._starting = view
+        self._starting.append(view)
         return Start(view)
 
     def _shared(self, declared: Declaration, engine: str) -> Maintainer | None:
@@ -274,16 +274,16 @@ class LocalHost:
         self.log.commit()
         if self._warehouse is not None:
             self._warehouse.commit()
-        self._starting = None
+        self._starting.clear()
 
     def rollback(self) -> None:
         """Undoes the changes of tables first, for views are filled from them."""
         self.log.rollback()
         if self._warehouse is not None:
             self._warehouse.rollback()
-        if self._starting is not None:
-            self.forget_view(self._starting)
-            self._starting = None
+        while self._starting:
+            self.forget_view(self._starting[-1])
+            self._starting.pop()
 
     def settle(self, touched: Sequence[Maintainer]) -> None:
         for maintainer in touched:
@@ -322,7 +322,9 @@ class LocalHost:
     def resume(self, declared: Declaration, known: Json, saved: SnapshotReader | None) -> MaintainedView:
         """With the engine of the record, or the state of the snapshot."""
         if saved is None:
-            return self.start(declared, known["engine"]).view
+            view = self.start(declared, known["engine"]).view
+            self._starting.clear()  # what the journal has is part of the database
+            return view
         from viewlet.hosts.snapshot import read_view
 
         return read_view(self, declared, known, saved)

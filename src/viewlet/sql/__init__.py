@@ -51,7 +51,7 @@ def parse_statements(sql: str, catalog: Mapping[str, Table]) -> Iterator[Stateme
         if isinstance(statement, CreateTable):
             known[statement.table.name] = statement.table
         elif isinstance(statement, CreateView):
-            known[statement.name] = statement.result
+            known.update((each.name, each.result) for each in (statement, *statement.together))
         elif isinstance(statement, Drop):
             known.pop(statement.name, None)
         yield statement

@@ -48,6 +48,7 @@ from viewlet.sql.streams.statements import (
     is_view_delta_function,
     refuse_replacement,
 )
+from viewlet.sql.streams.views_together import bind_together, declares_together
 from viewlet.sql.streams.window_functions import bind_window_function, calls_window_function
 from viewlet.sql.streams.windows import bind_window_view, is_window_view
 from viewlet.sql.syntax import everything_read
@@ -127,6 +128,7 @@ def _binder_over_parts(
 
 
 _OVER_PARTS = (
+    (declares_together, bind_together),
     (is_view_delta_function, bind_view_delta_function),
     (is_match_recognize, bind_match_recognize),
     (is_pattern_view, bind_pattern_view),

@@ -39,6 +39,10 @@ class CreateView:
     partition_by: tuple[str, ...] = ()
     aggregates: tuple[str, ...] = ()
     layered: bool = False
+    statement: str = ""
+    """The statement that declares it, where that is another one than the one that was written."""
+    together: tuple[CreateView, ...] = ()
+    """The other views that the statement declares, because they read each other."""
 
     @property
     def result(self) -> Table:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from typing import Protocol, TypeVar
 
 from viewlet.errors import SchemaError
-from viewlet.streams.definition import PartView, Reference, lead
+from viewlet.streams.definition import PartQuery, PartView, Reference, lead
 from viewlet.streams.subscripts import line
 
 Lengths = Mapping[str, int]
@@ -93,18 +94,57 @@ def _check_cycles(views: Mapping[str, PartView], lengths: Lengths) -> None:
             )
 
 
+class Initialized(Protocol):
+    """A view, or what is known of it so far."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def initialize(self) -> PartQuery: ...
+
+
+Member = TypeVar("Member", bound=Initialized)
+
+
+def initialization_order(views: Sequence[Member]) -> list[Member]:
+    """Views that are declared together, each after those that its INITIALIZE reads."""
+    found: list[Member] = []
+    waiting = list(views)
+    while waiting:
+        names = {view.name for view in waiting}
+        ready = [view for view in waiting if names.isdisjoint(each.relation for each in view.initialize.references)]
+        if not ready:
+            listed = ", ".join(map(repr, sorted(names)))
+            raise SchemaError(f"INITIALIZE of the views {listed} read each other: none of them can begin")
+        found += ready
+        waiting = [view for view in waiting if view not in ready]
+    return found
+
+
 def computation_order(views: Mapping[str, PartView]) -> list[str]:
-    """The views, each after those it reads, but for references to parts that end earlier."""
+    """The views, each after those it reads, but for references to earlier parts among views declared together."""
     order: list[str] = []
-    visiting: set[str] = set()
+    visited: set[str] = set()
 
     def visit(name: str) -> None:
-        if name in order or name in visiting:
+        if name in visited:
             return
-        visiting.add(name)
+        family = [name, *(partner for partner in views[name].partners if partner in views)]
+        visited.update(family)
+        for member in family:
+            for each in views[member].references():
+                if each.relation in views:
+                    visit(each.relation)
+        for member in family:
+            place(member, family)
+
+    def place(name: str, family: Sequence[str]) -> None:
+        if name in order:
+            return
         for each in views[name].references():
-            if each.relation in views:
-                visit(each.relation)
+            if each.relation in family and lead(each, views[name].length, views[each.relation].length) >= 0:
+                place(each.relation, family)
         order.append(name)
 
     for name in views:

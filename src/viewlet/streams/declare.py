@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 _INDEX = re.compile(r"\bi\b(?=[^\[\]]*\])")
 
@@ -16,10 +18,29 @@ def view_statement(name: str, initialize: str, update: str | None, length: int |
     UPDATE "v"[j] AS SELECT * FROM s[j*2 .. j*2+1]
     PARTITION LENGTH 120
     """
+    return "CREATE VIEW " + _view_text(name, initialize, update, length, start)
+
+
+def _view_text(name: str, initialize: str, update: str | None, length: int | None, start: str | None) -> str:
     quoted = '"' + name.replace('"', '""') + '"'
     since = "" if start is None else " FROM TIMESTAMP '" + start.replace("'", "''") + "'"
     later = _INDEX.sub("j", initialize) if update is None else update
     ending = "" if length is None else f"\nPARTITION LENGTH {length}"
-    return (
-        f"CREATE VIEW {quoted} AS\nINITIALIZE {quoted}[i]{since} AS {initialize}\nUPDATE {quoted}[j] AS {later}{ending}"
-    )
+    return f"{quoted} AS\nINITIALIZE {quoted}[i]{since} AS {initialize}\nUPDATE {quoted}[j] AS {later}{ending}"
+
+
+def views_statement(views: Mapping[str, Mapping[str, Any]]) -> str:
+    """`CREATE VIEW a AS INITIALIZE ... UPDATE ..., b AS ...`, of the arguments of each view but for its name.
+
+    >>> print(views_statement({"a": {"initialize": "SELECT x FROM s[i]"}, "b": {"initialize": "SELECT x FROM a[i]"}}))
+    CREATE VIEW "a" AS
+    INITIALIZE "a"[i] AS SELECT x FROM s[i]
+    UPDATE "a"[j] AS SELECT x FROM s[j],
+    "b" AS
+    INITIALIZE "b"[i] AS SELECT x FROM a[i]
+    UPDATE "b"[j] AS SELECT x FROM a[j]
+    """
+    texts = [
+        _view_text(name, **{"update": None, "length": None, "start": None, **given}) for name, given in views.items()
+    ]
+    return "CREATE VIEW " + ",\n".join(texts)

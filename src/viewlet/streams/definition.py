@@ -4,6 +4,7 @@
                   INITIALIZE name[i] [FROM time] AS query      the first part
                   UPDATE [VIEW] name[j] AS query               every later part
                   [PARTITION LENGTH seconds]
+                  [, name AS INITIALIZE ... UPDATE ...]        a view that it reads and that reads it
     query     ::= any query of the host, over references and over tables without parts
     reference ::= relation[subscript [IF CLOSED]] | relation[subscript .. subscript [IF CLOSED]]
 
@@ -154,6 +155,10 @@ class PartView:
     quick: FastPath | None = None
     matching: MatchQuery | None = None
     """Its parts have the matches of a row pattern in its source, which `matching/` keeps."""
+    partners: tuple[str, ...] = field(default=(), repr=False)
+    """The views that are declared together with it, because they read each other."""
+    family: tuple[PartView, ...] = field(default=(), repr=False, compare=False)
+    """Their definitions."""
     native: Native | None = field(default=None, repr=False)
     elsewhere: PartView | None = field(default=None, repr=False)
     """The same view for hosts outside this process, where `native` is of no use."""

@@ -14,7 +14,7 @@ def classify(view: PartView) -> str:
     if searched:
         source = searched[0].references()[0].relation
         return f"incrementally maintainable: new parts of {source} are searched from where each group's search resumes"
-    recursive = [each for each in family if each.reads_itself]
+    recursive = [each for each in family if each.reads_itself or each.partners]
     if recursive:
         names = ", ".join(each.name for each in recursive)
         return f"incrementally maintainable: {names} keeps what an update needs of all earlier parts"
@@ -56,4 +56,8 @@ def _start(view: PartView) -> str:
 
 def script(view: PartView) -> str:
     """The statements that maintain a view, as a script."""
+    if view.family:
+        return (
+            "CREATE VIEW " + ",\n\n".join(_text(each)[len("CREATE VIEW ") :] for each in (view, *view.family)) + ";\n"
+        )
     return ";\n\n".join(_text(each) for each in (*view.helpers, view)) + ";\n"

@@ -328,11 +328,15 @@ class Maintainer:
     def recompute(self, changed: Iterable[Changed], again: Iterable[Changed] = ()) -> None:
         """Follows changes of closed parts through the views that read them, and computes other parts `again`.
 
-        View by view, each after those it reads, and within a view in the order of time.
+        View by view, each after those it reads, and in the order of time within a view and within views that are
+        declared together.
         """
-        queue: list[tuple[int, int, str]] = []
+        queue: list[tuple[int, int, int, int, str]] = []
         waiting: set[Changed] = set()
         place = {name: number for number, name in enumerate(self.order)}
+        shared = {
+            name: min(place.get(each, place[name]) for each in (name, *self.views[name].partners)) for name in place
+        }
 
         def follow(source: str, part: int) -> None:
             for name, number in self._readers(source, part):
@@ -341,7 +345,8 @@ class Maintainer:
         def put(name: str, number: int) -> None:
             if (name, number) not in waiting:
                 waiting.add((name, number))
-                heapq.heappush(queue, (place[name], number, name))
+                end = (number + 1) * self.views[name].length
+                heapq.heappush(queue, (shared[name], end, place[name], number, name))
 
         known = list(dict.fromkeys(changed))
         for name, number in [*again, *self._extend_back(known)]:
@@ -352,17 +357,18 @@ class Maintainer:
                     add_difference(self, view, part)
             follow(source, part)
         while queue:
-            _, number, name = heapq.heappop(queue)
+            *_, number, name = heapq.heappop(queue)
             numbers = [number]
-            while queue and queue[0][2] == name and len(numbers) < self.host.workers and self._is_independent(name):
-                numbers.append(heapq.heappop(queue)[1])
+            while queue and queue[0][-1] == name and len(numbers) < self.host.workers and self._is_independent(name):
+                numbers.append(heapq.heappop(queue)[-2])
             waiting.difference_update((name, each) for each in numbers)
             for part in self._recompute_parts(self.views[name], numbers):
                 follow(name, part)
 
     def _is_independent(self, name: str) -> bool:
         """The parts of a view can be computed in any order."""
-        return name not in self.matchers and not self.views[name].reads_itself
+        view = self.views[name]
+        return name not in self.matchers and not view.reads_itself and not view.partners
 
     def _readers(self, source: str, part: int) -> Iterable[Changed]:
         """The parts of views, already computed, whose query reads a part."""

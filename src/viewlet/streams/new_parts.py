@@ -92,7 +92,7 @@ def next_part(maintainer: Maintainer, view: PartView) -> int | None:
     relation = maintainer.catalogue.relations[view.name]
     if relation.progress.next is None:
         low, high = maintainer.bounds(view)
-        if low is None or high is None or high < low:
+        if low is None or high is None or (high < low and not _has_partners_under_way(maintainer, view)):
             return None
         maintainer.catalogue.set_progress(view.name, first=low, next=low, kept=low)
     number = relation.progress.next
@@ -106,9 +106,20 @@ def next_part(maintainer: Maintainer, view: PartView) -> int | None:
     return number if possible else None
 
 
+def _has_partners_under_way(maintainer: Maintainer, view: PartView) -> bool:
+    """A view that is declared with others begins before its first part is possible: they may wait for it to begin."""
+    sources = {each.relation for each in view.initialize.references if not each.is_table}
+    return not sources.isdisjoint(view.partners) and all(
+        progress.first is not None and progress.next is not None and progress.first < progress.next
+        for progress in (maintainer.catalogue.relations[name].progress for name in sources)
+    )
+
+
 def _put(maintainer: Maintainer, view: PartView, number: int, part: Part) -> None:
     maintainer.catalogue.set_part(view.name, number, part)
     maintainer.catalogue.set_progress(view.name, next=number + 1)
+    for name in view.partners:
+        next_part(maintainer, maintainer.views[name])  # which may begin now
 
 
 def _search_new_parts(maintainer: Maintainer, view: PartView) -> None:

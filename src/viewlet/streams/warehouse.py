@@ -20,6 +20,7 @@ from viewlet.changes.staged_change import StagedChange
 from viewlet.errors import MissingExtraError, SchemaError
 from viewlet.streams.archive import Archive
 from viewlet.streams.catalogue import Catalogue, Part, PartRelation
+from viewlet.streams.check import initialization_order
 from viewlet.streams.definition import BEGINNING, PART_TIMESTAMP, PartView, part_of, start_of
 from viewlet.streams.host import PartHost
 from viewlet.streams.ingest import close_idle, close_until, ingest, ingest_staged, late_name, late_relation
@@ -100,7 +101,13 @@ class Warehouse:
         return view.elsewhere if view.elsewhere is not None and not merges_natively(self.host) else view
 
     def add_view(self, view: PartView) -> None:
-        """Makes a view known, with its helpers; a new one is computed as far as its sources are."""
+        """Makes a view known, with its helpers; a new one is computed as far as its sources are.
+
+        Of views that are declared together, the first one brings the others.
+        """
+        if view.partners:
+            self._add_family(view)
+            return
         for helper in view.helpers:
             self._helper_users[helper.name] += 1
             if helper.name not in self.maintainer.views:
@@ -110,6 +117,14 @@ class Warehouse:
             self.maintainer.advance((), partial(compute_all, names=helpers))  # the view begins with their newest part
         self._add(view)
         self.maintainer.advance((), partial(compute_all, names=[*helpers, view.name]))
+
+    def _add_family(self, view: PartView) -> None:
+        if view.name in self.maintainer.views:
+            self.maintainer.add(view)
+            return
+        for member in initialization_order((view, *view.family)):
+            self._add(member)
+        self.maintainer.advance((), partial(compute_all, names=[view.name, *view.partners]))
 
     def _add(self, view: PartView) -> None:
         points = None if view.matching is None else _points_of(view, view.matching)
@@ -123,10 +138,11 @@ class Warehouse:
             self.maintainer.begin_view(view)
 
     def drop_view(self, view: PartView) -> None:
-        """Forgets a view, and the helpers that no other view uses; may be called again."""
+        """Forgets a view, what was declared with it, and helpers that no other view uses; may be called again."""
         if self.maintainer.views.get(view.name) is not view:
             return
-        self._remove(view.name)
+        for name in (view.name, *view.partners):
+            self._remove(name)
         for helper in reversed(view.helpers):
             self._helper_users[helper.name] -= 1
             if not self._helper_users[helper.name]:

@@ -272,7 +272,32 @@ def is_view_delta_function(raw: RawStatement) -> bool:
     return header is not None and raw.words[header.body] == "INITIALIZE"
 
 
+@dataclass(frozen=True, slots=True)
+class DeltaFunction:
+    """A view delta function whose references are read, and whose columns are not known yet."""
+
+    raw: RawStatement
+    header: Header
+    initialize: PartQuery
+    update: PartQuery
+    start: int | None
+    given: TimeParts
+    """What its clauses say."""
+
+    @property
+    def name(self) -> str:
+        return self.header.name
+
+
 def bind_view_delta_function(raw: RawStatement, catalog: Mapping[str, Table]) -> CreateView:
+    read = read_delta_function(raw, catalog)
+    parts = view_parts(raw, (read.initialize, read.update), read.name, catalog, read.given)
+    columns = columns_together([read], catalog)[read.name]
+    view = PartView(read.name, columns, parts, read.initialize, read.update, read.start)
+    return declared(raw, read.header, view, catalog)
+
+
+def read_delta_function(raw: RawStatement, catalog: Mapping[str, Table]) -> DeltaFunction:
     header = view_header(raw)
     assert header is not None
     head, clauses = cut_clauses(raw)
@@ -297,9 +322,7 @@ def bind_view_delta_function(raw: RawStatement, catalog: Mapping[str, Table]) ->
     later = _own_index(reader, header.name)
     reader.take("AS")
     update = bind_part_query(Place(head, reader.at, len(head.words), later), catalog, header.name, subscripted)
-    parts = view_parts(raw, (initialize, update), header.name, catalog, view_clauses(raw, clauses))
-    columns = _columns(raw, header.name, initialize, update, catalog)
-    return declared(raw, header, PartView(header.name, columns, parts, initialize, update, start), catalog)
+    return DeltaFunction(raw, header, initialize, update, start, view_clauses(raw, clauses))
 
 
 def _is_update(words: Sequence[str], at: int) -> bool:
@@ -384,44 +407,45 @@ def view_parts(
     return found
 
 
-def _columns(
-    raw: RawStatement, name: str, initialize: PartQuery, update: PartQuery, catalog: Mapping[str, Table]
-) -> tuple[Column, ...]:
-    """The columns of a view: the names of INITIALIZE, and types that hold what both queries return."""
-    first = described(raw, initialize, catalog, {}, "INITIALIZE")
-    columns = _both(raw, name, initialize, update, catalog, first)
-    if columns != first:  # UPDATE may read its own earlier parts, which have the wider types
-        columns = _both(raw, name, initialize, update, catalog, columns)
-    return columns
+def columns_together(views: Sequence[DeltaFunction], catalog: Mapping[str, Table]) -> dict[str, tuple[Column, ...]]:
+    """The columns of views: the names of INITIALIZE, and types that hold what both queries return.
+
+    Views that read each other come each after those that its INITIALIZE reads.
+    """
+    known: dict[str, tuple[Column, ...]] = {}
+    for view in views:
+        known[view.name] = described(view.raw, view.initialize, catalog, known, "INITIALIZE")
+    for _ in range(len(views) + 1):  # UPDATE may read earlier parts of itself and of the others, of wider types
+        before = dict(known)
+        for view in views:
+            known[view.name] = _both(view, catalog, known)
+        if known == before:
+            break
+    return known
 
 
 def _both(
-    raw: RawStatement,
-    name: str,
-    initialize: PartQuery,
-    update: PartQuery,
-    catalog: Mapping[str, Table],
-    own: tuple[Column, ...],
+    view: DeltaFunction, catalog: Mapping[str, Table], known: Mapping[str, tuple[Column, ...]]
 ) -> tuple[Column, ...]:
-    """The columns of both queries, where the view itself has the columns `own`."""
-    later = described(raw, update, catalog, {name: own}, "UPDATE")
+    """The columns of both queries, where the views that are declared have the columns `known`."""
+    initialize, update, own = view.initialize, view.update, known[view.name]
+    later = described(view.raw, update, catalog, known, "UPDATE")
     if len(own) != len(later):
         message = f"UPDATE returns {len(later)} columns, and INITIALIZE {len(own)}"
-        raise raw.source.error(f"{message}: both are parts of view {name!r}")
+        raise view.raw.source.error(f"{message}: both are parts of view {view.name!r}")
     both = PartQuery(
         f"({initialize.sql}) UNION ALL ({update.sql.replace(update.mark, update.mark + 'u')})", (), initialize.mark
     )
     tables = {
-        **_tables(initialize, catalog, {}),
+        **_tables(initialize, catalog, known),
         **{
-            key.replace(update.mark, update.mark + "u"): value
-            for key, value in _tables(update, catalog, {name: own}).items()
+            key.replace(update.mark, update.mark + "u"): value for key, value in _tables(update, catalog, known).items()
         },
     }
     try:
         return describe(plain_sql(both), tables)
     except QueryError as error:
-        raise raw.source.error(f"the columns of INITIALIZE and UPDATE do not fit: {error}") from None
+        raise view.raw.source.error(f"the columns of INITIALIZE and UPDATE do not fit: {error}") from None
 
 
 def described(
@@ -456,12 +480,14 @@ def declared(raw: RawStatement, header: Header, view: PartView, catalog: Mapping
         for helper in view.helpers:
             check_view(helper, {}, lengths)
             lengths = {**lengths, helper.name: helper.length}
-        check_view(view, {}, lengths)
+        for member in view.family:
+            lengths = {**lengths, member.name: member.length}
+        check_view(view, {member.name: member for member in view.family}, lengths)
     except SchemaError as error:
         raise raw.source.error(str(error)) from None
     shown = (*view.columns, Column(PART_TIMESTAMP, TIMESTAMP.with_nullable(False)))
     columns = tuple(OutputColumn(column.name, Var(column.name, column.type)) for column in shown)
-    own = {view.name, *(helper.name for helper in view.helpers)}
+    own = {view.name, *view.partners, *(helper.name for helper in view.helpers)}
     read = {each.relation for part in (view, *view.helpers) for each in part.references()} - own
     tables = {name for part in (view, *view.helpers) for name in part.tables()}
     sources = frozenset({*read, *tables, *view.parts.streams})
