@@ -196,7 +196,7 @@ def _session_partials(node: exp.Expr, sessions: Sessions) -> tuple[Partials, lis
     if start is None or start.this.name != _ITEMS.strip('"'):
         return None
     found = partials_of(node, PartQuery(node.sql("duckdb"), ()))
-    if found is None:
+    if found is None or found[0].means:
         return None
     allowed = {*sessions.keys, WINDOW_START, WINDOW_END}
     grouped = {column.name.lower() for each in node.args["group"].expressions for column in each.find_all(exp.Column)}

@@ -8,6 +8,8 @@
     subtractable  helper[j]: what helper[j - 1] has, plus the sums of s[j]                View 6
                   helper[j] minus helper[j - 10]
 
+A variance is merged from counts, sums, and squares around the mean of each part.
+
 Every helper counts the rows of a group, so that sums of zero and below stay. Sums of doubles are not subtracted,
 because they would not come back to what they were.
 """
@@ -47,6 +49,7 @@ NATIVE_WIDTH = 128
 SUBTRACTION_COST = 4
 """Parts of groups that the subtractable form reads and writes for a new part; the distributive one reads a window."""
 _NATIVE = (Kind.SMALLINT, Kind.INTEGER, Kind.BIGINT, Kind.DOUBLE, Kind.REAL)
+_DEVIATIONS = (exp.Variance, exp.VariancePop, exp.Stddev, exp.StddevSamp, exp.StddevPop)
 _DROPPED = ("expressions", "from_", "where", "group", "having", "kind")
 
 
@@ -120,6 +123,8 @@ class Partials:
     """SQL of an aggregate -> its column, and the aggregate that merges it."""
     is_merged: bool = False
     """Rows are merged already: an expression reads their columns."""
+    means: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """A column with the mean of all rows that are merged -> the columns of sums and of counts that it is made of."""
 
     def merge(self, function: str, column: str) -> str:
         return column if self.is_merged else f"{function}({column})"
@@ -190,7 +195,9 @@ def decompose_over(
     shown = ", ".join(each.sql("duckdb") for each in select)
     tests = [f"SUM({ROWS}) > 0"] if is_grouped else []
     tests += [f"({having.sql('duckdb')})"] if having is not None else []
-    sql = f"SELECT {shown} FROM ({rows}) AS merged" + _group_by([Column(n, VARCHAR) for n in partials.groups.values()])
+    sql = f"SELECT {shown} FROM ({_with_means(rows, partials)}) AS merged" + _group_by(
+        [Column(n, VARCHAR) for n in partials.groups.values()]
+    )
     sql += f" HAVING {' AND '.join(tests)}" if tests else ""
     native = _native(view, helper, node)
     if native is not None:
@@ -211,7 +218,8 @@ def _with_constants(sql: str, constants: Mapping[str, str]) -> str:
 def _native(view: PartView, helper: PartView, node: exp.Expr) -> Native | None:
     """How the window is merged in this process, where its columns are of types that the kernel knows."""
     found = partials_of(node, PartQuery(node.sql("duckdb"), (), view.initialize.mark), is_merged=True)
-    assert found is not None
+    if found is None:
+        return None  # a variance is merged by the host
     partials, select, having = found
     count = len(partials.groups)
     groups, sums = helper.columns[:count], helper.columns[count:]
@@ -314,7 +322,45 @@ def _merge(call: exp.AggFunc, partials: Partials) -> str:
     if isinstance(call, exp.Min | exp.Max):
         function = "MIN" if isinstance(call, exp.Min) else "MAX"
         return partials.merge(function, partials.extreme(f"{function}({argument})", function))
+    if isinstance(call, _DEVIATIONS):
+        return _merged_deviation(call, argument, partials)
     raise _NotDecomposableError
+
+
+def _merged_deviation(call: exp.AggFunc, argument: str, partials: Partials) -> str:
+    """A variance or its root: the squares within parts, and those of the means of parts around the mean of all.
+
+    All terms are positive, so that nothing cancels, whatever the mean is.
+    """
+    if partials.is_merged:
+        raise _NotDecomposableError
+    count = partials.sum(f"COUNT({argument})")
+    total = partials.sum(f"CAST(COALESCE(SUM({argument}), 0) AS DOUBLE)")
+    squares = partials.sum(f"CAST(COALESCE(VAR_POP({argument}) * COUNT({argument}), 0) AS DOUBLE)")
+    mean = next((name for name, known in partials.means.items() if known == (total, count)), None)
+    if mean is None:
+        mean = f"mean_{len(partials.means)}"
+        partials.means[mean] = total, count
+    n = f"CAST({count} AS DOUBLE)"
+    away = f"({total} / NULLIF({n}, 0) - {mean})"
+    is_sample = not isinstance(call, exp.VariancePop | exp.StddevPop)
+    rows = f"CAST(SUM({count}) AS DOUBLE)"
+    value = f"SUM({squares} + COALESCE({n} * {away} * {away}, 0)) / NULLIF({rows}{' - 1' if is_sample else ''}, 0)"
+    if isinstance(call, exp.Stddev | exp.StddevSamp | exp.StddevPop):
+        value = f"SQRT({value})"
+    return f"CASE WHEN SUM({count}) > {int(is_sample)} THEN {value} END"
+
+
+def _with_means(rows: str, partials: Partials) -> str:
+    """Rows of parts, with the means of what they are merged to."""
+    if not partials.means:
+        return rows
+    among = f"PARTITION BY {', '.join(partials.groups.values())}" if partials.groups else ""
+    means = [
+        f"SUM({total}) OVER ({among}) / NULLIF(CAST(SUM({count}) OVER ({among}) AS DOUBLE), 0) AS {mean}"
+        for mean, (total, count) in partials.means.items()
+    ]
+    return f"SELECT *, {', '.join(means)} FROM ({rows}) AS parts"
 
 
 def _partial_sql(node: exp.Expr, partials: Partials) -> str:
@@ -380,7 +426,7 @@ def _final(
         old = Arithmetic("-", INDEX, Number(width))
         references: tuple[Reference, ...] = (Reference(helper.name, INDEX, INDEX), Reference(helper.name, old, old))
     else:
-        rows = f'SELECT * FROM "{mark}0" AS part'
+        rows = _with_means(f'SELECT * FROM "{mark}0" AS part', partials)
         references = (window_reference(helper.name, width, 1),)
     shown = ", ".join(each.sql("duckdb") for each in select)
     sql = f"SELECT {shown} FROM ({rows}) AS merged"
