@@ -87,6 +87,17 @@ def describe(sql: str, tables: Mapping[str, Sequence[Column]], wide: bool = Fals
     return columns
 
 
+def check_syntax(sql: str) -> None:
+    """Refuses what DuckDB itself does not parse: sqlglot reads syntax of other databases too, and drops some of it."""
+    import duckdb
+
+    with _LOCK:
+        try:
+            _connection(os.getpid()).extract_statements(sql)
+        except duckdb.Error as error:
+            raise QueryError(first_line(str(error))) from error
+
+
 def _type(name: str, kind: str) -> SqlType:
     if kind in _TYPES:
         return _TYPES[kind]

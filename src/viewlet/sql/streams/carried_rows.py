@@ -20,11 +20,11 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from viewlet.sql.parser import quiet
 from viewlet.sql.source import is_short_number
 from viewlet.sql.split import RawStatement
 from viewlet.sql.statements import CreateView
 from viewlet.sql.streams.asof_joins import Sides, as_of, conjuncts, to_counted_join
+from viewlet.sql.streams.parse import parse_query
 from viewlet.sql.streams.sessions import bind_generated
 from viewlet.sql.streams.statements import UNITS, Header, cut_clauses, cut_emit, declared, view_header
 from viewlet.streams.definition import MICROSECONDS, PART_TIMESTAMP, PartView
@@ -75,8 +75,7 @@ def bind_look_back(raw: RawStatement, catalog: Mapping[str, Table]) -> CreateVie
     head, clauses = cut_clauses(plain)
     rest = plain.text[plain.positions[clauses][0] :] if clauses < len(plain.words) else ""
     try:
-        with quiet():
-            node = sqlglot.parse_one(head.text_from(header.body), read="duckdb")
+        node = parse_query(head.text_from(header.body))
     except SqlglotError as error:
         raise raw.source.error(f"syntax error: {str(error).splitlines()[0].split('. Line ')[0]}") from None
     if not isinstance(node, exp.Select):

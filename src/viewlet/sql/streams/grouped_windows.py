@@ -11,13 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from viewlet.sql.parser import quiet
 from viewlet.sql.split import RawStatement
 from viewlet.sql.statements import CreateView
+from viewlet.sql.streams.parse import parse_query
 from viewlet.sql.streams.sessions import WINDOW_END, WINDOW_START, Sessions, bind_sessions, call_marker
 from viewlet.sql.streams.statements import UNITS, Header, Reader, cut_clauses, cut_emit, view_header
 from viewlet.sql.streams.window_functions import ROWS_MARK, Windows, bind_windows, with_offset
@@ -77,8 +76,7 @@ def _parsed(head: RawStatement, header: Header, reader: Reader) -> exp.Select:
             start, end = head.positions[at]
             text = text[:start] + _PLAIN["WINDOW"] + text[end:]
     try:
-        with quiet():
-            node = sqlglot.parse_one(text[begin:], read="duckdb")
+        node = parse_query(text[begin:])
     except SqlglotError as error:
         raise reader.error(f"syntax error: {str(error).splitlines()[0].split('. Line ')[0]}") from None
     if not isinstance(node, exp.Select) or node.args.get("joins") or node.find(exp.Subquery):

@@ -12,7 +12,6 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
@@ -22,6 +21,7 @@ from viewlet.sql.statements import CreateView
 from viewlet.sql.streams.match_clauses import WORD, MatchClauses, Range, read_clauses, split_symbols
 from viewlet.sql.streams.match_terms import TermBinder, TermError, parse_expression
 from viewlet.sql.streams.match_types import MistypedError, check_condition
+from viewlet.sql.streams.parse import parse_query
 from viewlet.sql.streams.part_queries import own_columns
 from viewlet.sql.streams.statements import (
     Reader,
@@ -102,7 +102,7 @@ class _Binder:
         if len(measures) < len(clauses.measures):
             raise self._error("two measures have the same name", clauses.measures[0])
         computed = {
-            name: self._in(words, lambda node: binder.measure(node.this, not clauses.all_rows), is_measure=True)
+            name: self._in(words, lambda node: binder.measure(node.this, not clauses.all_rows))
             for name, words in measures.items()
         }
         shown = self._shown(keys, order, computed)
@@ -157,7 +157,7 @@ class _Binder:
         return time, list(dict.fromkeys([quoted(time), *items[1:], *columns]))
 
     def _measure_name(self, words: Range) -> str:
-        node = parse_expression(self.raw, words, is_measure=True)
+        node = parse_expression(self.raw, words)
         if not isinstance(node, exp.Alias):
             raise self._error("a measure needs a name: expression AS name", words)
         return node.alias if node.args["alias"].args.get("quoted") else node.alias.lower()
@@ -231,9 +231,9 @@ class _Binder:
 
     # -- errors --------------------------------------------------------------------------------------------------------
 
-    def _in(self, words: Range, bind, is_measure: bool = False):  # type: ignore[no-untyped-def]
+    def _in(self, words: Range, bind):  # type: ignore[no-untyped-def]
         try:
-            return bind(parse_expression(self.raw, words, is_measure))
+            return bind(parse_expression(self.raw, words))
         except TermError as wrong:
             raise self._error(str(wrong), words) from None
 
@@ -291,7 +291,7 @@ def _around(
 def _check_around(raw: RawStatement, text: str) -> None:
     """Every match is looked at alone: what needs several of them is a view over the view."""
     try:
-        node = sqlglot.parse_one(text, read="duckdb")
+        node = parse_query(text)
     except SqlglotError as error:
         raise raw.source.error(f"syntax error: {str(error).splitlines()[0].split('. Line ')[0]}") from None
     hint = "declare the matches, and an ordinary view over them"

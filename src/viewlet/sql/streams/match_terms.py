@@ -18,6 +18,7 @@ from sqlglot.errors import SqlglotError
 from viewlet.sql.source import is_short_number
 from viewlet.sql.split import RawStatement
 from viewlet.sql.streams.match_clauses import MatchClauses, Range, closing, variable_name
+from viewlet.sql.streams.parse import parse_term
 from viewlet.sql.streams.statements import Reader
 from viewlet.streams.matching.definition import (
     Aggregate,
@@ -63,18 +64,15 @@ class TermError(Exception):
     """An expression that a match does not have."""
 
 
-def parse_expression(raw: RawStatement, words: Range, is_measure: bool = False) -> exp.Expr:
+def parse_expression(raw: RawStatement, words: Range) -> exp.Expr:
     """The syntax tree of an expression of a statement; our functions are named `viewlet_...` in it."""
     text = _marked(raw, words)
     start, end = raw.positions[words[0]][0], raw.positions[words[1] - 1][1]
     try:
-        node = sqlglot.parse_one(f"SELECT {text}" if is_measure else text, read="duckdb")
+        return parse_term(text)
     except SqlglotError as error:
         reason = str(error).splitlines()[0].split(". Line ")[0]
         raise raw.source.error_at(f"syntax error: {reason}", start, end) from None
-    if is_measure:
-        (node,) = node.expressions
-    return node
 
 
 def _marked(raw: RawStatement, words: Range) -> str:

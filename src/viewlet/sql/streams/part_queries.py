@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from viewlet.changes import did_you_mean
-from viewlet.sql.parser import quiet
 from viewlet.sql.split import RawStatement, tokenize, unquoted
+from viewlet.sql.streams.parse import parse_queries
 from viewlet.streams.definition import PART_TIMESTAMP, PartQuery, Reference
 from viewlet.streams.schema import QueryError
 from viewlet.streams.subscripts import SubscriptError, line, parse_subscript
@@ -121,8 +120,7 @@ def subscripted(place: Place, relation: str, opening: int, closing: int) -> Refe
 def _parsed(place: Place, text: str) -> exp.Expr:
     span = place.span(place.begin, place.end - 1)
     try:
-        with quiet():
-            nodes = sqlglot.parse(text, read="duckdb")
+        nodes = parse_queries(text)
     except SqlglotError as error:
         reason = str(error).splitlines()[0].split(". Line ")[0]
         raise place.raw.source.error_at(f"syntax error: {reason}", *span) from None

@@ -20,6 +20,7 @@ from sqlglot.errors import SqlglotError
 from viewlet.sql.source import name_of
 from viewlet.sql.split import RawStatement
 from viewlet.sql.statements import CreateView
+from viewlet.sql.streams.parse import parse_query
 from viewlet.sql.streams.part_queries import free_mark, own_columns
 from viewlet.sql.streams.pattern_fold import to_fold
 from viewlet.sql.streams.pattern_machine import Machine, PatternError, make_machine
@@ -79,7 +80,7 @@ def _variables(reader: Reader) -> tuple[list[tuple[str, bool]], int]:
 
 def _parsed(raw: RawStatement, text: str) -> exp.Select:
     try:
-        node = sqlglot.parse_one(text, read="duckdb")
+        node = parse_query(text)
     except SqlglotError as error:
         raise raw.source.error(f"syntax error: {str(error).splitlines()[0]}") from None
     others = [key for key, value in node.args.items() if value and key not in _CLAUSES]
