@@ -5,11 +5,14 @@ sqlglot reads the syntax of many databases, and drops some of it when it writes 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError
 
 from viewlet.sql.parser import quiet
+from viewlet.sql.split import tokenize
 from viewlet.streams.schema import QueryError, check_syntax
 
 
@@ -25,8 +28,22 @@ def parse_queries(text: str) -> list[exp.Expr | None]:
     try:
         check_syntax(text)
     except QueryError as error:
-        raise ParseError(str(error).removeprefix("syntax error ")) from None
+        if not _is_valid_with_quotes(text, nodes):
+            raise ParseError(str(error).removeprefix("syntax error ")) from None
     return list(nodes)
+
+
+def _is_valid_with_quotes(text: str, nodes: Sequence[exp.Expr | None]) -> bool:
+    """Names may be words that DuckDB reserves: they are written with quotes for it."""
+    names = {each.name for node in nodes if node is not None for each in node.find_all(exp.Identifier)}
+    for token in reversed(list(tokenize(text))):
+        if token.text in names and text[token.start : token.end + 1] == token.text:
+            text = f'{text[: token.start]}"{token.text}"{text[token.end + 1 :]}'
+    try:
+        check_syntax(text)
+    except QueryError:
+        return False
+    return True
 
 
 def parse_query(text: str) -> exp.Expr:
