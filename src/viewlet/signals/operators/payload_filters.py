@@ -6,6 +6,7 @@ before are in rings, by their indexes: a place whose stamp is another index is a
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -45,9 +46,9 @@ class PayloadOperator(Stateless):
             y[rows], kept[rows] = self._step(state, slots[is_live], batch.index[rows], batch.value[rows])
         return Samples(batch.slot, batch.index, y).take(kept)
 
+    @abstractmethod
     def _step(self, state: State, slot: Array, index: Array, x: Array) -> tuple[Array, Any]:
         """The outputs for a sample of each of some groups, and where there is one."""
-        raise NotImplementedError
 
     def _put(self, state: State, name: str, slot: Array, index: Array, x: Array) -> None:
         place = index % state[name].shape[1]
