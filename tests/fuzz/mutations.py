@@ -151,7 +151,7 @@ def mutate(text: str, rng: random.Random) -> str:
     """A statement like `text`: usually one token of it exchanged for one of its kind, sometimes anything."""
     tokens = TOKEN.findall(text)
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
-        gentle = rng.random() < 0.82
+        gentle = rng.random() < 0.87
         tokens = _exchange(tokens, rng) if gentle else _disturb(tokens, rng)
     return "".join(tokens)
 
