@@ -197,8 +197,8 @@ class Batch:
         """Applies changes that are at the driver, in data frames, or in tables; nothing is committed yet."""
         started = time.perf_counter()
         for run in self.runs.values():
-            self.begun.append(run)
             run.begin(local)
+            self.begun.append(run)  # not earlier: until then its node could only roll back the batch before
         started = self.stats.spent("driver", started)
         if frames:
             self._route(self.cluster.map_frames(frames, f"{', '.join(frames)}: changes"))
