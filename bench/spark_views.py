@@ -17,7 +17,7 @@ from bench.records import Record
 from bench.spark_changes import Batch, ChangeStream, change_stream, sizes_of
 from bench.spark_check import same_answer
 from viewlet.runtime.durable.compression import unpacked
-from viewlet.spark.run.state import batch_file
+from viewlet.spark.run.units import batch_file
 from workloads import tpch
 from workloads.query import NamedQuery
 

@@ -13,7 +13,7 @@ from tests.security.hostile import CANARY, NAMES, nothing_called
 from viewlet.codegen.node import Contents
 from viewlet.codegen.not_compilable import NotCompilable
 from viewlet.spark.run.exchange import task_errors
-from viewlet.spark.run.state import batch_file
+from viewlet.spark.run.units import batch_file
 
 
 def columns(*lists: list[Any]) -> tuple[Any, ...]:

@@ -28,6 +28,7 @@ from bench.spark_soak import EXECUTOR, descendants
 from tests.spark.matrix_faults import compare
 from tests.spark.partition_moves import observed
 from viewlet.spark.run.execution.tasks import RunStage
+from viewlet.spark.run.units.flat_tree_node import FlatTreeNode
 from viewlet.spark.run.units.generated_node import GeneratedNode
 from viewlet.spark.run.units.node import ReferenceNode
 
@@ -38,15 +39,19 @@ DECLARED = """
     CREATE MATERIALIZED VIEW revenue AS
     SELECT city, SUM(price) AS total, COUNT(*) AS n
     FROM orders JOIN items USING (id) JOIN cities USING (customer) GROUP BY city;
-    CREATE MATERIALIZED VIEW prices AS SELECT price, COUNT(*) AS n FROM items GROUP BY price
+    CREATE MATERIALIZED VIEW prices AS SELECT price, COUNT(*) AS n FROM items GROUP BY price;
+    CREATE MATERIALIZED VIEW moments AS
+    SELECT city, COFACTOR(price) AS c FROM orders JOIN items USING (id) JOIN cities USING (customer) GROUP BY city
 """
 BEFORE, WITHIN, AFTER = "before a task", "within a task", "after a task"
+TREE = "within a view tree"
 STAGES, BATCHES = "between stages", "between batches"
 WORKER_DIES, EXECUTOR_DIES = "worker", "executor"
 SCENARIOS = {
     "compiled": (
         (WORKER_DIES, BEFORE),
         (WORKER_DIES, WITHIN),
+        (WORKER_DIES, TREE),
         (WORKER_DIES, AFTER),
         (EXECUTOR_DIES, WITHIN),
         (EXECUTOR_DIES, STAGES),
@@ -67,8 +72,8 @@ class Dying:
     def __call__(self, partition: int, payload: Any) -> Any:
         if not self._is_first():
             return self.task(partition, payload)
-        if self.when == WITHIN:
-            for node in (ReferenceNode, GeneratedNode):
+        if self.when in (WITHIN, TREE):
+            for node in (ReferenceNode, GeneratedNode) if self.when == WITHIN else (FlatTreeNode,):
                 node.run = self._fatal(node.run)  # type: ignore[method-assign]
         if self.when == BEFORE:
             self._die()
@@ -125,7 +130,7 @@ class Faults:
                 self._next = None
                 kill_executor()
             return self._run(task, payloads, what)  # type: ignore[no-any-return]
-        if self.stages == 2:
+        if self.stages == (1 if when == TREE else 2):
             self._next = None
             task = Dying(task, str(self._scratch / f"mark-{time.monotonic_ns()}"), victim, when)
         return self._run(task, payloads, what)  # type: ignore[no-any-return]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator
+from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,9 @@ import pytest
 
 import viewlet
 from viewlet.connection.spark_facade import SparkConnection, connect_inline
+from viewlet.spark.run.execution.cluster import InlineCluster
+from viewlet.spark.run.execution.tasks import RunStage
+from viewlet.spark.run.state import partition
 from viewlet.spark.run.state.partition import forget
 
 SCHEMA = """
@@ -272,3 +277,139 @@ def test_trees_on_spark_itself(spark: Any, tmp_path: Path) -> None:
         sums = [each.view("rows").aggregate("sum", "units", "price") for each in (db, reference)]
         assert sums[0] == pytest.approx(sums[1])
         assert db.view("rows").to_spark().count() == len(reference.view("rows"))
+
+
+class Halfway(InlineCluster):
+    """A cluster that is lost, when asked to, after half of the partitions have done their part of a stage."""
+
+    is_lost = False
+
+    def run(self, task: Any, payloads: Any, what: str, partitions: Any = None) -> list[Any]:
+        if self.is_lost and isinstance(task, RunStage):
+            for number in range(len(payloads) // 2):
+                task(number, payloads[number])
+            raise ConnectionError(what)
+        return super().run(task, payloads, what, partitions)
+
+
+@pytest.mark.parametrize("forgetful", [False, True])
+def test_trees_in_files_are_rolled_back_by_whoever_has_them_next(
+    forgetful: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither that nor what follows reads the log of batches: the files have all that it takes."""
+    monkeypatch.setenv("VIEWLET_STATE", str(tmp_path / "mapped"))
+    reference = in_process()
+    with connect_inline(tmp_path / "db", 4, sync=False, engine="compiled") as db:
+        db.execute(schema("STREAM"))
+        db._host.cluster.cluster = cluster = Halfway()
+        for number, batch in enumerate(batches(11, 6)):
+            if number:
+                monkeypatch.setattr(partition, "read_delivery", None)
+            cluster.is_lost = True
+            with pytest.raises(ConnectionError):
+                db.apply(batch)
+            cluster.is_lost = False
+            if forgetful:
+                forget()
+            same(db, reference)
+            for each in (db, reference):
+                each.apply(batch)
+            if forgetful:
+                forget()
+            same(db, reference)
+        monkeypatch.undo()
+    forget()
+
+
+SHAPES = """
+CREATE STREAM facts (k BIGINT NOT NULL, name VARCHAR, paid DECIMAL(9,2), size REAL, sent BOOLEAN, day TIMESTAMP);
+CREATE STREAM names (name VARCHAR, rate DOUBLE NOT NULL);
+"""
+
+
+def test_columns_of_all_types_against_duckdb(tmp_path: Path) -> None:
+    """Arrow batches stay columns up to the trees; NULLs, strings and decimals are those of the tables."""
+    duckdb, pa = pytest.importorskip("duckdb"), pytest.importorskip("pyarrow")
+    join = "facts JOIN names USING (name)"
+    views = {
+        "sums": f"SELECT COFACTOR(paid, size, rate) AS c FROM {join}",
+        "groups": "SELECT sent, name, COFACTOR(paid) AS c FROM facts GROUP BY sent, name",
+        "rows": f"SELECT FACTORIZED k, name, paid, sent, day, rate FROM {join}",
+        "doubles": f"SELECT FACTORIZED name, CAST(paid AS DOUBLE) AS p, rate FROM {join}",
+        "large": "SELECT COFACTOR(paid) AS c FROM facts WHERE paid > 1",
+    }
+    random = np.random.default_rng(3)
+    oracle = duckdb.connect()
+    oracle.execute(SHAPES.replace("STREAM", "TABLE"))
+    there: list[dict[str, Any]] = []
+    with connect_inline(tmp_path / "db", 3, sync=False, engine="compiled") as db:
+        db.execute(SHAPES)
+        for name, query in views.items():
+            db.execute(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+        assert db._host.cluster.takes_columns("facts") == {0, 1, 2, 3, 4, 5}
+        names = [{"name": name, "rate": i / 4} for i, name in enumerate(["ada", "bob", None, "ä"])]
+        db.insert("names", pa.Table.from_pylist(names))
+        oracle.executemany("INSERT INTO names VALUES ($name, $rate)", names)
+        for _ in range(4):
+            come = [_fact(random) for _ in range(25)]
+            gone = [there.pop(int(random.integers(len(there)))) for _ in range(len(there) // 3)]
+            there += come
+            weights = pa.array([1] * len(come) + [-1] * len(gone))
+            batch = pa.Table.from_pylist(come + gone, facts_schema()).append_column("_multiplicity", weights)
+            db.apply({"facts": batch})
+            oracle.execute("DELETE FROM facts")
+            oracle.register("present", pa.Table.from_pylist(there, facts_schema()))
+            oracle.execute("INSERT INTO facts SELECT * FROM present")
+            _same_as_duckdb(db, oracle, join)
+            if len(there) > 40:
+                db.checkpoint()
+                forget()
+    forget()
+
+
+def facts_schema() -> Any:
+    import pyarrow as pa
+
+    types = [pa.int64(), pa.string(), pa.decimal128(9, 2), pa.float32(), pa.bool_(), pa.timestamp("us")]
+    return pa.schema(list(zip(("k", "name", "paid", "size", "sent", "day"), types, strict=True)))
+
+
+def _fact(random: np.random.Generator) -> dict[str, Any]:
+    def maybe(value: Any) -> Any:
+        return None if random.random() < 0.2 else value
+
+    return {
+        "k": int(random.integers(5)),
+        "name": maybe(["ada", "bob", "cyd", "ä"][random.integers(4)]),
+        "paid": maybe(Decimal(int(random.integers(-500, 500))) / 100),
+        "size": maybe(float(random.integers(8)) / 4),
+        "sent": maybe(bool(random.integers(2))),
+        "day": maybe(datetime(2026, 1, 1 + int(random.integers(3)))),
+    }
+
+
+def _same_as_duckdb(db: SparkConnection, oracle: Any, join: str) -> None:
+    def numbers(*names: str) -> str:
+        products = [f"SUM({a} * {b})" for i, a in enumerate(names) for b in names[i:]]
+        return ", ".join(
+            [f"COALESCE(CAST({each} AS DOUBLE), 0)" for each in (*map("SUM({})".format, names), *products)]
+        )
+
+    def flat(table: Any) -> list[float]:
+        places = np.triu_indices(len(table.sums))
+        return [table.count, *table.sums, *table.matrix[places]]
+
+    complete = "paid IS NOT NULL AND size IS NOT NULL"
+    cast = f"(SELECT CAST(paid AS DOUBLE) AS p, size AS s, rate AS r FROM {join} WHERE {complete})"
+    expected = oracle.execute(f"SELECT COUNT(*), {numbers('p', 's', 'r')} FROM {cast}").fetchone()
+    assert flat(db.view("sums").cofactor()) == pytest.approx(list(expected))
+    inner = "(SELECT sent, name, CAST(paid AS DOUBLE) AS p FROM facts WHERE paid IS NOT NULL)"
+    groups = oracle.execute(f"SELECT sent, name, COUNT(*), {numbers('p')} FROM {inner} GROUP BY ALL").fetchall()
+    found = db.view("groups").cofactor()
+    assert {key: flat(each) for key, each in found.items()} == {
+        (sent, name): pytest.approx(rest) for sent, name, *rest in groups
+    }
+    expected = oracle.execute(f"SELECT COUNT(*), {numbers('p')} FROM {inner} WHERE p > 1").fetchone()
+    assert flat(db.view("large").cofactor()) == pytest.approx(list(expected))
+    for view, columns in (("rows", "k, name, paid, sent, day, rate"), ("doubles", "name, CAST(paid AS DOUBLE), rate")):
+        assert Counter(db.view(view).rows()) == Counter(oracle.execute(f"SELECT {columns} FROM {join}").fetchall())

@@ -37,17 +37,18 @@ def held_arrow(change: ColumnChange) -> Any:
     """The rows that a change inserts, as `viewlet.runtime.durable.rows.to_arrow` writes them."""
     import pyarrow as pa
 
-    arrays = {f"key{i}": _held_column(column.type, change, i) for i, column in enumerate(change.table.columns)}
+    columns = enumerate(change.table.columns)
+    arrays = {f"key{i}": held_column(column.type, change.words[i], change.dictionary) for i, column in columns}
     made = pa.table(arrays | {"value0": pa.array(change.multiplicity)})
     return made.replace_schema_metadata({b"rows": str(len(change)).encode()})
 
 
-def _held_column(type: SqlType, change: ColumnChange, position: int) -> Any:
+def held_column(type: SqlType, words: Words, dictionary: Codes) -> Any:
+    """A column of words as `viewlet.runtime.durable.rows.to_arrow` writes its values."""
     import pyarrow as pa
 
-    words = change.words[position]
     if type.kind is Kind.VARCHAR:
-        return arrow_column(type, words, change.dictionary).cast(pa.large_string())
+        return arrow_column(type, words, dictionary).cast(pa.large_string())
     return pa.array(words == 1 if type.kind is Kind.BOOLEAN else words, mask=_absent(type, words))
 
 
@@ -60,14 +61,14 @@ def held_change(table: Table, held: Any, dictionary: StringDictionary) -> Column
         return None
     words: dict[int, Words] = {}
     for i, column in enumerate(table.columns):
-        words[i] = _held_words(column.type, held.column(i), dictionary)
+        words[i] = held_words(column.type, held.column(i), dictionary)
         if int(np.count_nonzero(_absent(column.type, words[i]))) != held.column(i).null_count:
             return None
     return ColumnChange(words, np.ascontiguousarray(held.column(len(words)).to_numpy()), table, dictionary)
 
 
-def _held_words(type: SqlType, column: Any, dictionary: StringDictionary) -> Words:
-    """The words of a column; one that has nothing but NULLs is held as integers, whatever its type."""
+def held_words(type: SqlType, column: Any, dictionary: StringDictionary) -> Words:
+    """The words of what `held_column` made; one that has nothing but NULLs is held as integers, whatever its type."""
     import pyarrow as pa
 
     if type.kind is Kind.VARCHAR:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -38,3 +39,10 @@ class Heap:
 
 
 HEAP = Heap()
+Memories = Callable[[str], Memory]
+"""Where the arrays of each store live, by its name."""
+
+
+def on_heap(store: str) -> Memory:
+    """The arrays of all stores on the heap."""
+    return HEAP

@@ -84,6 +84,13 @@ class Projection:
             found.append((place[scalar], scalar.type))
         return None if self.relation.conditions else tuple(found)
 
+    @cached_property
+    def read(self) -> frozenset[int]:
+        """The columns of the table that variables and conditions are computed from, by their positions."""
+        place = {column.name: i for i, column in enumerate(self.relation.columns)}
+        scalars = (*(variable.scalar for variable in self.relation.variables), *self.relation.conditions)
+        return frozenset(place[var.name] for scalar in scalars for var in scalar_variables(scalar))
+
     def products(self, factors: Sequence[Factor]) -> list[tuple[tuple[str, ...], dict[Row, int]]] | None:
         """A product of the table as one of the relation, None if it is empty.
 

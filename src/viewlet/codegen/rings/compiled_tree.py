@@ -22,6 +22,7 @@ from viewlet.runtime.control import FAILURE, FULL, LOGGED, LOGGING
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FLOATS, FlatStore, Image
 from viewlet.runtime.jit import ENABLED
+from viewlet.runtime.memory import HEAP, Memories, on_heap
 from viewlet.runtime.merge import FIRST, INTEGERS, count_moved, empty_store, merge, take_back
 from viewlet.runtime.probe import ALIVE
 from viewlet.types import BIGINT, SqlType
@@ -30,19 +31,47 @@ from viewlet.viewtree.ring_tree import Keys
 
 Changes = Mapping[str, Iterable[tuple[Row, int]]]
 Factor = tuple[Keys, Mapping[Row, int]]
+LOG = "rows before their change"
+"""The name of the memory of the log, beside those of the stores."""
+LARGE_LOG = 1 << 23
+"""Words of a log that is given back when the next transaction begins, where it lives beside the stores."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What is not in the memory of the stores, for another process that continues with them."""
+
+    is_open: bool
+    logged: int
+    """Words of the log."""
+    bounds: Mapping[str, float]
+    """Of the integers of each store."""
 
 
 class CompiledTree:
-    """A view tree whose triggers are generated code; `codegen.rings` tells what it can be asked."""
+    """A view tree whose triggers are generated code; `codegen.rings` tells what it can be asked.
+
+    What it holds between two changes, and the log of a transaction, live in `memory`, which processes may share: one
+    uses it at a time, and tells the next one its `progress`.
+    """
 
     def __init__(
-        self, plan: TreePlan, form: Form, source: Source, types: Mapping[str, SqlType], dictionary: StringDictionary
+        self,
+        plan: TreePlan,
+        form: Form,
+        source: Source,
+        types: Mapping[str, SqlType],
+        dictionary: StringDictionary,
+        memory: Memories = on_heap,
     ) -> None:
         self.plan, self.tree, self.types, self.dictionary = plan, plan.tree, types, dictionary
         self.source = source.text
-        self.stores = {layout.name: FlatStore(layout) for layout in source.layouts}
+        self.stores = {
+            layout.name: FlatStore(layout, HEAP if layout.scratch else memory(layout.name)) for layout in source.layouts
+        }
         self._form, self._generated = form, source
-        self._log = np.zeros(1, np.int64)
+        self._log_memory = memory(LOG)
+        self._log = self._log_memory.first("log", (1,), np.int64)
         self._peaks = np.zeros((max(len(trigger.deltas) for trigger in source.triggers.values()), 1))
         self._bounds = dict.fromkeys(self.stores, 0.0)
         tables = {PEAKS: self._peaks, **form.tables}
@@ -118,6 +147,30 @@ class CompiledTree:
         for name, store in self.held.items():
             store.fill(contents[name])
             self._bounds[name] = self._largest(store)
+        self.epoch += 1
+
+    @property
+    def is_shared(self) -> bool:
+        """Other processes may see what it holds."""
+        return self._log_memory is not HEAP
+
+    @property
+    def progress(self) -> Progress:
+        return Progress(self.is_open, int(self._control[LOGGED]), dict(self._bounds))
+
+    def attach_again(self) -> None:
+        """Finds what another process has left in the memory of the stores; `take_over` is to follow."""
+        for store in self.held.values():
+            store.attach_again()
+        self._log_memory.is_new = False
+        self._log = self._log_memory.first("log", (1,), np.int64)
+
+    def take_over(self, progress: Progress) -> None:
+        """Continues the transaction of the process that used the stores last, if it has left one."""
+        self._control[:] = 0
+        self._control[LOGGING], self._control[LOGGED] = progress.is_open, progress.logged
+        self.is_open = progress.is_open
+        self._bounds |= progress.bounds
         self.epoch += 1
 
     def place(self, store: str) -> int:
@@ -287,11 +340,14 @@ class CompiledTree:
         """Begins a transaction: until `commit`, changes can be rolled back.
 
         The log of rows before their change rests on calls of generated code being atomic. As plain Python they are not:
-        there all arrays are copied.
+        there all arrays are copied. Those that processes share are not: what is interrupted there is given up.
         """
         if self.is_open:
             raise SchemaError("a change has begun already")
-        if not ENABLED:
+        if self.is_shared:
+            if len(self._log) > LARGE_LOG:
+                self._log = self._log_memory.zeros("log", (1,), np.int64)
+        elif not ENABLED:
             self._images = self._module.images()
         self._control[:] = 0
         self._control[LOGGING] = 1
@@ -414,9 +470,7 @@ class CompiledTree:
             store.reserve(rows)
             words += rows * (store.pool.shape[1] + 1)
         if self._control[LOGGING] and (needed := int(self._control[LOGGED]) + words) > len(self._log):
-            larger = np.zeros(2 * needed, np.int64)
-            larger[: self._control[LOGGED]] = self._log[: self._control[LOGGED]]
-            self._log = larger
+            self._log = self._log_memory.grown("log", self._log, needed + needed // 4)
 
     def _keys(self, delta: FlatStore) -> Iterable[Row]:
         """The keys of the result in a scratch store."""

@@ -18,6 +18,7 @@ from viewlet.errors import SchemaError
 from viewlet.rings.cofactor import CofactorRing
 from viewlet.rings.relational import RelationalRing
 from viewlet.runtime.dictionary import StringDictionary
+from viewlet.runtime.memory import Memories, on_heap
 from viewlet.types import SqlType
 from viewlet.viewtree.ring_relation import Row
 from viewlet.viewtree.ring_tree import ViewTree
@@ -30,18 +31,19 @@ def compile_tree(
     updatable: Set[str] | None = None,
     database: Mapping[str, Mapping[Row, int]] | None = None,
     dictionary: StringDictionary | None = None,
+    memory: Memories = on_heap,
 ) -> CompiledTree:
     """The compiled form of `MaintainedTree(tree, ring, updatable=..., database=...)`.
 
-    `column_types` has the type of every variable, `database` multiplicities of rows by relation. A ring without a
-    compiled form raises `NotCompilable`.
+    `column_types` has the type of every variable, `database` multiplicities of rows by relation. Its stores live in
+    `memory`. A ring without a compiled form raises `NotCompilable`.
     """
     if missing := [name for name in tree.order.variables if name not in column_types]:
         raise SchemaError(f"the type of variable {missing[0]!r} is not given")
     form = form_of(ring, column_types)
     plan = plan_tree(tree, form.groupings, updatable)
     dictionary = StringDictionary() if dictionary is None else dictionary
-    compiled = CompiledTree(plan, form, write_module(plan, form, column_types), column_types, dictionary)
+    compiled = CompiledTree(plan, form, write_module(plan, form, column_types), column_types, dictionary, memory)
     if database:
         load(compiled, ring, database)
     return compiled

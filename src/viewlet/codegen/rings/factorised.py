@@ -26,6 +26,7 @@ from viewlet.rings.integer import INTEGER_RING
 from viewlet.rings.ring import Lift, Ring, product, times, total
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.enumeration import LOOK_UP, SCAN, read_rows
+from viewlet.runtime.memory import Memories, on_heap
 from viewlet.types import SqlType
 from viewlet.viewtree.factorised import Piece, piece_of, pieces_of
 from viewlet.viewtree.ring_relation import Row
@@ -46,6 +47,7 @@ class CompiledResult:
         variables: Sequence[str] | None = None,
         updatable: Set[str] | None = None,
         dictionary: StringDictionary | None = None,
+        memory: Memories = on_heap,
     ) -> None:
         self.variables = tree.order.variables if variables is None else tuple(variables)
         if tree.free:
@@ -63,7 +65,8 @@ class CompiledResult:
         form = sums_form(INTEGER_RING, column_types)
         assert form is not None
         words = StringDictionary() if dictionary is None else dictionary
-        self.maintained = CompiledTree(plan, form, write_module(plan, form, column_types), column_types, words)
+        source = write_module(plan, form, column_types)
+        self.maintained = CompiledTree(plan, form, source, column_types, words, memory)
         self._spec, self._refs = self._specification()
 
     def _plan(self, tree: ViewTree, updatable: Set[str] | None) -> TreePlan:

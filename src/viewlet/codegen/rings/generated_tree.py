@@ -14,9 +14,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from viewlet.algebra.ring_query import FactorisedPayload, Variable
+from viewlet.algebra.ring_query import FactorisedPayload, JoinedRelation, Variable
 from viewlet.changes import ColumnChange
 from viewlet.codegen.not_compilable import NotCompilable
+from viewlet.codegen.rings.columns import Column
 from viewlet.codegen.rings.compiled_tree import CompiledTree
 from viewlet.codegen.rings.compiler import cofactor_form, compile_tree, load
 from viewlet.codegen.rings.factorised import CompiledResult
@@ -27,6 +28,7 @@ from viewlet.rings.cofactor import CofactorRing
 from viewlet.rings.ring import Lift, Ring
 from viewlet.runtime.arithmetic import NULL
 from viewlet.runtime.dictionary import StringDictionary
+from viewlet.runtime.memory import Memories, on_heap
 from viewlet.triggers.saved_state import StateReader, StateWriter
 from viewlet.types import BIGINT, Kind, Row, SqlType
 from viewlet.viewtree.product_update import expand, product_update
@@ -63,9 +65,7 @@ class Nulls:
             values = list(row)
             for i, stand_in in places:
                 if values[i] == stand_in:
-                    raise DataError(
-                        f"{schema[i]!r}: {stand_in!r} stands for NULL in the compiled engine; it is no value"
-                    )
+                    raise self.refusal(schema[i])
                 if values[i] is None:
                     values[i] = stand_in
             found[tuple(values)] = weight
@@ -84,10 +84,21 @@ class Nulls:
             return None
         return bool(value) if name in self._truths else value
 
-    def word(self, variable: Variable, dictionary: StringDictionary) -> Any:
-        """The stand-in as a column of words has it."""
-        stand_in = self._stand_in[variable.name]
-        return dictionary.code(stand_in) if variable.scalar.type.kind is Kind.VARCHAR else stand_in
+    def refusal(self, name: str) -> DataError:
+        """A table has the value that stands for NULL in a variable."""
+        stand_in = self._stand_in.get(name, int(NULL))
+        return DataError(f"{name!r}: {stand_in!r} stands for NULL in the compiled engine; it is no value")
+
+    def hide_words(self, variable: Variable, words: Column, dictionary: StringDictionary) -> Column:
+        """A column of words with stand-ins in the place of NULLs."""
+        stand_in = self._stand_in.get(variable.name)
+        if stand_in is None or stand_in == NULL:
+            return words
+        missing = is_missing(words)
+        word = dictionary.code(stand_in) if variable.scalar.type.kind is Kind.VARCHAR else stand_in
+        if ((words == word) & ~missing).any():
+            raise self.refusal(variable.name)
+        return np.where(missing, word, words) if missing.any() else words
 
     def lift(self, name: str, lift: Lift[Any]) -> Lift[Any]:
         if name not in self._stand_in:
@@ -95,9 +106,37 @@ class Nulls:
         return lambda value: lift(self._value(name, value))
 
 
-def _as_wanted(words: Any, held: SqlType, wanted: SqlType) -> Any:
+def is_missing(words: Column) -> Any:
+    """Where a column of words has NULL."""
+    return np.isnan(words) if words.dtype == np.float64 else words == NULL
+
+
+def relation_words(projection: Projection, change: ColumnChange) -> tuple[list[Column], Column]:
+    """The rows of a relation in the change of its table: a column for each variable, and multiplicities.
+
+    The projection takes columns as they are. Rows with NULL in a required variable are left out.
+    """
+    taken = projection.taken
+    assert taken is not None
+    variables = projection.relation.variables
+    columns = [
+        _as_wanted(change.words[position], held, variable.scalar.type)
+        for variable, (position, held) in zip(variables, taken, strict=True)
+    ]
+    present = np.ones(len(change), np.bool_)
+    for column, variable in zip(columns, variables, strict=True):
+        if variable.required:
+            present &= ~is_missing(column)
+    if present.all():
+        return columns, change.multiplicity
+    return [column[present] for column in columns], change.multiplicity[present]
+
+
+def _as_wanted(words: Column, held: SqlType, wanted: SqlType) -> Column:
     """Words of a column as those of a variable: decimals as the numbers they stand for, where doubles are wanted."""
-    return words / 10.0**held.scale if held.kind is Kind.DECIMAL and wanted.is_float else words
+    if held.kind is not Kind.DECIMAL or not wanted.is_float:
+        return words
+    return np.where(words == NULL, np.nan, words / 10.0**held.scale)
 
 
 def _may_be_null(variable: Variable) -> bool:
@@ -115,9 +154,17 @@ class GeneratedTree:
 
     engine_name = "compiled"
 
-    def __init__(self, plan: RingPlan, dictionary: StringDictionary, tree: CompiledTree | None = None) -> None:
+    def __init__(
+        self,
+        plan: RingPlan,
+        dictionary: StringDictionary,
+        memory: Memories = on_heap,
+        tree: CompiledTree | None = None,
+    ) -> None:
         self._plan, self._nulls = plan, Nulls(plan)
-        self.compiled = tree or compile_tree(plan.tree, plan.ring, types_of(plan), plan.updatable, None, dictionary)
+        self.compiled = tree or compile_tree(
+            plan.tree, plan.ring, types_of(plan), plan.updatable, None, dictionary, memory
+        )
         self.source = self.compiled.source
         self._known: tuple[int, dict[Row, Any]] | None = None
 
@@ -139,26 +186,20 @@ class GeneratedTree:
             self.compiled.begin()
 
     def add_columns(self, projection: Projection, change: ColumnChange) -> None:
-        """Rows with NULL in a required variable are left out; elsewhere its stand-in takes its place."""
-        relation, taken = projection.relation, projection.taken
-        assert taken is not None
-        columns = [change.words[position] for position, _ in taken]
-        present = np.ones(len(change), np.bool_)
-        for i, variable in enumerate(relation.variables):
-            missing = np.isnan(columns[i]) if columns[i].dtype == np.float64 else columns[i] == NULL
-            if variable.required:
-                present &= ~missing
-            elif missing.any():
-                columns[i] = np.where(missing, self._nulls.word(variable, self.compiled.dictionary), columns[i])
-        whole = bool(present.all())
-        words = [
-            _as_wanted(column if whole else column[present], held, variable.scalar.type)
-            for column, variable, (_, held) in zip(columns, relation.variables, taken, strict=True)
-        ]
+        """The change of a table as columns, whose strings have codes of the tree's dictionary."""
+        self.add_words(projection.relation, *relation_words(projection, change))
+
+    def refusal(self, name: str) -> DataError:
+        """A relation has the value that stands for NULL in a variable."""
+        return self._nulls.refusal(name)
+
+    def add_words(self, relation: JoinedRelation, columns: Sequence[Column], multiplicity: Column) -> None:
+        """Rows of a relation as columns of words, without NULLs in required variables."""
+        hide, dictionary = self._nulls.hide_words, self.compiled.dictionary
+        pairs = zip(relation.variables, columns, strict=True)
+        words = [hide(variable, column, dictionary) for variable, column in pairs]
         self._begin()
-        self.compiled.apply_columns(
-            relation.name, words, change.multiplicity if whole else change.multiplicity[present]
-        )
+        self.compiled.apply_columns(relation.name, words, multiplicity)
 
     def add_products(self, relation: str, products: Sequence[Sequence[Part]], tell: bool) -> Iterable[Row] | None:
         """Small products are multiplied out to rows: that takes less time than making code for them."""
@@ -234,11 +275,11 @@ class GeneratedTree:
 class GeneratedRows(GeneratedTree):
     """A factorised result on flat arrays."""
 
-    def __init__(self, plan: RingPlan, dictionary: StringDictionary) -> None:
+    def __init__(self, plan: RingPlan, dictionary: StringDictionary, memory: Memories = on_heap) -> None:
         payload = plan.query.payload
         assert isinstance(payload, FactorisedPayload)
-        self._result = CompiledResult(plan.tree, types_of(plan), payload.variables, None, dictionary)
-        super().__init__(plan, dictionary, self._result.maintained)
+        self._result = CompiledResult(plan.tree, types_of(plan), payload.variables, None, dictionary, memory)
+        super().__init__(plan, dictionary, memory, self._result.maintained)
 
     def load(self, relations: Mapping[str, Counted]) -> None:
         self.compiled.apply({name: rows.items() for name, rows in self._hidden(relations).items()})
@@ -272,8 +313,8 @@ def types_of(plan: RingPlan) -> dict[str, SqlType]:
     return found
 
 
-def generated_tree(plan: RingPlan, dictionary: StringDictionary) -> GeneratedTree:
-    """The tree of a plan on flat arrays, still empty."""
+def generated_tree(plan: RingPlan, dictionary: StringDictionary, memory: Memories = on_heap) -> GeneratedTree:
+    """The tree of a plan on flat arrays, which holds what is in their memory."""
     if isinstance(plan.query.payload, FactorisedPayload):
-        return GeneratedRows(plan, dictionary)
-    return GeneratedTree(plan, dictionary)
+        return GeneratedRows(plan, dictionary, memory)
+    return GeneratedTree(plan, dictionary, memory)

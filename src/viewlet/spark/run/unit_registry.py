@@ -261,7 +261,7 @@ class UnitRegistry:
             with contextlib.suppress(Exception):
                 self._ask(RemoveState(replace(self.context(), units={})), "removing local state")
 
-        if any(isinstance(entry.code, ProgramCode) and entry.code.module is not None for entry in self._units.values()):
+        if any(entry.code.is_mapped for entry in self._units.values()):
             removal = Thread(target=remove, daemon=True)
             removal.start()
             removal.join(CLOSE_SECONDS)

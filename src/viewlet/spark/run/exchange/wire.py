@@ -6,7 +6,7 @@ strings as they are, sums beyond 64 bits and exact sums of doubles as text. Noth
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from viewlet.rings import Dyadic
@@ -40,6 +40,24 @@ def table_bytes(table: Any) -> bytes:
         stream.write_table(table)
     found: bytes = sink.getvalue().to_pybytes()
     return found
+
+
+def split_table(table: Any, keys: Sequence[int], partitions: int) -> dict[int, bytes]:
+    """The rows of a table by the partitions that some of its columns name; empty parts are left out."""
+    import numpy as np
+    import pyarrow as pa
+
+    from viewlet.spark.run.exchange.placement import partitions_of_arrow
+
+    columns = [table.column(i).combine_chunks() for i in keys]
+    numbers = partitions_of_arrow(columns, table.num_rows, partitions)
+    found, counts = np.unique(numbers, return_counts=True)
+    if len(found) == 1:
+        return {int(found[0]): table_bytes(table)}
+    ordered = table.take(pa.array(np.argsort(numbers, kind="stable")))
+    starts = np.cumsum(counts) - counts
+    places = zip(found.tolist(), starts.tolist(), counts.tolist(), strict=True)
+    return {number: table_bytes(ordered.slice(start, count)) for number, start, count in places}
 
 
 def bytes_table(blob: bytes | memoryview) -> Any:

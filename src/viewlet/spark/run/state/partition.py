@@ -37,7 +37,7 @@ from viewlet.spark.run.state.unit_state import (
     UnitState,
 )
 from viewlet.spark.run.units.node import Node
-from viewlet.spark.run.units.unit import ProgramCode, UnitCode, can_run_generated
+from viewlet.spark.run.units.unit import UnitCode
 
 T_co = TypeVar("T_co", covariant=True)
 UNUSED_DAYS = 3
@@ -223,7 +223,7 @@ def _taken(context: Context, code: UnitCode, partition: int) -> Iterator[UnitSta
 
 def _opened(context: Context, code: UnitCode, partition: int) -> UnitState:
     initial = code.at_worker(partition, context.partitions)
-    if not isinstance(code, ProgramCode) or code.module is None or not can_run_generated():
+    if not code.is_mapped:
         return ResidentState.of(code, initial)
     from viewlet.codegen.module_cache import runtime_digest
     from viewlet.runtime.durable.mapped_state import MappedState

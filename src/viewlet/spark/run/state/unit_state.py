@@ -21,11 +21,10 @@ from viewlet.spark.run.units.unit import ProgramCode, UnitCode, can_run_generate
 
 if TYPE_CHECKING:
     from viewlet.runtime.durable.mapped_state import MappedState
-    from viewlet.spark.run.units.generated_node import GeneratedNode
+    from viewlet.spark.run.units.node import SharedNode
 
 NOTHING = "nothing"
 """The token of the state before the first batch."""
-NOTHING_DONE: Any = ([], {})
 DONE = "done"
 """The file that tells what the batch has done so far that led to the state."""
 WAIT_SECONDS = 120.0
@@ -148,9 +147,9 @@ def empty_node(code: UnitCode) -> Node:
 class FileState(UnitState):
     """State of generated code, in files that the processes of a machine share."""
 
-    __slots__ = ("_code", "_count", "_done_bytes", "_files", "_generated", "_strings")
+    __slots__ = ("_code", "_count", "_done_bytes", "_files", "_shared", "_strings")
 
-    def __init__(self, code: ProgramCode, files: MappedState, initial: Mapping[str, bytes]) -> None:
+    def __init__(self, code: UnitCode, files: MappedState, initial: Mapping[str, bytes]) -> None:
         self._files, self._code, self.digest, self.initial = files, code, code.digest, initial
         self._done_bytes = 0
         self._make()
@@ -171,19 +170,12 @@ class FileState(UnitState):
 
     def _attach(self) -> None:
         from viewlet.runtime.dictionary import FileDictionary
-        from viewlet.runtime.flat import FlatStore, Layout
-        from viewlet.spark.run.units.generated_node import GeneratedNode
 
-        code, files = self._code, self._files
-        here = {*code.views, *(f"{plan.key}/{name}" for plan in code.plans.values() for name in plan.temporaries)}
-
-        def make_store(layout: Layout) -> FlatStore:
-            return FlatStore(layout, files.memory(layout.name)) if layout.name in here else FlatStore(layout)
-
+        files = self._files
         self._strings = FileDictionary(files.file("strings"))
         self._strings.catch_up()
-        self._generated: GeneratedNode = GeneratedNode(code, code.views, self._strings, make_store)
-        self.node = self._generated
+        self._shared: SharedNode = self._code.mapped(self._strings, files.memory)
+        self.node = self._shared
         self._count = files.count
 
     def runs(self, code: UnitCode) -> bool:
@@ -198,7 +190,7 @@ class FileState(UnitState):
         elif self._files.count != self._count:
             self._count, self.token = self._files.count, version
             with contextlib.suppress(FileNotFoundError):
-                self._generated.attach_again()
+                self._shared.attach_again()
                 if self._read_done():
                     return
             self._make()
@@ -209,10 +201,7 @@ class FileState(UnitState):
         if not self._files.is_whole(self._strings.size + len(data)):
             return False
         self._done_bytes = len(data)
-        from viewlet.spark.run.state import batch_file
-
-        self.before, undo, rows = batch_file.from_bytes(unpacked(data))
-        self._generated.take_over((undo, rows))
+        self.before = self._shared.take_over(unpacked(data))
         return True
 
     def release(self) -> None:
@@ -244,11 +233,8 @@ class FileState(UnitState):
 
     def _finish(self, token: str) -> None:
         """Writes what another process needs to continue or roll back the batch; only then is the state a version."""
+        data = packed(self._shared.progress(self.before))
         self._strings.save()
-        done = self._generated.done if self.before is not None else NOTHING_DONE
-        from viewlet.spark.run.state import batch_file
-
-        data = packed(batch_file.to_bytes(self.before, *done))
         self._done_bytes = self._files.file(DONE).write_bytes(data)
         self._files.finish(token, self._strings.size + len(data))
         self._count = self._files.count

@@ -12,17 +12,16 @@ import numpy as np
 import pyarrow as pa
 
 from viewlet.changes import Change, ColumnChange
-from viewlet.changes.word_codec import NULL
+from viewlet.runtime.arrow_columns import held_column, held_words
 from viewlet.runtime.columns import to_columns
 from viewlet.runtime.dictionary import StringDictionary
-from viewlet.spark.run.exchange.placement import partitions_of_arrow
-from viewlet.spark.run.exchange.wire import bytes_table, table_bytes
+from viewlet.spark.run.exchange.wire import bytes_table, split_table, table_bytes
 from viewlet.spark.run.units.one_stage import Blob, change_name
 from viewlet.spark.run.units.partitioned_node import MakeEngine, PartitionedNode
 from viewlet.spark.run.units.plan_code import PlanCode
 from viewlet.spark.run.units.routes import ByColumns, Route
 from viewlet.triggers.program import Statement
-from viewlet.types import Kind, SqlType, Table
+from viewlet.types import Table
 
 MULTIPLICITIES = "value0"
 
@@ -70,11 +69,7 @@ class ColumnNode(PartitionedNode):
             return {}
         route = self._arriving[name]
         assert isinstance(route, ByColumns)
-        keys = [table[f"key{i}"] for i in route.positions]
-        numbers = partitions_of_arrow([key.combine_chunks() for key in keys], table.num_rows, partitions)
-        return {
-            int(number): table_bytes(table.take(np.flatnonzero(numbers == number))) for number in np.unique(numbers)
-        }
+        return split_table(table, [table.column_names.index(f"key{i}") for i in route.positions], partitions)
 
     def put(self, name: str, blobs: Sequence[Blob]) -> None:
         self._arrived.setdefault(name, []).extend(bytes_table(blob) for blob in blobs if len(blob))
@@ -92,7 +87,7 @@ class ColumnNode(PartitionedNode):
         """What has come as one change."""
         whole = pa.concat_tables(tables) if len(tables) > 1 else tables[0]
         words = {
-            i: _words(whole[f"key{i}"].combine_chunks(), relation.columns[i].type, self._dictionary)
+            i: held_words(relation.columns[i].type, whole[f"key{i}"], self._dictionary)
             for i in self._columns[relation.name]
         }
         times = np.ascontiguousarray(whole[MULTIPLICITIES].to_numpy(), np.int64)
@@ -122,26 +117,5 @@ class ColumnNode(PartitionedNode):
 
 
 def _arrow(change: ColumnChange, positions: Sequence[int], table: Table) -> Any:
-    columns = {f"key{i}": _column(change.words[i], table.columns[i].type, change.dictionary) for i in positions}
+    columns = {f"key{i}": held_column(table.columns[i].type, change.words[i], change.dictionary) for i in positions}
     return pa.table({**columns, MULTIPLICITIES: pa.array(np.ascontiguousarray(change.multiplicity, np.int64))})
-
-
-def _column(words: Any, type: SqlType, dictionary: Any) -> Any:
-    if words.dtype == np.float64:
-        return pa.array(words, mask=np.isnan(words))
-    missing = words == NULL
-    if type.kind is Kind.VARCHAR:
-        codes, places = np.unique(np.where(missing, 0, words), return_inverse=True)
-        texts = dictionary.texts
-        known = pa.array([texts[code] if texts else "" for code in codes], pa.large_string())
-        return known.take(pa.array(places, mask=missing))
-    column = pa.array(words, mask=missing)
-    return column.cast(pa.bool_()) if type.kind is Kind.BOOLEAN else column
-
-
-def _words(column: Any, type: SqlType, dictionary: StringDictionary) -> Any:
-    if type.kind is Kind.VARCHAR:
-        return dictionary.encode_arrow(column.cast(pa.large_string()))
-    if type.is_float:
-        return np.ascontiguousarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False))
-    return np.ascontiguousarray(column.cast(pa.int64()).fill_null(NULL).to_numpy(zero_copy_only=False))

@@ -1,7 +1,7 @@
 """A kernel of generated code: views in flat arrays, statements as compiled functions. See `node` for what it must do.
 
 The arrays may be files that several processes use, one at a time (`attach_again`). A batch that one process has begun
-can be finished by another, or rolled back with the record that `undo` returned.
+can be finished by another, or rolled back (see `node.SharedNode`).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from viewlet.runtime.columns import to_columns
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FlatStore, Layout
 from viewlet.spark.run.exchange.wire_columns import decode_contents, encode_contents, numbers_of, partitions_of
+from viewlet.spark.run.units import batch_file
 from viewlet.spark.run.units.node import REPLACED, tells_effects
 from viewlet.spark.run.units.plan_code import Departure, DriverBlock, PlanCode, WorkerBlock
 from viewlet.spark.run.units.unit import ProgramCode
@@ -107,8 +108,11 @@ class GeneratedNode:
 
     @property
     def done(self) -> Done:
-        """The progress of the batch, for the process that continues it."""
+        """What the batch has done to each view, and the rows of the result before it."""
         return self._node.undo, self._before
+
+    def progress(self, before: str | None) -> bytes:
+        return batch_file.to_bytes(before, *(self.done if before is not None else ([], {})))
 
     def attach_again(self) -> None:
         """Another process has changed the arrays."""
@@ -116,9 +120,10 @@ class GeneratedNode:
             if store.is_shared:
                 store.attach_again()
 
-    def take_over(self, done: Done) -> None:
-        """`done` is what the process told of the batch that had the state last."""
-        self._node.undo[:], self._before = done
+    def take_over(self, progress: bytes) -> str | None:
+        before, undo, self._before = batch_file.from_bytes(progress)
+        self._node.undo[:] = undo
+        return before
 
     def change(self, table: str, change: Change) -> None:
         node = self._node

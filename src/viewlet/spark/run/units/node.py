@@ -100,6 +100,25 @@ class ResultNode(Node, Protocol):
         """What the batch has done so far to the rows."""
 
 
+class SharedNode(Node, Protocol):
+    """A kernel whose views are arrays in files that several processes use, one at a time.
+
+    A batch that one process has begun can be finished by another, or rolled back with what `progress` returned.
+    """
+
+    def progress(self, before: str | None) -> bytes:
+        """What the batch has done so far, for the process that continues it; `before` is the version before it.
+
+        Without such a version the batch cannot be rolled back.
+        """
+
+    def attach_again(self) -> None:
+        """Another process has changed the arrays; `take_over` is to follow."""
+
+    def take_over(self, progress: bytes) -> str | None:
+        """Continues from what the last process told of its progress; returns the version before the batch."""
+
+
 def with_result(node: Node) -> ResultNode:
     """The kernel of a unit whose rows are read where its state is."""
     if not isinstance(node, ResultNode):

@@ -2,8 +2,8 @@
 
     rows of tables ──► rows of relations, where the changes are ──► partitions (or all of them) ──► trees
 
-Every batch has one stage at the workers, whatever it changes. The state of a tree is in the worker processes. A process
-that has not seen a partition before catches up from the snapshot and the log.
+Every batch has one stage at the workers, whatever it changes. The views of a tree on generated code are arrays in
+mapped files, like those of trigger programs; those of one on dictionaries are in the worker processes.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from viewlet.algebra.nodes import Var
 from viewlet.errors import MissingExtraError, UnsupportedError
 from viewlet.spark.plan.locations import ViewLocation
 from viewlet.spark.plan.result_location import ResultLocation
 from viewlet.spark.plan.tree_split import TreeSplit
-from viewlet.spark.run.units.node import Node
+from viewlet.spark.run.units.node import SharedNode
 from viewlet.spark.run.units.one_stage import OneStageCode, change_name, one_stage_plans
 from viewlet.spark.run.units.plan_code import Departure, Place, PlanCode
 from viewlet.spark.run.units.table_unit import Check
@@ -26,6 +27,11 @@ from viewlet.spark.run.units.unit import can_run_generated, digest_of
 from viewlet.triggers.program import ViewDefinition
 from viewlet.types import SqlType, Table
 from viewlet.viewtree.ring_plan import RingPlan
+
+if TYPE_CHECKING:
+    from viewlet.codegen.rings.generated_tree import GeneratedTree
+    from viewlet.runtime.dictionary import StringDictionary
+    from viewlet.runtime.memory import Memories
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,8 +42,23 @@ class TreeCode(OneStageCode):
     stores: Mapping[str, str]
     is_generated: bool
 
-    def evaluated(self, views: Mapping[str, ViewDefinition]) -> Node:
-        return TreeNode(self.tree, self.stores, self.is_generated)
+    def evaluated(self, views: Mapping[str, ViewDefinition]) -> TreeNode:
+        if not self.is_generated:
+            return TreeNode(self.tree, self.stores)
+        from viewlet.spark.run.units.flat_tree_node import FlatTreeNode
+
+        return FlatTreeNode(self.tree, self.stores)
+
+    @property
+    def is_mapped(self) -> bool:
+        return self.is_generated
+
+    def mapped(self, dictionary: StringDictionary, memory: Memories) -> SharedNode:
+        from viewlet.spark.run.units.flat_tree_node import FlatTreeNode
+
+        node = FlatTreeNode(self.tree, self.stores, dictionary, memory)
+        node.attach()
+        return node
 
     def __getstate__(self) -> dict[str, object]:
         return self.__dict__ | {"_restricted": {}, "tree": replace(self.tree)}  # without what it has compiled
@@ -93,12 +114,13 @@ class TreeUnit:
 
     def code(self, generated: bool) -> TreeCode:
         """The form of the state does not change with what other units do."""
-        keys = generated_stores(self.plan) if self.generated else reference_stores(self.plan)
+        tree = _generated(self.plan) if self.generated else None
+        keys = reference_stores(self.plan) if tree is None else generated_stores(self.plan, tree)
         stores = {f"{self.name}/{store}": store for store in keys}
         views = {name: ViewDefinition(name, keys[store], ()) for name, store in stores.items()}
         return TreeCode(
             self.name,
-            digest_of((self.digest, self.name)),
+            digest_of((self.digest, self.name, None if tree is None else tree.source)),
             views,
             {},
             self.sources,
@@ -118,7 +140,7 @@ def form_of(plan: RingPlan, wanted: bool | None) -> bool:
     from viewlet.codegen.not_compilable import NotCompilable
 
     try:
-        generated_stores(plan)
+        _generated(plan)
     except NotCompilable as error:
         if wanted is None:
             return False
@@ -133,14 +155,19 @@ def reference_stores(plan: RingPlan) -> dict[str, tuple[Var, ...]]:
     return {name: tuple(Var(key, types[key]) for key in plan.tree.nodes[name].keys) for name in plan.stored}
 
 
-def generated_stores(plan: RingPlan) -> dict[str, tuple[Var, ...]]:
-    """Those of a tree on flat arrays."""
+def _generated(plan: RingPlan) -> GeneratedTree:
     from viewlet.codegen.rings.generated_tree import generated_tree
-    from viewlet.codegen.rings.portable import store_keys
     from viewlet.runtime.dictionary import StringDictionary
 
+    return generated_tree(plan, StringDictionary())
+
+
+def generated_stores(plan: RingPlan, tree: GeneratedTree) -> dict[str, tuple[Var, ...]]:
+    """Those of a tree on flat arrays."""
+    from viewlet.codegen.rings.portable import store_keys
+
     types = _types(plan)
-    keys = store_keys(generated_tree(plan, StringDictionary()).compiled)
+    keys = store_keys(tree.compiled)
     return {store: tuple(Var(key, types[key]) for key in names) for store, names in keys.items()}
 
 

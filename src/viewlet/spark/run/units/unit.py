@@ -28,7 +28,7 @@ from viewlet.spark.plan.locations import LOCAL, RANDOM, Dist, ViewLocation, loca
 from viewlet.spark.plan.partitioning import SMALL_ROWS
 from viewlet.spark.plan.result_location import ResultLocation, views_of
 from viewlet.spark.run.exchange.wire import encode
-from viewlet.spark.run.units.node import Node, ReferenceNode
+from viewlet.spark.run.units.node import Node, ReferenceNode, SharedNode
 from viewlet.spark.run.units.plan_code import NotMappable, PlanCode, plan_code
 from viewlet.spark.run.units.restrict import restrict
 from viewlet.spark.run.units.table_unit import Check
@@ -40,6 +40,8 @@ from viewlet.types import Row, Table
 
 if TYPE_CHECKING:
     from viewlet.codegen.blocks import BlockModule
+    from viewlet.runtime.dictionary import StringDictionary
+    from viewlet.runtime.memory import Memories
 
 AT_DRIVER, SPREAD = "local", "spread"
 LOCATIONS = "locations"
@@ -109,7 +111,16 @@ class UnitCode(ABC):
 
     @abstractmethod
     def evaluated(self, views: Mapping[str, ViewDefinition]) -> Node:
-        """An empty state of some of its views that needs no generated code."""
+        """An empty state of some of its views, in the memory of this process, that needs no generated module."""
+
+    @property
+    def is_mapped(self) -> bool:
+        """Its views at the workers are arrays, which live in files that the processes of a machine share."""
+        return False
+
+    def mapped(self, dictionary: StringDictionary, memory: Memories) -> SharedNode:
+        """The worker's views in such memory, with what it holds; only for code that `is_mapped`."""
+        raise InternalError(f"the state of {self.name} is not arrays")
 
     def __getstate__(self) -> dict[str, object]:
         return self.__dict__ | {"_restricted": {}}
@@ -123,6 +134,21 @@ class ProgramCode(UnitCode):
 
     def evaluated(self, views: Mapping[str, ViewDefinition]) -> ReferenceNode:
         return ReferenceNode(views, self.program)
+
+    @property
+    def is_mapped(self) -> bool:
+        return self.module is not None and can_run_generated()
+
+    def mapped(self, dictionary: StringDictionary, memory: Memories) -> SharedNode:
+        from viewlet.runtime.flat import FlatStore, Layout
+        from viewlet.spark.run.units.generated_node import GeneratedNode
+
+        here = {*self.views, *(f"{plan.key}/{name}" for plan in self.plans.values() for name in plan.temporaries)}
+
+        def make_store(layout: Layout) -> FlatStore:
+            return FlatStore(layout, memory(layout.name)) if layout.name in here else FlatStore(layout)
+
+        return GeneratedNode(self, self.views, dictionary, make_store)
 
     def gathered(self) -> tuple[Node, Mapping[str, ViewDefinition]]:
         """A place for all the views that the query reads, and these views."""

@@ -12,7 +12,8 @@ from viewlet.spark.run.views.spread_tree import SpreadTree
 from viewlet.viewtree.show_plan import draw_plan, show_plan
 from viewlet.viewtree.tree_engine import CofactorEngine, FactorisedEngine, TreeEngine
 
-IN_PROCESSES = "every partition has its own tree, in the process of a worker"
+IN_FILES = "every partition has its own tree on generated code, in files that the processes of its machine share"
+IN_PROCESSES = "every partition has its own tree on dictionaries, in the process of a worker"
 
 
 class SpreadView(TreeEngine):
@@ -55,6 +56,7 @@ class SpreadRows(SpreadView, FactorisedEngine):
 
 def tree_view(cluster: Engine, unit: TreeUnit) -> SpreadView:
     """What reads a tree of the cluster."""
+    source = IN_FILES if unit.generated else IN_PROCESSES
     if isinstance(unit.plan.query.payload, FactorisedPayload):
-        return SpreadRows(unit, SpreadTree(cluster, unit.name, None, IN_PROCESSES))
-    return SpreadCofactor(unit, SpreadTree(cluster, unit.name, unit.plan.ring, IN_PROCESSES))
+        return SpreadRows(unit, SpreadTree(cluster, unit.name, None, source))
+    return SpreadCofactor(unit, SpreadTree(cluster, unit.name, unit.plan.ring, source))

@@ -1,0 +1,175 @@
+"""A view tree on generated code in one place, as a kernel: its views are flat arrays, its changes are columns.
+
+    columns of tables ──► columns of relations, split by partition ──► Arrow ──► columns of words ──► tree
+
+Nothing is done row by row in Python, unless a relation has conditions or computes its variables: then the rows of its
+table become rows of the relation one by one, which travel as columns, too.
+
+The arrays may be files that several processes use (see `node.SharedNode`). The log with which a batch is rolled back is
+one of them, so that no more than its length has to be written at the end of a stage.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from viewlet.algebra.ring_query import JoinedRelation
+from viewlet.changes import Change, ColumnChange
+from viewlet.codegen.rings.compiled_tree import Progress
+from viewlet.codegen.rings.generated_tree import GeneratedTree, generated_tree, relation_words
+from viewlet.codegen.rings.portable import restore_tables, to_table
+from viewlet.runtime.arithmetic import NULL
+from viewlet.runtime.arrow_columns import held_column, held_words
+from viewlet.runtime.columns import to_columns
+from viewlet.runtime.dictionary import StringDictionary
+from viewlet.runtime.durable.rows import from_arrow, is_text
+from viewlet.runtime.memory import Memories, on_heap
+from viewlet.spark.run.exchange.wire import bytes_table, split_table, table_bytes
+from viewlet.spark.run.units.one_stage import Blob, change_name
+from viewlet.spark.run.units.plan_code import PlanCode
+from viewlet.spark.run.units.tree_node import TreeNode
+from viewlet.triggers.program import Statement
+from viewlet.types import Table
+from viewlet.viewtree.ring_plan import Projection, RingPlan
+
+MULTIPLICITIES = "value0"
+
+
+class FlatTreeNode(TreeNode):
+    """A view tree on generated code as a kernel; its arrays live in `memory`, and are used as they are there."""
+
+    def __init__(
+        self,
+        plan: RingPlan,
+        views: Mapping[str, str],
+        dictionary: StringDictionary | None = None,
+        memory: Memories = on_heap,
+    ) -> None:
+        super().__init__(plan, views)
+        self._dictionary = StringDictionary() if dictionary is None else dictionary
+        self._memory = memory
+        self._joined = {change_name(relation.name): relation for relation in plan.query.relations}
+        self._given = StringDictionary()
+        """The strings of changes that are split here."""
+        self._leaving: dict[str, Any] = {}
+        self._arrived: dict[str, list[Any]] = {}
+
+    @property
+    def tree_state(self) -> GeneratedTree:
+        tree = super().tree_state
+        assert isinstance(tree, GeneratedTree)
+        return tree
+
+    def _made(self) -> GeneratedTree:
+        return generated_tree(self._plan, self._dictionary, self._memory)
+
+    # -- a batch ----------------------------------------------------------------------------------------------------
+
+    def columns_read(self, table: str) -> frozenset[int]:
+        return frozenset(i for projection in self._plan.projections[table] for i in projection.read)
+
+    def to_columns(self, table: Table, rows: Any, sign: int, encoded: bool) -> ColumnChange | None:
+        return to_columns(table, rows, self.columns_read(table.name), self._given, sign, encoded, partial=True)
+
+    def begin(self, code: PlanCode) -> None:
+        super().begin(code)
+        self._leaving, self._arrived, self._given = {}, {}, StringDictionary()
+
+    def change(self, table: str, change: Change) -> None:
+        for projection in self._plan.projections[table]:
+            name, held = change_name(projection.relation.name), change.held_columns(projection.read)
+            if held is None or projection.taken is None:
+                self._changes[name] = projection.counted(change.rows().items())
+            else:
+                self._leaving[name] = _arrow(projection, held)
+
+    def split(self, name: str, positions: tuple[int, ...], partitions: int) -> dict[int, bytes]:
+        table = self._leaving.get(name)
+        if table is None:
+            return super().split(name, positions, partitions)
+        return split_table(table, positions, partitions) if table.num_rows else {}
+
+    def put(self, name: str, blobs: Sequence[Blob]) -> None:
+        self._arrived.setdefault(name, []).extend(bytes_table(blob) for blob in blobs if len(blob))
+
+    def run(self, statements: Iterable[Statement]) -> None:
+        for name, tables in self._arrived.items():
+            for table in _alike(tables):
+                self._add(self._joined[name], table)
+
+    def _add(self, relation: JoinedRelation, table: Any) -> None:
+        """Adds rows of a relation to the tree."""
+        tree = self.tree_state
+        if any(map(is_text, table.schema)):
+            tree.add(relation.name, {row: times for row, (times,) in from_arrow(table, len(relation.variables))})
+            return
+        pairs = zip(relation.variables, table.columns[:-1], strict=True)
+        words = [(each, column, held_words(each.scalar.type, column, self._dictionary)) for each, column in pairs]
+        for variable, column, found in words:
+            if found.dtype == np.int64 and np.count_nonzero(found == NULL) != column.null_count:
+                raise tree.refusal(variable.name)
+        times = _writable(table.column(MULTIPLICITIES).to_numpy())
+        tree.add_words(relation, [_writable(found) for _, _, found in words], times)
+
+    # -- contents ---------------------------------------------------------------------------------------------------
+
+    def contents(self, name: str) -> bytes:
+        if name in self._leaving:
+            table = self._leaving[name]
+            return table_bytes(table) if table.num_rows else b""
+        return super().contents(name)
+
+    def _table(self, store: str) -> Any:
+        return to_table(self.tree_state.compiled, store)
+
+    def _restore_tables(self, tables: Mapping[str, Any]) -> None:
+        assert isinstance(self._tree_state, GeneratedTree)
+        restore_tables(self._tree_state.compiled, tables)
+
+    # -- arrays that processes share --------------------------------------------------------------------------------
+
+    def progress(self, before: str | None) -> bytes:
+        return json.dumps({"before": before} | asdict(self.tree_state.compiled.progress)).encode()
+
+    def attach(self) -> None:
+        """Attaches to the arrays that there are."""
+        self.tree_state  # noqa: B018 - the tree is made on first use
+
+    def attach_again(self) -> None:
+        self.tree_state.compiled.attach_again()
+
+    def take_over(self, progress: bytes) -> str | None:
+        told = json.loads(progress)
+        before: str | None = told.pop("before")
+        self.tree_state.compiled.take_over(Progress(**told))
+        return before
+
+
+def _arrow(projection: Projection, change: ColumnChange) -> Any:
+    """The rows of a relation in the change of its table, as `rows.to_arrow` writes them."""
+    columns, multiplicity = relation_words(projection, change)
+    pairs = zip(projection.relation.variables, columns, strict=True)
+    arrays = [held_column(variable.scalar.type, words, change.dictionary) for variable, words in pairs]
+    names = [f"key{i}" for i in range(len(arrays))]
+    return pa.table([*arrays, pa.array(multiplicity)], names=[*names, MULTIPLICITIES])
+
+
+def _alike(tables: Sequence[Any]) -> list[Any]:
+    """Tables put together; those that hold values in different ways stay apart."""
+    found: dict[tuple[Any, ...], list[Any]] = {}
+    for table in tables:
+        found.setdefault(tuple((field.type, is_text(field)) for field in table.schema), []).append(
+            table.replace_schema_metadata(None)
+        )
+    return [pa.concat_tables(alike) if len(alike) > 1 else alike[0] for alike in found.values()]
+
+
+def _writable(words: Any) -> Any:
+    """Numba takes a read-only array for another type."""
+    return np.require(words, requirements=["C", "W"])
