@@ -8,8 +8,9 @@ would be wrong.
 from __future__ import annotations
 
 from viewlet.streams.catalogue import Part, PartRelation, Segment
-from viewlet.streams.maintainer import SUMMED, Maintainer
+from viewlet.streams.maintainer import Maintainer
 from viewlet.streams.render import column_list, rows_of
+from viewlet.streams.running_totals import SUMMED
 
 ROWS = f"{SUMMED}rows"
 LOOK_EVERY = 8

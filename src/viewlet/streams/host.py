@@ -7,7 +7,7 @@ entry names any more. A table without a committed entry is left over from a cras
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -66,6 +66,20 @@ class InProcessHost(PartHost, Protocol):
 
     def create_over(self, table: str, query: str, name: str, rows: Any) -> int:
         """Makes a table of what a query returns over rows that it knows by a name; tells the number of its rows."""
+
+
+@runtime_checkable
+class JobHost(PartHost, Protocol):
+    """A host on which every query is a job that takes a while to start, and which keeps tables in files."""
+
+    def create_all(self, queries: Mapping[str, str]) -> dict[str, int]:
+        """Makes tables with the same columns by one job, and tells the numbers of their rows."""
+
+    def source_of_all(self, tables: Sequence[str]) -> str:
+        """How a query names tables with the same columns, whose rows it reads together; each comes once."""
+
+    def scan(self, table: str, columns: Sequence[str]) -> Any:
+        """Columns of a table as Arrow, read in this process without a job."""
 
 
 @runtime_checkable

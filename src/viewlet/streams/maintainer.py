@@ -13,13 +13,15 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from viewlet.streams.archive import Archive
-from viewlet.streams.catalogue import EMPTY, Catalogue, Part, PartRelation, Segment
+from viewlet.streams.catalogue import EMPTY, Catalogue, Part, Segment
 from viewlet.streams.check import computation_order
+from viewlet.streams.compare_parts import are_equal
 from viewlet.streams.definition import BEGINNING, PartQuery, PartView, Reference, part_of
-from viewlet.streams.host import PartHost
+from viewlet.streams.host import JobHost, PartHost
 from viewlet.streams.native_windows import compute_natively
-from viewlet.streams.new_parts import run_concurrently
-from viewlet.streams.render import Queries, column_list, no_rows, read_parts, rows_of, start_literal, typed, union_of
+from viewlet.streams.new_parts import next_part, put_new_part, run_concurrently
+from viewlet.streams.render import Queries, no_rows, read_parts, rows_of, start_literal, typed
+from viewlet.streams.running_totals import add_differences
 from viewlet.streams.times import now
 
 if TYPE_CHECKING:
@@ -27,8 +29,6 @@ if TYPE_CHECKING:
     from viewlet.streams.matching.rows import Calculator
     from viewlet.streams.window_kernel import WindowKernel
 
-SUMMED = "sum_"
-"""What the names of the columns of a running total begin with that add up; the others are its groups."""
 Changed = tuple[str, int]
 """A relation and the number of one of its parts."""
 
@@ -97,10 +97,15 @@ class Maintainer:
 
     # -- new parts --------------------------------------------------------------------------------------------------
 
-    def advance(self, changed: Iterable[Changed], new_parts: Callable[[Maintainer], None]) -> None:
-        """Follows changes of closed parts of streams, then computes parts that have become possible."""
-        self.recompute(changed)
+    def advance(
+        self, changed: Iterable[Changed], new_parts: Callable[[Maintainer], None], is_eager: bool = False
+    ) -> None:
+        """Follows changes of closed parts of streams, then computes parts that have become possible.
+
+        If `is_eager`, all of these are to be computed.
+        """
         ends = {name: self.catalogue.relations[name].progress.next for name in self.views}
+        self.recompute(changed, is_eager=is_eager)
         new_parts(self)
         self._recompute_provisional(ends)
 
@@ -156,11 +161,9 @@ class Maintainer:
     def compute(self, view: PartView, number: int, retry: bool = False) -> Part:
         """Part `number` of a view, in a new table unless it has no rows."""
         query = self._query(view, number)
-        now = self.clock()
-        if not any(self._has_rows(each, number) for each in query.references) and self._is_empty(view, query):
-            self.work.skipped += 1
-            return Part((), 0, now)
-        table = self.new_name(view.name, number) if retry else f"{view.name}[{number}]"
+        if self._is_known_empty(view, query, number):
+            return Part((), 0, self.clock())
+        table, now = self._table_of(view, number, retry), self.clock()
         self.work.computed += 1
         quickly = self._compute_quickly(view, number, table)
         if quickly is not None:
@@ -169,6 +172,37 @@ class Maintainer:
         if rows is None:
             rows = self.create(table, typed(self.host, view.columns, self._sql(view, query, number)))
         return Part((Segment(table),), rows, now)
+
+    def compute_parts(self, view: PartView, again: Sequence[int], new: Sequence[int] = ()) -> dict[int, Part]:
+        """Parts of a view that do not read each other, those that are computed `again` and new ones."""
+        numbers = [*again, *new]
+        if view.quick is not None or not isinstance(self.host, JobHost):
+            made = run_concurrently(lambda number: self.compute(view, number, number in again), numbers)
+            return dict(zip(numbers, made, strict=True))
+        queries = {number: self.part_query(view, number, number in again) for number in numbers}
+        rows, now = self.create_all(dict(each for each in queries.values() if each is not None)), self.clock()
+        return {
+            number: Part((), 0, now) if each is None else Part((Segment(each[0]),), rows[each[0]], now)
+            for number, each in queries.items()
+        }
+
+    def part_query(self, view: PartView, number: int, retry: bool = False) -> tuple[str, str] | None:
+        """The table that a part gets and the query that makes it; None if it has no rows."""
+        query = self._query(view, number)
+        if self._is_known_empty(view, query, number):
+            return None
+        self.work.computed += 1
+        return self._table_of(view, number, retry), typed(self.host, view.columns, self._sql(view, query, number))
+
+    def _is_known_empty(self, view: PartView, query: PartQuery, number: int) -> bool:
+        """No part that is read has rows, and the query has none then."""
+        if any(self._has_rows(each, number) for each in query.references) or not self._is_empty(view, query):
+            return False
+        self.work.skipped += 1
+        return True
+
+    def _table_of(self, view: PartView, number: int, retry: bool) -> str:
+        return self.new_name(view.name, number) if retry else f"{view.name}[{number}]"
 
     def sql(self, view: PartView, number: int) -> str:
         """The query for part `number` of a view, over the tables of the host."""
@@ -259,6 +293,13 @@ class Maintainer:
         self.created.append(table)
         return self.host.create(table, query)
 
+    def create_all(self, queries: Mapping[str, str]) -> dict[str, int]:
+        """Makes tables with the same columns, likewise; a host of jobs makes them by one."""
+        if len(queries) < 2 or not isinstance(self.host, JobHost):
+            return {table: self.create(table, query) for table, query in queries.items()}
+        self.created += queries
+        return self.host.create_all(queries)
+
     def load(self, table: str, rows: Any) -> None:
         """Makes a table of Arrow rows, likewise."""
         self.created.append(table)
@@ -325,11 +366,11 @@ class Maintainer:
                 again.append((name, first))
         return again
 
-    def recompute(self, changed: Iterable[Changed], again: Iterable[Changed] = ()) -> None:
+    def recompute(self, changed: Iterable[Changed], again: Iterable[Changed] = (), is_eager: bool = False) -> None:
         """Follows changes of closed parts through the views that read them, and computes other parts `again`.
 
         View by view, each after those it reads, and in the order of time within a view and within views that are
-        declared together.
+        declared together. If `is_eager`, new parts may be computed on the way, where that saves a job of the host.
         """
         queue: list[tuple[int, int, int, int, str]] = []
         waiting: set[Changed] = set()
@@ -351,10 +392,8 @@ class Maintainer:
         known = list(dict.fromkeys(changed))
         for name, number in [*again, *self._extend_back(known)]:
             put(name, number)
+        add_differences(self, known, is_eager)
         for source, part in known:
-            for view in self.views.values():
-                if view.is_additive and view.initialize.references[0].relation == source:
-                    add_difference(self, view, part)
             follow(source, part)
         while queue:
             *_, number, name = heapq.heappop(queue)
@@ -362,7 +401,7 @@ class Maintainer:
             while queue and queue[0][-1] == name and len(numbers) < self.host.workers and self._is_independent(name):
                 numbers.append(heapq.heappop(queue)[-2])
             waiting.difference_update((name, each) for each in numbers)
-            for part in self._recompute_parts(self.views[name], numbers):
+            for part in self._recompute_parts(self.views[name], numbers, is_eager):
                 follow(name, part)
 
     def _is_independent(self, name: str) -> bool:
@@ -387,71 +426,31 @@ class Maintainer:
             low = max(progress.first, progress.kept or progress.first)
             yield from ((name, number) for number in sorted(numbers) if low <= number < progress.next)
 
-    def _recompute_parts(self, view: PartView, numbers: Sequence[int]) -> list[int]:
-        """Computes parts again that do not read each other; returns those that came out different."""
+    def _recompute_parts(self, view: PartView, numbers: Sequence[int], is_eager: bool) -> list[int]:
+        """Computes parts again that do not read each other; returns those that came out different.
+
+        A host of jobs computes the next part of the view with them, if nothing else is to be computed before it.
+        """
         if view.name in self.matchers:
             return [part for number in numbers for part in self.matchers[view.name].correct(number)]
         relation = self.catalogue.relations[view.name]
         for table in view.tables():
             self.dimension_source(table)
+        new = []
+        if is_eager and isinstance(self.host, JobHost) and self._is_independent(view.name):
+            new = [number for number in [next_part(self, view)] if number is not None]
+        after = self.compute_parts(view, numbers, new)
+        for number in new:
+            put_new_part(self, view, number, after[number])
 
-        def outcome(number: int) -> tuple[Part, bool]:
-            after = self.compute(view, number, retry=True)
-            return after, self.are_equal(relation, number, relation.part(number), after)
+        def is_same(number: int) -> bool:
+            return are_equal(self, relation, number, relation.part(number), after[number])
 
         changed = []
-        for number, (after, is_equal) in zip(numbers, run_concurrently(outcome, numbers), strict=True):
+        for number, is_equal in zip(numbers, run_concurrently(is_same, numbers), strict=True):
             self.work.recomputed += 1
             self.work.unchanged += is_equal
             if not is_equal:
-                self.catalogue.set_part(view.name, number, after)
+                self.catalogue.set_part(view.name, number, after[number])
                 changed.append(number)
         return changed
-
-    def are_equal(self, relation: PartRelation, number: int, before: Part, after: Part) -> bool:
-        """Both have the same rows."""
-        if before.rows != after.rows:
-            return False
-        if not before.rows:
-            return True
-        old, new = (
-            union_of(self.host, relation.columns, ((number, segment) for segment in part.segments))
-            for part in (before, after)
-        )
-        differing = self.host.read(f"SELECT COUNT(*) AS n FROM (({old}) EXCEPT ALL ({new})) AS differing")
-        return bool(differing.column(0)[0].as_py() == 0)
-
-
-def add_difference(maintainer: Maintainer, view: PartView, part: int) -> None:
-    """Adds what a changed part of its source contributes to every later part of a running total.
-
-    H[k] := H[k] + partial(S[part]) - partial(S[part] before), for all k >= part: one segment that all of them share.
-    """
-    host, query = maintainer.host, view.initialize
-    (reference,) = query.references
-    relation, source = maintainer.catalogue.relations[view.name], maintainer.catalogue.relations[reference.relation]
-    progress = relation.progress
-    if progress.next is None or progress.kept is None or not progress.kept <= part < progress.next:
-        return  # only differences of totals are read: what is before all that are kept changes none of them
-    before = maintainer.catalogue.changed_parts()[source.name, part]
-    partial = []
-    for each in (source.part(part), before or EMPTY):
-        rows = union_of(host, source.columns, ((part, segment) for segment in each.segments))
-        found = maintainer.queries.render(query, lambda _, rows=rows: f"({rows})", "NULL")  # type: ignore[misc]
-        partial.append(typed(host, view.columns, found))
-    sums = [column for column in view.columns if column.type.is_exact and column.name.startswith(SUMMED)]
-    groups = [column for column in view.columns if column not in sums]
-    negated = ", ".join([host.quote(c.name) for c in groups] + [f"-{host.quote(c.name)}" for c in sums])
-    summed = [f"SUM({host.quote(c.name)}) AS {host.quote(c.name)}" for c in sums]
-    shown = ", ".join([host.quote(c.name) for c in groups] + summed)
-    both = f"SELECT * FROM ({partial[0]}) AS new UNION ALL SELECT {negated} FROM ({partial[1]}) AS old"
-    sql = f"SELECT {shown} FROM ({both}) AS both_sides"
-    if groups:
-        sql += f" GROUP BY {column_list(host, groups)}"
-    table = maintainer.new_name(view.name, part)
-    added = maintainer.create(table, typed(host, view.columns, sql))
-    now = maintainer.clock()
-    for number in range(part, progress.next):
-        known = relation.part(number)
-        segments = (*known.segments, Segment(table))
-        maintainer.catalogue.set_part(view.name, number, Part(segments, known.rows + added, now))

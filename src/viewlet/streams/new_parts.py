@@ -82,7 +82,7 @@ def _advance_view(maintainer: Maintainer, view: PartView) -> bool:
         if view.name in maintainer.matchers:
             _search_new_parts(maintainer, view)
         else:
-            _put(maintainer, view, number, maintainer.compute(view, number))
+            put_new_part(maintainer, view, number, maintainer.compute(view, number))
         found = True
     return found
 
@@ -115,7 +115,8 @@ def _has_partners_under_way(maintainer: Maintainer, view: PartView) -> bool:
     )
 
 
-def _put(maintainer: Maintainer, view: PartView, number: int, part: Part) -> None:
+def put_new_part(maintainer: Maintainer, view: PartView, number: int, part: Part) -> None:
+    """Enters the next part of a view."""
     maintainer.catalogue.set_part(view.name, number, part)
     maintainer.catalogue.set_progress(view.name, next=number + 1)
     for name in view.partners:
@@ -179,7 +180,7 @@ def _compute_concurrently(maintainer: Maintainer, parts: dict[str, int]) -> None
         maintainer.dimension_source(table)  # which all of them read
     made = run_concurrently(lambda each: maintainer.compute(*each), views)
     for (view, number), part in zip(views, made, strict=True):
-        _put(maintainer, view, number, part)
+        put_new_part(maintainer, view, number, part)
 
 
 def run_concurrently(call: Callable[[Item], Answer], items: Sequence[Item]) -> list[Answer]:

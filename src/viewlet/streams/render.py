@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from viewlet.changes.staged_change import PART_COLUMN
 from viewlet.streams.catalogue import PartRelation, Segment
 from viewlet.streams.definition import PartQuery, Reference
-from viewlet.streams.host import PartHost
+from viewlet.streams.host import JobHost, PartHost
 from viewlet.types import TIMESTAMP, Column
 
 
@@ -33,9 +33,13 @@ def rows_of(host: PartHost, relation: PartRelation, numbers: Iterable[int]) -> s
 
 def union_of(host: PartHost, columns: Sequence[Column], segments: Iterable[tuple[int, Segment]]) -> str:
     """The rows of segments of parts, as a query."""
-    names = column_list(host, columns)
+    names, found = column_list(host, columns), list(segments)
     selects: list[str] = []
-    for number, segment in segments:
+    whole = [segment.table for _, segment in found if not segment.rolled]
+    if isinstance(host, JobHost) and 1 < len(whole) == len(set(whole)):
+        selects.append(f"SELECT {names} FROM {host.source_of_all(whole)}")
+        found = [each for each in found if each[1].rolled]
+    for number, segment in found:
         where = f" WHERE {host.quote(PART_COLUMN)} = {number}" if segment.rolled else ""
         selects.append(f"SELECT {names} FROM {host.source(segment.table)}{where}")
     return " UNION ALL ".join(selects) or no_rows(host, columns)

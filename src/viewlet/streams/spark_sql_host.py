@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,10 @@ from viewlet.types import Kind, SqlType, Table
 
 _VIEW = re.compile(r"\bviewlet_[0-9a-f]{32}\b")
 _TYPES = {Kind.VARCHAR: "STRING", Kind.TIMESTAMP: "TIMESTAMP_NTZ", Kind.REAL: "FLOAT", Kind.INTEGER: "INT"}
+
+
+_ROW_GROUP = 131_072
+"""Rows of a file that one task reads at least."""
 
 
 class SparkSqlHost:
@@ -48,8 +52,10 @@ class SparkSqlHost:
         self._made: list[str] = []
         self._schemas: dict[str, Any] = {}
         """The schemas of tables, where they are known: Spark would read them from files for every query."""
-        self._names: dict[str, str] = {}
+        self._names: dict[str, tuple[str, ...]] = {}
         """Tables by the names of their temporary views, and those of them that Spark has."""
+        self._read_by: dict[str, set[str]] = {}
+        """The names of the temporary views over a table."""
         self._registered: set[str] = set()
         self._next = 1 + max((int(file.stem) for file in self._files()), default=0)
 
@@ -73,8 +79,16 @@ class SparkSqlHost:
         """Tables are only named by the catalogue: there is nothing to open."""
 
     def load(self, table: str, rows: Any) -> None:
+        """Writes a file in this process: a job would send the rows through Spark and take longer to start."""
+        import pyarrow.parquet as pq
+
         self._made.append(table)
-        self._write(table, self._spark.createDataFrame(rows))
+        place = Path(self._path(table))
+        place.mkdir()
+        pq.write_table(rows, place / "rows.parquet", row_group_size=_ROW_GROUP, coerce_timestamps="us")
+        schema = [(field.name, _column_type(field.type)) for field in rows.schema]
+        if all(type is not None for _, type in schema):
+            self._schemas[table] = ", ".join(f"{self.quote(name)} {type}" for name, type in schema)
 
     def _write(self, table: str, frame: Any) -> None:
         frame.write.parquet(self._path(table))
@@ -87,6 +101,35 @@ class SparkSqlHost:
         except Exception as error:
             raise _as_data_error(error, "a part cannot be computed") from error
         return self._count(table)
+
+    def create_all(self, queries: Mapping[str, str]) -> dict[str, int]:
+        together = f"{next(iter(queries))} and others"
+        self._made += [*queries, together]
+        selects = (
+            f"SELECT *, {at} AS {PART_COLUMN} FROM ({query}) AS made" for at, query in enumerate(queries.values())
+        )
+        try:
+            frame = self._sql(" UNION ALL ".join(selects))
+            frame.write.partitionBy(PART_COLUMN).parquet(self._path(together))
+        except Exception as error:
+            raise _as_data_error(error, "parts cannot be computed") from error
+        schema = type(frame.schema)(frame.schema.fields[:-1])
+        for at, table in enumerate(queries):
+            place = Path(self._path(together)) / f"{PART_COLUMN}={at}"
+            if place.exists():
+                place.rename(self._path(table))
+                self._schemas[table] = schema
+            else:
+                self._write(table, self._spark.createDataFrame([], schema))
+        shutil.rmtree(self._path(together))
+        return {table: self._count(table) for table in queries}
+
+    def scan(self, table: str, columns: Sequence[str]) -> Any:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        files = sorted(Path(self._path(table)).glob("*.parquet"))
+        return pa.concat_tables([pq.ParquetFile(file).read(list(columns)) for file in files])
 
     def _count(self, table: str) -> int:
         """The rows of a table, as the footers of its files say: no job is needed."""
@@ -121,9 +164,9 @@ class SparkSqlHost:
     def _sql(self, query: str) -> Any:
         """A query over tables, which become temporary views when they are first read."""
         for name in set(_VIEW.findall(query)) & self._names.keys() - self._registered:
-            table = self._names[name]
-            reader, schema = self._spark.read, self._schemas.get(table)
-            frame = (reader if schema is None else reader.schema(schema)).parquet(self._path(table))
+            tables = self._names[name]
+            reader, schema = self._spark.read, self._schemas.get(tables[0])
+            frame = (reader if schema is None else reader.schema(schema)).parquet(*map(self._path, tables))
             frame.createOrReplaceTempView(name)
             self._registered.add(name)
         return self._spark.sql(query)
@@ -132,8 +175,14 @@ class SparkSqlHost:
         return str(self._parts / encoded(table, safe=""))
 
     def source(self, table: str) -> str:
-        name = f"viewlet_{hashlib.sha256(self._path(table).encode()).hexdigest()[:32]}"
-        self._names[name] = table
+        return self.source_of_all([table])
+
+    def source_of_all(self, tables: Sequence[str]) -> str:
+        paths = "\n".join(map(self._path, tables))
+        name = f"viewlet_{hashlib.sha256(paths.encode()).hexdigest()[:32]}"
+        self._names[name] = tuple(tables)
+        for table in tables:
+            self._read_by.setdefault(table, set()).add(name)
         return name
 
     def quote(self, name: str) -> str:
@@ -167,12 +216,12 @@ class SparkSqlHost:
 
     def _drop(self, tables: Iterable[str]) -> None:
         for table in tables:
-            name = self.source(table)
-            if name in self._registered:
-                self._spark.catalog.dropTempView(name)
-                self._registered.discard(name)
+            for name in self._read_by.pop(table, ()):
+                if name in self._registered:
+                    self._spark.catalog.dropTempView(name)
+                    self._registered.discard(name)
+                self._names.pop(name, None)
             self._schemas.pop(table, None)
-            del self._names[name]
             shutil.rmtree(self._path(table), ignore_errors=True)
 
     def close(self) -> None:
@@ -181,6 +230,26 @@ class SparkSqlHost:
             for name in self._registered:
                 self._spark.catalog.dropTempView(name)
         self._registered.clear()
+
+
+def _column_type(type: Any) -> str | None:
+    """How Spark names the type of a column in a file of ours; None if it has to look."""
+    import pyarrow as pa
+
+    if pa.types.is_decimal128(type):
+        return f"DECIMAL({type.precision},{type.scale})"
+    names = {
+        pa.bool_(): "BOOLEAN",
+        pa.int16(): "SMALLINT",
+        pa.int32(): "INT",
+        pa.int64(): "BIGINT",
+        pa.float32(): "FLOAT",
+        pa.float64(): "DOUBLE",
+        pa.string(): "STRING",
+        pa.date32(): "DATE",
+        pa.timestamp("us"): "TIMESTAMP_NTZ",
+    }
+    return names.get(type)
 
 
 def _part_number(time: str, length: int) -> str:

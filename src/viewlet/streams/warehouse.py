@@ -186,7 +186,8 @@ class Warehouse:
         if self._is_repeated or self._is_advanced:
             return
         self._streams |= close_idle(self.maintainer, self._seen)
-        self.maintainer.advance(self._changed, self.updates.plan(sorted(self._streams), self._is_refresh))
+        plan, is_eager = self.updates.plan(sorted(self._streams), self._is_refresh), self.updates.order == "eager"
+        self.maintainer.advance(self._changed, plan, is_eager)
         tidy_up(self.maintainer)
         self._is_advanced = True
 

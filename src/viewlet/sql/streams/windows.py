@@ -38,7 +38,7 @@ from viewlet.sql.streams.statements import (
     view_parts,
 )
 from viewlet.streams.definition import Native, PartQuery, PartView, Reference
-from viewlet.streams.maintainer import SUMMED
+from viewlet.streams.running_totals import SUMMED
 from viewlet.streams.schema import describe
 from viewlet.streams.subscripts import INDEX, Arithmetic, Number, Subscript
 from viewlet.types import VARCHAR, Column, Kind, SqlType, Table, TimeParts
