@@ -2,9 +2,11 @@
 
     python -m bench.spark_driver                      # batches of 10 million rows, into docs/benchmarks/spark.jsonl
     python -m bench.spark_driver --rows 1000000
+    python -m bench.spark_driver --kinds large        # a view of 20 million rows
 
 The driver has 1 GB for its JVM. `groups` adds batches of rows to a view with half as many groups as a batch has rows,
-`join` to a join of two streams, half of the batch each. By hand, a batch is aggregated, put together with the old
+`join` to a join of two streams, half of the batch each. `large` begins with a load of as many groups as two batches
+have rows; a batch then changes half as many, and adds some. By hand, a batch is aggregated, put together with the old
 contents in Parquet files, grouped again and written; the join keeps both tables as Parquet and is evaluated again. The
 changes of the view are kept, and followed by a job that reads them as a data source; the view is written to Parquet.
 Peaks are those of the driver's processes above what they had before the batch.
@@ -44,6 +46,9 @@ JOIN = """
 
 class Work:
     """One kind of view, its batches, and the same by hand."""
+
+    is_loaded = False
+    """The first batch is loaded by Spark SQL into the empty view; otherwise a small one comes before it."""
 
     def __init__(self, spark: Any, folder: Path, rows: int) -> None:
         self.spark, self.folder, self.rows = spark, folder, rows
@@ -112,7 +117,20 @@ class Join(Work):
         return self.written("old", number, found)
 
 
-WORK = {"groups": Groups, "join": Join}
+class Large(Groups):
+    """A view with twice as many rows as a batch, which is loaded at once."""
+
+    is_loaded = True
+
+    def frames(self, number: int) -> dict[str, Any]:
+        keys = 2 * self.rows
+        if not number:
+            return {"s": self.spark.range(keys).selectExpr("id AS k", "CAST(id % 97 AS BIGINT) AS x")}
+        text = (f"CAST((id * 7919 + {number}) % {keys + keys // 10} AS BIGINT) AS k", "CAST(id % 89 AS BIGINT) AS x")
+        return {"s": self.spark.range(self.rows).selectExpr(*text)}
+
+
+WORK = {"groups": Groups, "join": Join, "large": Large}
 
 
 def clocked(jvm: int, work: Callable[[], Any]) -> tuple[dict[str, Any], Any]:
@@ -124,12 +142,15 @@ def clocked(jvm: int, work: Callable[[], Any]) -> tuple[dict[str, Any], Any]:
 
 
 def batches_of(work: Work, apply: Callable[[int, dict[str, Any]], Any], jvm: int) -> tuple[dict[str, Any], Any]:
-    """The last of some batches: a small one comes first, the second compiles what it needs and fills the view."""
-    apply(-1, type(work)(work.spark, work.folder, FIRST).frames(BATCHES))
+    """The last of some batches: the one before it compiles what it needs and fills the view."""
+    if not work.is_loaded:
+        apply(-1, type(work)(work.spark, work.folder, FIRST).frames(BATCHES))
+    taken: list[float] = []
     for number in range(BATCHES):
         batch = work.batch(number)
         told, found = clocked(jvm, lambda batch=batch, number=number: apply(number, batch))
-    return told, found
+        taken.append(told["seconds"])
+    return {**told, "before": taken[0]}, found
 
 
 def digest(frame: Any) -> tuple[int, int]:
@@ -157,12 +178,27 @@ def by_view(work: Work, jvm: int) -> Record:
         told, _ = batches_of(work, lambda _, batch: db.apply(batch), jvm)
         output = folder / "output"
         shown = db.view("v").to_spark()
+        counted, _ = clocked(jvm, shown.count)
         wrote, _ = clocked(jvm, lambda: shown.write.parquet(str(output)))
         feed = spark.read.format("viewlet").options(view="v", readChangeFeed="true", startingVersion=str(db.epoch))
         noop = feed.load(str(folder / "state")).write.format("noop").mode("overwrite")
         followed, _ = clocked(jvm, noop.save)
         count, total = digest(spark.read.parquet(str(output)))
-    return {"view": told, "write": wrote, "follow": followed, "groups": count, "digest": total}
+        net = net_changes(spark, db.epoch, str(folder / "state"))
+    found = {"view": told, "count": counted, "write": wrote, "follow": followed, "groups": count, "digest": total}
+    return {**found, "changes_add_up": net == (count, total)}
+
+
+def net_changes(spark: Any, until: int, state: str) -> tuple[int, int]:
+    """What `digest` tells of a view, from all its changes: rows that came, less those that went."""
+    feed = spark.read.format("viewlet").options(view="v", readChangeFeed="true", startingVersion="1")
+    changes = feed.option("endingVersion", str(until)).load(state)
+    names = [name for name in changes.columns if not name.startswith("_")]
+    columns = ", ".join(f"CAST({name} AS BIGINT)" for name in names)
+    sign = "IF(_change_type = 'insert', 1, -1)"
+    hashed = f"SUM({sign} * CAST(xxhash64({columns}) AS DECIMAL(38,0)))"
+    count, total = changes.selectExpr(f"SUM({sign})", hashed).first()
+    return int(count), int(total or 0)
 
 
 SIDES = {"view": by_view, "hand": by_hand}
@@ -171,7 +207,7 @@ SIDES = {"view": by_view, "hand": by_hand}
 def main(tell: Callable[[str], None] = print) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=ROWS)
-    parser.add_argument("--kinds", default=",".join(WORK))
+    parser.add_argument("--kinds", default="groups,join", help=", ".join(WORK))
     parser.add_argument("--sides", default=",".join(SIDES), help="one of them where there is little time")
     parser.add_argument("--master", default="local-cluster[2,1,3072]")
     parser.add_argument("--file", type=Path, default=ROOT / "docs" / "benchmarks" / FILE)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from tests.conformance.workload import MEASURED, warehouse
 from tests.spark_plan.distributing import program_of
 from viewlet.changes import MULTIPLICITY
+from viewlet.codegen.node import CompiledNode, Contents
 from viewlet.connection.spark_facade import connect_inline
+from viewlet.errors import ViewletError
 from viewlet.runtime.flat import FlatStore, Layout
 from viewlet.runtime.probe import SIZE
 from viewlet.spark.plan.compile import compile_distributed
@@ -77,3 +81,53 @@ def test_what_is_joined_looked_up_or_totalled_has_an_index() -> None:
     assert {"spread/change_of_lineitem_here", "spread/change_of_orders_here"} <= others, "each row is joined"
     only_added, others = scanned(named["q13"])
     assert "Δorders" in others, "orders are counted before the counts are"
+
+
+def test_rows_of_a_join_that_stay_apart_are_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arriving rows are put behind each other, with and without keys that repeat, and taken back when a batch fails."""
+    arrived: list[bool] = []
+    arrive = CompiledNode.arrive
+
+    def noted(node: CompiledNode, store: str, parts: Sequence[Contents]) -> None:
+        arrive(node, store, parts)
+        arrived.append(node.stores[store].is_unindexed)
+
+    monkeypatch.setattr(CompiledNode, "arrive", noted)
+    monkeypatch.setattr("viewlet.codegen.node.APART_FROM", 2)
+    generator = np.random.default_rng(5)
+    with connect_inline(tmp_path / "state", 2, sync=False, engine="compiled") as db:
+        db.execute("""
+            CREATE STREAM a (k BIGINT, g BIGINT NOT NULL);
+            CREATE STREAM b (k BIGINT, x BIGINT NOT NULL);
+            CREATE MATERIALIZED VIEW v PARTITION BY (g) AS SELECT g, SUM(x) AS t, COUNT(*) AS n
+            FROM a JOIN b USING (k) GROUP BY g
+        """)
+        db.changes("v")
+        rows: dict[str, list[tuple[int, int, int]]] = {"a": [], "b": []}
+        for turn in range(6):
+            monkeypatch.setattr("viewlet.codegen.node.APART_SHARE", 0.0 if turn % 2 else 0.75)
+            batch = {}
+            for name in rows:
+                keys, others = generator.permutation(60)[:50], generator.integers(0, 9, 50)
+                times = generator.choice([-1, 1, 2], 50)
+                data = {"k": np.repeat(keys, 2), "g" if name == "a" else "x": np.repeat(others, 2)}
+                batch[name] = pa.table({**data, MULTIPLICITY: np.repeat(times, 2)})
+                listed = zip(keys.tolist(), others.tolist(), times.tolist(), strict=True)
+                rows[name] += [row for row in listed for _ in range(2)]
+            if turn == 3:
+                spoilt = {**batch, "b": pa.table({"k": [1], "x": [2**63 - 1], MULTIPLICITY: [2**62]})}
+                with pytest.raises(ViewletError):
+                    db.apply(spoilt)
+            db.apply(batch)
+            found: dict[int, list[int]] = {}
+            for k, g, times in rows["a"]:
+                for other, x, more in rows["b"]:
+                    if k == other:
+                        sums = found.setdefault(g, [0, 0])
+                        sums[0] += times * more * x
+                        sums[1] += times * more
+            assert {row[0]: [row[1], row[2]] for row in db.view("v").rows()} == {
+                key: sums for key, sums in found.items() if sums[1]
+            }
+    assert any(arrived)
+    assert not all(arrived), "the view's own change is brought together"

@@ -76,6 +76,8 @@ class BlockModule:
     """The stores of temporaries, by plan and name: plans may give the same name to different ones."""
     delta_columns: Mapping[str, tuple[int, ...]]
     """Which columns of a changed table are kept of a change."""
+    shown: str | None = None
+    """The view whose rows make the result, each on its own, if there is one."""
 
 
 def write_blocks(program: Program, plans: Sequence[BlockPlan]) -> BlockModule:
@@ -110,11 +112,16 @@ class _BlockWriter:
         for plan in self.plans:
             self._plan(plan, delta_columns)
         result = self._result()
-        for store in self._scanned():
-            self.layouts[store] = replace(self.layouts[store], scanned=True)
+        scanned, totalled = self._scanned(), self._brought_together(totalled=True)
+        for store in self._read_in_turn():
+            is_scanned = store in scanned
+            may_repeat = not is_scanned and store not in totalled
+            self.layouts[store] = replace(self.layouts[store], scanned=is_scanned, may_repeat=may_repeat)
         final = self.module.requests.layouts(self.layouts)
         generated = self.module.module(f"Statements of {hint(self.program.name)}", final, result)
-        return BlockModule(generated, self.computations, self.keys, self.changes, self.temporaries, delta_columns)
+        shown = result_store(self.program)
+        stores = (self.keys, self.changes, self.temporaries)
+        return BlockModule(generated, self.computations, *stores, delta_columns, shown)
 
     def _declare(self, store: str, keys: tuple[Var, ...], layout: Layout) -> None:
         if store in self.layouts:
@@ -183,26 +190,32 @@ class _BlockWriter:
 
         They need no index, and rows with the same key need not be brought together.
         """
+        brought_together = self._brought_together()
+        return [store for store in self._read_in_turn() if store not in brought_together]
+
+    def _read_in_turn(self) -> list[str]:
+        """The changes and arriving temporaries that code reads row by row, and never by their keys."""
         computed = {computation.target for computation in self.computations.values()}
         arriving = [*self.changes.values(), *self.temporaries.values()]
-        brought_together = self._brought_together()
         return [
             store
             for store in arriving
-            if self.layouts[store].arity
-            and store not in computed | brought_together
-            and not self.module.looks_up(store)
+            if self.layouts[store].arity and store not in computed and not self.module.looks_up(store)
         ]
 
-    def _brought_together(self) -> set[str]:
-        """Stores with rows that are joined, where each takes time, or totalled before something is done with it."""
+    def _brought_together(self, totalled: bool = False) -> set[str]:
+        """Stores with rows that are joined, where each takes time, or totalled before something is done with it.
+
+        With `totalled`, only the latter.
+        """
         found: set[str] = set()
         for plan in self.plans:
             for update in (update for statement in plan.statements for update in statement.updates):
                 for term in _terms(update.expr):
                     nodes = list(walk(term))
                     atoms = [node for node in nodes if isinstance(node, Delta | View)]
-                    if len(atoms) > 1 or any(isinstance(node, Lift | Exists | Extremum) for node in nodes):
+                    joined = len(atoms) > 1 and not totalled
+                    if joined or any(isinstance(node, Lift | Exists | Extremum) for node in nodes):
                         found |= {self._store_of(atom, plan) for atom in atoms}
         return found
 

@@ -18,6 +18,11 @@ from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FlatStore, Layout
 from viewlet.types import Row, SqlType
 
+APART_FROM, APART_SHARE = 50_000, 0.75
+"""Rows from which those that arrive may stay apart, and how many different keys they must have for each of them."""
+_FACTOR, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
+_SAMPLED = np.uint64(63)
+"""The bits of a hash that are zero where a key is looked at."""
 READ_BY_CODE_FROM = 10_000
 """Rows of a view from which compiling the reader of a result pays; fewer are read in Python."""
 
@@ -36,10 +41,17 @@ class Contents:
         """The rows with all numbers negative."""
         return Contents(self.keys, tuple(_negative(number) for number in self.numbers))
 
-    def where(self, chosen: Column) -> Contents:
-        """Some of the rows."""
-        numbers = tuple(tuple(column[chosen] for column in number) for number in self.numbers)
-        return Contents(tuple(column[chosen] for column in self.keys), numbers)
+    def parted(self, numbers: Column, count: int) -> dict[int, Contents]:
+        """The rows by a number that each has, below `count`; they stay in order."""
+        small = numbers.astype(np.uint16 if count <= 1 << 16 else np.int64)  # small numbers are sorted by counting
+        sorted_rows = self._at(np.argsort(small, kind="stable"))
+        ends = np.cumsum(np.bincount(numbers, minlength=count))
+        begins = [0, *ends[:-1]]
+        return {i: sorted_rows._at(slice(a, b)) for i, (a, b) in enumerate(zip(begins, ends, strict=True)) if a < b}
+
+    def _at(self, places: Column) -> Contents:
+        numbers = tuple(tuple(column[places] for column in number) for number in self.numbers)
+        return Contents(tuple(column[places] for column in self.keys), numbers)
 
 
 Undo = list[tuple[str, Contents, bool]]
@@ -92,6 +104,21 @@ class CompiledNode:
         self._process.add_rows(store, self._rows(store, contents))
         self._process.check_overflow()
 
+    def arrive(self, store: str, parts: Sequence[Contents]) -> None:
+        """Adds rows that have come from elsewhere to a store.
+
+        Many rows that hardly share a key are put behind each other, if the store may have that: entering them into its
+        index would bring few of them together.
+        """
+        kept = self.stores[store]
+        if not kept.is_unindexed and not (kept.layout.may_repeat and kept.is_empty and _are_different(parts)):
+            for part in parts:
+                self.add(store, part)
+            return
+        kept.reserve(sum(map(len, parts)))
+        for part in parts:
+            kept.append(self._rows(store, part))
+
     def replace(self, store: str, contents: Contents) -> None:
         """Makes rows, no two with the same key, the contents of a store."""
         if len(contents):
@@ -140,8 +167,8 @@ class CompiledNode:
     def _carry_out(self, computation: Computation) -> None:
         if computation.replaces and computation.lasts:
             self.undo.append((computation.target, self.contents(computation.target), True))
-        if computation.copied is not None and not self.stores[computation.copied.source].layout.scanned:
-            self._add(computation, self._copy(computation.copied))  # no key comes twice
+        if computation.copied is not None and self._can_add(computation.copied.source, computation.target):
+            self._add(computation, self._copy(computation.copied))
             return
         if not self.stores[computation.into].is_empty:
             self.stores[computation.into].clear()
@@ -152,8 +179,16 @@ class CompiledNode:
         if not computation.replaces:
             self._add(computation, self.stores[computation.into].packed())
 
+    def _can_add(self, source: str, target: str) -> bool:
+        """The rows of a store can be added to another as they are.
+
+        What is added to the view that is shown has no key twice, for that tells which of its rows have changed.
+        """
+        kept = self.stores[source]
+        return not (kept.layout.scanned or (kept.is_unindexed and target == self.module.shown))
+
     def _add(self, computation: Computation, rows: Column) -> None:
-        """Adds rows, no two with the same key, to what a statement changes."""
+        """Adds rows to what a statement changes."""
         if computation.lasts:
             self.undo.append((computation.target, self._contents(computation.target, rows), False))
         self._process.add_rows(computation.target, rows)
@@ -225,7 +260,7 @@ class CompiledNode:
         return self._scratch
 
     def _added(self, store: str) -> list[Contents]:
-        """What this batch has added to a view; no key occurs twice in one of them."""
+        """What this batch has added to a view; if it is shown, no key occurs twice in one of them."""
         return [contents for name, contents, replaced in self.undo if name == store and not replaced]
 
     def touched(self, store: str) -> list[tuple[Column, ...]]:
@@ -287,6 +322,23 @@ class CompiledNode:
         for name in (*self.module.temporaries.values(), *self.module.changes.values()):
             if not self.stores[name].is_empty:
                 self.stores[name].clear()
+
+
+def _are_different(parts: Sequence[Contents]) -> bool:
+    """There are many rows, most of them with keys of their own: all rows of some keys are looked at."""
+    if sum(map(len, parts)) < APART_FROM:
+        return False
+    found: Column = np.concatenate([_some_keys(part) for part in parts])
+    return len(np.unique(found)) >= APART_SHARE * len(found)
+
+
+def _some_keys(contents: Contents) -> Column:
+    """Hashes of the keys whose hashes happen to end in zeros."""
+    hashes = np.zeros(len(contents), np.uint64)
+    for words in contents.keys:
+        hashes = (hashes ^ words.view(np.uint64)) * _FACTOR
+        hashes ^= hashes >> _HALF
+    return hashes[hashes & _SAMPLED == 0]
 
 
 def _negative(number: tuple[Column, ...]) -> tuple[Column, ...]:

@@ -13,21 +13,19 @@ from viewlet.runtime.arithmetic import dd_add
 from viewlet.runtime.control import FAILURE, FULL, OVERFLOW
 from viewlet.runtime.flat import Layout
 from viewlet.runtime.jit import entry
-from viewlet.runtime.merge import AHEAD, expect_in, expect_rows
+from viewlet.runtime.merge import AHEAD, enter_row, expect_in, expect_rows, expect_slices
 from viewlet.runtime.ordered_index import COUNT, KINDS, WIDE, arrange, withdraw
 from viewlet.runtime.probe import (
     HEADS,
     INDEX,
-    LIVE,
     META,
+    ROOM,
     SLICE_ARRAYS,
     SLICES,
-    enter_indexes,
     find_row,
     leave,
-    take_slot,
 )
-from viewlet.runtime.state import flags, hashes, numbers, words
+from viewlet.runtime.state import hashes, numbers, words
 from viewlet.runtime.wide import LIMIT_HIGH, wide_add
 
 
@@ -64,6 +62,7 @@ def add_rows(
     for row in range(rows.shape[0]):
         if arity > 0 and row % AHEAD == 0:
             expect_rows(state, first, width, arity, rows, row, min(row + AHEAD, rows.shape[0]))
+            expect_slices(state, first, arity, rows, row, min(row + AHEAD, rows.shape[0]))
         some = False
         for j in range(arity, width):
             some = some or rows[row, j] != 0
@@ -71,15 +70,13 @@ def add_rows(
             continue
         slot = 0
         if arity > 0:
-            slot = find_row(pool, hashes(state, first + INDEX), rows, row, arity)
+            if numbers(state, first + META)[ROOM] <= 0:
+                slot = find_row(pool, hashes(state, first + INDEX), rows, row, arity)
+            else:
+                slot = enter_row(state, first, width, arity, rows, row)
             if slot < 0:
-                slot = take_slot(pool, numbers(state, first + META), flags(state, first + LIVE))
-                if slot < 0:
-                    control[FULL] = 1
-                    return
-                for j in range(arity):
-                    pool[slot, j] = rows[row, j]
-                enter_indexes(state, first, width, arity, slot)
+                control[FULL] = 1
+                return
         at = arity
         has_exact = exact_left = double_left = False
         for f in range(kinds.shape[0]):

@@ -16,11 +16,13 @@ from viewlet.runtime.probe import (
     ALIVE,
     FREE,
     META_WORDS,
+    NO_SLOT,
     ROOM,
     SIZE,
     SLICES,
     TOUCHED,
     TOUCHED_SLOTS,
+    UNINDEXED,
     rebuild,
 )
 from viewlet.runtime.refill import index_rows, link_rows
@@ -87,6 +89,8 @@ class Layout:
     """Whether it holds an intermediate result, which the code computes again if there is no room for it."""
     scanned: bool = False
     """Whether its rows are only ever read one after the other and added up: there is no index, and keys may repeat."""
+    may_repeat: bool = False
+    """Whether its rows are only ever read one after the other, so that it may do without the index, and keys repeat."""
     doubles: bool = False
     """Whether some of its counts are the bits of doubles, which only the code that reads them can tell."""
 
@@ -180,9 +184,10 @@ class FlatStore:
 
     def clear(self) -> None:
         """Empties the store; its arrays stay where they are."""
-        if self.layout.scanned and self.meta[SIZE]:
+        if (self.layout.scanned or self.is_unindexed) and self.meta[SIZE]:
             self.live[: self.meta[SIZE]] = 0
             self.meta[SIZE] = self.meta[ALIVE] = 0
+            self.meta[FREE] = NO_SLOT
             self._count_room()
             return
         everything: tuple[Any, ...] = (self.pool, self.live, self.meta, self.index, *self.heads, *self.tree)
@@ -191,7 +196,7 @@ class FlatStore:
         for spec in self.spec:
             spec[KEPT] = 0
         self.touched.fill(0)
-        self.meta[FREE] = -1
+        self.meta[FREE] = NO_SLOT
         self.meta[SLICES] = len(self.layout.slices)
         for j, positions in enumerate(self.layout.slices):
             at = self._slice_at(j)
@@ -237,6 +242,11 @@ class FlatStore:
     def is_full(self) -> bool:
         """There is no room for another row."""
         return bool(self.layout.arity) and int(self.meta[ROOM]) <= 0
+
+    @property
+    def is_unindexed(self) -> bool:
+        """Its rows have been put behind each other (`append`), although it has an index."""
+        return int(self.meta[FREE]) == UNINDEXED
 
     @property
     def is_shared(self) -> bool:
@@ -357,12 +367,16 @@ class FlatStore:
     def packed(self) -> Words:
         """A copy of the rows alive, without anything between them: what `fill` takes."""
         size = self.meta[SIZE]
+        if size == self.meta[ALIVE]:
+            return self.pool[:size].copy()
         rows: Words = self.pool[:size][self.live[:size] != 0]
         return rows
 
     def append(self, rows: Words) -> None:
-        """Puts rows behind those of a store that is only scanned."""
+        """Puts rows behind those of a store that is only scanned, or that may be (`Layout.may_repeat`)."""
         self.reserve(len(rows))
+        if not self.layout.scanned:
+            self.meta[FREE] = UNINDEXED
         begin = int(self.meta[SIZE])
         end = begin + len(rows)
         self.pool[begin:end] = rows

@@ -31,6 +31,7 @@ from viewlet.runtime.probe import (
     hash_row,
     leave,
     link,
+    part_of,
     take_slot,
 )
 from viewlet.runtime.state import chains, flags, floats, hashes, numbers, words
@@ -94,6 +95,19 @@ def link_row(state: Any, first: Any, pool: Any, arity: Any, slot: Any) -> None:
 def expect_rows(state: Any, first: Any, width: Any, arity: Any, other: Any, begin: Any, end: Any) -> None:
     """Has the places fetched where the keys of some rows of another pool are, for they are far apart."""
     expect_in(words(state, first, width), hashes(state, first + INDEX), arity, other, begin, end)
+
+
+@compiled
+def expect_slices(state: Any, first: Any, arity: Any, other: Any, begin: Any, end: Any) -> None:
+    """Has the places fetched where the slices of a store have the keys of some rows of another pool."""
+    meta = numbers(state, first + META)
+    at = META_WORDS + 2 * meta[SLICES]
+    for j in range(meta[SLICES]):
+        heads = hashes(state, first + HEADS + SLICE_ARRAYS * j)
+        mask = np.uint64(heads.shape[0] - 1)
+        for d in range(begin, end):
+            expect(heads, np.int64(part_of(other, d, meta, at) & mask))
+        at += arity + 1
 
 
 @compiled

@@ -30,6 +30,8 @@ SLICE_ARRAYS = 2
 SIZE, FREE, ALIVE, SLICES, ROOM = range(5)
 """Words of `meta`: slots ever used, the head of the free list, rows alive, the number of slices, rows that may be
 added."""
+NO_SLOT, UNINDEXED = -1, -2
+"""Instead of the head of a free list: there is none, or there is none and the rows are in no index."""
 META_WORDS = 5
 LONGEST_CHAIN = META_WORDS
 """The word of `meta` with the longest chain of the first slice; those of the other slices follow."""

@@ -149,8 +149,14 @@ def _parquet(table: Any, commit: Commit) -> bytes:
     for field, values in zip(STAMPS, stamps, strict=True):
         table = table.append_column(field, values)
     buffer = io.BytesIO()
-    parquet.write_table(table, buffer, write_statistics=[VERSION])
+    # Numbers are mostly different ones: looking for those that are not takes longer than all the rest.
+    repeated = [field.name for field in table.schema if field.name in STAMPS.names or not _is_number(field.type)]
+    parquet.write_table(table, buffer, write_statistics=[VERSION], use_dictionary=repeated)
     return buffer.getvalue()
+
+
+def _is_number(type: Any) -> bool:
+    return bool(pa.types.is_integer(type) or pa.types.is_floating(type) or pa.types.is_decimal(type))
 
 
 def _note_kept(files: Files, view: str, since: int) -> None:

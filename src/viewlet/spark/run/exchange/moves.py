@@ -40,8 +40,9 @@ def folder_of(token: str) -> str:
 class Outbox:
     """What leaves a task: pieces as they are up to `limit` bytes, and all of them as ranges of one file beyond."""
 
-    def __init__(self, files: Files, folder: str, limit: int) -> None:
+    def __init__(self, files: Files, folder: str, limit: int, units: int = 2) -> None:
         self._files, self._folder, self._limit = files, folder, limit
+        self._is_shared = units > 1
         self._size = 0
         self._pieces: list[Piece] = []
         self._written_once: dict[bytes, FileRange] = {}
@@ -92,9 +93,9 @@ class Outbox:
         unit, target, partition, contents = piece
         if self._writer is None or isinstance(contents, FileRange):
             return piece
-        digest = blake2b(contents, digest_size=16).digest()
+        digest = blake2b(contents, digest_size=16).digest() if self._is_shared else b""
         try:
-            if digest not in self._written_once:
+            if digest not in self._written_once or not self._is_shared:
                 self._written_once[digest] = self._writer.append(packed(contents))
         except OSError as error:
             raise self._failure(error) from error

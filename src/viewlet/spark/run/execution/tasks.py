@@ -71,7 +71,7 @@ class RunStage:
         started = time.perf_counter()
         reply = Reply()
         try:
-            with self.context.outbox(self.token, self.context.partitions) as outbox:
+            with self.context.outbox(self.token, self.context.partitions, len(self.stages)) as outbox:
                 for stage in self.stages:
                     self._run(stage, partition, read(stage.unit), reply, outbox)
             reply.pieces = outbox.pieces
@@ -176,7 +176,7 @@ class MapChanges:
 
     def __call__(self, batches: Iterable[Any], tasks: int) -> list[Piece]:
         """`batches` are Arrow record batches of one task, of which there are about so many."""
-        with self.context.outbox(self.token, tasks) as outbox:
+        with self.context.outbox(self.token, tasks, len(self.units)) as outbox:
             for rows in chunks(batches):
                 shared = SharedInputs()
                 for unit in self.units:

@@ -155,9 +155,9 @@ class Context:
     sync: bool = True
     """Files that tasks write have to survive a power failure."""
 
-    def outbox(self, token: str, tasks: int) -> Outbox:
-        """For what leaves one of the tasks of a stage."""
-        return Outbox(files_at(self.checkpoint, self.sync), folder_of(token), self.inline_bytes // tasks)
+    def outbox(self, token: str, tasks: int, units: int = 2) -> Outbox:
+        """For what leaves one of the tasks of a stage that so many units run, or several."""
+        return Outbox(files_at(self.checkpoint, self.sync), folder_of(token), self.inline_bytes // tasks, units)
 
     def code(self, unit: str) -> UnitCode:
         return self.units[unit].value

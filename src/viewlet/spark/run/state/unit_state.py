@@ -233,7 +233,7 @@ class FileState(UnitState):
 
     def _finish(self, token: str) -> None:
         """Writes what another process needs to continue or roll back the batch; only then is the state a version."""
-        data = packed(self._shared.progress(self.before))
+        data = packed(self._shared.progress(self.before), quick=True)
         self._strings.save()
         self._done_bytes = self._files.file(DONE).write_bytes(data)
         self._files.finish(token, self._strings.size + len(data))

@@ -162,9 +162,7 @@ class GeneratedNode:
 
     def put(self, name: str, blobs: Sequence[Blob]) -> None:
         store = self._store(name)
-        for blob in blobs:
-            if len(blob):
-                self._node.add(store, decode_contents(self._node, store, blob))
+        self._node.arrive(store, [decode_contents(self._node, store, blob) for blob in blobs if len(blob)])
 
     def run(self, statements: Iterable[Statement]) -> None:
         self._node.run(self._plan, [self._positions[id(statement)] for statement in statements])
@@ -179,10 +177,8 @@ class GeneratedNode:
         if not len(contents):
             return {}
         numbers = partitions_of(self._node, store, contents, positions, partitions)
-        return {
-            int(number): encode_contents(self._node, store, contents.where(numbers == number))
-            for number in np.unique(numbers)
-        }
+        parts = contents.parted(numbers, partitions)
+        return {number: encode_contents(self._node, store, part) for number, part in parts.items()}
 
     def restore(self, name: str, blob: Blob) -> None:
         if len(blob):
