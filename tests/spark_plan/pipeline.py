@@ -38,7 +38,8 @@ class Pipeline:
         self.driver = self._made(self.unit.local)
         self.workers = [self._made(self.unit.views) for _ in range(partitions)]
         self._begin()
-        self.code: PlanCode = self.unit.plans.get(plan, self.unit.plans[AT_DRIVER])
+        self._key = plan if plan in self.unit.plans else AT_DRIVER
+        self.code: PlanCode = self.unit.plans[self._key]
 
     @property
     def is_generated(self) -> bool:
@@ -56,6 +57,8 @@ class Pipeline:
                 worker.restore(name, blob)
 
     def apply(self, batch: Mapping[str, Changes]) -> None:
+        """Runs what is left of the plan for the tables of the batch."""
+        self.code = self.unit.plan(self._key, set(self.unit.plans[self._key].tables).intersection(batch))
         pieces: list[Piece] = []
         for table, block in self.code.mappers.items():
             mapper = self._made({name: self.program.view(name) for name in block.beside})

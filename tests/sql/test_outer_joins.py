@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
+from typing import Any
 
 import duckdb
 import pytest
@@ -30,6 +31,14 @@ CONDITIONS = (
     "coalesce({a}.k, {c}.k) = {b}.k",
     "{a}.k IS NOT DISTINCT FROM {b}.k",
 )
+
+
+LONG_CHAIN = """
+    SELECT t0.k, COUNT(*) AS c, SUM(t2.v) AS x, MAX(s.v) AS y
+    FROM t0 FULL JOIN t1 ON t0.k = t1.k FULL JOIN t2 ON t1.k = t2.k AND coalesce(t0.v, 0) <= t2.v
+    RIGHT JOIN t3 ON t2.k = t3.k FULL JOIN (SELECT k, SUM(v) AS v FROM t4 GROUP BY k) AS s ON s.k = t0.k
+    WHERE t1.v IS NULL GROUP BY t0.k
+"""
 
 
 def random_from(rng: random.Random, count: int) -> str:
@@ -69,19 +78,24 @@ def test_merged_columns_agree_with_duckdb(sides: tuple[str, str]) -> None:
 
 def compare_with_duckdb(query: str, tables: int, rng: random.Random, engine: str = "interpreter") -> None:
     with viewlet.connect(engine=engine) as db:
-        for statement in TABLES[:tables]:
-            db.execute(statement)
-        db.execute(f"CREATE MATERIALIZED VIEW q AS {query}")
-        live: dict[str, list[tuple[int | None, int | None, int]]] = {name: [] for name in db.tables}
-        for _ in range(3):
-            for name, rows in live.items():
-                gone = [rows.pop(rng.randrange(len(rows))) for _ in range(min(len(rows), rng.randint(0, 2)))]
-                come = [random_row(rng) for _ in range(rng.randint(0, 3))]
-                rows += come
-                db.delete(name, gone)
-                db.insert(name, come)
-            expected = db.execute(query).to_pylist()
-            assert Counter(db.view("q").rows()) == Counter(tuple(row.values()) for row in expected), query
+        compare_changes(db, query, tables, rng)
+
+
+def compare_changes(db: Any, query: str, tables: int, rng: random.Random, strategy: str = "auto") -> None:
+    """Declares the query in an empty database, and compares it with DuckDB while random rows come and go."""
+    for statement in TABLES[:tables]:
+        db.execute(statement)
+    db.execute(f"CREATE MATERIALIZED VIEW q WITH (strategy = '{strategy}') AS {query}")
+    live: dict[str, list[tuple[int | None, int | None, int]]] = {name: [] for name in db.tables}
+    for _ in range(3):
+        for name, rows in live.items():
+            gone = [rows.pop(rng.randrange(len(rows))) for _ in range(min(len(rows), rng.randint(0, 2)))]
+            come = [random_row(rng) for _ in range(rng.randint(0, 3))]
+            rows += come
+            db.delete(name, gone)
+            db.insert(name, come)
+        expected = db.execute(query).to_pylist()
+        assert Counter(db.view("q").rows()) == Counter(tuple(row.values()) for row in expected), query
 
 
 @pytest.mark.parametrize("engine", ["interpreter", "compiled"])
@@ -89,12 +103,7 @@ def compare_with_duckdb(query: str, tables: int, rng: random.Random, engine: str
 def test_long_chains_agree_with_duckdb(strategy: str, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are kept in layers, whatever the strategy and the kinds of the tables."""
     monkeypatch.setenv("VIEWLET_JIT", "0")
-    joined = (
-        "t0 FULL JOIN t1 ON t0.k = t1.k FULL JOIN t2 ON t1.k = t2.k AND coalesce(t0.v, 0) <= t2.v "
-        "RIGHT JOIN t3 ON t2.k = t3.k FULL JOIN (SELECT k, SUM(v) AS v FROM t4 GROUP BY k) AS s ON s.k = t0.k"
-    )
-    query = f"SELECT t0.k, COUNT(*) AS c, SUM(t2.v) AS x, MAX(s.v) AS y FROM {joined} WHERE t1.v IS NULL GROUP BY t0.k"
-    layers = play_batches(query, 5, random.Random(strategy + engine), engine, strategy)
+    layers = play_batches(LONG_CHAIN, 5, random.Random(strategy + engine), engine, strategy)
     assert layers == ["joined1", "joined2", "joined3"]
 
 

@@ -95,7 +95,7 @@ def _open(
     except BaseException:
         store.close()
         raise
-    return SparkHost(Engine(cluster, store, count, _GENERATED[engine]), Catalogue(dict(aggregates)))
+    return SparkHost(Engine(cluster, store, count, _GENERATED[engine]), Catalogue(dict(aggregates), layered=True))
 
 
 def _connection(host: SparkHost, spark: Any, external_access: bool = False) -> SparkConnection:

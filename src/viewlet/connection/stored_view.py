@@ -36,7 +36,9 @@ def _rows(store: Checkpoint, name: str) -> StoredRows:
     partitions = store.setup(SETUP)
     if partitions is None:
         raise StateError(f"{store.directory} holds no database yet; check the path")
-    host = ReadingHost(Engine(InlineCluster(), store, partitions), Catalogue(), wanted=frozenset({name, name.lower()}))
+    host = ReadingHost(
+        Engine(InlineCluster(), store, partitions), Catalogue(layered=True), wanted=frozenset({name, name.lower()})
+    )
     database = Database(host)
     open_journal(database, store)
     found = host.catalogue.find(name)

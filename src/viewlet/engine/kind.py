@@ -99,9 +99,9 @@ class DistributedForm:
     """How a unit is spread, in words."""
     inline: Callable[[Declaration, Mapping[str, Query], frozenset[str]], Declaration] | None = None
     """The same view with the views that it reads replaced by their queries, over tables; None if it reads tables only.
-
-    A view whose definition is its query can itself be replaced so.
     """
+    expression: Callable[[Declaration], Query] | None = None
+    """The query that takes the place of the view in others that read it; None if there is no such query."""
 
 
 @dataclass(frozen=True, slots=True)

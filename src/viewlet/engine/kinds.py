@@ -5,6 +5,7 @@ A package outside adds its own entry with `register_kind`.
 
 from __future__ import annotations
 
+from viewlet.algebra.query import Query
 from viewlet.engine.adaptive_views import ADAPTIVE_VIEWS
 from viewlet.engine.aggregate_views import AGGREGATE_VIEWS
 from viewlet.engine.declaration import Declaration
@@ -78,3 +79,16 @@ def distributed_form(declared: Declaration) -> DistributedForm:
         hint = f"keep view {declared.name!r} in a connection without spark="
         raise UnsupportedError(f"{kind.noun} on Spark", hint, "engine")
     return kind.distributed
+
+
+def is_expression(declared: Declaration) -> bool:
+    """Views over this one can be over what it reads: a query takes its place."""
+    return distributed_form(declared).expression is not None
+
+
+def expression_of(declared: Declaration) -> Query:
+    """The query that takes the place of a view in others that read it."""
+    expression = distributed_form(declared).expression
+    if expression is None:
+        raise InternalError(f"{declared.name} is not a query")
+    return expression(declared)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from viewlet.algebra.layered_query import LayeredQuery
+from viewlet.algebra.query import Query
 from viewlet.engine.contract import LocalEngine, Stages
 from viewlet.engine.declaration import Declaration
-from viewlet.engine.kind import Step, Subject, Tables, ViewKind
+from viewlet.engine.kind import DistributedForm, Hints, Step, Subject, Tables, ViewKind
 from viewlet.engine.layered_engine import RESULT, LayeredEngine, LayeredPlan, with_layers
 from viewlet.engine.parts import (
     build_told,
@@ -17,9 +19,22 @@ from viewlet.engine.parts import (
     first_wide_number,
     plan_part,
     program_stages,
+    read_by,
     show_each,
 )
-from viewlet.engine.trigger_programs import ONLY_THE_INTERPRETER, ProgramDraft, as_streams, draft_of, show_code
+from viewlet.engine.trigger_programs import (
+    ONLY_THE_INTERPRETER,
+    ProgramDraft,
+    as_streams,
+    draft_of,
+    engine_on_spark,
+    plan_on_spark,
+    reason_on_spark,
+    show_code,
+)
+from viewlet.engine.trigger_programs import stages as program_views_stages
+from viewlet.engine.trigger_programs import unit_on_spark as unit_of_program
+from viewlet.triggers.compose import compose
 from viewlet.triggers.interpreter import Interpreter
 from viewlet.triggers.program import Program
 from viewlet.triggers.result_view import result_stores
@@ -30,6 +45,8 @@ from viewlet.triggers.wide_numbers import wide_values
 
 if TYPE_CHECKING:
     from viewlet.runtime.dictionary import StringDictionary
+    from viewlet.spark.run.engine import Engine as Cluster
+    from viewlet.spark.run.units.unit import ProgramUnit
 
 
 def plan_layers(declared: Declaration, tables: Tables, statistics: Statistics) -> LayeredPlan:
@@ -110,9 +127,11 @@ def _stays(plan: LayeredPlan, watched: bool) -> str | None:
 
 
 def stages(subject: Subject) -> Stages:
-    """sql -> algebra -> passes -> views -> triggers -> rows -> code, layer by layer."""
+    """sql -> algebra -> passes -> views -> triggers -> rows -> code, layer by layer; on Spark there is one program."""
     from viewlet.triggers.show_program import show_cost
 
+    if isinstance(subject.plan, Program):
+        return {**program_views_stages(subject), "code": lambda: _show_code(subject)}
     declared, programs = subject.declared, subject.plan.programs
     return {
         **program_stages(declared, programs),
@@ -130,6 +149,50 @@ def _show_code(subject: Subject) -> str:
     return show_code(whole, lambda *given: plan_layers(*given).programs.values())
 
 
+# -- on Spark ---------------------------------------------------------------------------------------------------------
+
+
+def plan_layers_on_spark(declared: Declaration, tables: Tables) -> Program:
+    """One program for all layers."""
+    from viewlet.spark.plan.table_views import tables_as_views
+
+    query = _query_of(declared)
+    known = {**tables, **{layer.table.name: layer.table for layer in query.layers}}
+
+    def planned(part: str, own: Query, stored: bool) -> Program:
+        mine = read_by(own, known)
+        whole = replace(declared, name=f"{declared.name}_{part}", query=own, definition=own)
+        return tables_as_views(plan_on_spark(whole, mine, stored), mine)
+
+    layers = [(layer.table, planned(layer.table.name, layer.query, stored=True)) for layer in query.layers]
+    return replace(compose(layers, planned(RESULT, query.result, stored=False)), name=declared.name)
+
+
+def expression(declared: Declaration) -> Query:
+    """The query over tables, with the layers in place of their names."""
+    from viewlet.sql.inline import inline
+
+    query, known = _query_of(declared), dict[str, Query]()
+    for layer in query.layers:
+        known[layer.table.name] = inline(layer.query, known)
+    return inline(query.result, known)
+
+
+def inline_views(declared: Declaration, views: Mapping[str, Query], tables: frozenset[str]) -> Declaration:
+    from viewlet.sql.inline import inline
+
+    query = _query_of(declared)
+    layers = tuple(replace(layer, query=inline(layer.query, views)) for layer in query.layers)
+    result = inline(query.result, views)
+    return replace(declared, query=result, definition=LayeredQuery(layers, result), sources=tables)
+
+
+def unit_on_spark(
+    cluster: Cluster, declared: Declaration, tables: Tables, hints: Hints, facts: Mapping[str, Any]
+) -> ProgramUnit:
+    return unit_of_program(cluster, declared, tables, hints, facts, plan_layers_on_spark)
+
+
 LAYERED_VIEWS = ViewKind(
     noun="a view in layers",
     accepts=lambda definition: isinstance(definition, LayeredQuery),
@@ -137,7 +200,9 @@ LAYERED_VIEWS = ViewKind(
     reference=reference_engine,
     compiled=compiled_parts(draft_layers, _stays),
     stages=stages,
+    distributed=DistributedForm(
+        plan_layers_on_spark, unit_on_spark, engine_on_spark, reason_on_spark, inline_views, expression
+    ),
     summary=("sql", "algebra", "views", "triggers", "engine"),
     compiles_elsewhere=False,
 )
-"""In one process only: on Spark a query is one expression, so that none is bound in layers there."""

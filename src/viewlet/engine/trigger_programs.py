@@ -40,11 +40,11 @@ READS_TABLES = ("first-order", "recompute")
 ONLY_THE_INTERPRETER = "its changes are wanted after every batch, and only the interpreter knows them"
 
 
-def plan_program(declared: Declaration, tables: Tables, statistics: Statistics) -> Program:
+def plan_program(declared: Declaration, tables: Tables, statistics: Statistics, stored: bool = False) -> Program:
     """The trigger program of a view over tables and streams."""
     from viewlet.triggers.plan import plan_query
 
-    return plan_query(declared.name, declared.query, tables, declared.strategy, statistics)
+    return plan_query(declared.name, declared.query, tables, declared.strategy, statistics, stored)
 
 
 def as_streams(tables: Tables) -> dict[str, Table]:
@@ -170,18 +170,29 @@ def show_code(subject: Subject, plan: Callable[[Declaration, Tables, Statistics]
 # -- on Spark ---------------------------------------------------------------------------------------------------------
 
 
-def plan_on_spark(declared: Declaration, tables: Tables) -> Program:
-    """The trigger program of a view on Spark: no base table is kept for it, unless the strategy says so."""
+def plan_on_spark(declared: Declaration, tables: Tables, stored: bool = False) -> Program:
+    """The trigger program of a view on Spark: no base table is kept for it, unless the strategy says so.
+
+    If its result is to be `stored`, it is a sum of views.
+    """
     strategy = ON_SPARK[0] if declared.strategy == "auto" else declared.strategy
     kind = TableKind.TABLE if strategy in READS_TABLES else TableKind.STREAM
     sources = {name: replace(table, kind=kind) for name, table in tables.items()}
-    return plan_program(replace(declared, strategy=strategy), sources, UNKNOWN)
+    return plan_program(replace(declared, strategy=strategy), sources, UNKNOWN, stored)
 
 
 def unit_on_spark(
-    cluster: Cluster, declared: Declaration, tables: Tables, hints: Hints, facts: Mapping[str, Any]
+    cluster: Cluster,
+    declared: Declaration,
+    tables: Tables,
+    hints: Hints,
+    facts: Mapping[str, Any],
+    plan: Callable[[Declaration, Tables], Program] = plan_on_spark,
 ) -> ProgramUnit:
-    """The unit of a view; one that continues has the strategy that was chosen when it was declared."""
+    """The unit of a view with the program that `plan` makes.
+
+    One that continues has the strategy that was chosen when it was declared.
+    """
     from viewlet.spark.plan.partitioning import result_partitioning
     from viewlet.spark.plan.strategy import is_measured
     from viewlet.spark.run.units.unit import STRATEGY
@@ -191,7 +202,7 @@ def unit_on_spark(
         strategies = (facts.get(STRATEGY, ON_SPARK[0]),)
     elif declared.strategy == "auto":
         strategies = ON_SPARK if is_measured(tables, hints.rows) else ON_SPARK[:1]
-    programs = [plan_on_spark(replace(declared, strategy=strategy), tables) for strategy in strategies]
+    programs = [plan(replace(declared, strategy=strategy), tables) for strategy in strategies]
     wanted = [{**hints.partition_by, **result_partitioning(each, declared.partition_by)} for each in programs]
     return cluster.unit(programs, tables, hints.rows, wanted, facts)
 
@@ -219,7 +230,9 @@ TRIGGER_PROGRAMS = ViewKind(
     plan=plan_program,
     reference=interpreted,
     compiled=CompiledForm(draft_program, lambda tables: wide_values(tables.values()), _stays, migrate),
-    distributed=DistributedForm(plan_on_spark, unit_on_spark, engine_on_spark, reason_on_spark, inline_views),
+    distributed=DistributedForm(
+        plan_on_spark, unit_on_spark, engine_on_spark, reason_on_spark, inline_views, lambda declared: declared.query
+    ),
     bulk_load=bulk_load,
     stages=stages,
     summary=("sql", "algebra", "views", "triggers", "engine"),

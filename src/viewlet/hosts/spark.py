@@ -22,7 +22,7 @@ from viewlet.engine.contract import ReadByTasks
 from viewlet.engine.declaration import Declaration, planned_again, planned_to_json
 from viewlet.engine.ingest import change_of, net_change
 from viewlet.engine.kind import Hints
-from viewlet.engine.kinds import distributed_form, kind_of
+from viewlet.engine.kinds import distributed_form, expression_of, is_expression, kind_of
 from viewlet.engine.maintained_view import MaintainedView
 from viewlet.engine.maintainer import Maintainer
 from viewlet.engine.rows import is_limited
@@ -209,7 +209,7 @@ class SparkHost:
         for name in inner:
             self.catalogue.check_source(name, declared.name)
             view = views[name].declared
-            if distributed_form(view).inline is None or view.definition is not view.query:
+            if not is_expression(view):
                 hint = f"read {name!r} with its handle; let view {declared.name!r} read the tables under it"
                 raise UnsupportedError(f"a view over {name!r}, {views[name].kind.noun}, on Spark", hint, "engine")
         flat = {name: self.over_tables(views[name].declared) for name in inner}
@@ -220,7 +220,7 @@ class SparkHost:
                     "on Spark views read tables, and views without LIMIT and OFFSET"
                 )
         tables = (declared.sources - flat.keys()).union(*(view.sources for view in flat.values()))
-        return inline(declared, {name: view.query for name, view in flat.items()}, tables)
+        return inline(declared, {name: expression_of(view) for name, view in flat.items()}, tables)
 
     def plan(self, declared: Declaration, tables: Mapping[str, Table]) -> Any:
         return distributed_form(declared).plan(declared, tables)

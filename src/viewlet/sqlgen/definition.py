@@ -55,7 +55,7 @@ from viewlet.sqlgen.order import arranged
 from viewlet.sqlgen.relations import Block, CommonTable, CommonTables, OuterBindings, Total
 from viewlet.sqlgen.scalars import term_of
 from viewlet.sqlgen.terms import Term, constant_term, equality, word
-from viewlet.triggers.program import ViewDefinition
+from viewlet.triggers.program import ProgramLayer, ViewDefinition
 from viewlet.types import Column, Kind, Table
 
 Factors = tuple[Expr, ...]
@@ -69,17 +69,18 @@ def definition_sql(
     source: Callable[[str], str] | None = None,
     multiplicity: str | None = None,
     weighted: Collection[str] | None = None,
+    layers: Iterable[ProgramLayer] = (),
 ) -> str:
     """A SELECT of the contents of a view: a row per key with a field that is not zero.
 
     `source` says how a base table is named in a FROM clause; its rows are a bag, or each has its number in the column
-    `multiplicity`, in all tables or those that are `weighted`. A construct the dialect cannot express raises
-    `UnsupportedError`.
+    `multiplicity`, in all tables or those that are `weighted`. What the view reads of `layers` is made of their views.
+    A construct the dialect cannot express raises `UnsupportedError`.
     """
     written = DIALECTS[dialect]
     having = tables.keys() if weighted is None else weighted
     numbers = dict.fromkeys(having, written.quoted(multiplicity)) if multiplicity is not None else {}
-    translation = _Translation(tables, written, source or written.quoted, numbers)
+    translation = _Translation(tables, written, source or written.quoted, numbers, layers)
     totals = [translation.summed(field.definition, view.keys, OuterBindings()) for field in view.fields]
     measures = [
         Measure.DOUBLE if field.is_float else total.measure for field, total in zip(view.fields, totals, strict=True)
@@ -115,8 +116,12 @@ class _Translation:
         dialect: Dialect,
         source: Callable[[str], str],
         multiplicities: Mapping[str, str],
+        layers: Iterable[ProgramLayer],
     ) -> None:
-        self._tables = tables
+        self._layers = {layer.table.name: layer for layer in layers}
+        self._layer_views = {view.name: view for layer in self._layers.values() for view in layer.shown}
+        self._made: dict[str, Total] = {}
+        self._tables = {**tables, **{name: layer.table for name, layer in self._layers.items()}}
         self._dialect = dialect
         self._source = source
         self._multiplicities = multiplicities
@@ -156,8 +161,12 @@ class _Translation:
                 block.numbers.append(value_number(scalar, block.bound, self._dialect))
             case Cond(scalar):
                 block.where.append(term_of(scalar, block.bound, self._dialect).sql)
+            case Rel(name, args) if name in self._layers:
+                self._join_made(block, self._layer(name), args)
             case Rel():
                 self._join_table(block, factor)
+            case View(name, _, args) if name in self._layer_views:
+                self._join_made(block, self._layer_view(factor), args)
             case Lift(var, Value(scalar)):
                 self._bind(block, var, term_of(scalar, block.bound, self._dialect))
             case Lift(var, body) if is_computed(body):
@@ -202,6 +211,25 @@ class _Translation:
         block.bound = bound
         if atom.name in self._multiplicities:
             block.numbers.append(Number(f"{alias}.{self._multiplicities[atom.name]}"))
+
+    def _layer(self, name: str) -> Total:
+        """The rows of a layer with their numbers, made once."""
+        if name not in self._made:
+            layer = self._layers[name]
+            columns = tuple(column.var for column in layer.query.columns)
+            self._made[name] = self.summed(layer.rows, columns, OuterBindings())
+        return self._made[name]
+
+    def _layer_view(self, atom: View) -> Total:
+        view = self._layer_views[atom.name]
+        definition = next(each.definition for each in view.fields if each.name == atom.field)
+        return self.summed(definition, view.keys, OuterBindings())
+
+    def _join_made(self, block: Block, total: Total, args: Sequence[Var]) -> None:
+        if len(set(args)) < len(args):
+            raise unsupported("a layer whose columns are equal")
+        alias = self._attach(block, total.table, args, keeps_left=False)
+        block.numbers.append(total.number(alias))
 
     def _column(self, alias: str, column: Column) -> Term:
         text = self._dialect.column(f"{alias}.{self._dialect.quoted(column.name)}", column.type)

@@ -48,18 +48,20 @@ def compile_query(
     strategy: str = "auto",
     statistics: Statistics = UNKNOWN,
     groupings: Mapping[Strategy, Grouping] = GROUPINGS,
+    stored: bool = False,
 ) -> Program:
     """The trigger program that maintains `query` under changes of the dynamic tables among `tables`.
 
     `auto` compiles each candidate and takes the cheapest; strategies over views that are not in `groupings` are none.
+    If the result is to be `stored`, it is a sum of views, whatever it is made of.
     """
     asked = Strategy(strategy)
-    programs = _compile_candidates(name, query, tables, asked, groupings, statistics.known)
+    programs = _compile_candidates(name, query, tables, asked, groupings, statistics.known, stored)
     costs = [program_cost(program, tables, statistics) for program in programs]
     if asked is Strategy.AUTO and statistics.known and programs[0].strategy == Strategy.HIGHER_ORDER.value:
         waste = find_waste(programs[0], tables, statistics)
         if MIN_WASTE * costs[0].total < waste.cost and costs[0].total - waste.cost < min(c.total for c in costs[1:]):
-            thriftier = without_views(programs[0], tables, waste.views)
+            thriftier = without_views(programs[0], tables, waste.views, stored)
             cost = program_cost(thriftier, tables, statistics)
             if cost.total < costs[0].total:
                 programs[0], costs[0] = thriftier, cost
@@ -74,6 +76,7 @@ def _compile_candidates(
     asked: Strategy,
     groupings: Mapping[Strategy, Grouping],
     measured: bool,
+    stored: bool,
 ) -> list[Program]:
     """The candidate programs; those that grow too large are abandoned, unless they were requested.
 
@@ -88,7 +91,7 @@ def _compile_candidates(
         limits = LIMITS.get(each, UNLIMITED) if asked is Strategy.AUTO else UNLIMITED
         grouping = groupings.get(each, by_components)
         try:
-            programs[each] = _Compilation(name, query, tables, each, grouping, limits=limits).run()
+            programs[each] = _Compilation(name, query, tables, each, grouping, limits=limits, stored=stored).run()
         except _TooLargeError:
             continue
     return [programs[each] for each in tried if each in programs]
@@ -98,10 +101,12 @@ class _TooLargeError(Exception):
     """A program has more statements, or larger ones, than its compilation may make."""
 
 
-def without_views(program: Program, tables: Mapping[str, Table], declined: frozenset[Shape]) -> Program:
+def without_views(
+    program: Program, tables: Mapping[str, Table], declined: frozenset[Shape], stored: bool = False
+) -> Program:
     """The program compiled again, with the declined views evaluated where they are read."""
     strategy = Strategy(program.strategy)
-    return _Compilation(program.name, program.query, tables, strategy, by_components, declined).run()
+    return _Compilation(program.name, program.query, tables, strategy, by_components, declined, stored=stored).run()
 
 
 @dataclass(slots=True)
@@ -113,6 +118,7 @@ class _Compilation:
     grouping: Grouping
     declined: frozenset[Shape] = frozenset()
     limits: Limits = UNLIMITED
+    stored: bool = False
     names: Names = field(init=False)
     materializer: Materializer = field(init=False)
     pending: list[tuple[Entry, Field]] = field(default_factory=list)
@@ -129,7 +135,7 @@ class _Compilation:
     def run(self) -> Program:
         closed = close_scopes(self.query.expr)
         self._trace("close scopes", self.name, self.query.expr, closed)
-        result = order(self.materializer.root(closed, self.query.output))
+        result = order(self.materializer.root(closed, self.query.output, self.stored))
         self._trace("materialize result", self.name, closed, result)
         while self.pending:
             entry, new = self.pending.pop(0)

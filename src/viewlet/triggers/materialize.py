@@ -99,11 +99,12 @@ class Materializer:
                 terms.append(monomial)
         return collect(terms, keys, given)
 
-    def root(self, expr: Expr, keys: Sequence[Var]) -> Expr:
-        """The result of a query: a view where rows are joined, else its nested aggregates over views."""
+    def root(self, expr: Expr, keys: Sequence[Var], stored: bool = False) -> Expr:
+        """The result of a query: a view where rows are joined, or `stored`; else its nested aggregates over views."""
         terms: list[Monomial] = []
         for monomial in simplify_monomials(expr, tuple(keys), self.names):
-            if any(isinstance(factor, Rel) for factor in monomial.factors):
+            is_join = any(isinstance(factor, Rel) for factor in monomial.factors)
+            if is_join or (stored and any(map(has_relations, monomial.factors))):
                 atom = self._store(tuple(keys), monomial.factors, as_view=True)
                 terms.append(Monomial(monomial.coefficient, (atom,)))
             else:

@@ -20,8 +20,12 @@ def plan_query(
     tables: Mapping[str, Table],
     strategy: str = "auto",
     statistics: Statistics = UNKNOWN,
+    stored: bool = False,
 ) -> Program:
-    """The trigger program that maintains `query` under changes of the dynamic tables among `tables`."""
+    """The trigger program that maintains `query` under changes of the dynamic tables among `tables`.
+
+    If the result is to be `stored`, it is a sum of views.
+    """
     completed = complete(statistics, query, tables)
     trees = TreeGrouping(tables, completed)
-    return compile_query(name, query, tables, strategy, completed, {**GROUPINGS, Strategy.VIEW_TREE: trees})
+    return compile_query(name, query, tables, strategy, completed, {**GROUPINGS, Strategy.VIEW_TREE: trees}, stored)

@@ -5,6 +5,7 @@
     statement ::= view[var, ...].field += expr                 reads the state before the trigger
                 | view[var, ...].field := expr                 reads the state after every += of the trigger
     result    ::= expr over views, one per query
+    layer     ::= table: trigger ..., expr over views           its rows are read like those of a table
 
 Statements read views, changes and (where rows are kept) base tables. Assignments run after the increments, in the order
 given. A key leaves a view when its presence field, or without one its every field, is zero.
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from viewlet.algebra.nodes import Expr, Var
 from viewlet.algebra.query import Query
+from viewlet.types import Table
 
 if TYPE_CHECKING:
     from viewlet.triggers.cost import ProgramCost
@@ -68,6 +70,30 @@ class Trigger:
 
 
 @dataclass(frozen=True, slots=True)
+class ProgramLayer:
+    """Rows that later layers and the program read like those of `table`; they are told as they change.
+
+    `rows` is a sum of views. A batch runs the triggers of the layers first, in order; the change of a layer is then
+    `rows` over what its triggers have added to the views `told`, which hold nothing when a batch begins. Views whose
+    changes are not increments, or that statements read, are kept by the program. They are `compared` with what they
+    were before the triggers.
+    """
+
+    table: Table
+    query: Query
+    """Its rows, over tables and the layers before it."""
+    told: tuple[ViewDefinition, ...]
+    compared: tuple[ViewDefinition, ...]
+    triggers: tuple[Trigger, ...]
+    rows: Expr
+
+    @property
+    def shown(self) -> tuple[ViewDefinition, ...]:
+        """The views that its rows are made of."""
+        return (*self.told, *self.compared)
+
+
+@dataclass(frozen=True, slots=True)
 class Pass:
     """One step of the compiler, as `explain` shows it."""
 
@@ -88,6 +114,8 @@ class Program:
     passes: tuple[Pass, ...] = field(default=(), repr=False)
     costs: tuple[ProgramCost, ...] = field(default=(), repr=False, compare=False)
     """What the cost model says of every program that was considered, this one included."""
+    layers: tuple[ProgramLayer, ...] = ()
+    """Those whose changes its triggers read, each after the layers that it reads itself."""
 
     def view(self, name: str) -> ViewDefinition:
         return next(view for view in self.views if view.name == name)
@@ -99,6 +127,18 @@ class Program:
         How triggers bring the views up to date may differ.
         """
         return text_digest(repr(self.views))
+
+    @property
+    def statements(self) -> tuple[Statement, ...]:
+        """Those of all triggers, of its layers too."""
+        triggers = (*(trigger for layer in self.layers for trigger in layer.triggers), *self.triggers)
+        return tuple(statement for trigger in triggers for statement in trigger.statements)
+
+    @property
+    def changing(self) -> frozenset[str]:
+        """The tables whose changes it follows, layers left out."""
+        triggers = (*(trigger for layer in self.layers for trigger in layer.triggers), *self.triggers)
+        return frozenset(trigger.table for trigger in triggers) - {layer.table.name for layer in self.layers}
 
     def trigger(self, table: str) -> Trigger | None:
         return next((trigger for trigger in self.triggers if trigger.table == table), None)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from viewlet.algebra.nodes import Expr, Var
 from viewlet.algebra.query import Query
-from viewlet.triggers.program import Program, Statement
+from viewlet.triggers.program import Program, ProgramLayer, Statement, Trigger
 from viewlet.triggers.strategy import CANDIDATES, Strategy
 
 if TYPE_CHECKING:
@@ -44,21 +44,34 @@ def show_passes(program: Program) -> str:
 
 
 def show_views(program: Program) -> str:
-    """view[keys].field = definition, and the result over the views."""
+    """view[keys].field = definition, and the layers and the result over the views."""
+    views = (*(view for layer in program.layers for view in layer.told), *program.views)
     lines = [
         _assignment(f"{view.name}[{_names(view.keys)}].{field.name} =", field.definition)
-        for view in program.views
+        for view in views
         for field in view.fields
     ]
-    return "\n".join([*lines, _assignment(f"{program.name} =", program.result)])
+    results = [(_layer_atom(layer), layer.rows) for layer in program.layers] + [(program.name, program.result)]
+    return "\n".join([*lines, *(_assignment(f"{name} =", expr) for name, expr in results)])
 
 
 def show_triggers(program: Program) -> str:
-    """on table: view[keys].field += change."""
+    """on table: view[keys].field += change; first those of the layers, whose changes the others read."""
     lines: list[str] = []
-    for trigger in program.triggers:
-        lines += [f"on {trigger.table}:", *_statements(trigger.statements)]
-    return "\n".join(lines)
+    for layer in program.layers:
+        lines += [f"layer {layer.table.name}:", *("    " + line for line in _triggers(layer.triggers))]
+        lines.append(_assignment(f"Δ{_layer_atom(layer)} =", layer.rows, "    "))
+    return "\n".join([*lines, *_triggers(program.triggers)])
+
+
+def _triggers(triggers: Iterable[Trigger]) -> Iterator[str]:
+    for trigger in triggers:
+        yield f"on {trigger.table}:"
+        yield from (line for statement in _statements(trigger.statements) for line in statement.split("\n"))
+
+
+def _layer_atom(layer: ProgramLayer) -> str:
+    return f"{layer.table.name}({_names(tuple(column.var for column in layer.query.columns))})"
 
 
 def show_rows(program: Program) -> str:

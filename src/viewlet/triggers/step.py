@@ -15,6 +15,7 @@ from viewlet.triggers.store import MapStore, Payload
 from viewlet.types import Row
 
 _NOTHING_GIVEN: Environment = {}
+_NO_LAYERS: Mapping[str, MapStore] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +59,17 @@ def defined_contents(view: ViewDefinition, state: State) -> dict[Row, Payload]:
     return dict(store.items())
 
 
-def initial_contents(views: Iterable[ViewDefinition]) -> dict[str, dict[Row, Payload]]:
-    """What views hold over empty tables, those left out that hold nothing.
+def initial_contents(
+    views: Iterable[ViewDefinition], layers: Mapping[str, MapStore] = _NO_LAYERS
+) -> dict[str, dict[Row, Payload]]:
+    """What views hold over empty tables, and over what layers have then; those left out that hold nothing.
 
     Constant tables, and the results of outer joins and negations over them, exist before the first change.
     """
     found: dict[str, dict[Row, Payload]] = {}
     for view in views:
         tables = {node.name for f in view.fields for node in walk(f.definition) if isinstance(node, Rel)}
-        contents = defined_contents(view, State({name: MapStore() for name in tables}))
+        contents = defined_contents(view, State({name: layers.get(name, MapStore()) for name in tables}))
         if contents:
             found[view.name] = contents
     return found

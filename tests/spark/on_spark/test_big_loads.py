@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -134,4 +135,28 @@ def test_a_load_that_is_refused_leaves_nothing(spark: Any, tmp_path: Path) -> No
     assert db.epoch == 0
     db.insert("orders", frames(spark)["orders"])
     assert db.stats()["tables"]["orders"]["rows"] == len(ORDERS)  # type: ignore[index]
+    db.close()
+
+
+def test_layers_of_outer_joins_are_loaded_and_maintained(spark: Any, tmp_path: Path) -> None:
+    tables = "".join(f"CREATE TABLE t{i} (k BIGINT, v DECIMAL(6,2));" for i in range(4))
+    query = (
+        "SELECT t0.k AS a, t1.v AS b, t2.v AS c, t3.k AS d FROM t0 FULL JOIN t1 ON t0.k = t1.k "
+        "FULL JOIN t2 ON t1.v = t2.v FULL JOIN t3 ON t2.k = t3.k"
+    )
+    rows = {f"t{i}": [(n * (i + 1) % 7 or None, f"{n % 5}.50") for n in range(20)] for i in range(4)}
+    more = {f"t{i}": [(n % 9, f"{n}.50") for n in range(i, i + 4)] for i in range(4)}
+    expected = viewlet.connect(engine="interpreter")
+    expected.execute(tables + f"CREATE MATERIALIZED VIEW q AS {query}")
+    db = viewlet.connect(spark=spark, checkpoint=tmp_path, partitions=3)
+    db.execute(tables)
+    for each in (expected, db):
+        each.apply(rows)
+    db.execute(f"CREATE MATERIALIZED VIEW q AS {query}")
+    assert isinstance(db, SparkConnection)
+    assert "load" in db._session._database.host.cluster.batches[-1].seconds  # type: ignore[union-attr]
+    for changes in ({}, more):
+        for each in (expected, db):
+            each.apply(changes)
+        assert Counter(db.view("q").rows()) == Counter(expected.view("q").rows())
     db.close()

@@ -99,6 +99,12 @@ class Planner:
         better = improve(best.expr, self.placement, self.rows)
         return best if better == best.expr else Plan(better, best.tag, cost_of(better, self.rows))
 
+    def place_anywhere(self, expr: Expr, args: tuple[Var, ...]) -> Plan:
+        """The cheapest form of an expression over these variables that adds up at the workers, wherever that is."""
+        spread = self.spread(expr, frozenset(args))
+        apart = self.place(expr, Dist(args), args)
+        return apart if spread is None or spread.tag == COPIED or apart.cost < spread.cost else spread
+
     def at(self, expr: Expr, site: ViewLocation, needed: Vars) -> Plan | None:
         """The expression made readable at a site: moved as a whole, or composed of parts at that site."""
         key = (expr, site, needed)

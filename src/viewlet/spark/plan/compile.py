@@ -16,12 +16,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from viewlet.algebra.traverse import Names
+from viewlet.algebra.nodes import Delta, Expr, View
+from viewlet.algebra.traverse import Names, walk
 from viewlet.spark.plan.annotate import Planner
 from viewlet.spark.plan.blocks import fuse, one_by_one, stage_count
 from viewlet.spark.plan.dead import live
 from viewlet.spark.plan.locations import LOCAL, RANDOM, Arrival, Dist, ViewLocation, locations_of_json
-from viewlet.spark.plan.partitioning import SMALL_ROWS, Facts, facts_of, locations, ranking, statements_of
+from viewlet.spark.plan.partitioning import SMALL_ROWS, Facts, facts_of, locations, ranking
 from viewlet.spark.plan.program import (
     BatchPlan,
     Compute,
@@ -62,7 +63,7 @@ def compile_distributed(
     `earlier` asks for the choice of earlier versions, which knew less of the values of keys.
     """
     stored = tables_as_views(program, tables)
-    facts = facts_of(stored, tables, cardinalities or {}, by_column=not earlier)
+    facts = facts_of(stored, _with_layers(tables, stored), cardinalities or {}, by_column=not earlier)
     return _best_ranking(facts, partition_by or {})
 
 
@@ -72,7 +73,13 @@ def compile_at(
     """The program with its views where they are already (`locations_to_json`); None if it has other views."""
     stored = tables_as_views(program, tables)
     placed = locations_of_json(stored.views, known)
-    return None if placed is None else DistributedProgram(stored, facts_of(stored, tables, cardinalities), placed)
+    if placed is None:
+        return None
+    return DistributedProgram(stored, facts_of(stored, _with_layers(tables, stored), cardinalities), placed)
+
+
+def _with_layers(tables: Mapping[str, Table], program: Program) -> dict[str, Table]:
+    return {**tables, **{layer.table.name: layer.table for layer in program.layers}}
 
 
 def _best_ranking(facts: Facts, partition_by: Mapping[str, Sequence[str]]) -> DistributedProgram:
@@ -83,7 +90,7 @@ def _best_ranking(facts: Facts, partition_by: Mapping[str, Sequence[str]]) -> Di
     """
     ranked = ranking(facts)
     best = DistributedProgram(facts.program, facts, locations(facts, ranked, partition_by))
-    if all(name in facts.rows for name in facts.tables) or len(statements_of(facts.program)) > SEARCHED_STATEMENTS:
+    if all(name in facts.rows for name in facts.tables) or len(facts.program.statements) > SEARCHED_STATEMENTS:
         return best
     for i in range(len(ranked) - 1):
         if best.stages() <= FEWEST_STAGES:
@@ -111,7 +118,7 @@ class DistributedProgram:
     def plan(self, arrivals: Mapping[str, Arrival] | None = None) -> BatchPlan:
         """What a batch does that changes these tables; all tables, spread over the workers, if none are given."""
         if arrivals is None:
-            arrivals = {trigger.table: RANDOM for trigger in self.program.triggers}
+            arrivals = dict.fromkeys(self.program.changing, RANDOM)
         key = tuple(sorted(arrivals.items()))
         if key not in self._plans:
             self._plans[key] = self._plan(dict(key))
@@ -136,12 +143,53 @@ class DistributedProgram:
         return sum(block.mode is Mode.DISTRIBUTED for block in self.plan().blocks)
 
     def _plan(self, arrivals: Mapping[str, Arrival]) -> BatchPlan:
-        planner = self._planner(arrivals)
-        order = self._best_order([t for t in self.program.triggers if t.table in arrivals], planner)
-        steps, temporaries = self._steps(order, planner)
+        changes = self._with_told(arrivals)
+        planner = self._planner(changes)
+        normalizer = self._normalizer(planner)
+        order: list[str] = []
+        for layer in self.program.layers:
+            if layer.table.name not in changes:
+                continue
+            added, at = list[Statement](), changes[layer.table.name]
+            before = [normalizer.copied(view, self.locations[view.name]) for view in layer.compared]
+            for trigger in self._best_order(layer.triggers, changes, planner):
+                order.append(trigger.table)
+                added += self._run(trigger, normalizer, changes)
+            added += [normalizer.difference(each, self.locations[each.view], at) for each in before]
+            normalizer.tell(layer, added, at)
+        for trigger in self._best_order(self.program.triggers, changes, planner):
+            order.append(trigger.table)
+            self._run(trigger, normalizer, changes)
+        steps, temporaries = _finished(normalizer)
         unfused = one_by_one(steps)
-        tables = tuple(trigger.table for trigger in order)
+        tables = tuple(dict.fromkeys(order))
         return BatchPlan(tables, arrivals, self.locations, temporaries, tuple(fuse(unfused)), tuple(unfused))
+
+    def _with_told(self, arrivals: Mapping[str, Arrival]) -> dict[str, Arrival]:
+        """Where changes are: those of tables, and those of the layers that change with them.
+
+        What a layer tells is at the driver if all that it is made of is.
+        """
+        found = dict(arrivals)
+        for layer in self.program.layers:
+            told = {view.name for view in layer.told}
+            triggers = [trigger for trigger in layer.triggers if trigger.table in found]
+            exprs = [u.expr for t in triggers for s in t.statements if s.view in told for u in s.updates]
+            if triggers:
+                is_here = all(self._is_at_driver(node, found) for expr in exprs for node in walk(expr)) and all(
+                    self.locations[view.name] == LOCAL for view in layer.compared
+                )
+                found[layer.table.name] = LOCAL if is_here else RANDOM
+        return found
+
+    def _is_at_driver(self, node: Expr, arrivals: Mapping[str, Arrival]) -> bool:
+        match node:
+            case View(name, _, _):
+                return self.locations[name] == LOCAL
+            case Delta(name, _):
+                return arrivals.get(name) == LOCAL
+            case _:
+                return True
 
     def _planner(self, arrivals: Mapping[str, Arrival]) -> Planner:
         """One planner for all batches whose changes arrive alike: it remembers what it has planned."""
@@ -160,41 +208,42 @@ class DistributedProgram:
         known = {view.name: rows for view in self.program.views if (rows := self.facts.bound(view)) is not None}
         return {**small, **known}
 
-    def _steps(self, triggers: Sequence[Trigger], planner: Planner) -> tuple[list[Step], dict[str, Temporary]]:
-        """The steps of some triggers, in sequence."""
+    def _normalizer(self, planner: Planner) -> Normalizer:
         names = Names(view.name for view in self.program.views)
         floats = {(view.name, f.name) for view in self.program.views for f in view.fields if f.is_float}
-        normalizer = Normalizer(planner, Temporaries(names, floats))
-        for trigger in triggers:
-            self._run(trigger, normalizer)
-        steps, temporaries = normalizer.temporaries.finish()
-        kept = [steps[i] for i in live([step.footprint for step in steps], temporaries)]
-        written = {name for step in kept for name in step.footprint.writes}
-        return kept, {name: each for name, each in temporaries.items() if name in written}
+        return Normalizer(planner, Temporaries(names, floats))
 
-    def _best_order(self, triggers: Sequence[Trigger], planner: Planner) -> list[Trigger]:
-        """An order of tables that needs few stages: each table is put where it costs least among those before it.
+    def _best_order(
+        self, candidates: Sequence[Trigger], changes: Mapping[str, Arrival], planner: Planner
+    ) -> list[Trigger]:
+        """The triggers of changed tables in an order that needs few stages: each is put where it costs least.
 
         Any order gives the same views in the end, because every trigger sees what the earlier ones left.
         """
-        outlines = {trigger.table: self._outline(trigger, planner) for trigger in triggers}
+        triggers = [trigger for trigger in candidates if trigger.table in changes]
+        outlines = {trigger.table: self._outline(trigger, changes, planner) for trigger in triggers}
         order: list[Trigger] = []
         for trigger in triggers:
             places = [[*order[:i], trigger, *order[i:]] for i in range(len(order), -1, -1)]
             order = min(places, key=lambda each: _weight([outlines[t.table] for t in each]))
         return order
 
-    def _outline(self, trigger: Trigger, planner: Planner) -> Outline:
+    def _outline(self, trigger: Trigger, changes: Mapping[str, Arrival], planner: Planner) -> Outline:
         """A trigger's steps by what they touch, with temporaries of its own."""
-        steps, temporaries = self._steps([trigger], planner)
+        normalizer = self._normalizer(planner)
+        self._run(trigger, normalizer, changes)
+        steps, temporaries = _finished(normalizer)
         touched = [(step.mode, owned_by(trigger.table, temporaries, step.footprint)) for step in steps]
         return Outline(touched, frozenset((trigger.table, name) for name in temporaries))
 
-    def _run(self, trigger: Trigger, normalizer: Normalizer) -> None:
+    def _run(self, trigger: Trigger, normalizer: Normalizer, changes: Mapping[str, Arrival]) -> list[Statement]:
+        """Adds the steps of a trigger; returns what it adds to views of layers, which are told and not kept."""
         increments = [statement for statement in trigger.statements if not statement.replaces]
-        waiting = list[Compute]()
+        waiting, added = list[Compute](), list[Statement]()
         for statement, has_to_wait in in_sequence(increments):
-            if has_to_wait:
+            if statement.view in self._layers:
+                added.append(normalizer.added(statement, changes[self._layers[statement.view]]))
+            elif has_to_wait:
                 waiting.append(normalizer.set_aside(statement, self._location(statement)))
             else:
                 normalizer.add(statement, self._location(statement))
@@ -203,12 +252,26 @@ class DistributedProgram:
         for statement in trigger.statements:
             if statement.replaces:
                 normalizer.add(statement, self._location(statement))
+        return added
+
+    @property
+    def _layers(self) -> dict[str, str]:
+        """The layers that views belong to which are told."""
+        return {view.name: layer.table.name for layer in self.program.layers for view in layer.told}
 
     def _location(self, statement: Statement) -> ViewLocation:
         location = self.locations[statement.view]
         return (
             rename(location, self.view(statement.view).keys, statement.args) if isinstance(location, Dist) else location
         )
+
+
+def _finished(normalizer: Normalizer) -> tuple[list[Step], dict[str, Temporary]]:
+    """The steps whose outcome something reads, and the temporaries that they write."""
+    steps, temporaries = normalizer.temporaries.finish()
+    kept = [steps[i] for i in live([step.footprint for step in steps], temporaries)]
+    written = {name for step in kept for name in step.footprint.writes}
+    return kept, {name: each for name, each in temporaries.items() if name in written}
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,7 +155,7 @@ def locations(
     facts: Facts, ranked: Sequence[Column], partition_by: Mapping[str, Sequence[str]]
 ) -> dict[str, ViewLocation]:
     """The location of every view, under a ranking of classes."""
-    read = {name for statement in statements_of(facts.program) for name in views_read(statement)}
+    read = {name for statement in facts.program.statements for name in views_read(statement)}
     found: dict[str, ViewLocation | None] = {}
     for view in facts.program.views:
         asked = _asked_for(view, facts, partition_by)
@@ -262,7 +262,7 @@ def _key_of(columns: Mapping[Var, Iterable[Column]], root: Column, classes: Colu
 def _read_beside(program: Program, apart: set[str]) -> set[str]:
     """Views that some statement reads together with partitioned ones, or for a partitioned one."""
     found: set[str] = set()
-    for statement in statements_of(program):
+    for statement in program.statements:
         read = views_read(statement)
         if statement.view in apart or not read.isdisjoint(apart):
             found |= read
@@ -289,10 +289,6 @@ def _height(name: str, facts: Facts, above: frozenset[str]) -> int:
         if other != name
     }
     return 1 + max((_height(other, facts, above | {name}) for other in referred), default=-1)
-
-
-def statements_of(program: Program) -> list[Statement]:
-    return [statement for trigger in program.triggers for statement in trigger.statements]
 
 
 def views_read(statement: Statement) -> set[str]:

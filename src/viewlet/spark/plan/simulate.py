@@ -15,6 +15,7 @@ from viewlet.spark.plan.compile import DistributedProgram
 from viewlet.spark.plan.hashing import partition_of
 from viewlet.spark.plan.locations import LOCAL, RANDOM, REPLICATED, Arrival, Dist, Location
 from viewlet.spark.plan.program import BatchPlan, Block, Compute, Mode, Move, Movement, Temporary
+from viewlet.triggers.compose import layer_rows
 from viewlet.triggers.executor import Executor
 from viewlet.triggers.program import ViewDefinition
 from viewlet.triggers.result import evaluate_result
@@ -36,20 +37,20 @@ class Cluster:
         self.driver = Executor(here)
         self.workers = [Executor(there) for _ in range(workers)]
         self._random = Random(seed)
-        for name, contents in initial_contents(program.program.views).items():
+        layers = layer_rows(program.program.layers, {})
+        for name, contents in initial_contents(program.program.views, layers).items():
             self._distribute(program.view(name), program.locations[name], contents)
 
     def load(self, tables: Mapping[str, MapStore]) -> None:
         """Fills every view from base tables."""
-        state = State(tables)
+        state = State({**tables, **layer_rows(self.program.program.layers, tables)})
         for view in self.program.program.views:
             self._distribute(view, self.program.locations[view.name], defined_contents(view, state))
 
     def apply(self, batch: Mapping[str, Mapping[Row, int]], arrivals: Mapping[str, Arrival] | None = None) -> BatchPlan:
         """Runs a batch; the plan it followed is the one for the tables in `arrivals`, or in the batch."""
-        triggered = {trigger.table for trigger in self.program.program.triggers}
         if arrivals is None:
-            arrivals = {table: RANDOM for table in batch if table in triggered}
+            arrivals = {table: RANDOM for table in batch if table in self.program.program.changing}
         plan = self.program.plan(arrivals)
         local = {name: each.view for name, each in plan.temporaries.items() if each.at == LOCAL}
         remote = {name: each.view for name, each in plan.temporaries.items() if each.at != LOCAL}

@@ -12,22 +12,32 @@ M[a] += t4[a]
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from viewlet.algebra.nodes import Delta, Expr, Extremum, Sum, View, mul
+from viewlet.algebra.nodes import Delta, Expr, Extremum, Sum, Var, View, add, mul, neg
 from viewlet.algebra.order import order
 from viewlet.algebra.scope import outputs
 from viewlet.algebra.traverse import Names, walk
 from viewlet.algebra.traverse import rebuild as rebuild_calculus
 from viewlet.spark.plan.annotate import Planner
 from viewlet.spark.plan.cost import is_driven
-from viewlet.spark.plan.locations import EVERYWHERE, LOCAL, REPLICATED, Dist, Location, Replicated, ViewLocation
+from viewlet.spark.plan.locations import (
+    EVERYWHERE,
+    LOCAL,
+    REPLICATED,
+    Arrival,
+    Dist,
+    Location,
+    Replicated,
+    ViewLocation,
+)
 from viewlet.spark.plan.nodes import Gather, Moved, Repart, Transformer, as_expr, rebuild, strip
 from viewlet.spark.plan.program import Compute, Movement, mode_of
 from viewlet.spark.plan.result_location import is_natural
 from viewlet.spark.plan.temporaries import Family, Temporaries
 from viewlet.spark.plan.wellformed import Placement, is_domain, tag_of
-from viewlet.triggers.program import Statement, Update
+from viewlet.triggers.compose import rows_over
+from viewlet.triggers.program import ProgramLayer, Statement, Update, ViewDefinition
 
 
 @dataclass(slots=True)
@@ -36,6 +46,8 @@ class Normalizer:
 
     planner: Planner
     temporaries: Temporaries
+    _told: dict[str, tuple[View, tuple[Var, ...]]] = field(default_factory=dict)
+    """The temporaries that hold the changes of layers: each as an atom over the columns of its layer."""
 
     def add(self, statement: Statement, location: ViewLocation) -> None:
         """Adds the steps of a statement whose view lives at `location`, which is given by the statement's variables."""
@@ -49,6 +61,45 @@ class Normalizer:
             _, atom = self.temporaries.computed(Sum(statement.args, update.expr), location)
             updates.append(Update(update.field, atom))
         return Compute(Statement(statement.view, statement.args, tuple(updates)), mode_of(location))
+
+    def added(self, statement: Statement, at: Arrival) -> Statement:
+        """What a statement would add to a view that is not kept, as temporaries: at the driver or at the workers."""
+        updates = []
+        for update in statement.updates:
+            plan = (
+                self.planner.place(update.expr, LOCAL, statement.args)
+                if at == LOCAL
+                else self.planner.place_anywhere(update.expr, statement.args)
+            )
+            expr = Sum(statement.args, self._ready(self._extract(plan.expr)))
+            _, atom = self.temporaries.computed(expr, LOCAL if at == LOCAL else plan.tag.at)
+            updates.append(Update(update.field, atom))
+        return Statement(statement.view, statement.args, tuple(updates))
+
+    def copied(self, view: ViewDefinition, at: ViewLocation) -> Statement:
+        """What a view holds now, as temporaries beside it."""
+        atoms = ((each.name, View(view.name, each.name, view.keys)) for each in view.fields)
+        updates = (Update(name, self.temporaries.computed(Sum(view.keys, atom), at)[1]) for name, atom in atoms)
+        return Statement(view.name, view.keys, tuple(updates))
+
+    def difference(self, before: Statement, at: ViewLocation, told: Arrival) -> Statement:
+        """What has been added to a view since it was copied; at the workers, unless all of a layer is at the driver."""
+        updates = []
+        for update in before.updates:
+            now = View(before.view, update.field, before.args)
+            family, atom = self.temporaries.computed(Sum(before.args, add(now, neg(update.expr))), at)
+            if told != LOCAL and at in (LOCAL, REPLICATED):
+                movement = Movement.SCATTER if at == LOCAL else Movement.REPART
+                atom = View(self.temporaries.shipped(family, movement, Dist(family.keys)).name, atom.field, atom.args)
+            updates.append(Update(update.field, atom))
+        return Statement(before.view, before.args, tuple(updates))
+
+    def tell(self, layer: ProgramLayer, added: Sequence[Statement], at: Arrival) -> None:
+        """Makes what was added to the views of a layer its change, which statements may read from now on."""
+        columns = tuple(column.var for column in layer.query.columns)
+        change = self._ready(rows_over(layer, lambda view: _sum_of(added, view)))
+        _, atom = self.temporaries.computed(Sum(columns, change), at)
+        self._told[layer.table.name] = atom, columns
 
     def _updates(self, statement: Statement, location: ViewLocation) -> tuple[Update, ...]:
         plans = [self.planner.place(update.expr, location, statement.args) for update in statement.updates]
@@ -98,12 +149,30 @@ class Normalizer:
 
     def _ready(self, expr: Expr) -> Expr:
         """Ordered for evaluation: what was moved here comes from a change, or is as small as one."""
-        return _as_views(order(_without_needless_sums(self._as_changes(expr))))
+        return self._over_told(_as_views(order(_without_needless_sums(self._as_changes(expr)))))
+
+    def _over_told(self, expr: Expr) -> Expr:
+        """The expression with the changes of layers as the temporaries that hold them."""
+        if isinstance(expr, Delta) and expr.name in self._told:
+            atom, columns = self._told[expr.name]
+            return View(atom.name, atom.field, tuple(expr.args[columns.index(var)] for var in atom.args))
+        return rebuild_calculus(expr, self._over_told)
 
     def _as_changes(self, expr: Expr) -> Expr:
         if isinstance(expr, View) and expr.name not in self.planner.placement.locations:
             return Delta(f"{expr.name}{_FIELD}{expr.field}", expr.args)
         return rebuild_calculus(expr, self._as_changes)
+
+
+def _sum_of(added: Sequence[Statement], view: View) -> Expr:
+    """What statements add to a view, in place of the view."""
+    parts = list[Expr]()
+    for statement in added:
+        if statement.view == view.name:
+            names = dict(zip(statement.args, view.args, strict=True))
+            atoms = (update.expr for update in statement.updates if update.field == view.field)
+            parts += [View(a.name, a.field, tuple(names[v] for v in a.args)) for a in atoms if isinstance(a, View)]
+    return add(*parts)
 
 
 _FIELD = "\0"

@@ -28,7 +28,7 @@ class Complexity:
 
 def stages(program: DistributedProgram, table: str | None = None, arrival: Arrival = RANDOM) -> Complexity:
     """The complexity of a batch that changes one table, or all of them."""
-    tables = [trigger.table for trigger in program.program.triggers] if table is None else [table]
+    tables = sorted(program.program.changing) if table is None else [table]
     return complexity(program.plan(dict.fromkeys(tables, arrival)))
 
 

@@ -29,7 +29,6 @@ from viewlet.spark.run.execution.tree_task import Question, TreeRequest
 from viewlet.spark.run.state.checkpoint import Checkpoint
 from viewlet.spark.run.state.partition import Context, History, SharedCode
 from viewlet.spark.run.units.node import Node, with_result
-from viewlet.spark.run.units.rename import rename_views
 from viewlet.spark.run.units.table_unit import checks_of, partitioned_by, table_program, unit_name
 from viewlet.spark.run.units.tree_unit import TreeUnit, form_of
 from viewlet.spark.run.units.unit import (
@@ -41,6 +40,7 @@ from viewlet.spark.run.units.unit import (
     can_run_generated,
 )
 from viewlet.triggers.program import Program
+from viewlet.triggers.rename import rename_views
 from viewlet.types import Table
 from viewlet.viewtree.ring_plan import RingPlan
 

@@ -20,7 +20,7 @@ from viewlet.spark.run.java import job_description, use_this_python
 from viewlet.spark.run.load.table_frame import NotLoadable
 from viewlet.spark.run.state.partition import Broadcast, state_root
 from viewlet.spark.run.state.segment_files import LoadedViews
-from viewlet.spark.run.units.unit import Unit
+from viewlet.spark.run.units.unit import ProgramUnit, Unit
 from viewlet.sqlgen.dialects import DIALECTS
 from viewlet.types import Table
 
@@ -169,6 +169,7 @@ class SparkCluster:
             folder,
             unit.checks,
             self.progress,
+            unit.program.layers if isinstance(unit, ProgramUnit) else (),
         )
 
     def kept_rows(self, table: Table, partitions: int, read: Callable[[int], bytes]) -> Any:

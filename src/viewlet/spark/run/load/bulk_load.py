@@ -27,7 +27,7 @@ from viewlet.spark.run.state.segment_files import LoadedView, LoadedViews, Segme
 from viewlet.spark.run.units.table_unit import Check
 from viewlet.sqlgen.columns import columns_read
 from viewlet.sqlgen.definition import definition_sql
-from viewlet.triggers.program import COUNT_FIELD, ViewDefinition
+from viewlet.triggers.program import COUNT_FIELD, ProgramLayer, ViewDefinition
 from viewlet.types import Table
 
 Progress = Callable[[str, int, int], None]
@@ -54,25 +54,26 @@ def load_views(
     folder: str,
     checks: Sequence[Check] = (),
     progress: Progress | None = None,
+    layers: Sequence[ProgramLayer] = (),
 ) -> LoadedViews:
     """The contents that views have over data frames with all rows of their tables, in a folder of the checkpoint.
 
     A frame has the columns of its table, and may have `_multiplicity`; a table without one is empty. `checks` refuse
-    what must not be in a view. Where Spark SQL cannot evaluate a definition, or read a frame, `NotLoadable` is raised,
-    and there is nothing in the folder; the same for errors.
+    what must not be in a view. `layers` are those that the definitions read. Where Spark SQL cannot evaluate a
+    definition, or read a frame, `NotLoadable` is raised, and there is nothing in the folder; the same for errors.
     """
-    needed = columns_read(views, tables)
+    needed = _columns_read(views, layers, tables)
     found = {name: table_frame(tables[name], frames[name], needed[name]) for name in needed if name in frames}
     weighted = frozenset(name for name, frame in found.items() if frame.is_weighted)
     names = {name: f"viewlet_{uuid.uuid4().hex}" for name in needed}
     catalogue = spark.conf.get("spark.sql.globalTempDatabase", "global_temp")
     sources = {name: f"{catalogue}.{registered}" for name, registered in names.items()}
-    queries = [_query(view, tables, sources, weighted) for view in views]
+    queries = [_query(view, tables, sources, weighted, layers) for view in views]
     files = files_at(checkpoint)
     with ExitStack() as undo:
         files.make_folder(folder)
         undo.callback(files.remove, folder)
-        with _settings(spark, SETTINGS), _registered(spark, tables, found, names, _readers(views, tables)):
+        with _settings(spark, SETTINGS), _registered(spark, tables, found, names, _readers(views, layers, tables)):
             loaded = {}
             for number, (view, query) in enumerate(zip(views, queries, strict=True), start=1):
                 task = _task(view, locations[view.name], partitions, checkpoint, folder, checks)
@@ -86,17 +87,34 @@ def load_views(
     return result
 
 
-def _query(view: ViewDefinition, tables: Mapping[str, Table], sources: Mapping[str, str], weighted: Set[str]) -> str:
+def _query(
+    view: ViewDefinition,
+    tables: Mapping[str, Table],
+    sources: Mapping[str, str],
+    weighted: Set[str],
+    layers: Sequence[ProgramLayer],
+) -> str:
     try:
-        return definition_sql(
-            view, tables, source=lambda name: sources[name], multiplicity=MULTIPLICITY, weighted=weighted
-        )
+        return definition_sql(view, tables, "spark", lambda name: sources[name], MULTIPLICITY, weighted, layers)
     except UnsupportedError as error:
         raise NotLoadable(f"{view.name}: {error}") from error
 
 
-def _readers(views: Iterable[ViewDefinition], tables: Mapping[str, Table]) -> Counter[str]:
-    """By how many views each table is read."""
+def _columns_read(
+    views: Iterable[ViewDefinition], layers: Sequence[ProgramLayer], tables: Mapping[str, Table]
+) -> dict[str, frozenset[str]]:
+    """The columns of each table that are read for some views, by layers too."""
+    own = {layer.table.name: layer.table for layer in layers}
+    found = columns_read((*views, *(view for layer in layers for view in layer.shown)), {**tables, **own})
+    return {name: columns for name, columns in found.items() if name not in own}
+
+
+def _readers(
+    views: Sequence[ViewDefinition], layers: Sequence[ProgramLayer], tables: Mapping[str, Table]
+) -> Counter[str]:
+    """By how many views each table is read; with layers, all may be read by all."""
+    if layers:
+        return Counter(dict.fromkeys(_columns_read(views, layers, tables), len(views)))
     return Counter(name for view in views for name in columns_read([view], tables))
 
 

@@ -32,6 +32,7 @@ from viewlet.spark.run.units.node import Node, ReferenceNode, SharedNode
 from viewlet.spark.run.units.plan_code import NotMappable, PlanCode, plan_code
 from viewlet.spark.run.units.restrict import restrict
 from viewlet.spark.run.units.table_unit import Check
+from viewlet.triggers.compose import layer_rows
 from viewlet.triggers.program import Program, ViewDefinition
 from viewlet.triggers.step import initial_contents
 from viewlet.triggers.store import Payload
@@ -256,12 +257,13 @@ class ProgramUnit:
     @cached_property
     def may_generate(self) -> bool:
         """There is a module, and all numbers fit its words."""
-        wide = wide_values(self.sources.values()) or wide_numbers(self.program)
+        layers = (layer.table for layer in self.program.layers)
+        wide = wide_values((*self.sources.values(), *layers)) or wide_numbers(self.program)
         return wide is None and self.module is not None
 
     @cached_property
     def tables(self) -> frozenset[str]:
-        return frozenset(trigger.table for trigger in self.program.triggers)
+        return self.program.changing
 
     @cached_property
     def digest(self) -> str:
@@ -318,7 +320,8 @@ class ProgramUnit:
 
     def _initial(self) -> dict[str, Initial]:
         found: dict[str, Initial] = {}
-        for name, contents in initial_contents(self.program.views).items():
+        layers = layer_rows(self.program.layers, {})
+        for name, contents in initial_contents(self.program.views, layers).items():
             location, keys = self.locations[name], self.program.view(name).keys
             by = tuple(map(keys.index, location.by)) if isinstance(location, Dist) else None
             found[name] = Initial(tuple(contents.items()), by)
