@@ -144,6 +144,7 @@ class Engine(Snapshots):
         if stats not in self.batches:
             self.batches.append(stats)
         if batch is not None:
+            self.has_files |= batch.has_files
             self.checkpoint.remove_files(batch.used_files)
         self.checkpoint.is_wanted = self.needs_snapshot
 

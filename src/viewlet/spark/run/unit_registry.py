@@ -93,6 +93,8 @@ class UnitRegistry:
         self.kept: dict[str, Table] = {}
         self.dictionary = StringDictionary()
         """The strings of changes that are at the driver."""
+        self.has_files = False
+        """Batches have told of files that machines keep of the state."""
         self._units: dict[str, UnitEntry] = {}
         self._watched: set[str] = set()
         self._kept_changes: dict[str, KeptChanges] = {}
@@ -261,7 +263,7 @@ class UnitRegistry:
             with contextlib.suppress(Exception):
                 self._ask(RemoveState(replace(self.context(), units={})), "removing local state")
 
-        if any(entry.code.is_mapped for entry in self._units.values()):
+        if self.has_files or any(entry.code.is_mapped for entry in self._units.values()):
             removal = Thread(target=remove, daemon=True)
             removal.start()
             removal.join(CLOSE_SECONDS)

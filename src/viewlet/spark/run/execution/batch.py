@@ -179,6 +179,8 @@ class Batch:
     """The units with driver state to roll back."""
     sizes: dict[str, StateSize] = field(default_factory=dict)
     """What the units that the batch concerned have at the workers."""
+    has_files: bool = False
+    """Machines keep files of the state."""
     _gathered: set[str] = field(default_factory=set)
     """Files that hold something for the driver."""
     _shipped: set[str] = field(default_factory=set)
@@ -254,6 +256,7 @@ class Batch:
                     total[row] = total.get(row, 0) + weight
             for name, share in reply.shares.items():
                 self.shares.setdefault(name, []).append(share)
+        self.has_files |= any(reply.has_files for reply in replies)
         for name in {name for reply in replies for name in reply.sizes}:
             self.sizes[name] = StateSize.of([reply.sizes[name] for reply in replies])
 

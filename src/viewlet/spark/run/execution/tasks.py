@@ -51,6 +51,8 @@ class Reply:
     sizes: dict[str, tuple[Mapping[str, int], int]] = field(default_factory=dict)
     """By unit: the rows of each view, and the bytes of all."""
     seconds: float = 0.0
+    has_files: bool = False
+    """The machine keeps files of the state."""
     error: ViewletError | None = None
 
 
@@ -92,6 +94,7 @@ class RunStage:
                     self._tell(unit, state.node, partition, reply)
             outbox.put(leaving(unit, state.node, block.departures, context.partitions, partition))
             reply.sizes[unit] = state.node.sizes(), state.node.bytes()
+            reply.has_files |= state.has_files
 
     def _tell(self, unit: str, node: Node, partition: int, reply: Reply) -> None:
         """What the batch has done to the rows of a unit: to the driver, to a file, or both."""

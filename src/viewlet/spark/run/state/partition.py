@@ -28,6 +28,7 @@ from viewlet.spark.run.exchange.change_files import Commit, KeptChanges
 from viewlet.spark.run.exchange.moves import INLINE_BYTES, Outbox, fetch_all, folder_of
 from viewlet.spark.run.exchange.stage_record import Delivery, StepHead, read_contents, read_shares, read_step
 from viewlet.spark.run.exchange.wire import table_bytes
+from viewlet.spark.run.state.saved_versions import SavedVersions
 from viewlet.spark.run.state.unit_state import (
     NOTHING,
     WAIT_SECONDS,
@@ -196,7 +197,7 @@ def shown(context: Context, unit: str, partition: int) -> Iterator[Node]:
                 _bring_up_to_date(context, code, partition, state)
                 yield state.node
                 return
-    private = PrivateState.of(code, code.at_worker(partition, context.partitions))
+    private = PrivateState(code, code.at_worker(partition, context.partitions))
     _bring_up_to_date(context, code, partition, private)
     yield private.node
 
@@ -224,16 +225,23 @@ def _taken(context: Context, code: UnitCode, partition: int) -> Iterator[UnitSta
 def _opened(context: Context, code: UnitCode, partition: int) -> UnitState:
     initial = code.at_worker(partition, context.partitions)
     if not code.is_mapped:
-        return ResidentState.of(code, initial)
+        try:
+            return ResidentState(code, initial, SavedVersions(_folder(context, code, partition)))
+        except StateError:  # files only save time
+            return ResidentState(code, initial)
     from viewlet.codegen.module_cache import runtime_digest
     from viewlet.runtime.durable.mapped_state import MappedState
 
-    root = _private(_root(context))
-    home = _home(context)
+    folder, identity = _folder(context, code, partition), code.digest + runtime_digest().hex()
+    return FileState(code, MappedState.open(folder, identity, WAIT_SECONDS), initial)
+
+
+def _folder(context: Context, code: UnitCode, partition: int) -> Path:
+    """Where this machine has files of a unit in a partition; nobody else may write there."""
+    root, home = _private(_root(context)), _home(context)
     if not home.exists():
         _tidy(root)
-    folder = home / code.digest / str(partition)
-    return FileState(code, MappedState.open(folder, code.digest + runtime_digest().hex(), WAIT_SECONDS), initial)
+    return home / code.digest / str(partition)
 
 
 def _root(context: Context) -> Path:
@@ -261,9 +269,7 @@ def _tidy(root: Path) -> None:
     oldest = time.time() - UNUSED_DAYS * 86_400
     for home in root.glob("*"):
         with contextlib.suppress(OSError):
-            if home.stat().st_mtime < oldest and all(
-                stamp.stat().st_mtime < oldest for stamp in home.glob("*/*/stamp")
-            ):
+            if home.stat().st_mtime < oldest and all(path.stat().st_mtime < oldest for path in home.glob("*/*/*")):
                 shutil.rmtree(home)
 
 
@@ -292,6 +298,7 @@ def _bring_up_to_date(context: Context, code: UnitCode, partition: int, state: U
     steps, tokens = history.steps_of(unit), _tokens(history, unit)
     if state.token not in tokens and state.before in tokens:
         state.take_back()
+    state.find_version(tokens)
     if state.token not in tokens:
         _restore(context, code, partition, state)
     for step in steps[tokens.index(state.token or "") :]:

@@ -1,20 +1,22 @@
 """The state of a unit in one partition: a node and its version, in this process or in files that processes share.
 
-The state of generated code is in mapped files: a process attaches to the files that another one left. The state of the
-reference kernel is in the process, which keeps it for the next task; another process has to catch up.
+The state of generated code is in mapped files: a process attaches to the files that another one left. Other state is in
+the process, which keeps it for the next task, and saves a copy now and then; another process continues from the copy.
 """
 
 from __future__ import annotations
 
 import contextlib
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from viewlet.errors import StateError
 from viewlet.runtime.durable.compression import packed, unpacked
 from viewlet.spark.run.exchange.stage_record import Delivery, UnitStage
+from viewlet.spark.run.state.saved_versions import SavedVersions, newest
 from viewlet.spark.run.units.node import Node, with_result
 from viewlet.spark.run.units.plan_code import WorkerBlock
 from viewlet.spark.run.units.unit import ProgramCode, UnitCode, can_run_generated
@@ -25,6 +27,12 @@ if TYPE_CHECKING:
 
 NOTHING = "nothing"
 """The token of the state before the first batch."""
+SAVE_AFTER = 0.5
+"""Seconds of work after which a state in a process is saved."""
+WORTH = 5.0
+"""It is not saved again before so many times the time has been worked that saving it took."""
+FEW_STAGES = 8
+"""A process that is behind by less than this runs the stages."""
 DONE = "done"
 """The file that tells what the batch has done so far that led to the state."""
 WAIT_SECONDS = 120.0
@@ -43,6 +51,11 @@ class UnitState(ABC):
     token: str | None
     initial: Mapping[str, bytes]
     before: str | None = None
+
+    @property
+    @abstractmethod
+    def has_files(self) -> bool:
+        """Files of this machine belong to it."""
 
     @abstractmethod
     def acquire(self) -> None:
@@ -70,6 +83,7 @@ class UnitState(ABC):
             with_result(self.node).watch()
         if stage.first:
             self.node.begin(plan)
+            self._is_committed()
             self.before = self.token
         else:
             self.node.go_on(plan)
@@ -78,6 +92,12 @@ class UnitState(ABC):
         self.node.run(block.statements)
         self.token = token
         return block
+
+    def _is_committed(self) -> None:  # noqa: B027 - most states have nothing to do then
+        """The next batch begins, so that the version is one of the history."""
+
+    def find_version(self, tokens: list[str]) -> None:  # noqa: B027
+        """Takes a later version of a history than it has, if one is at hand."""
 
     def load(self, contents: Mapping[str, Any], token: str) -> None:
         """Puts contents in place of those of all views."""
@@ -101,13 +121,49 @@ class UnitState(ABC):
 
 
 class ResidentState(UnitState):
-    """State of the reference kernel, in this process only."""
+    """State in this process, of which copies are saved when enough work has been done since the last one.
 
-    @classmethod
-    def of(cls, code: UnitCode, initial: Mapping[str, bytes]) -> Self:
-        state = cls(cls._empty(code), code.digest, NOTHING, initial)
-        state._begin_history()
-        return state
+    What a process has to do again is bounded by that, and so is what saving adds to the work.
+    """
+
+    __slots__ = ("_code", "_cost", "_saved", "_work")
+
+    def __init__(self, code: UnitCode, initial: Mapping[str, bytes], saved: SavedVersions | None = None) -> None:
+        super().__init__(self._empty(code), code.digest, NOTHING, initial)
+        self._code, self._saved = code, saved
+        self._work = self._cost = 0.0
+        self._begin_history()
+
+    @property
+    def has_files(self) -> bool:
+        return self._cost > 0
+
+    def perform(self, code: UnitCode, stage: UnitStage, token: str, delivery: Delivery, watched: bool) -> WorkerBlock:
+        started = time.perf_counter()
+        block = super().perform(code, stage, token, delivery, watched)
+        self._work += time.perf_counter() - started
+        return block
+
+    def _is_committed(self) -> None:
+        if self._saved is None or self.token in (None, NOTHING) or self._work < max(SAVE_AFTER, WORTH * self._cost):
+            return
+        started = time.perf_counter()
+        assert self.token is not None
+        self._saved.save(self.token, {name: self.node.contents(name) for name in self._code.views})
+        self._cost = time.perf_counter() - started
+        self._work = -self._cost  # `perform` counts it
+
+    def find_version(self, tokens: list[str]) -> None:
+        at = tokens.index(self.token) if self.token in tokens else -1
+        if self._saved is None or at == len(tokens) - 1:
+            return
+        found = newest(self._saved.versions(), tokens)
+        least = at + (1 if self.token in (None, NOTHING) or at < 0 else FEW_STAGES)
+        contents = self._saved.read(found) if found is not None and tokens.index(found) >= least else None
+        if contents is not None and contents.keys() == self._code.views.keys():
+            assert found is not None
+            self.start_over(self._code)
+            self.load(contents, found)
 
     @staticmethod
     def _empty(code: UnitCode) -> Node:
@@ -177,6 +233,10 @@ class FileState(UnitState):
         self._shared: SharedNode = self._code.mapped(self._strings, files.memory)
         self.node = self._shared
         self._count = files.count
+
+    @property
+    def has_files(self) -> bool:
+        return True
 
     def runs(self, code: UnitCode) -> bool:
         """The node knows statements by identity: code that came once more is other code."""

@@ -4,7 +4,8 @@
 
 That is right for a view whose rows depend only on table rows that meet in a partition: one that keeps something per
 key, with routes by that key, or a join that is split into shares. Every batch has one stage at the workers. The state
-is in the worker processes; a process that has not seen a partition before catches up from the snapshot and the log.
+is in the worker processes, which save copies of it (`state/saved_versions.py`): a process that has not seen a partition
+before continues from the last copy.
 """
 
 from __future__ import annotations
