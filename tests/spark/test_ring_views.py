@@ -276,7 +276,13 @@ def test_trees_on_spark_itself(spark: Any, tmp_path: Path) -> None:
         same(db, reference)
         sums = [each.view("rows").aggregate("sum", "units", "price") for each in (db, reference)]
         assert sums[0] == pytest.approx(sums[1])
-        assert db.view("rows").to_spark().count() == len(reference.view("rows"))
+        frame = db.view("rows").to_spark()
+        assert frame.count() == len(reference.view("rows"))
+        assert Counter(map(tuple, frame.collect())) == Counter(reference.view("rows").rows())
+        rome = db.view("rows").to_spark(["units", "city"], where="city = 'Rome'")
+        expected = Counter((row[2], row[4]) for row in reference.view("rows").rows() if row[4] == "Rome")
+        assert Counter(map(tuple, rome.collect())) == expected
+        assert rome.count() == expected.total() > 0
 
 
 class Halfway(InlineCluster):

@@ -22,6 +22,7 @@ from viewlet.spark.run.execution.scan_task import repeated
 from viewlet.spark.run.execution.selection import selection
 from viewlet.spark.run.state import partition
 from viewlet.spark.run.state.checkpoint import Checkpoint
+from viewlet.spark.run.units import flat_tree_node, tree_node
 from viewlet.spark.run.views.scan import TableScan, ViewScan
 from viewlet.spark.run.views.stored_rows import StoredRows
 
@@ -46,6 +47,17 @@ OTHERS = """
     CREATE MATERIALIZED VIEW cheapest AS SELECT id, price FROM sales ORDER BY price LIMIT 2;
     CREATE MATERIALIZED VIEW whole AS SELECT SUM(price) AS total FROM sales
 """
+LISTED = """
+    ; CREATE MATERIALIZED VIEW listed AS
+      SELECT FACTORIZED id, shop, day, at, price, weight, open, size, shop AS again FROM sales;
+    CREATE MATERIALIZED VIEW visited PARTITION BY (shop) AS
+      SELECT FACTORIZED v.size, s.price, s.shop, s.open FROM sales s JOIN visits v ON s.shop = v.shop;
+    CREATE MATERIALIZED VIEW sizes AS
+      SELECT FACTORIZED v.size, s.day FROM sales s JOIN visits v ON s.shop = v.shop;
+    CREATE MATERIALIZED VIEW days AS
+      SELECT FACTORIZED a.day, b.open FROM sales a JOIN sales b ON a.shop = b.shop
+"""
+"""Factorised results: that of `sizes` has rows with parts in several partitions, which may be negative."""
 ROWS: list[tuple[Any, ...]] = [
     (
         id,
@@ -109,18 +121,26 @@ def shown(db: SparkConnection, name: str) -> Counter[tuple[Any, ...]]:
 
 
 def test_the_partitions_have_the_rows(make: Callable[[str], SparkConnection], monkeypatch: pytest.MonkeyPatch) -> None:
-    db = make(TOTALS + OTHERS)
+    monkeypatch.setattr(tree_node, "ROWS_AT_ONCE", 7)
+    monkeypatch.setattr(flat_tree_node, "ROWS_AT_ONCE", 7)
+    db = make(TOTALS + OTHERS + LISTED)
     adds_up = {}
-    for name in ("bag", "totals", "hidden", "sorted", "mixed", "sales"):
+    for name in ("bag", "totals", "hidden", "sorted", "mixed", "sales", "listed", "visited", "sizes", "days"):
         found = scan(db, name)
         assert rows_of(found) == shown(db, name)
         assert sum(rows_of(found).values()) > 0
         adds_up[name] = isinstance(found, ViewScan) and found.adds_up
-    assert [name for name, adds in adds_up.items() if adds] == ["mixed"]
+    assert [name for name, adds in adds_up.items() if adds] == ["mixed", "sizes"]
+    found = scan(db, "days")
+    assert isinstance(found, ViewScan)
+    pieces = list(scan_task.ListRows(found.context, "days", found.columns, (1,))(0))
+    assert [piece.num_rows for piece in pieces[:-1]] == [7] * (len(pieces) - 1)
+    assert pa.concat_tables(pieces) == found.read_columns([1])(0)
     assert db._host.scan("cheapest") is None
     assert db._host.scan("whole") is None
-    for table in parts(scan(db, "bag")):
-        assert table.schema.types[:-1] == db.view("bag").to_arrow().schema.types
+    for name in ("bag", "listed", "visited"):
+        for table in parts(scan(db, name)):
+            assert table.schema.types[:-1] == db.view(name).to_arrow().schema.types
     if db._host.cluster.code("bag").module is not None:
         monkeypatch.setattr(scan_task, "rows_to_arrow", lambda *_, **__: pytest.fail("rows were made"))
         assert sum(table.num_rows for table in parts(scan(db, "bag"))) > 0
@@ -229,8 +249,22 @@ def directory_of(db: SparkConnection) -> str:
 
 
 def test_other_jobs_read_any_view(make: Callable[[str], SparkConnection]) -> None:
-    db = make(TOTALS + OTHERS + "; CREATE MATERIALIZED VIEW over AS SELECT last, SUM(n) AS n FROM totals GROUP BY last")
-    names = ("totals", "bag", "mixed", "hidden", "sorted", "cheapest", "whole", "over", "sales")
+    over = "; CREATE MATERIALIZED VIEW over AS SELECT last, SUM(n) AS n FROM totals GROUP BY last"
+    db = make(TOTALS + OTHERS + LISTED + over)
+    names = (
+        "totals",
+        "bag",
+        "mixed",
+        "hidden",
+        "sorted",
+        "cheapest",
+        "whole",
+        "over",
+        "sales",
+        "listed",
+        "sizes",
+        "days",
+    )
     for step in range(3):
         tasks = {}
         for name in names:
@@ -243,7 +277,7 @@ def test_other_jobs_read_any_view(make: Callable[[str], SparkConnection]) -> Non
                 assert sum(map(count, range(PARTITIONS))) == rows.total()
             handle = db.table(name) if name in db.tables else db.view(name)
             assert [column.name for column in found.columns] == handle.to_arrow().column_names
-        assert [name for name, count in tasks.items() if count == 1] == ["mixed", "cheapest", "whole", "over"]
+        assert [name for name, count in tasks.items() if count == 1] == ["mixed", "cheapest", "whole", "over", "sizes"]
         if step == 0:
             db.delete("sales", ROWS[3:20])
         elif step == 1:

@@ -34,6 +34,10 @@ class StringDictionary:
         code = self._codes.get(text)
         return self._add(text) if code is None else code
 
+    def known(self, text: str) -> int | None:
+        """The code of a string that has one."""
+        return self._codes.get(text)
+
     def _add(self, text: str) -> int:
         with _ADDING:
             code = self._codes.get(text)

@@ -84,6 +84,15 @@ class Nulls:
             return None
         return bool(value) if name in self._truths else value
 
+    def show_words(self, name: str, words: Column, type: SqlType, stand_in: int | None) -> Column:
+        """A column of words of keys as those of values, with its NULLs again; strings have this code for NULL."""
+        if type.is_float:
+            numbers = np.ascontiguousarray(words).view(np.float64)
+            return np.where(numbers == self._stand_in[name], np.nan, numbers) if name in self._stand_in else numbers
+        if type.kind is Kind.VARCHAR and stand_in is not None:
+            return np.where(words == stand_in, NULL, words)
+        return np.ascontiguousarray(words)
+
     def refusal(self, name: str) -> DataError:
         """A table has the value that stands for NULL in a variable."""
         stand_in = self._stand_in.get(name, int(NULL))
@@ -295,6 +304,26 @@ class GeneratedRows(GeneratedTree):
     def rows(self) -> Iterator[tuple[Row, int]]:
         names = self._result.variables
         return ((self._nulls.show(names, row), weight) for row, weight in self._result.rows())
+
+    def detached(self) -> GeneratedRows:
+        """A copy in the memory of this process, to be read."""
+        copy = GeneratedRows(self._plan, self.compiled.dictionary)
+        for name, store in self.compiled.held.items():
+            copy.compiled.stores[name].put_back(store.image())
+        return copy
+
+    def columns(self, places: Sequence[int], at_once: int) -> Iterator[tuple[list[Column], Column]]:
+        """The rows, not more than so many at a time, as words of listed variables, with their multiplicities.
+
+        Words are those of `ColumnChange`.
+        """
+        names, types = self._result.variables, self.compiled.types
+        stand_in = self.compiled.dictionary.known(NO_TEXT)
+        for words, multiplicities in self._result.words(at_once):
+            yield (
+                [self._nulls.show_words(names[i], words[:, i], types[names[i]], stand_in) for i in places],
+                multiplicities,
+            )
 
     def aggregate(self, ring: Ring[Any], lifts: Mapping[str, Lift[Any]]) -> Any:
         return self._result.aggregate(ring, {name: self._nulls.lift(name, lift) for name, lift in lifts.items()})

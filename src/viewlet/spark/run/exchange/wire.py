@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from viewlet.changes import MULTIPLICITY, arrow_type
 from viewlet.rings import Dyadic
 from viewlet.runtime.durable.rows import from_arrow, to_arrow
 from viewlet.triggers.program import ViewDefinition
 from viewlet.triggers.store import Payload
-from viewlet.types import Row
+from viewlet.types import Column, Row
 
 Contents = Iterable[tuple[Row, Payload]]
 
@@ -58,6 +59,15 @@ def split_table(table: Any, keys: Sequence[int], partitions: int) -> dict[int, b
     starts = np.cumsum(counts) - counts
     places = zip(found.tolist(), starts.tolist(), counts.tolist(), strict=True)
     return {number: table_bytes(ordered.slice(start, count)) for number, start, count in places}
+
+
+def weighted_table(columns: Sequence[Column], arrays: Sequence[Any], multiplicities: Any) -> Any:
+    """A table of rows with their multiplicities in the last column."""
+    import pyarrow as pa
+
+    fields = [pa.field(column.name, arrow_type(column.type)) for column in columns]
+    schema = pa.schema([*fields, pa.field(MULTIPLICITY, pa.int64(), nullable=False)])
+    return pa.Table.from_arrays([*arrays, pa.array(multiplicities)], schema=schema)
 
 
 def bytes_table(blob: bytes | memoryview) -> Any:

@@ -11,8 +11,8 @@ from viewlet.changes import MULTIPLICITY, rows_to_arrow
 from viewlet.errors import InternalError
 from viewlet.runtime.durable.files import files_at
 from viewlet.spark.run.exchange.change_files import KeptChanges, Share, write_part
-from viewlet.spark.run.exchange.wire import table_bytes
-from viewlet.spark.run.execution.scan_task import ArrowNode, output_columns, result_table, weighted_table
+from viewlet.spark.run.exchange.wire import table_bytes, weighted_table
+from viewlet.spark.run.execution.scan_task import ArrowNode, output_columns, result_table
 from viewlet.spark.run.state.partition import Context
 from viewlet.spark.run.units.node import Node, with_result
 from viewlet.spark.run.units.unit import ProgramCode, UnitCode

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from viewlet.algebra.query import Query
-from viewlet.changes import MULTIPLICITY, arrow_type, rows_to_arrow
+from viewlet.changes import MULTIPLICITY, rows_to_arrow
+from viewlet.spark.run.exchange.wire import weighted_table
 from viewlet.spark.run.state.partition import Context
 from viewlet.spark.run.state.version import read_version
 from viewlet.spark.run.units.node import Node, with_result
@@ -32,11 +33,34 @@ class ArrowNode(Protocol):
         """Like `result_arrow`, for what the batch has done to the rows."""
 
 
+@runtime_checkable
+class ListingNode(Protocol):
+    """A kernel that lists the rows of the unit's view, each once, in tables of some thousands.
+
+    There may be far more rows than memory holds. The tables can be read after the state has been released.
+    """
+
+    def result_tables(self, columns: Sequence[Column], places: Sequence[int]) -> Iterator[Any]:
+        """Some of the columns of the rows, with multiplicities in the last one."""
+
+    def result_count(self) -> int | None:
+        """How many rows there are; None where they have to be listed."""
+
+
+def result_tables(node: Node, columns: Sequence[Column], places: Sequence[int] | None = None) -> Iterator[Any]:
+    """The rows of `result_table` one table after the other."""
+    if isinstance(node, ListingNode):
+        return node.result_tables(columns, range(len(columns)) if places is None else places)
+    return iter([result_table(node, columns, places)])
+
+
 def result_table(node: Node, columns: Sequence[Column], places: Sequence[int] | None = None) -> Any:
     """The rows that a node computes, as an Arrow table with a column for the multiplicity; some of the columns, or all.
 
     Generated code may list a row in several pieces. They are added up if one of them is negative.
     """
+    if isinstance(node, ListingNode):
+        return pa.concat_tables(result_tables(node, columns, places))
     found = node.result_arrow(places) if isinstance(node, ArrowNode) else None
     if found is None or (found[1] < 0).any():
         rows = rows_to_arrow(columns, with_result(node).result().items(), with_multiplicity=True)
@@ -46,18 +70,10 @@ def result_table(node: Node, columns: Sequence[Column], places: Sequence[int] | 
 
 def result_count(node: Node, columns: Sequence[Column]) -> int:
     """How many rows `repeated` would make of the rows of a node."""
-    found = node.result_count() if isinstance(node, ArrowNode) else None
+    found = node.result_count() if isinstance(node, ArrowNode | ListingNode) else None
     if found is not None:
         return found
-    rows: int = repeated(result_table(node, columns)).num_rows
-    return rows
-
-
-def weighted_table(columns: Sequence[Column], arrays: Sequence[Any], multiplicities: Any) -> Any:
-    """A table of rows with their multiplicities in the last column."""
-    fields = [pa.field(column.name, arrow_type(column.type)) for column in columns]
-    schema = pa.schema([*fields, pa.field(MULTIPLICITY, pa.int64(), nullable=False)])
-    return pa.Table.from_arrays([*arrays, pa.array(multiplicities)], schema=schema)
+    return sum(repeated(table).num_rows for table in result_tables(node, columns))
 
 
 def output_columns(query: Query) -> tuple[Column, ...]:
@@ -98,6 +114,22 @@ class ReadRows:
         return read_version(
             self.context, self.unit, partition, lambda node: result_table(node, self.columns, self.places)
         )
+
+
+@dataclass(frozen=True, slots=True)
+class ListRows:
+    """Like `ReadRows`, one table after the other."""
+
+    context: Context
+    unit: str
+    columns: tuple[Column, ...]
+    places: tuple[int, ...]
+
+    def __call__(self, partition: int) -> Iterator[Any]:
+        found: Iterator[Any] = read_version(
+            self.context, self.unit, partition, lambda node: result_tables(node, self.columns, self.places)
+        )
+        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,9 @@ ROWS_AT_ONCE = 1 << 16
 
 
 def partition_frame(spark: Any, partitions: int, read: Callable[[int], Any], columns: Sequence[Column]) -> Any:
-    """A frame with a partition per partition; `read` gives the rows of one as an Arrow table, or None if it has none.
+    """A frame with a partition per partition; `read` gives the rows of one.
+
+    They are an Arrow table, or several one after the other, or None if it has none.
 
     The types of `read` are those of `columns`, which Spark believes without looking.
     """
@@ -42,5 +44,5 @@ class _Scan:
         for batch in batches:
             for partition in batch.column(0).to_pylist():
                 rows = self.read(partition)
-                if rows is not None:
-                    yield from rows.to_batches(ROWS_AT_ONCE)
+                for table in [rows] if hasattr(rows, "to_batches") else rows or ():
+                    yield from table.to_batches(ROWS_AT_ONCE)

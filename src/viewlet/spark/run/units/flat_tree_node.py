@@ -12,7 +12,7 @@ one of them, so that no more than its length has to be written at the end of a s
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -22,20 +22,20 @@ import pyarrow as pa
 from viewlet.algebra.ring_query import JoinedRelation
 from viewlet.changes import Change, ColumnChange
 from viewlet.codegen.rings.compiled_tree import Progress
-from viewlet.codegen.rings.generated_tree import GeneratedTree, generated_tree, relation_words
+from viewlet.codegen.rings.generated_tree import GeneratedRows, GeneratedTree, generated_tree, relation_words
 from viewlet.codegen.rings.portable import restore_tables, to_table
 from viewlet.runtime.arithmetic import NULL
-from viewlet.runtime.arrow_columns import held_column, held_words
+from viewlet.runtime.arrow_columns import arrow_column, held_column, held_words
 from viewlet.runtime.columns import to_columns
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.durable.rows import from_arrow, is_text
 from viewlet.runtime.memory import Memories, on_heap
-from viewlet.spark.run.exchange.wire import bytes_table, split_table, table_bytes
+from viewlet.spark.run.exchange.wire import bytes_table, split_table, table_bytes, weighted_table
 from viewlet.spark.run.units.one_stage import Blob, change_name
 from viewlet.spark.run.units.plan_code import PlanCode
-from viewlet.spark.run.units.tree_node import TreeNode
+from viewlet.spark.run.units.tree_node import ROWS_AT_ONCE, TreeNode
 from viewlet.triggers.program import Statement
-from viewlet.types import Table
+from viewlet.types import Column, Table
 from viewlet.viewtree.ring_plan import Projection, RingPlan
 
 MULTIPLICITIES = "value0"
@@ -48,10 +48,11 @@ class FlatTreeNode(TreeNode):
         self,
         plan: RingPlan,
         views: Mapping[str, str],
+        never_negative: bool = False,
         dictionary: StringDictionary | None = None,
         memory: Memories = on_heap,
     ) -> None:
-        super().__init__(plan, views)
+        super().__init__(plan, views, never_negative)
         self._dictionary = StringDictionary() if dictionary is None else dictionary
         self._memory = memory
         self._joined = {change_name(relation.name): relation for relation in plan.query.relations}
@@ -132,6 +133,21 @@ class FlatTreeNode(TreeNode):
         assert isinstance(self._tree_state, GeneratedTree)
         restore_tables(self._tree_state.compiled, tables)
 
+    # -- rows of a factorised result --------------------------------------------------------------------------------
+
+    def result_tables(self, columns: Sequence[Column], places: Sequence[int]) -> Iterator[Any]:
+        """From a copy of the arrays: others may change them meanwhile."""
+        tree = self.tree_state
+        assert isinstance(tree, GeneratedRows)
+        return self._tables(tree.detached(), [columns[place] for place in places], places)
+
+    def _tables(self, tree: GeneratedRows, columns: Sequence[Column], places: Sequence[int]) -> Iterator[Any]:
+        shown = [place for place in self._plan.query.shown if place is not None]
+        for words, multiplicities in tree.columns([shown[place] for place in places], ROWS_AT_ONCE):
+            pairs = zip(columns, words, strict=True)
+            arrays = [arrow_column(column.type, each, self._dictionary) for column, each in pairs]
+            yield weighted_table(columns, arrays, multiplicities)
+
     # -- arrays that processes share --------------------------------------------------------------------------------
 
     def progress(self, before: str | None) -> bytes:
@@ -149,6 +165,10 @@ class FlatTreeNode(TreeNode):
         before: str | None = told.pop("before")
         self.tree_state.compiled.take_over(Progress(**told))
         return before
+
+    def bytes(self) -> int:
+        """Without scratch space."""
+        return sum(store.nbytes() for store in self.tree_state.compiled.held.values())
 
 
 def _arrow(projection: Projection, change: ColumnChange) -> Any:

@@ -9,28 +9,35 @@ created on first use, so a node that only splits has none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
-from viewlet.changes import Change
+from viewlet.changes import Change, rows_to_arrow
 from viewlet.runtime.durable.rows import from_arrow, to_arrow
 from viewlet.spark.run.exchange.wire import bytes_table, table_bytes
 from viewlet.spark.run.units.one_stage import Blob, OneStageNode, change_name
 from viewlet.spark.run.units.plan_code import PlanCode
 from viewlet.triggers.program import Statement
+from viewlet.types import Column
 from viewlet.viewtree.ring_plan import RingPlan
 from viewlet.viewtree.state_text import of_rows, to_rows
 from viewlet.viewtree.tree_state import ReferenceTree, TreeState, reference_tree
+
+ROWS_AT_ONCE = 1 << 16
+"""Rows of a factorised result that are put together at a time."""
 
 
 class TreeNode(OneStageNode):
     """A view tree on dictionaries as a kernel; `views` has the names of its stored views outside the tree."""
 
-    def __init__(self, plan: RingPlan, views: Mapping[str, str]) -> None:
+    def __init__(self, plan: RingPlan, views: Mapping[str, str], never_negative: bool = False) -> None:
         schemas = plan.query.schemas
         super().__init__({change_name(name): len(schema) for name, schema in schemas.items()})
         self._plan = plan
         self._views = views
+        self._never_negative = never_negative
+        """No row is there less than zero times."""
         self._relations = {change_name(name): name for name in schemas}
         self._tree_state: TreeState | None = None
         self._restored: dict[str, Blob] = {}
@@ -111,6 +118,25 @@ class TreeNode(OneStageNode):
         tree = self._tree_state
         assert isinstance(tree, ReferenceTree)
         return tree
+
+    # -- rows of a factorised result: a `ListingNode` ---------------------------------------------------------------
+
+    def result_tables(self, columns: Sequence[Column], places: Sequence[int]) -> Iterator[Any]:
+        """In the process that has the state nothing changes before they are read."""
+        chosen = [columns[place] for place in places]
+        shown = [self._plan.query.shown[place] for place in places]
+        listed = self.row_state.rows()
+        while True:
+            rows = list(islice(listed, ROWS_AT_ONCE))
+            weighted = [(tuple(row[i] for i in shown), weight) for row, weight in rows]
+            yield rows_to_arrow(chosen, weighted, with_multiplicity=True)
+            if len(rows) < ROWS_AT_ONCE:
+                return
+
+    def result_count(self) -> int | None:
+        """Without listing them."""
+        found: int = self.row_state.count
+        return found if self._never_negative else None
 
     def sizes(self) -> Mapping[str, int]:
         return self.tree_state.sizes()

@@ -25,7 +25,7 @@ from viewlet.spark.run.units.table_unit import Check
 from viewlet.spark.run.units.tree_node import TreeNode
 from viewlet.spark.run.units.unit import can_run_generated, digest_of
 from viewlet.triggers.program import ViewDefinition
-from viewlet.types import SqlType, Table
+from viewlet.types import SqlType, Table, TableKind
 from viewlet.viewtree.ring_plan import RingPlan
 
 if TYPE_CHECKING:
@@ -44,10 +44,14 @@ class TreeCode(OneStageCode):
 
     def evaluated(self, views: Mapping[str, ViewDefinition]) -> TreeNode:
         if not self.is_generated:
-            return TreeNode(self.tree, self.stores)
+            return TreeNode(self.tree, self.stores, self._never_negative)
         from viewlet.spark.run.units.flat_tree_node import FlatTreeNode
 
-        return FlatTreeNode(self.tree, self.stores)
+        return FlatTreeNode(self.tree, self.stores, self._never_negative)
+
+    @property
+    def _never_negative(self) -> bool:
+        return deletes_are_checked(self.tree, self.tables)
 
     @property
     def is_mapped(self) -> bool:
@@ -56,7 +60,7 @@ class TreeCode(OneStageCode):
     def mapped(self, dictionary: StringDictionary, memory: Memories) -> SharedNode:
         from viewlet.spark.run.units.flat_tree_node import FlatTreeNode
 
-        node = FlatTreeNode(self.tree, self.stores, dictionary, memory)
+        node = FlatTreeNode(self.tree, self.stores, self._never_negative, dictionary, memory)
         node.attach()
         return node
 
@@ -129,6 +133,11 @@ class TreeUnit:
             stores=stores,
             is_generated=self.generated,
         )
+
+
+def deletes_are_checked(plan: RingPlan, tables: Mapping[str, Table]) -> bool:
+    """No row of the join is there less than zero times."""
+    return all(tables[relation.table].kind is not TableKind.STREAM for relation in plan.query.relations)
 
 
 def form_of(plan: RingPlan, wanted: bool | None) -> bool:

@@ -5,7 +5,7 @@ A frame shows one epoch whenever it is evaluated (see `state/version.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from viewlet.algebra.query import Query
 from viewlet.changes import MULTIPLICITY
 from viewlet.spark.run.execution.scan_task import (
     CountRows,
+    ListRows,
     ReadRows,
     ReadTableRows,
     output_columns,
@@ -70,19 +71,20 @@ class ViewScan:
         chosen = Selection(tuple(range(len(self.query.columns)))) if wanted is None else wanted
         partitions, places = self.context.partitions, self._places(chosen)
         columns = [self.columns[place] for place in places]
-        tested = _Tested(self.read_columns(places), chosen.condition, tuple(map(self.place, _tested(chosen))))
+        listed = ListRows(self.context, self.unit, self.columns, tuple(places))
+        tested = _Tested(listed, chosen.condition, tuple(map(self.place, _tested(chosen))))
         if self.adds_up:
             found = partition_frame(spark, partitions, tested, [*columns, Column(MULTIPLICITY, COUNT)])
             frame = _added_up(found, [column.name for column in columns])
         else:
-            frame = partition_frame(spark, partitions, _Repeated(tested), columns)
+            frame = partition_frame(spark, partitions, _EachRepeated(tested), columns)
         if self.query.order:
             frame = frame.orderBy(*_sort_keys(self.query, places))
         names = [(f"c{self.place(place)}", self.query.columns[place].name) for place in chosen.shown]
         shown = frame.select(*(f.col(stored).alias(name) for stored, name in names))
         if not self.adds_up:
             count = CountRows(self.context, self.unit, self.columns)
-            _count_by(shown, spark, partitions, count if chosen.condition is None else _Length(_Repeated(tested)))
+            _count_by(shown, spark, partitions, count if chosen.condition is None else _Lengths(_EachRepeated(tested)))
         return shown
 
     def _places(self, chosen: Selection) -> list[int]:
@@ -123,18 +125,39 @@ def _tested(chosen: Selection) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Tested:
-    """Stored rows of a view that satisfy a condition."""
+    """Stored rows of a view that satisfy a condition, one table after the other."""
 
-    read: ReadRows
+    read: ListRows
     condition: Condition | None
     places: tuple[int, ...]
     """Where the stored rows have the columns of the condition."""
 
-    def __call__(self, partition: int) -> Any:
-        rows = self.read(partition)
-        if self.condition is None:
-            return rows
-        return rows.filter(self.condition.mask([rows.column(f"c{place}") for place in self.places]))
+    def __call__(self, partition: int) -> Iterator[Any]:
+        for rows in self.read(partition):
+            if self.condition is None:
+                yield rows
+            else:
+                yield rows.filter(self.condition.mask([rows.column(f"c{place}") for place in self.places]))
+
+
+@dataclass(frozen=True, slots=True)
+class _EachRepeated:
+    """Rows as often as their multiplicities say."""
+
+    read: _Tested
+
+    def __call__(self, partition: int) -> Iterator[Any]:
+        return map(repeated, self.read(partition))
+
+
+@dataclass(frozen=True, slots=True)
+class _Lengths:
+    """How many rows a partition has, in several tables."""
+
+    read: _EachRepeated
+
+    def __call__(self, partition: int) -> int:
+        return sum(rows.num_rows for rows in self.read(partition))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from viewlet.algebra.query import Query
 from viewlet.algebra.ring_query import FactorisedPayload
 from viewlet.spark.run.engine import Engine
-from viewlet.spark.run.units.tree_unit import TreeUnit
+from viewlet.spark.run.units.tree_unit import TreeUnit, deletes_are_checked
 from viewlet.spark.run.units.unit import unit_stats
+from viewlet.spark.run.views.scan import ViewScan
 from viewlet.spark.run.views.spread_tree import SpreadTree
 from viewlet.viewtree.show_plan import draw_plan, show_plan
 from viewlet.viewtree.tree_engine import CofactorEngine, FactorisedEngine, TreeEngine
@@ -49,14 +51,31 @@ class SpreadCofactor(SpreadView, CofactorEngine):
 
 
 class SpreadRows(SpreadView, FactorisedEngine):
-    def __init__(self, unit: TreeUnit, tree: SpreadTree) -> None:
-        self.unit = unit
+    """Its rows are listed by tasks where Spark reads them, and at the driver where the driver does."""
+
+    def __init__(self, cluster: Engine, unit: TreeUnit, tree: SpreadTree) -> None:
+        self.unit, self._cluster = unit, cluster
         FactorisedEngine.__init__(self, unit.plan, tree)
+
+    def scan(self, query: Query) -> ViewScan | None:
+        """How tasks list the rows of the query."""
+        context = self._cluster.scan(self.unit.name)
+        return None if context is None else ViewScan(context, self.unit.name, query, self._adds_up)
+
+    @property
+    def _adds_up(self) -> bool:
+        """Partitions may have a row less than zero times that others have too."""
+        is_apart = set(self.unit.split.by) <= set(self._variables)
+        return not is_apart and not deletes_are_checked(self.plan, self.unit.sources)
+
+    def keep_changes(self, name: str, query: Query) -> bool:
+        """Nobody knows the changes of rows that are not written out."""
+        return False
 
 
 def tree_view(cluster: Engine, unit: TreeUnit) -> SpreadView:
     """What reads a tree of the cluster."""
     source = IN_FILES if unit.generated else IN_PROCESSES
     if isinstance(unit.plan.query.payload, FactorisedPayload):
-        return SpreadRows(unit, SpreadTree(cluster, unit.name, None, source))
+        return SpreadRows(cluster, unit, SpreadTree(cluster, unit.name, None, source))
     return SpreadCofactor(unit, SpreadTree(cluster, unit.name, unit.plan.ring, source))
