@@ -4,6 +4,11 @@
 `Trial` interrupts the batches of one database again and again. After each, everything is as before the batch or as
 after it, whichever the epoch says; a good batch then leads where it should, and subscribers have been told every change
 once.
+
+`VIEWLET_INTERRUPTS` says at which events: `all` of them, or with `contexts` every line in every context, where the
+context is the chain of lines that led there: at its first, second and last execution. Most lines of a batch run once
+for each row or value, hundreds of times from the same place. Both modes also interrupt, at every line in every context,
+what follows an exception: the rollback, and the next call, which completes it.
 """
 
 from __future__ import annotations
@@ -13,8 +18,8 @@ import shutil
 import signal
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -23,20 +28,27 @@ from typing import Any
 import viewlet
 from viewlet.codegen.module_cache import cache_directory
 
-ALL = os.environ.get("VIEWLET_INTERRUPTS") == "all"
-"""Interrupt at every line, not at some."""
-POINTS = 40
+MODE = os.environ.get("VIEWLET_INTERRUPTS", "some")
+"""Where to interrupt: at `some` events, in all `contexts`, or at `all` events."""
+COMPLETE = MODE in ("contexts", "all")
+POINTS, FIRST_OF_TWO = 40, 12
 OURS = (str(Path(viewlet.__file__).parent), str(cache_directory()))
 Batch = Mapping[str, Any]
 State = dict[str, Any]
 
 
 class Interruption:
-    """Raises `error` at the events with given numbers, and counts all of them."""
+    """Raises `error` at the events with given numbers, and counts all of them.
+
+    Python stops tracing when a trace function raises; the next call or return, of which a profile function is told,
+    starts it again. So what handles the exception can be interrupted too.
+    """
 
     def __init__(self, *at: int, opcodes: bool = False, error: type[BaseException] = KeyboardInterrupt) -> None:
         self.at, self.opcodes, self.error = at, opcodes, error
         self.seen = 0
+        self.contexts: list[int] | None = None
+        """Where each event after the interruptions was, if that is asked for."""
 
     def __enter__(self) -> Interruption:
         sys.settrace(self._call)
@@ -44,6 +56,7 @@ class Interruption:
 
     def __exit__(self, *_: object) -> bool:
         sys.settrace(None)
+        sys.setprofile(None)
         return False
 
     def _call(self, frame: FrameType, event: str, argument: object) -> Any:
@@ -55,9 +68,30 @@ class Interruption:
     def _step(self, frame: FrameType, event: str, argument: object) -> Any:
         if event in ("line", "opcode"):
             self.seen += 1
+            if self.contexts is not None and self.seen > max(self.at, default=0):
+                self.contexts.append(self._context(frame))
             if self.seen in self.at:
+                sys.setprofile(self._resume)
                 raise self.error
         return self._step
+
+    def _resume(self, frame: FrameType | None, event: str, argument: object) -> None:
+        sys.setprofile(None)
+        sys.settrace(self._call)
+        while frame is not None:
+            frame.f_trace = self._call(frame, "call", None)
+            frame = frame.f_back
+
+    def _context(self, frame: FrameType | None) -> int:
+        """The line or instruction that runs next, and those of ours that called it; nothing, where nobody needs it."""
+        if not COMPLETE:
+            return 0
+        places: list[object] = []
+        while frame is not None:
+            if frame.f_code.co_filename.startswith(OURS):
+                places += (frame.f_code, frame.f_lasti if self.opcodes else frame.f_lineno)
+            frame = frame.f_back
+        return hash(tuple(places))
 
 
 class Timer:
@@ -78,12 +112,17 @@ class Timer:
         raise KeyboardInterrupt
 
 
-def points(total: int, many: int = POINTS) -> Iterator[int]:
-    """Numbers of events to interrupt at: all of them if asked for, else some, the last ones among them."""
-    if ALL or total <= many:
-        yield from range(1, total + 1)
-        return
-    yield from sorted({1 + i * total // many for i in range(many)} | set(range(total - 10, total + 1)))
+def points(contexts: Sequence[int], many: int = POINTS, mode: str = MODE) -> list[int]:
+    """Numbers of events to interrupt at, counted from one; among some are the last ones."""
+    total = len(contexts)
+    if mode == "all" or total <= many:
+        return [*range(1, total + 1)]
+    if mode == "contexts":
+        seen: dict[int, list[int]] = {}
+        for number, context in enumerate(contexts, 1):
+            seen.setdefault(context, []).append(number)
+        return sorted({number for numbers in seen.values() for number in (*numbers[:2], numbers[-1])})
+    return sorted({1 + i * total // many for i in range(many)} | {*range(total - 10, total + 1)})
 
 
 @dataclass
@@ -99,6 +138,8 @@ class Trial:
     listens: bool = True
     """Subscribe to the views; a signal may also interrupt the subscriber, who then has missed something."""
     told: dict[str, Counter[str]] = field(default_factory=dict)
+    followed: int = 0
+    """Events after the last interruption."""
 
     def __post_init__(self) -> None:
         self.db = self.make()
@@ -133,18 +174,32 @@ class Trial:
     def state(self) -> State:
         return state_of(self.db)
 
-    def events(self, opcodes: bool = False) -> int:
-        """How many events there are in a batch."""
-        with Interruption(opcodes=opcodes) as run:
-            self.db.apply(self.batch)
-        self.db.apply(self.opposite)
-        return run.seen
+    def events(self, *at: int, opcodes: bool = False) -> list[int]:
+        """The context of every event of a batch, or of those that follow its interruptions."""
+        run, epoch = Interruption(*at, opcodes=opcodes), self.db.epoch
+        run.contexts = []
+        self._attempt(run, KeyboardInterrupt)
+        if self.db.epoch > epoch:
+            self.db.apply(self.opposite)
+        return run.contexts
+
+    def _attempt(self, interrupted: AbstractContextManager[Any], error: type[BaseException]) -> None:
+        """A batch, and if it is interrupted a read: that completes what an interrupted rollback has left."""
+        with suppress(error), interrupted:
+            try:
+                self.db.apply(self.batch)
+            except error:
+                with suppress(error):
+                    _ = self.db.epoch
 
     def interrupt(
         self, *at: int, opcodes: bool = False, error: type[BaseException] = KeyboardInterrupt, look: Any = None
     ) -> bool:
         """One batch, interrupted at some events; says whether it was committed."""
-        return self.attempt(Interruption(*at, opcodes=opcodes, error=error), f"interrupted at {at}", error, look)
+        run = Interruption(*at, opcodes=opcodes, error=error)
+        committed = self.attempt(run, f"interrupted at {at}", error, look)
+        self.followed = run.seen - at[-1]
+        return committed
 
     def attempt(
         self,
@@ -155,11 +210,7 @@ class Trial:
     ) -> bool:
         """One batch that `interrupted` may interrupt, and all that must be true then; whether it was committed."""
         epoch, batches = self.db.epoch, self._batches()
-        try:
-            with interrupted:
-                self.db.apply(self.batch)
-        except error:
-            pass
+        self._attempt(interrupted, error)
         if look is not None:
             look(self)
         committed = self.db.epoch > epoch
@@ -207,10 +258,25 @@ def check_all(trial: Trial, many: int = POINTS, **how: Any) -> int:
 
     Returns how many of the batches were committed.
     """
-    total = trial.events(how.get("opcodes", False))
-    assert total > 20
+    opcodes = how.get("opcodes", False)
+    contexts = trial.events(opcodes=opcodes)
+    assert len(contexts) > 20
     committed = 0
-    for number, at in enumerate(points(total, many)):
-        again = [at + 1 + (number // 3) % 40] if number % 3 == 2 else []
+    for number, at in enumerate(points(contexts, many)):
+        again = [at + 1 + number * 7 % max(1, trial.followed)] if number % 3 == 2 and not COMPLETE else []
         committed += trial.interrupt(at, *again, **how)
+    if COMPLETE:
+        for at in points(contexts, FIRST_OF_TWO, "some"):
+            committed += _check_rollback(trial, at, opcodes, how)
+    return committed
+
+
+def _check_rollback(trial: Trial, at: int, opcodes: bool, how: Mapping[str, Any]) -> int:
+    """Interrupts what follows an interruption in every context; and once more what follows one in the middle of it."""
+    after = trial.events(at, opcodes=opcodes)
+    committed = sum(trial.interrupt(at, at + second, **how) for second in points(after, 0, "contexts"))
+    if after:
+        middle = at + len(after) // 2
+        rest = trial.events(at, middle, opcodes=opcodes)
+        committed += sum(trial.interrupt(at, middle, middle + third, **how) for third in points(rest, 0, "contexts"))
     return committed

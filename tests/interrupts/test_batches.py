@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import viewlet
-from tests.interrupts.harness import ALL, Timer, Trial, check_all, same_when_reopened
+from tests.interrupts.harness import COMPLETE, Timer, Trial, check_all, same_when_reopened
 from viewlet.tables import store as table_store
 
 VIEWS = """
@@ -145,7 +145,7 @@ def test_signals(engine: str, kind: str) -> None:
     tried.db.apply(tried.batch)
     seconds = time.perf_counter() - started
     tried.db.apply(tried.opposite)
-    for number in range(1_000 if ALL else 12):
+    for number in range(1_000 if COMPLETE else 12):
         tried.attempt(Timer(random.uniform(1e-4, 1.2 * seconds)), f"signal {number}")
 
 
