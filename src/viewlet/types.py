@@ -84,7 +84,7 @@ class SqlType:
             return f"DECIMAL({self.precision},{self.scale})"
         if self.kind is Kind.ARRAY:
             return f"DOUBLE[{self.precision}]"
-        return str(self.kind.value)
+        return str(self.kind._value_)  # `value` is a property, and slow
 
     @property
     def is_integer(self) -> bool:

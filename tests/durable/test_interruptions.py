@@ -14,7 +14,7 @@ from tests.durable.scripts import HISTORY, Step, abandon, state_of, states
 from viewlet.runtime.durable.lock import DirectoryLock
 
 ENGINES = ("interpreter", "compiled")
-STRIDES = {"interpreter": 1 if os.environ.get("VIEWLET_INTERRUPTS") == "all" else 3, "compiled": 7}
+STRIDES = {"interpreter": 1 if os.environ.get("VIEWLET_INTERRUPTS") in ("contexts", "all") else 3, "compiled": 7}
 """The protocol is the same for both engines; what they write differs."""
 
 

@@ -1,8 +1,8 @@
 """A long hunt for differences: `VIEWLET_JIT=0 python -m tests.oracle.hunt --queries 5000`.
 
 Random queries are played on the engines named with `--engines` and compared with DuckDB after every batch. Every
-difference and error is printed with a script that shows it, and so is every view that took more than five seconds to
-declare; a query that takes more than `--patience` seconds of processor time is given up and counted as slow. The last
+difference and error is printed with a script that shows it, and so is every view that took more than `--slow` seconds
+of processor time to declare; a query that takes more than `--patience` seconds of processor time is given up and counted as slow. The last
 lines count what was compared, what DuckDB could not answer and what an engine refused, and why.
 """
 
@@ -21,7 +21,6 @@ from tests.oracle.scenario import OracleError, Scenario, expectations, play, ran
 from tests.patience import TooSlow, at_most
 from viewlet.errors import InternalError, UnsupportedError
 
-SLOW_TO_DECLARE = 5.0
 PROGRESS = 100
 """Queries between two lines that say how far the hunt is."""
 
@@ -45,7 +44,9 @@ class Tally:
             yield from (f"    {count}  {reason}" for reason, count in counter.most_common(25))
 
 
-def hunt(seeds: range, engines: tuple[str, ...], patience: float, tally: Tally) -> Iterator[str]:
+def hunt(
+    seeds: range, engines: tuple[str, ...], patience: float, tally: Tally, slow: float = 5.0
+) -> Iterator[str]:
     """Plays one scenario per seed; yields what is to be reported at once."""
     for seed in seeds:
         if seed % PROGRESS == 0 and seed != seeds.start:
@@ -78,7 +79,7 @@ def hunt(seeds: range, engines: tuple[str, ...], patience: float, tally: Tally) 
             if played.objection is not None:
                 tally.differences[engine] += 1
                 yield _report(seed, engine, played.objection, scenario)
-            if played.declared_in > SLOW_TO_DECLARE:
+            if played.declared_in > slow:
                 tally.slow += 1
                 yield f"SLOW seed {seed} on {engine}: declared in {played.declared_in:.1f} s\n{scenario.sql}"
 
@@ -92,12 +93,13 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--patience", type=float, default=60.0)
+    parser.add_argument("--slow", type=float, default=5.0)
     parser.add_argument("--engines", default="interpreter,compiled")
     arguments = parser.parse_args()
     warnings.filterwarnings("ignore", category=RuntimeWarning)
     tally, start = Tally(), time.perf_counter()
     seeds = range(arguments.seed, arguments.seed + arguments.queries)
-    for report in hunt(seeds, tuple(arguments.engines.split(",")), arguments.patience, tally):
+    for report in hunt(seeds, tuple(arguments.engines.split(",")), arguments.patience, tally, arguments.slow):
         print(report, flush=True)
     print(f"{len(seeds)} queries from seed {seeds.start} in {time.perf_counter() - start:.0f} s")
     print("\n".join(tally.lines()))

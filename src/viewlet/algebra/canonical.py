@@ -7,6 +7,7 @@ they occur, and colours are refined until nothing changes; variables with equal 
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import assert_never
@@ -77,16 +78,20 @@ def canonical_names(factors: Sequence[Expr], fixed: Naming) -> dict[Var, str]:
 
 
 def _refine(factors: Sequence[Expr], fixed: Naming, colours: dict[Var, str]) -> dict[Var, str]:
+    """Colours such that another round would tell no more variables apart."""
     classes = len(set(colours.values()))
-    while True:
+    while classes < len(colours):
         refined = _one_round(factors, fixed, colours)
         if (count := len(set(refined.values()))) == classes:
             return refined
         classes, colours = count, refined
+    return colours
 
 
 def _one_round(factors: Sequence[Expr], fixed: Naming, colours: dict[Var, str]) -> dict[Var, str]:
-    uses: dict[Var, list[str]] = {var: [colour] for var, colour in colours.items()}
+    """Colours that also say how a variable is used; one that no other shares is kept, for its uses tell nothing new."""
+    shared = Counter(colours.values())
+    uses: dict[Var, list[str]] = {var: [colour] for var, colour in colours.items() if shared[colour] > 1}
     names = {**fixed, **colours}
     for factor in factors:
         if isinstance(factor, Rel | Delta | View):
@@ -98,7 +103,18 @@ def _one_round(factors: Sequence[Expr], fixed: Naming, colours: dict[Var, str]) 
             for var in free_variables(factor):
                 if var in uses:
                     uses[var].append(_text(factor, {**names, var: "*"}, exact=False))
-    return {var: _digest([found[0], *sorted(found[1:])]) for var, found in uses.items()}
+    return colours | {var: _digest([found[0], *sorted(found[1:])]) for var, found in uses.items()}
+
+
+@once
+def is_settled(call: Call) -> bool:
+    """The order of its arguments, and of those below it, does not depend on the names of variables."""
+    if not all(is_settled(arg) for arg in call.args if isinstance(arg, Call)):
+        return False
+    if call.op not in _COMMUTATIVE:
+        return True
+    blank = {var: f"?{var.type}" for var in variable_set(call)}
+    return len({scalar_text(arg, blank) for arg in call.args}) == len(call.args)
 
 
 @once
@@ -177,7 +193,7 @@ def scalar_text(scalar: Scalar, names: Naming) -> str:
             return names[scalar]
         case Const(value, type):
             return f"{value!r}:{type}"
-        case Call(_, args, _) if len(args) >= MANY:
+        case Call(_, args, _) if len(args) >= MANY or is_settled(scalar):
             text, variables = template(scalar)
             return f"{text}({','.join([names[var] for var in variables])})"
         case Call(op, args, type):

@@ -52,6 +52,7 @@ class _Hashed:
         "_hash",
         "_inputs",
         "_is_bundle",
+        "_is_settled",
         "_is_stored",
         "_monomial_count",
         "_outputs",

@@ -35,6 +35,8 @@ class Catalogue:
         self._prefix = prefix
         self._on_new = on_new
         self._entries: dict[str, Entry] = {}
+        self._known: dict[tuple[tuple[Var, ...], tuple[Expr, ...]], View] = {}
+        """What was requested before, by its own names: finding canonical ones is slow."""
         self._taken: set[str] = set()
 
     @property
@@ -43,12 +45,18 @@ class Catalogue:
 
     def request(self, keys: Sequence[Var], factors: Sequence[Expr]) -> View:
         """The view for Sum[keys](product of factors), made if it is new, as an atom over `keys`."""
+        request = (tuple(keys), tuple(factors))
+        if request not in self._known:
+            self._known[request] = self._find(*request)
+        return self._known[request]
+
+    def _find(self, keys: tuple[Var, ...], factors: tuple[Expr, ...]) -> View:
         values = [factor.scalar for factor in factors if isinstance(factor, Value)]
         relational = tuple(factor for factor in factors if not isinstance(factor, Value))
         marks = tuple(View("", "", (key,)) for key in keys)
         names = canonical_names((*relational, *marks), {})
         text = text_under(mul(*relational, *marks), names)
-        entry = self._entries.get(text) or self._enter(text, tuple(keys), relational, names)
+        entry = self._entries.get(text) or self._enter(text, keys, relational, names)
         position = {names[key]: key for key in keys}
         args = tuple(position[name] for name in (self._name_in(entry, key) for key in entry.keys))
         return View(entry.name, self._field(entry, values, names), args)

@@ -40,6 +40,12 @@ from viewlet.triggers.strategy import (
 )
 from viewlet.types import Table, TableKind
 
+LARGE_DELTA, LARGE_SHARE = 8_000, 16
+"""A delta of more nodes, and so many times those of its definition, is not worth it: a view is evaluated again instead.
+
+The delta of a nested aggregate holds what it nests before the change and after it, which doubles with every level.
+"""
+
 
 def compile_query(
     name: str,
@@ -123,6 +129,8 @@ class _Compilation:
     materializer: Materializer = field(init=False)
     pending: list[tuple[Entry, Field]] = field(default_factory=list)
     statements: dict[tuple[str, str, bool], Statement] = field(default_factory=dict)
+    replacements: dict[tuple[str, str], Expr] = field(default_factory=dict)
+    """What is put in place of a field over base tables, whichever of them has changed."""
     passes: list[Pass] = field(default_factory=list)
     work: float = 0
     """Nodes of the expressions that went into the passes and came out of them."""
@@ -142,7 +150,7 @@ class _Compilation:
             for table in sorted(relations(new.definition)):
                 if self.tables[table].is_dynamic:
                     self._maintain(entry, new, table)
-                if len(self.statements) > self.limits.statements or self.work > self.limits.work:
+                if len(self.statements) > self.limits.statements:
                     raise _TooLargeError
             if not self.pending:
                 self._complete_assignments()
@@ -156,20 +164,33 @@ class _Compilation:
         if self._recomputes(definition) or needs_reevaluation(definition, table, self.names):
             self._change(entry, new, table, definition, replaces=True)
             return
-        change = simplify(delta(definition, table), self.names)
+        raw = delta(definition, table)
+        if size(raw) > max(LARGE_DELTA, LARGE_SHARE * size(definition)):
+            self._change(entry, new, table, definition, replaces=True)
+            return
+        change = simplify(raw, self.names)
         self._trace(f"delta {table}", f"{entry.name}.{new.name}", definition, change)
         if not is_constant(change, 0):
             self._change(entry, new, table, change, replaces=False)
 
     def _change(self, entry: Entry, new: Field, table: str, change: Expr, replaces: bool) -> None:
         """Emits the statement that adds a change of a field, or puts its definition in place of it."""
+        same = (entry.name, new.name) if replaces and not self.strategy.makes_views else None
+        ordered = self.replacements.get(same) if same is not None else None
+        if ordered is None:
+            ordered = self._ordered(entry, new, table, change, replaces)
+        if same is not None:
+            self.replacements[same] = ordered
+        self._emit(table, entry, Update(new.name, ordered), replaces)
+
+    def _ordered(self, entry: Entry, new: Field, table: str, change: Expr, replaces: bool) -> Expr:
         definition = new.definition
         assert isinstance(definition, Sum)
         expr = self._over_views(change, entry.keys, table, replaces, definition)
         self._trace("materialize", f"{entry.name}.{new.name}", change, expr)
         ordered = order(factorise(expr, entry.keys))
         self._trace("order", f"{entry.name}.{new.name}", expr, ordered)
-        self._emit(table, entry, Update(new.name, ordered), replaces)
+        return ordered
 
     def _complete_assignments(self) -> None:
         """An assignment puts whole payloads in place: where one field of a view is assigned, all of them are."""
@@ -238,6 +259,8 @@ class _Compilation:
     def _trace(self, name: str, subject: str, before: Expr, after: Expr) -> None:
         self.passes.append(Pass(name, subject, before, after))
         self.work += size(before) + size(after)
+        if self.work > self.limits.work:
+            raise _TooLargeError
 
 
 def needs_reevaluation(definition: Sum, table: str, names: Names) -> bool:
