@@ -2,8 +2,8 @@
 
 Random queries are played on the engines named with `--engines` and compared with DuckDB after every batch. Every
 difference and error is printed with a script that shows it, and so is every view that took more than `--slow` seconds
-of processor time to declare; a query that takes more than `--patience` seconds of processor time is given up and counted as slow. The last
-lines count what was compared, what DuckDB could not answer and what an engine refused, and why.
+of processor time to declare; a query that takes more than `--patience` of them is given up and counted as slow. The
+last lines count what was compared, what DuckDB could not answer and what an engine refused, and why.
 """
 
 from __future__ import annotations
@@ -44,9 +44,7 @@ class Tally:
             yield from (f"    {count}  {reason}" for reason, count in counter.most_common(25))
 
 
-def hunt(
-    seeds: range, engines: tuple[str, ...], patience: float, tally: Tally, slow: float = 5.0
-) -> Iterator[str]:
+def hunt(seeds: range, engines: tuple[str, ...], patience: float, tally: Tally, slow: float = 5.0) -> Iterator[str]:
     """Plays one scenario per seed; yields what is to be reported at once."""
     for seed in seeds:
         if seed % PROGRESS == 0 and seed != seeds.start:

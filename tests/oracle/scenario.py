@@ -78,7 +78,7 @@ def expectations(scenario: Scenario) -> list[Expectation]:
 
 @dataclass(slots=True)
 class Played:
-    """What came of a scenario on one engine: the first difference, if there is one, and the processor time of CREATE VIEW."""
+    """What came of a scenario on one engine: the first difference, if any, and the processor time of CREATE VIEW."""
 
     objection: str | None
     declared_in: float

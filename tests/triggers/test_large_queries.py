@@ -267,7 +267,8 @@ def random_row(statement: str, rng: random.Random) -> tuple[object, ...]:
 
 
 NESTED = """
-    WITH w AS (SELECT DISTINCT CASE WHEN t.x IS NULL OR r.d IN (SELECT MAX(u.m) FROM l FULL JOIN u ON l.w = u.m GROUP BY u.a)
+    WITH w AS (SELECT DISTINCT CASE WHEN t.x IS NULL
+                                    OR r.d IN (SELECT MAX(u.m) FROM l FULL JOIN u ON l.w = u.m GROUP BY u.a)
                                THEN t.f ELSE r.a END AS c FROM t, r, s)
     SELECT COUNT(*) AS n, MIN(m) AS m FROM u WHERE e IN (
         SELECT MAX(r.a) FROM r, w WHERE (r.d, r.a) NOT IN (
