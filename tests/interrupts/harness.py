@@ -8,7 +8,7 @@ once.
 `VIEWLET_INTERRUPTS` says at which events: `all` of them, or with `contexts` every line in every context, where the
 context is the chain of lines that led there: at its first, second and last execution. Most lines of a batch run once
 for each row or value, hundreds of times from the same place. Both modes also interrupt, at every line in every context,
-what follows an exception: the rollback, and the next call, which completes it.
+what follows an exception at four lines of a batch: the rollback, and the next call, which completes it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from viewlet.codegen.module_cache import cache_directory
 MODE = os.environ.get("VIEWLET_INTERRUPTS", "some")
 """Where to interrupt: at `some` events, in all `contexts`, or at `all` events."""
 COMPLETE = MODE in ("contexts", "all")
-POINTS, FIRST_OF_TWO = 40, 12
+POINTS = 40
 OURS = (str(Path(viewlet.__file__).parent), str(cache_directory()))
 Batch = Mapping[str, Any]
 State = dict[str, Any]
@@ -266,16 +266,16 @@ def check_all(trial: Trial, many: int = POINTS, **how: Any) -> int:
         again = [at + 1 + number * 7 % max(1, trial.followed)] if number % 3 == 2 and not COMPLETE else []
         committed += trial.interrupt(at, *again, **how)
     if COMPLETE:
-        for at in points(contexts, FIRST_OF_TWO, "some"):
-            committed += _check_rollback(trial, at, opcodes, how)
+        for quarter in range(1, 5):
+            committed += _check_rollback(trial, quarter * len(contexts) // 4, opcodes, how, thrice=quarter == 2)
     return committed
 
 
-def _check_rollback(trial: Trial, at: int, opcodes: bool, how: Mapping[str, Any]) -> int:
-    """Interrupts what follows an interruption in every context; and once more what follows one in the middle of it."""
+def _check_rollback(trial: Trial, at: int, opcodes: bool, how: Mapping[str, Any], thrice: bool) -> int:
+    """Interrupts what follows an interruption in every context; `thrice`, also what follows one in the middle of it."""
     after = trial.events(at, opcodes=opcodes)
     committed = sum(trial.interrupt(at, at + second, **how) for second in points(after, 0, "contexts"))
-    if after:
+    if thrice and after:
         middle = at + len(after) // 2
         rest = trial.events(at, middle, opcodes=opcodes)
         committed += sum(trial.interrupt(at, middle, middle + third, **how) for third in points(rest, 0, "contexts"))

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import viewlet
@@ -16,7 +17,7 @@ from tests.streams import postgres
 from tests.streams.host_programs import check
 from tests.streams.model import at
 from tests.streams.test_durable import BATCHES, contents, declare
-from viewlet.streams import DuckDBHost, PostgresHost
+from viewlet.streams import DuckDBHost, PostgresHost, postgres_host
 
 
 def test_duckdb_in_a_file(tmp_path: Path) -> None:
@@ -99,6 +100,36 @@ def test_rows_and_names_are_data_for_psql(connection: str, tmp_path: Path, monke
     with pytest.raises(viewlet.DataError, match="NUL"):
         db.insert("o", [(at(0), "a\0b")])
     db.close()
+
+
+def test_an_answer_of_psql_that_nobody_waited_for_is_not_taken_for_the_next(
+    connection: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host, until = PostgresHost(connection), postgres_host._until
+    left = 0
+
+    def interrupted(*arguments: Any) -> bytes:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            raise KeyboardInterrupt
+        return until(*arguments)
+
+    monkeypatch.setattr(postgres_host, "_until", interrupted)
+    for output in (1, 2):
+        left = output
+        with pytest.raises(KeyboardInterrupt):
+            host._run("SELECT 1 / 0; SELECT 'old';")
+        assert host.read("SELECT 7 AS x").to_pylist() == [{"x": 7}]
+    host.begin()
+    left = 5  # the first of two outputs of COPY, after those of CREATE TABLE and \\set
+    with pytest.raises(KeyboardInterrupt):
+        host.load("part", pa.table({"x": [1, 2]}))
+    host.rollback()
+    with pytest.raises(viewlet.DataError, match="division by zero"):
+        host._run("SELECT 1 / 0;")
+    assert host.read("SELECT 7 AS x").to_pylist() == [{"x": 7}], "psql is still there"
+    host.close()
 
 
 class Kill(BaseException):

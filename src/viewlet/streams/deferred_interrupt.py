@@ -1,4 +1,4 @@
-"""Ctrl-C that waits until a transaction has ended: an interrupted query of DuckDB ends the transaction it is in."""
+"""Ctrl-C that waits: an interrupted query of DuckDB ends its transaction, half a statement for `psql` spoils others."""
 
 from __future__ import annotations
 

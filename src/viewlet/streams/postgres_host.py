@@ -19,6 +19,7 @@ from queue import Queue
 from typing import Any
 
 from viewlet.errors import DataError, MissingExtraError, StateError, UnsupportedError
+from viewlet.streams.deferred_interrupt import DEFERRED_INTERRUPT
 from viewlet.types import Kind, SqlType
 
 _SCHEMA = "viewlet"
@@ -67,11 +68,12 @@ class PostgresHost:
         mark = f"{self._secret} {self._number}\n".encode()
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(f"{sql} {command}\n".encode() + data + b"\\echo " + mark + b"\\warn " + mark)
-            self._process.stdin.flush()
+            with DEFERRED_INTERRUPT:  # half of a statement would become the beginning of the next one
+                self._process.stdin.write(f"{sql} {command}\n".encode() + data + b"\\echo " + mark + b"\\warn " + mark)
+                self._process.stdin.flush()
         except OSError as error:
             raise StateError(f"psql has ended: {error}") from error
-        printed, errors = (_until(output, mark) for output in self._outputs)
+        printed, errors = (_until(output, mark, self._secret.encode()) for output in self._outputs)
         failed = [line for line in errors.decode(errors="replace").splitlines() if "ERROR:" in line or "FATAL:" in line]
         if failed:
             raise DataError(f"PostgreSQL: {failed[0].split('ERROR:')[-1].strip()}")
@@ -99,8 +101,9 @@ class PostgresHost:
     def load(self, table: str, rows: Any) -> None:
         columns = ", ".join(f"{self.quote(field.name)} {_column_type(field.type)}" for field in rows.schema)
         self._run(f"CREATE TABLE {self.source(table)} ({columns});")
+        data = _copied(rows) + b"\\.\n"
         self._run("", "\\set ON_ERROR_STOP 1")  # had the server refused COPY, psql would run the rows
-        self._run(f"COPY {self.source(table)} FROM STDIN;", data=_copied(rows) + b"\\.\n")
+        self._run(f"COPY {self.source(table)} FROM STDIN;", data=data)
         self._run("", "\\set ON_ERROR_STOP 0")
 
     def create(self, table: str, query: str) -> int:
@@ -155,6 +158,7 @@ class PostgresHost:
 
     def rollback(self) -> None:
         if self._is_open:
+            self._run("", "\\set ON_ERROR_STOP 0")  # a load may have been interrupted
             self._run("ROLLBACK;")
             self._is_open = False
 
@@ -178,12 +182,16 @@ def _follow(stream: Any) -> Queue[bytes]:
     return lines
 
 
-def _until(lines: Queue[bytes], mark: bytes) -> bytes:
+def _until(lines: Queue[bytes], mark: bytes, secret: bytes) -> bytes:
+    """What comes before a mark, but after the mark of a statement whose answer nobody read: it was interrupted."""
     found: list[bytes] = []
     while (line := lines.get()) != mark:
         if not line:
             raise StateError("psql has ended: " + b"".join(found).decode(errors="replace").strip())
-        found.append(line)
+        if line.startswith(secret) and line[len(secret) :].strip().isdigit():
+            found.clear()
+        else:
+            found.append(line)
     return b"".join(found)
 
 
