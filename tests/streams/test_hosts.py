@@ -34,7 +34,8 @@ def server() -> Iterator[str]:
 
 @pytest.fixture
 def connection(server: str) -> str:
-    subprocess.run(["psql", "-X", "-q", "-d", server, "-c", "DROP SCHEMA IF EXISTS viewlet CASCADE"], check=True)
+    drop = "DROP SCHEMA IF EXISTS viewlet, viewlet_streams CASCADE"
+    subprocess.run(["psql", "-X", "-q", "-d", server, "-c", drop], check=True)
     return server
 
 
@@ -60,6 +61,52 @@ def test_patterns_on_postgresql(connection: str) -> None:
     assert sorted(row[:2] for row in db.view("last").rows()) == [(2, 2), (9, 2)]
     assert db.view("w").rows() == [("g", 2, 4, at(0)), ("g", 3, 13, at(60))]
     db.close()
+
+
+def test_parts_on_postgresql_are_partitions_of_one_table(connection: str, tmp_path: Path) -> None:
+    """After every batch, also with late rows in parts that were rolled up; the table is what other users read."""
+    host = PostgresHost(connection)
+    db = viewlet.connect(tmp_path / "db", streams=host)
+    db.execute("""CREATE STREAM m (ts TIMESTAMP, g VARCHAR, x BIGINT) PARTITION LENGTH 60 BY ts
+        ROLLUP INTERVAL '3' MINUTES AFTER INTERVAL '2' MINUTES""")
+    db.execute("CREATE VIEW sums AS SELECT g, SUM(x) AS x FROM m [WINDOW 5 MINUTES] GROUP BY g")
+    db.execute("""CREATE VIEW falls AS SELECT g, x FROM m MATCH_RECOGNIZE (PARTITION BY g ORDER BY ts
+        MEASURES LAST(x) AS x PATTERN (a b) DEFINE b AS x < PREV(x))""")
+    warehouse = db._session.database().host.warehouse  # type: ignore[attr-defined]
+
+    def check_partitions() -> None:
+        attached = host.read("""SELECT parent.relname AS relation, child.relname AS part FROM pg_inherits
+            JOIN pg_class AS child ON inhrelid = child.oid JOIN pg_class AS parent ON inhparent = parent.oid""")
+        assert {f'viewlet."{name}"' for name in attached.column("part").to_pylist()} == set(
+            map(host.source, warehouse.catalogue.uses)
+        )
+        rows = host.read("SELECT ts, g, x FROM viewlet_streams.m ORDER BY ts, g, x").to_pylist()
+        assert [tuple(row.values()) for row in rows] == sorted(db.table("m").rows())
+        wrong = "SELECT 1 FROM viewlet_streams.m WHERE viewlet_part <> FLOOR(EXTRACT(EPOCH FROM ts) / 60)"
+        assert not host.read(wrong).num_rows
+
+    for minute in range(9):
+        db.insert("m", [(at(60 * minute), "a", minute % 3), (at(60 * minute + 1), "b", minute)])
+        check_partitions()
+    assert any(part.segments[0].rolled for part in warehouse.relation("m").stored.values())
+    db.insert("m", [(at(70), "c", 7), (at(310), "a", 5)])
+    check_partitions()
+    db.delete("m", [(at(120), "a", 2), (at(360), "a", 0)])
+    check_partitions()
+    first = warehouse.relation("m").progress.first
+    plan = host._records(f"EXPLAIN SELECT * FROM viewlet_streams.m WHERE viewlet_part = {first};")
+    assert sum("Scan" in line for (line,) in plan) == 1
+    db.execute("DROP VIEW sums")
+    db.execute("CREATE VIEW sums AS SELECT g, x, COUNT(*) AS n FROM m [WINDOW 2 MINUTES] GROUP BY g, x")
+    db.insert("m", [(at(600), "a", 1)])
+    assert host.read("SELECT * FROM viewlet_streams.sums").column_names[:3] == ["g", "x", "n"]
+    assert set(host.relations()) >= {"m", "sums", "falls"}
+    db.close()
+    again = PostgresHost(connection)
+    memory = viewlet.connect(streams=again)  # which removes what is there
+    memory.execute("CREATE STREAM m (ts TIMESTAMP) PARTITION LENGTH 60 BY ts")
+    assert again.relations() == again.tables() == []
+    memory.close()
 
 
 def test_rows_and_names_are_data_for_psql(connection: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from viewlet.streams.catalogue import Part, PartRelation, Segment
 from viewlet.streams.maintainer import Maintainer
-from viewlet.streams.render import column_list, rows_of
+from viewlet.streams.render import column_list, rows_of, typed
 from viewlet.streams.running_totals import SUMMED
 
 ROWS = f"{SUMMED}rows"
@@ -47,6 +47,5 @@ def drop_dead_groups(maintainer: Maintainer, relation: PartRelation) -> None:
         source = rows_of(host, relation, [number])
         table = maintainer.new_name(relation.name, number)
         query = f"SELECT {shown} FROM {source} AS rows_ JOIN {host.source(live)} AS live ON {same} GROUP BY {by}"
-        typed = f"SELECT * FROM ({query}) AS kept({column_list(host, relation.columns)})"
-        left = maintainer.create(table, typed)
+        left = maintainer.create(table, typed(host, relation.columns, query))
         maintainer.catalogue.set_part(relation.name, number, Part((Segment(table),), left, part.updated))

@@ -69,6 +69,23 @@ class InProcessHost(PartHost, Protocol):
 
 
 @runtime_checkable
+class PartitioningHost(PartHost, Protocol):
+    """A host that keeps the tables of a relation as partitions of one table, which its own users can read.
+
+    A partition has columns of the host besides those of the relation.
+    """
+
+    def relations(self) -> Iterable[str]:
+        """The relations that have such a table."""
+
+    def attach(self, relation: str, tables: Mapping[str, range]) -> None:
+        """With the next commit, makes tables partitions for parts of a relation: one part, or several rolled up."""
+
+    def forget(self, relation: str) -> None:
+        """With the next commit, drops what there is of a relation."""
+
+
+@runtime_checkable
 class JobHost(PartHost, Protocol):
     """A host on which every query is a job that takes a while to start, and which keeps tables in files."""
 

@@ -1,4 +1,9 @@
-"""Parts as tables of a PostgreSQL database, through a `psql` process. A batch is one transaction.
+"""Parts as partitions of tables of a PostgreSQL database, through a `psql` process. A batch is one transaction.
+
+    viewlet."packets[23668440]"   a part, or what late rows added to one; a partition of
+    viewlet_streams."packets"     PARTITION BY RANGE (viewlet_part, viewlet_segment)
+
+A table is made on its own. The commit attaches it, with two columns that take no room in its rows: they are defaults.
 
 `psql` runs commands of its own, which begin with a backslash and may start programs. So no text of a user is ever read
 by it outside quotes: statements are checked for what it would not take for SQL, and rows are sent with every backslash
@@ -18,12 +23,17 @@ from collections.abc import Iterable, Mapping
 from queue import Queue
 from typing import Any
 
+from viewlet.changes.staged_change import PART_COLUMN
 from viewlet.errors import DataError, MissingExtraError, StateError, UnsupportedError
 from viewlet.streams.deferred_interrupt import DEFERRED_INTERRUPT
 from viewlet.types import Kind, SqlType
 
 _SCHEMA = "viewlet"
+_RELATIONS = "viewlet_streams"
+"""The schema of the partitioned tables, which have the names of streams and views."""
 _CATALOGUE = f"{_SCHEMA}.catalogue"
+_SEGMENT_COLUMN = "viewlet_segment"
+"""Tells the tables of a part apart."""
 _LONGEST = 60
 """Longer names of tables are digests."""
 _CUT = 63
@@ -37,7 +47,7 @@ _NOT_SQL = re.compile(r"\\|--|/\*|\$|['\"]|:['\"{]|(?<!:):[A-Za-z_]")
 class PostgresHost:
     """A host on a PostgreSQL server; `connection` is what `psql` takes, a name, a URL or `key=value` pairs.
 
-    Everything is in the schema `viewlet` of that database, which belongs to the warehouse.
+    Everything is in the schemas `viewlet` and `viewlet_streams` of that database, which belong to the warehouse.
     """
 
     dialect = "postgres"
@@ -53,9 +63,14 @@ class PostgresHost:
         self._outputs = tuple(_follow(stream) for stream in (self._process.stdout, self._process.stderr))
         self._number = 0
         self._is_open = False
+        self._attached: dict[str, tuple[str, range]] = {}
+        """Tables that the next commit makes partitions, with their relation and parts."""
+        self._forgotten: set[str] = set()
+        """Relations that the next commit drops."""
         self._run("SET TIME ZONE 'UTC'; SET client_min_messages = warning; SET client_encoding = 'UTF8';")
         self._run("SET standard_conforming_strings = on;")
         self._run(f"CREATE SCHEMA IF NOT EXISTS {_SCHEMA}; SET search_path = {_SCHEMA};")
+        self._run(f"CREATE SCHEMA IF NOT EXISTS {_RELATIONS};")
         self._run(f"CREATE TABLE IF NOT EXISTS {_CATALOGUE} (key TEXT PRIMARY KEY, value TEXT);")
 
     def _run(self, sql: str, command: str = "", data: bytes = b"") -> bytes:
@@ -90,8 +105,19 @@ class PostgresHost:
         return {row["key"]: row["value"] for row in found}
 
     def tables(self) -> list[str]:
-        listed = self._records(f"SELECT tablename FROM pg_tables WHERE schemaname = '{_SCHEMA}';")
-        return [name for (name,) in listed if f"{_SCHEMA}.{name}" != _CATALOGUE]
+        return [name for name in self._tables_in(_SCHEMA) if f"{_SCHEMA}.{name}" != _CATALOGUE]
+
+    def relations(self) -> list[str]:
+        return self._tables_in(_RELATIONS)
+
+    def _tables_in(self, schema: str) -> list[str]:
+        return [name for (name,) in self._records(f"SELECT tablename FROM pg_tables WHERE schemaname = '{schema}';")]
+
+    def attach(self, relation: str, tables: Mapping[str, range]) -> None:
+        self._attached.update({table: (relation, parts) for table, parts in tables.items()})
+
+    def forget(self, relation: str) -> None:
+        self._forgotten.add(relation)
 
     def begin(self) -> None:
         if not self._is_open:
@@ -107,10 +133,10 @@ class PostgresHost:
         self._run("", "\\set ON_ERROR_STOP 0")
 
     def create(self, table: str, query: str) -> int:
-        self._run(f"CREATE TABLE {self.source(table)} AS {query};")
+        # psql knows the rows that its last statement has made
+        made = self._run(f"CREATE TABLE {self.source(table)} AS {query};", "\\echo :ROW_COUNT")
         self._run(f"ANALYZE {self.source(table)};")
-        ((count,),) = self._records(f"SELECT COUNT(*) FROM {self.source(table)};")
-        return int(count)
+        return int(made)
 
     def read(self, query: str) -> Any:
         import pyarrow as pa
@@ -133,9 +159,10 @@ class PostgresHost:
         return _booleans(read, schema)
 
     def source(self, table: str) -> str:
-        if len(table.encode()) > _LONGEST:
-            table = f"{table[:12]} {hashlib.sha256(table.encode()).hexdigest()[:40]}"
-        return f"{_SCHEMA}.{self.quote(table)}"
+        return f"{_SCHEMA}.{self.quote(_short(table))}"
+
+    def _partitioned(self, relation: str) -> str:
+        return f"{_RELATIONS}.{self.quote(_short(relation))}"
 
     def quote(self, name: str) -> str:
         if len(name.encode()) > _CUT:
@@ -153,10 +180,38 @@ class PostgresHost:
                 self._run(f"INSERT INTO {_CATALOGUE} VALUES ({_text(key)}, {_text(value)});")
         for table in unused:
             self._run(f"DROP TABLE IF EXISTS {self.source(table)};")
+        for relation in sorted(self._forgotten):
+            self._run(f"DROP TABLE IF EXISTS {self._partitioned(relation)};")
+        self._attach_all()
         self._run("COMMIT;")
         self._is_open = False
+        self._attached, self._forgotten = {}, set()
+
+    def _attach_all(self) -> None:
+        """Makes the new tables partitions; those that are already stay, since a commit may be repeated."""
+        if not self._attached:
+            return
+        listed = self._records(
+            "SELECT relname FROM pg_inherits JOIN pg_class ON inhrelid = pg_class.oid "
+            f"WHERE relnamespace = {_text(_SCHEMA)}::regnamespace;"
+        )
+        known = {name for (name,) in listed}
+        part, segment = self.quote(PART_COLUMN), self.quote(_SEGMENT_COLUMN)
+        for table, (relation, parts) in self._attached.items():
+            if _short(table) in known:
+                continue
+            child, parent, first, last = self.source(table), self._partitioned(relation), parts[0], parts[-1]
+            number = int(hashlib.sha256(table.encode()).hexdigest()[:15], 16)
+            low, high = ("MINVALUE", "MAXVALUE") if first < last else (str(number), str(number + 1))
+            for name, value in ((part, first), (segment, number)):
+                self._run(f"ALTER TABLE {child} ADD COLUMN IF NOT EXISTS {name} BIGINT DEFAULT {value};")
+            self._run(f"CREATE TABLE IF NOT EXISTS {parent} (LIKE {child}) PARTITION BY RANGE ({part}, {segment});")
+            self._run(
+                f"ALTER TABLE {parent} ATTACH PARTITION {child} FOR VALUES FROM ({first}, {low}) TO ({last}, {high});"
+            )
 
     def rollback(self) -> None:
+        self._attached = {}
         if self._is_open:
             self._run("", "\\set ON_ERROR_STOP 0")  # a load may have been interrupted
             self._run("ROLLBACK;")
@@ -210,6 +265,11 @@ def _copied(rows: Any) -> bytes:
         texts.append(text)
     lines = pc.binary_join_element_wise(*texts, "\t", null_handling="replace", null_replacement="\\N")
     return b"".join(f"{line}\n".encode() for line in lines.to_pylist())
+
+
+def _short(name: str) -> str:
+    """The name of a table, or what stands for it where PostgreSQL would cut it."""
+    return name if len(name.encode()) <= _LONGEST else f"{name[:12]} {hashlib.sha256(name.encode()).hexdigest()[:40]}"
 
 
 def _text(value: str) -> str:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from viewlet.changes.staged_change import PART_COLUMN
 from viewlet.streams.catalogue import PartRelation, Segment
 from viewlet.streams.definition import PartQuery, Reference
-from viewlet.streams.host import JobHost, PartHost
+from viewlet.streams.host import JobHost, PartHost, PartitioningHost
 from viewlet.types import TIMESTAMP, Column
 
 
@@ -26,7 +26,7 @@ def read_parts(reference: Reference, source: PartRelation, number: int) -> Seque
 def rows_of(host: PartHost, relation: PartRelation, numbers: Iterable[int]) -> str:
     """The rows of some parts, as what can stand behind FROM."""
     found = [(number, segment) for number in numbers for segment in relation.part(number).segments]
-    if len(found) == 1 and not found[0][1].rolled:
+    if len(found) == 1 and not found[0][1].rolled and not isinstance(host, PartitioningHost):
         return host.source(found[0][1].table)
     return f"({union_of(host, relation.columns, found)})"
 

@@ -22,7 +22,7 @@ from viewlet.streams.archive import Archive
 from viewlet.streams.catalogue import Catalogue, Part, PartRelation
 from viewlet.streams.check import initialization_order
 from viewlet.streams.definition import BEGINNING, PART_TIMESTAMP, PartView, part_of, start_of
-from viewlet.streams.host import PartHost
+from viewlet.streams.host import PartHost, PartitioningHost
 from viewlet.streams.ingest import close_idle, close_until, ingest, ingest_staged, late_name, late_relation
 from viewlet.streams.maintainer import Changed, Maintainer
 from viewlet.streams.matching.definition import MatchQuery
@@ -61,6 +61,9 @@ class Warehouse:
         self.host = host
         self.updates = updates or Updates()
         if is_new:
+            if isinstance(host, PartitioningHost):
+                for name in host.relations():
+                    host.forget(name)
             host.commit(dict.fromkeys(host.entries()), list(host.tables()))
         self.catalogue = Catalogue(host.entries())
         self.maintainer = Maintainer(host, self.catalogue, dimension)
@@ -88,13 +91,24 @@ class Warehouse:
         assert table.parts is not None
         self._seen[table.name] = self.maintainer.clock()
         relation = PartRelation(table.name, table.columns, table.parts, is_stream=True)
-        self.catalogue.declare(relation, repr((table.columns, table.parts)))
-        aside = late_relation(relation)
-        self.catalogue.declare(aside, repr(table.columns))
+        self._declare(relation, repr((table.columns, table.parts)))
+        self._declare(late_relation(relation), repr(table.columns))
 
     def drop_stream(self, name: str) -> None:
+        self._forget(name)
+        self._forget(late_name(name))
+
+    def _declare(self, relation: PartRelation, digest: str) -> bool:
+        """Whether the host has parts of a relation of this definition; what it has of others is dropped."""
+        known = self.catalogue.declare(relation, digest)
+        if not known and isinstance(self.host, PartitioningHost):
+            self.host.forget(relation.name)
+        return known
+
+    def _forget(self, name: str) -> None:
         self.catalogue.remove(name)
-        self.catalogue.remove(late_name(name))
+        if isinstance(self.host, PartitioningHost):
+            self.host.forget(name)
 
     def suited(self, view: PartView) -> PartView:
         """The form of a view for the host of this warehouse."""
@@ -129,9 +143,9 @@ class Warehouse:
     def _add(self, view: PartView) -> None:
         points = None if view.matching is None else _points_of(view, view.matching)
         relation = PartRelation(view.name, view.columns, view.parts, is_stream=False)
-        known = self.catalogue.declare(relation, digest_of(view))
+        known = self._declare(relation, digest_of(view))
         if points is not None:
-            self.catalogue.declare(points, digest_of(view))
+            self._declare(points, digest_of(view))
         self.maintainer.add(view)
         if not known:
             self.host.begin()
@@ -150,8 +164,8 @@ class Warehouse:
 
     def _remove(self, name: str) -> None:
         self.maintainer.remove(name)
-        self.catalogue.remove(name)
-        self.catalogue.remove(points_name(name))
+        self._forget(name)
+        self._forget(points_name(name))
 
     # -- batches ----------------------------------------------------------------------------------------------------
 
@@ -200,8 +214,23 @@ class Warehouse:
             return
         before = (part for part in self.catalogue.changed_parts().values() if part is not None)
         named = {*made, *(segment.table for part in before for segment in part.segments)}
+        if isinstance(self.host, PartitioningHost):
+            for name, tables in self._placements(set(made)).items():
+                self.host.attach(name, tables)
         self.host.commit(self.catalogue.entries(), sorted(named - self.catalogue.uses.keys()))
         self.catalogue.forget_changes()
+
+    def _placements(self, made: set[str]) -> dict[str, dict[str, range]]:
+        """The parts of the tables that the batch has made, by relation; what several parts share is the first one's."""
+        found: dict[str, dict[str, range]] = {}
+        for name, number in sorted(self.catalogue.changed_parts()):
+            relation = self.catalogue.relations.get(name)
+            for segment in () if relation is None else relation.part(number).segments:
+                if segment.table in made:
+                    tables = found.setdefault(name, {})
+                    first = tables[segment.table].start if segment.table in tables else number
+                    tables[segment.table] = range(first, (number if segment.rolled else first) + 1)
+        return found
 
     def rollback(self) -> None:
         """Takes the batch back; may be called again."""
