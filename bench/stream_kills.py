@@ -1,13 +1,15 @@
 """Kills a process at every step of the maintenance of stream views, on a host of parts, and opens the database again.
 
     python -m bench.stream_kills --host duckdb
-    python -m bench.stream_kills --host postgres --server "host=/run/pg user=tester"
-    python -m bench.stream_kills --host spark --every 5 --views runs
+    python -m bench.stream_kills --host postgres                     # on a cluster of its own, or --server "host=..."
+    python -m bench.stream_kills --host spark                        # the children share a JVM, which outlives them
+    python -m bench.stream_kills --host spark --whole --every 40     # every child has a JVM, which dies with it
 
-A child process applies a late batch, a delete and new parts, and kills itself (SIGKILL) before or after one call of its
-host: `load`, `create`, `commit`. The database is opened again, has to be as before or after the batch, continues, and
-has to agree with one in memory that was never killed; the host has to have the tables that the catalogue names, and no
-others.
+A child process applies a late batch, a delete and new parts, and kills itself (SIGKILL) at a step: before or after a
+call of its host (`load`, `create`, `commit`, ...), before a statement that it sends to DuckDB or PostgreSQL, or before
+it renames or removes a folder of parts on Spark. The database is opened again, has to be as before or after the batch,
+continues, and has to agree with one in memory that was never killed; the host has to have the tables that the
+catalogue names, and no others.
 """
 
 from __future__ import annotations
@@ -21,11 +23,13 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from contextlib import ExitStack
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import viewlet
+from tests.streams.postgres import cluster
 from viewlet.streams import DuckDBHost, PartHost, PostgresHost, SparkSqlHost
 
 STATEMENTS = (
@@ -39,7 +43,9 @@ STATEMENTS = (
        GROUP BY g, window_start""",
 )
 VIEWS = ("runs", "sums", "most", "visits")
-STEPS = ("load", "create", "create_over", "commit")
+STEPS = ("load", "create", "create_all", "create_over", "commit")
+STATEMENTS_OF = {"duckdb": ("_execute", "_run"), "postgres": ("_run",), "spark": ("_sql",)}
+"""What a host calls for each statement."""
 
 
 def at(second: int) -> datetime:
@@ -71,20 +77,65 @@ def make_host(kind: str, place: Path, server: str) -> PartHost:
         return DuckDBHost(str(place / "parts.duckdb"))
     if kind == "postgres":
         return PostgresHost(server)
-    return SparkSqlHost(session(), place / "parts")
+    return SparkSqlHost(session().newSession(), place / "parts")
 
 
 def session() -> Any:
-    options = {"spark.sql.shuffle.partitions": "1", "spark.ui.enabled": "false"}
-    return viewlet.spark_session("local[1]", **options)
+    """The session of this process; on the JVM of its parent, if that lends it."""
+    options = {
+        "spark.sql.shuffle.partitions": "1",
+        "spark.ui.enabled": "false",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.adaptive.enabled": "false",
+    }
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return viewlet.spark_session("local[1]", **options)
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.sql import SparkSession
+
+    if SparkContext._active_spark_context is None:
+        gateway = launch_gateway()
+        spark = gateway.jvm.org.apache.spark
+        java = spark.api.java.JavaSparkContext.fromSparkContext(spark.SparkContext.getOrCreate())
+        SparkContext(gateway=gateway, jsc=java, conf=SparkConf(_jvm=gateway.jvm, _jconf=java.getConf()))
+    return SparkSession(SparkContext._active_spark_context)
+
+
+def lent() -> dict[str, str]:
+    """What a child has to know to share the JVM of this process."""
+    parameters = session().sparkContext._gateway.gateway_parameters
+    return {"PYSPARK_GATEWAY_PORT": str(parameters.port), "PYSPARK_GATEWAY_SECRET": parameters.auth_token}
+
+
+def end_jobs() -> None:
+    """Ends the jobs of a child that was killed: they would have died with its own JVM."""
+    context = session().sparkContext
+    while context.statusTracker().getActiveJobsIds():
+        context.cancelAllJobs()
+        time.sleep(0.1)
 
 
 class Countdown:
     """A host that ends the process at one of its steps, each of which is counted before and after it."""
 
-    def __init__(self, host: Any, step: int) -> None:
+    def __init__(self, host: Any, step: int, statements: tuple[str, ...]) -> None:
         self._host, self._left = host, step
         self.steps = 0
+        for name in statements:
+            setattr(host, name, self._counted(getattr(host, name)))
+        for place, name in ((Path, "rename"), (shutil, "rmtree")):
+            if isinstance(host, SparkSqlHost):
+                setattr(place, name, self._counted(getattr(place, name)))
+
+    def _counted(self, call: Any) -> Any:
+        """A call before which the process may end."""
+
+        def run(*arguments: Any, **named: Any) -> Any:
+            self._count()
+            return call(*arguments, **named)
+
+        return run
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._host, name)
@@ -109,7 +160,7 @@ def child(kind: str, place: Path, server: str, step: int) -> None:
     """Applies the last batches, and is killed at a step; prints how many there are if it was not."""
     db = viewlet.connect(place / "db", streams=make_host(kind, place, server))
     warehouse = db._session.database().host.warehouse  # type: ignore[attr-defined]
-    counted = Countdown(warehouse.host, step)
+    counted = Countdown(warehouse.host, step, STATEMENTS_OF[kind])
     warehouse.host = warehouse.maintainer.host = counted
     for batch in batches()[db.epoch :]:
         db.apply({"m": batch})
@@ -165,41 +216,49 @@ def copy_of(kind: str, base: Path, server: str, number: int) -> tuple[Path, str]
     if kind != "postgres":
         return place, server
     name = f"copy{number}"
-    subprocess.run(
-        ["psql", "-X", "-q", "-d", f"{server} dbname=postgres", "-c", f"CREATE DATABASE {name} TEMPLATE base"],
-        check=True,
-    )
+    _run_sql(server, f"CREATE DATABASE {name} TEMPLATE base")
     return place, f"{server} dbname={name}"
 
 
-def _create_database(server: str, name: str) -> None:
-    command = ["psql", "-X", "-q", "-d", f"{server} dbname=postgres", "-c", f"CREATE DATABASE {name}"]
-    subprocess.run(command, check=True)
+def _run_sql(server: str, statement: str) -> None:
+    subprocess.run(["psql", "-X", "-q", "-d", f"{server} dbname=postgres", "-c", statement], check=True)
 
 
-def run_child(kind: str, place: Path, server: str, step: int) -> subprocess.CompletedProcess[str]:
+def run_child(
+    kind: str, place: Path, server: str, step: int, shared: dict[str, str]
+) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "bench.stream_kills", "--host", kind, "--server", server, "--child", str(place)]
-    return subprocess.run([*command, str(step)], capture_output=True, text=True, timeout=300)
+    return subprocess.run(
+        [*command, str(step)], capture_output=True, text=True, timeout=600, env={**os.environ, **shared}
+    )
 
 
-def kill_at_every_step(kind: str, server: str, every: int, views: str) -> str:
+def kill_at_every_step(kind: str, server: str, every: int, views: str, is_whole: bool) -> str:
     started, outcomes = time.monotonic(), Counter[int]()
     folder = Path(tempfile.mkdtemp(prefix="viewlet-kills-"))
-    base = folder / "base"
+    base, shared = folder / "base", lent() if kind == "spark" and not is_whole else {}
     if kind == "postgres":
-        _create_database(server, "base")
+        _run_sql(server, "CREATE DATABASE base")
     try:
         prepare(kind, base, f"{server} dbname=base" if kind == "postgres" else server, views)
         expected = expected_contents(views)
-        whole = run_child(kind, *copy_of(kind, base, server, 0), step=-1)
+        whole = run_child(kind, *copy_of(kind, base, server, 0), -1, shared)
         assert whole.returncode == 0, whole.stderr
         steps = int(whole.stdout.split()[-1])
         for step in range(1, steps + 1, every):
             place, named = copy_of(kind, base, server, step)
-            done = run_child(kind, place, named, step)
+            done = run_child(kind, place, named, step, shared)
             assert done.returncode == -signal.SIGKILL, (step, done.returncode, done.stderr)
-            outcomes[check(kind, place, named, expected)] += 1
+            if shared:
+                end_jobs()
+            try:
+                outcomes[check(kind, place, named, expected)] += 1
+            except BaseException:
+                print(f"killed at step {step}", flush=True)
+                raise
             shutil.rmtree(place)
+            if kind == "postgres":
+                _run_sql(server, f"DROP DATABASE copy{step}")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     first = len(batches()) - KILLED
@@ -214,12 +273,17 @@ def main() -> None:
     parser.add_argument("--server", default="", help="what psql connects with, without a database")
     parser.add_argument("--every", type=int, default=1, help="kill at every n-th step only")
     parser.add_argument("--views", default=",".join(VIEWS))
+    parser.add_argument("--whole", action="store_true", help="on Spark, kill Java with each child")
     parser.add_argument("--child", nargs=2, metavar=("PLACE", "STEP"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child is not None:
         child(options.host, Path(options.child[0]), options.server, int(options.child[1]))
         return
-    print(kill_at_every_step(options.host, options.server, options.every, options.views))
+    with ExitStack() as stack:
+        server = options.server
+        if options.host == "postgres" and not server:
+            server = stack.enter_context(cluster()).replace("dbname=postgres", "")
+        print(kill_at_every_step(options.host, server, options.every, options.views, options.whole))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from viewlet.streams.catalogue import Part, PartRelation
-from viewlet.streams.host import JobHost
+from viewlet.streams.host import JobHost, runs_jobs
 from viewlet.streams.render import union_of
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def are_equal(maintainer: Maintainer, relation: PartRelation, number: int, befor
     if not before.rows:
         return True
     host = maintainer.host
-    if isinstance(host, JobHost) and before.rows <= COMPARED_HERE and not _is_rolled(before, after):
+    if runs_jobs(host) and before.rows <= COMPARED_HERE and not _is_rolled(before, after):
         return _are_equal_here(*(_scanned(host, relation, part) for part in (before, after)))
     old, new = (
         union_of(host, relation.columns, ((number, segment) for segment in part.segments)) for part in (before, after)

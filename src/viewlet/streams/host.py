@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 from viewlet.types import SqlType, Table
 
@@ -68,7 +68,6 @@ class InProcessHost(PartHost, Protocol):
         """Makes a table of what a query returns over rows that it knows by a name; tells the number of its rows."""
 
 
-@runtime_checkable
 class PartitioningHost(PartHost, Protocol):
     """A host that keeps the tables of a relation as partitions of one table, which its own users can read.
 
@@ -85,7 +84,6 @@ class PartitioningHost(PartHost, Protocol):
         """With the next commit, drops what there is of a relation."""
 
 
-@runtime_checkable
 class JobHost(PartHost, Protocol):
     """A host on which every query is a job that takes a while to start, and which keeps tables in files."""
 
@@ -97,6 +95,16 @@ class JobHost(PartHost, Protocol):
 
     def scan(self, table: str, columns: Sequence[str]) -> Any:
         """Columns of a table as Arrow, read in this process without a job."""
+
+
+def is_partitioning(host: PartHost) -> TypeGuard[PartitioningHost]:
+    """A host with partitions. Parts are computed in a millisecond: `isinstance` with a protocol takes long for that."""
+    return hasattr(host, "attach")
+
+
+def runs_jobs(host: PartHost) -> TypeGuard[JobHost]:
+    """A host on which every query is a job."""
+    return hasattr(host, "create_all")
 
 
 @runtime_checkable

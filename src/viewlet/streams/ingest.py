@@ -188,9 +188,8 @@ def _repeated(stream: PartRelation, rows: Any, sign: int) -> Any:
 
 
 def _append(maintainer: Maintainer, stream: PartRelation, number: int, part: Part, rows: Any) -> Part:
-    table = maintainer.new_name(stream.name, number) if part.segments else f"{stream.name}[{number}]"
-    if not part.segments and part is not EMPTY:
-        table = maintainer.new_name(stream.name, number)
+    name = maintainer.first_name if part is EMPTY else maintainer.new_name
+    table = name(stream.name, number)
     maintainer.load(table, rows)
     return Part((*part.segments, Segment(table)), part.rows + rows.num_rows, maintainer.clock())
 

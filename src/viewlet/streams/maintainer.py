@@ -17,7 +17,7 @@ from viewlet.streams.catalogue import EMPTY, Catalogue, Part, Segment
 from viewlet.streams.check import computation_order
 from viewlet.streams.compare_parts import are_equal
 from viewlet.streams.definition import BEGINNING, PartQuery, PartView, Reference, part_of
-from viewlet.streams.host import JobHost, PartHost
+from viewlet.streams.host import PartHost, runs_jobs
 from viewlet.streams.native_windows import compute_natively
 from viewlet.streams.new_parts import next_part, put_new_part, run_concurrently
 from viewlet.streams.render import Queries, no_rows, read_parts, rows_of, start_literal, typed
@@ -176,7 +176,7 @@ class Maintainer:
     def compute_parts(self, view: PartView, again: Sequence[int], new: Sequence[int] = ()) -> dict[int, Part]:
         """Parts of a view that do not read each other, those that are computed `again` and new ones."""
         numbers = [*again, *new]
-        if view.quick is not None or not isinstance(self.host, JobHost):
+        if view.quick is not None or not runs_jobs(self.host):
             made = run_concurrently(lambda number: self.compute(view, number, number in again), numbers)
             return dict(zip(numbers, made, strict=True))
         queries = {number: self.part_query(view, number, number in again) for number in numbers}
@@ -202,7 +202,7 @@ class Maintainer:
         return True
 
     def _table_of(self, view: PartView, number: int, retry: bool) -> str:
-        return self.new_name(view.name, number) if retry else f"{view.name}[{number}]"
+        return self.new_name(view.name, number) if retry else self.first_name(view.name, number)
 
     def sql(self, view: PartView, number: int) -> str:
         """The query for part `number` of a view, over the tables of the host."""
@@ -282,6 +282,10 @@ class Maintainer:
             self._empty[key] = self.host.read(counted).column(0)[0].as_py() == 0
         return self._empty[key]
 
+    def first_name(self, relation: str, number: int) -> str:
+        """The name of the first table of a part. A job of a process that died may still write to it: then a new one."""
+        return self.new_name(relation, number) if runs_jobs(self.host) else f"{relation}[{number}]"
+
     def new_name(self, relation: str, number: int) -> str:
         return f"{relation}[{number}] {self._next_serial()}"
 
@@ -295,7 +299,7 @@ class Maintainer:
 
     def create_all(self, queries: Mapping[str, str]) -> dict[str, int]:
         """Makes tables with the same columns, likewise; a host of jobs makes them by one."""
-        if len(queries) < 2 or not isinstance(self.host, JobHost):
+        if len(queries) < 2 or not runs_jobs(self.host):
             return {table: self.create(table, query) for table, query in queries.items()}
         self.created += queries
         return self.host.create_all(queries)
@@ -437,7 +441,7 @@ class Maintainer:
         for table in view.tables():
             self.dimension_source(table)
         new = []
-        if is_eager and isinstance(self.host, JobHost) and self._is_independent(view.name):
+        if is_eager and runs_jobs(self.host) and self._is_independent(view.name):
             new = [number for number in [next_part(self, view)] if number is not None]
         after = self.compute_parts(view, numbers, new)
         for number in new:

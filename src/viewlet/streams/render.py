@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from viewlet.changes.staged_change import PART_COLUMN
 from viewlet.streams.catalogue import PartRelation, Segment
 from viewlet.streams.definition import PartQuery, Reference
-from viewlet.streams.host import JobHost, PartHost, PartitioningHost
+from viewlet.streams.host import PartHost, is_partitioning, runs_jobs
 from viewlet.types import TIMESTAMP, Column
 
 
@@ -26,7 +26,7 @@ def read_parts(reference: Reference, source: PartRelation, number: int) -> Seque
 def rows_of(host: PartHost, relation: PartRelation, numbers: Iterable[int]) -> str:
     """The rows of some parts, as what can stand behind FROM."""
     found = [(number, segment) for number in numbers for segment in relation.part(number).segments]
-    if len(found) == 1 and not found[0][1].rolled and not isinstance(host, PartitioningHost):
+    if len(found) == 1 and not found[0][1].rolled and not is_partitioning(host):
         return host.source(found[0][1].table)
     return f"({union_of(host, relation.columns, found)})"
 
@@ -36,7 +36,7 @@ def union_of(host: PartHost, columns: Sequence[Column], segments: Iterable[tuple
     names, found = column_list(host, columns), list(segments)
     selects: list[str] = []
     whole = [segment.table for _, segment in found if not segment.rolled]
-    if isinstance(host, JobHost) and 1 < len(whole) == len(set(whole)):
+    if runs_jobs(host) and 1 < len(whole) == len(set(whole)):
         selects.append(f"SELECT {names} FROM {host.source_of_all(whole)}")
         found = [each for each in found if each[1].rolled]
     for number, segment in found:

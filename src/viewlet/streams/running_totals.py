@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from viewlet.streams.catalogue import EMPTY, Part, Segment
 from viewlet.streams.definition import PartView
-from viewlet.streams.host import JobHost
+from viewlet.streams.host import runs_jobs
 from viewlet.streams.new_parts import next_part, put_new_part
 from viewlet.streams.render import column_list, typed, union_of
 
@@ -35,7 +35,7 @@ def add_differences(maintainer: Maintainer, changed: Sequence[tuple[str, int]], 
             continue
         tables = {maintainer.new_name(view.name, part): part for part in parts}
         queries = {table: _difference(maintainer, view, part) for table, part in tables.items()}
-        new = next_part(maintainer, view) if is_eager and isinstance(maintainer.host, JobHost) else None
+        new = next_part(maintainer, view) if is_eager and runs_jobs(maintainer.host) else None
         made = None if new is None else maintainer.part_query(view, new)
         rows = maintainer.create_all({**queries, **dict([made] if made is not None else [])})
         if new is not None:

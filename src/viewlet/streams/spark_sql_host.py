@@ -113,14 +113,14 @@ class SparkSqlHost:
             frame.write.partitionBy(PART_COLUMN).parquet(self._path(together))
         except Exception as error:
             raise _as_data_error(error, "parts cannot be computed") from error
-        schema = type(frame.schema)(frame.schema.fields[:-1])
+        rows = frame.drop(PART_COLUMN)
         for at, table in enumerate(queries):
             place = Path(self._path(together)) / f"{PART_COLUMN}={at}"
             if place.exists():
                 place.rename(self._path(table))
-                self._schemas[table] = schema
+                self._schemas[table] = rows.schema
             else:
-                self._write(table, self._spark.createDataFrame([], schema))
+                self._write(table, rows.limit(0))
         shutil.rmtree(self._path(together))
         return {table: self._count(table) for table in queries}
 

@@ -22,7 +22,7 @@ from viewlet.streams.archive import Archive
 from viewlet.streams.catalogue import Catalogue, Part, PartRelation
 from viewlet.streams.check import initialization_order
 from viewlet.streams.definition import BEGINNING, PART_TIMESTAMP, PartView, part_of, start_of
-from viewlet.streams.host import PartHost, PartitioningHost
+from viewlet.streams.host import PartHost, is_partitioning
 from viewlet.streams.ingest import close_idle, close_until, ingest, ingest_staged, late_name, late_relation
 from viewlet.streams.maintainer import Changed, Maintainer
 from viewlet.streams.matching.definition import MatchQuery
@@ -61,7 +61,7 @@ class Warehouse:
         self.host = host
         self.updates = updates or Updates()
         if is_new:
-            if isinstance(host, PartitioningHost):
+            if is_partitioning(host):
                 for name in host.relations():
                     host.forget(name)
             host.commit(dict.fromkeys(host.entries()), list(host.tables()))
@@ -101,13 +101,13 @@ class Warehouse:
     def _declare(self, relation: PartRelation, digest: str) -> bool:
         """Whether the host has parts of a relation of this definition; what it has of others is dropped."""
         known = self.catalogue.declare(relation, digest)
-        if not known and isinstance(self.host, PartitioningHost):
+        if not known and is_partitioning(self.host):
             self.host.forget(relation.name)
         return known
 
     def _forget(self, name: str) -> None:
         self.catalogue.remove(name)
-        if isinstance(self.host, PartitioningHost):
+        if is_partitioning(self.host):
             self.host.forget(name)
 
     def suited(self, view: PartView) -> PartView:
@@ -214,7 +214,7 @@ class Warehouse:
             return
         before = (part for part in self.catalogue.changed_parts().values() if part is not None)
         named = {*made, *(segment.table for part in before for segment in part.segments)}
-        if isinstance(self.host, PartitioningHost):
+        if is_partitioning(self.host):
             for name, tables in self._placements(set(made)).items():
                 self.host.attach(name, tables)
         self.host.commit(self.catalogue.entries(), sorted(named - self.catalogue.uses.keys()))

@@ -22,6 +22,7 @@ def to_fold(pattern: PatternSql, columns: Sequence[Column], has_past: bool) -> s
     """All live runs after a part; `columns` are those of the helper, and `has_past` continues the runs before it."""
     keys, kept = pattern.keys, pattern.kept()
     types = {column.name: exp.DataType.build(str(column.type), dialect="duckdb").sql("spark") for column in columns}
+    types.setdefault("state", "INT")
     fields = {_plain(name): types[_plain(name)] for name in kept}
     grouped = f" GROUP BY {', '.join(keys)}" if keys else ""
     ordered = f"({_spark(pattern.rows(numbered=True))}) AS numbered"
@@ -33,12 +34,13 @@ def to_fold(pattern: PatternSql, columns: Sequence[Column], has_past: bool) -> s
     if has_past:
         closed = "" if pattern.machine.ends_open else f" WHERE state < {pattern.machine.states}"
         known = f"collect_list(struct({', '.join(map(_name, fields))})) AS runs_before"
-        past = f"(SELECT {', '.join([*keys, known])} FROM `{pattern.mark}1` AS past{closed}{grouped}) AS past"
+        past = f"(SELECT {', '.join([*keys, known])} FROM {pattern.past('`')} AS past{closed}{grouped}) AS past"
         same = " AND ".join(f"present.{key} <=> past.{key}" for key in keys) or "TRUE"
         groups, before = f"{groups} LEFT JOIN {past} ON {same}", f"COALESCE(CAST(runs_before AS {shape}), {before})"
     after = f"aggregate(rows_of_group, {before}, (runs, r) -> {_step(pattern, fields)})"
     shown = ", ".join([*(f"present.{key}" for key in keys), f"inline({after})"])
-    return f"SELECT {shown} FROM {groups}"
+    stored = [*keys, *(_name(_plain(column)) for column in kept if column != "state" or not pattern.is_counted)]
+    return f"SELECT {', '.join(stored)} FROM (SELECT {shown} FROM {groups}) AS folded"
 
 
 def _step(pattern: PatternSql, fields: dict[str, str]) -> str:

@@ -74,6 +74,30 @@ class PatternSql:
             found.append("CAST(0 AS BIGINT)" if key.startswith("COUNT(") else f"CASE WHEN 1 = 0 THEN x_{name} END")
         return found + [f"CASE WHEN 1 = 0 THEN {_quoted(f'c_{name}')} END" for name in self.machine.remembered]
 
+    # -- what is stored ------------------------------------------------------------------------------------------------
+
+    @property
+    def is_counted(self) -> bool:
+        """The state of a run is its length, or the last state if it is longer: it is not stored."""
+        return self.machine.keeps_one_run()
+
+    def stored(self, query: str) -> str:
+        """A query for runs with the columns of the helper."""
+        if not self.is_counted:
+            return query
+        return f"SELECT {', '.join([*self.keys, *self.kept()[1:]])} FROM ({query}) AS counted"
+
+    def past(self, quote: str = '"') -> str:
+        """The runs before the part, with their states."""
+        runs = f"{quote}{self.mark}1{quote}"
+        if not self.is_counted:
+            return runs
+        return f"(SELECT *, CAST(LEAST(ct, {self.machine.states}) AS INTEGER) AS state FROM {runs} AS counted)"
+
+    def accepted(self) -> str:
+        """Which of the stored runs match the whole pattern."""
+        return f"ct >= {self.machine.states}" if self.is_counted else f"state = {self.machine.states}"
+
     # -- queries -------------------------------------------------------------------------------------------------------
 
     def recursive(self, has_past: bool) -> str:
@@ -85,7 +109,7 @@ class PatternSql:
         beginnings = f"SELECT {distinct}{idle} FROM ordered" + ("" if keys else " LIMIT 1")
         if has_past:
             closed = "" if self.machine.ends_open else f" WHERE state < {self.machine.states}"
-            past = f'SELECT {", ".join([*keys, *kept])}, 0 FROM "{self.mark}1" AS past{closed}'
+            past = f"SELECT {', '.join([*keys, *kept])}, 0 FROM {self.past()} AS past{closed}"
             beginnings = f"({beginnings}) UNION ALL ({past})"
         last_keys = ", ".join([*keys, "MAX(k) AS last"])
         grouped = f" GROUP BY {', '.join(keys)}" if keys else ""
@@ -144,7 +168,7 @@ class PatternSql:
             moves.append((machine.states, stay - common, machine.states))
         begins = machine.enters[0] - common
         rows = f"SELECT * FROM ({self.rows(numbered=False)}) AS r{self._useful(common)}"
-        joined = f'({rows}) AS r LEFT JOIN "{self.mark}1" AS p ON {self.same("r", "p")}'
+        joined = f"({rows}) AS r LEFT JOIN {self.past()} AS p ON {self.same('r', 'p')}"
         if not begins and len(moves) == machine.states and not any(rest for _, rest, _ in moves):
             return self._always_moving(moves, joined)
         return self._moving(moves, begins, joined)

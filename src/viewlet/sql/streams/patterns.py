@@ -189,7 +189,7 @@ def _view(
     streams = source.parts.streams or (source.name,)
     parts = replace(given, length=source.parts.length, streams=streams)
     here, before = Reference(source.name, INDEX, INDEX), Arithmetic("-", INDEX, Number(1))
-    first = PartQuery(sql.recursive(has_past=False), (here,), mark)
+    first = PartQuery(sql.stored(sql.recursive(has_past=False)), (here,), mark)
     try:
         kept = describe(first.sql, {first.marker(0): own_columns(source)}, wide=True)
     except QueryError as error:
@@ -198,15 +198,15 @@ def _view(
     helper_name = f"pattern_{hashlib.sha256(repr((source.name, first.sql)).encode()).hexdigest()[:10]}"
     references = (here, Reference(helper_name, before, before))
     on_spark = to_fold(sql, kept, has_past=True)
-    later = PartQuery(sql.recursive(has_past=True), references, mark, on_spark=on_spark)
+    later = PartQuery(sql.stored(sql.recursive(has_past=True)), references, mark, on_spark=on_spark)
     quick = None
     if machine.keeps_one_run():
         itself = Reference(helper_name, INDEX, INDEX)
         grouped = {each.strip('"').lower() for each in columns.groups}
         is_unique = bool(source.parts.unique) and grouped >= set(source.parts.unique)
         quick = FastPath(
-            PartQuery(sql.first(), (here,), mark),
-            PartQuery(sql.single(), references, mark),
+            PartQuery(sql.stored(sql.first()), (here,), mark),
+            PartQuery(sql.stored(sql.single()), references, mark),
             None if is_unique else PartQuery(sql.rows_of_runs(), (here, itself), mark),
         )
     helper = PartView(
@@ -214,7 +214,7 @@ def _view(
     )
     shown = ", ".join(each.sql("duckdb") for each in select)
     final = PartQuery(
-        f'SELECT {shown} FROM "{mark}0" AS runs WHERE state = {machine.states}',
+        f'SELECT {shown} FROM "{mark}0" AS runs WHERE {sql.accepted()}',
         (Reference(helper_name, INDEX, INDEX),),
         mark,
     )
