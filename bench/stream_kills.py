@@ -2,7 +2,7 @@
 
     python -m bench.stream_kills --host duckdb
     python -m bench.stream_kills --host postgres                     # on a cluster of its own, or --server "host=..."
-    python -m bench.stream_kills --host spark                        # the children share a JVM, which outlives them
+    python -m bench.stream_kills --host spark --new 1                # the children share a JVM, which outlives them
     python -m bench.stream_kills --host spark --whole --every 40     # every child has a JVM, which dies with it
 
 A child process applies a late batch, a delete and new parts, and kills itself (SIGKILL) at a step: before or after a
@@ -52,15 +52,15 @@ def at(second: int) -> datetime:
     return datetime(2015, 1, 1, 10) + timedelta(seconds=second)
 
 
-def batches() -> list[list[dict[str, Any]]]:
-    """Rows in order first; then a late batch with a delete, and new parts."""
+def batches(new: int) -> list[list[dict[str, Any]]]:
+    """Rows in order first; then a late batch with a delete, and so many new parts."""
 
     def row(second: int, g: str, x: int, times: int = 1) -> dict[str, Any]:
         return {"ts": at(second), "g": g, "x": x, "_multiplicity": times}
 
     before = [[row(60 * minute + 5, "a", 12), row(60 * minute + 7, "b", minute)] for minute in range(6)]
     late = [row(70, "b", 40), row(125, "a", 12, -1)]
-    return [*before, late, [row(60 * minute, "a", 11) for minute in range(6, 9)]]
+    return [*before, late, [row(60 * minute, "a", 11) for minute in range(6, 6 + new)]]
 
 
 KILLED = 2
@@ -156,13 +156,13 @@ class Countdown:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def child(kind: str, place: Path, server: str, step: int) -> None:
+def child(kind: str, place: Path, server: str, step: int, new: int) -> None:
     """Applies the last batches, and is killed at a step; prints how many there are if it was not."""
     db = viewlet.connect(place / "db", streams=make_host(kind, place, server))
     warehouse = db._session.database().host.warehouse  # type: ignore[attr-defined]
     counted = Countdown(warehouse.host, step, STATEMENTS_OF[kind])
     warehouse.host = warehouse.maintainer.host = counted
-    for batch in batches()[db.epoch :]:
+    for batch in batches(new)[db.epoch :]:
         db.apply({"m": batch})
     print(f"steps {counted.steps}")
     db.close()
@@ -172,35 +172,35 @@ def contents(db: viewlet.Connection) -> dict[str, Any]:
     return {name: sorted(db.view(name).rows(), key=repr) for name in VIEWS if name in db.views}
 
 
-def expected_contents(views: str) -> list[dict[str, Any]]:
+def expected_contents(views: str, new: int) -> list[dict[str, Any]]:
     """The views after every batch, in memory."""
     db = viewlet.connect()
     for statement in statements(views):
         db.execute(statement)
     found = [contents(db)]
-    for batch in batches():
+    for batch in batches(new):
         db.apply({"m": batch})
         found.append(contents(db))
     return found
 
 
-def prepare(kind: str, place: Path, server: str, views: str) -> None:
+def prepare(kind: str, place: Path, server: str, views: str, new: int) -> None:
     """A database with all batches but the last ones."""
     place.mkdir()
     with viewlet.connect(place / "db", streams=make_host(kind, place, server)) as db:
         for statement in statements(views):
             db.execute(statement)
-        for batch in batches()[:-KILLED]:
+        for batch in batches(new)[:-KILLED]:
             db.apply({"m": batch})
 
 
-def check(kind: str, place: Path, server: str, expected: list[dict[str, Any]]) -> int:
+def check(kind: str, place: Path, server: str, expected: list[dict[str, Any]], new: int) -> int:
     """Opens what a kill has left; returns the number of batches that it had."""
     host = make_host(kind, place, server)
     with viewlet.connect(place / "db", streams=host) as db:
         epoch = db.epoch
         assert contents(db) == expected[epoch], f"the views after batch {epoch} differ"
-        for batch in batches()[epoch:]:
+        for batch in batches(new)[epoch:]:
             db.apply({"m": batch})
         assert contents(db) == expected[-1], "the views after the last batch differ"
         warehouse = db._session.database().host.warehouse  # type: ignore[attr-defined]
@@ -225,34 +225,35 @@ def _run_sql(server: str, statement: str) -> None:
 
 
 def run_child(
-    kind: str, place: Path, server: str, step: int, shared: dict[str, str]
+    kind: str, place: Path, server: str, step: int, new: int, shared: dict[str, str]
 ) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "bench.stream_kills", "--host", kind, "--server", server, "--child", str(place)]
+    command[5:5] = ["--new", str(new)]
     return subprocess.run(
         [*command, str(step)], capture_output=True, text=True, timeout=600, env={**os.environ, **shared}
     )
 
 
-def kill_at_every_step(kind: str, server: str, every: int, views: str, is_whole: bool) -> str:
+def kill_at_every_step(kind: str, server: str, every: int, views: str, new: int, is_whole: bool) -> str:
     started, outcomes = time.monotonic(), Counter[int]()
     folder = Path(tempfile.mkdtemp(prefix="viewlet-kills-"))
     base, shared = folder / "base", lent() if kind == "spark" and not is_whole else {}
     if kind == "postgres":
         _run_sql(server, "CREATE DATABASE base")
     try:
-        prepare(kind, base, f"{server} dbname=base" if kind == "postgres" else server, views)
-        expected = expected_contents(views)
-        whole = run_child(kind, *copy_of(kind, base, server, 0), -1, shared)
+        prepare(kind, base, f"{server} dbname=base" if kind == "postgres" else server, views, new)
+        expected = expected_contents(views, new)
+        whole = run_child(kind, *copy_of(kind, base, server, 0), -1, new, shared)
         assert whole.returncode == 0, whole.stderr
         steps = int(whole.stdout.split()[-1])
         for step in range(1, steps + 1, every):
             place, named = copy_of(kind, base, server, step)
-            done = run_child(kind, place, named, step, shared)
+            done = run_child(kind, place, named, step, new, shared)
             assert done.returncode == -signal.SIGKILL, (step, done.returncode, done.stderr)
             if shared:
                 end_jobs()
             try:
-                outcomes[check(kind, place, named, expected)] += 1
+                outcomes[check(kind, place, named, expected, new)] += 1
             except BaseException:
                 print(f"killed at step {step}", flush=True)
                 raise
@@ -261,7 +262,7 @@ def kill_at_every_step(kind: str, server: str, every: int, views: str, is_whole:
                 _run_sql(server, f"DROP DATABASE copy{step}")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    first = len(batches()) - KILLED
+    first = len(batches(new)) - KILLED
     shares = ", ".join(f"{count} with {epoch - first} of {KILLED} batches" for epoch, count in sorted(outcomes.items()))
     kills, spent = sum(outcomes.values()), time.monotonic() - started
     return f"{kind}: {kills} kills at {steps} steps ({shares}), all right; {spent:.0f} s"
@@ -273,17 +274,18 @@ def main() -> None:
     parser.add_argument("--server", default="", help="what psql connects with, without a database")
     parser.add_argument("--every", type=int, default=1, help="kill at every n-th step only")
     parser.add_argument("--views", default=",".join(VIEWS))
+    parser.add_argument("--new", type=int, default=3, help="new parts of the last batch")
     parser.add_argument("--whole", action="store_true", help="on Spark, kill Java with each child")
     parser.add_argument("--child", nargs=2, metavar=("PLACE", "STEP"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child is not None:
-        child(options.host, Path(options.child[0]), options.server, int(options.child[1]))
+        child(options.host, Path(options.child[0]), options.server, int(options.child[1]), options.new)
         return
     with ExitStack() as stack:
         server = options.server
         if options.host == "postgres" and not server:
             server = stack.enter_context(cluster()).replace("dbname=postgres", "")
-        print(kill_at_every_step(options.host, server, options.every, options.views, options.whole))
+        print(kill_at_every_step(options.host, server, options.every, options.views, options.new, options.whole))
 
 
 if __name__ == "__main__":
