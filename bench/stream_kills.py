@@ -234,7 +234,7 @@ def run_child(
     )
 
 
-def kill_at_every_step(kind: str, server: str, every: int, views: str, new: int, is_whole: bool) -> str:
+def kill_at_every_step(kind: str, server: str, first: int, every: int, views: str, new: int, is_whole: bool) -> str:
     started, outcomes = time.monotonic(), Counter[int]()
     folder = Path(tempfile.mkdtemp(prefix="viewlet-kills-"))
     base, shared = folder / "base", lent() if kind == "spark" and not is_whole else {}
@@ -246,7 +246,7 @@ def kill_at_every_step(kind: str, server: str, every: int, views: str, new: int,
         whole = run_child(kind, *copy_of(kind, base, server, 0), -1, new, shared)
         assert whole.returncode == 0, whole.stderr
         steps = int(whole.stdout.split()[-1])
-        for step in range(1, steps + 1, every):
+        for step in range(first, steps + 1, every):
             place, named = copy_of(kind, base, server, step)
             done = run_child(kind, place, named, step, new, shared)
             assert done.returncode == -signal.SIGKILL, (step, done.returncode, done.stderr)
@@ -262,8 +262,10 @@ def kill_at_every_step(kind: str, server: str, every: int, views: str, new: int,
                 _run_sql(server, f"DROP DATABASE copy{step}")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    first = len(batches(new)) - KILLED
-    shares = ", ".join(f"{count} with {epoch - first} of {KILLED} batches" for epoch, count in sorted(outcomes.items()))
+    before = len(batches(new)) - KILLED
+    shares = ", ".join(
+        f"{count} with {epoch - before} of {KILLED} batches" for epoch, count in sorted(outcomes.items())
+    )
     kills, spent = sum(outcomes.values()), time.monotonic() - started
     return f"{kind}: {kills} kills at {steps} steps ({shares}), all right; {spent:.0f} s"
 
@@ -273,6 +275,7 @@ def main() -> None:
     parser.add_argument("--host", choices=["duckdb", "postgres", "spark"], default="duckdb")
     parser.add_argument("--server", default="", help="what psql connects with, without a database")
     parser.add_argument("--every", type=int, default=1, help="kill at every n-th step only")
+    parser.add_argument("--first", type=int, default=1, help="the first step to kill at")
     parser.add_argument("--views", default=",".join(VIEWS))
     parser.add_argument("--new", type=int, default=3, help="new parts of the last batch")
     parser.add_argument("--whole", action="store_true", help="on Spark, kill Java with each child")
@@ -285,7 +288,11 @@ def main() -> None:
         server = options.server
         if options.host == "postgres" and not server:
             server = stack.enter_context(cluster()).replace("dbname=postgres", "")
-        print(kill_at_every_step(options.host, server, options.every, options.views, options.new, options.whole))
+        print(
+            kill_at_every_step(
+                options.host, server, options.first, options.every, options.views, options.new, options.whole
+            )
+        )
 
 
 if __name__ == "__main__":
