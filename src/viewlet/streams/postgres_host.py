@@ -134,9 +134,8 @@ class PostgresHost:
 
     def create(self, table: str, query: str) -> int:
         # psql knows the rows that its last statement has made
-        made = self._run(f"CREATE TABLE {self.source(table)} AS {query};", "\\echo :ROW_COUNT")
-        self._run(f"ANALYZE {self.source(table)};")
-        return int(made)
+        analyze = f"ANALYZE {self.source(table)};\n".encode()
+        return int(self._run(f"CREATE TABLE {self.source(table)} AS {query};", "\\echo :ROW_COUNT", analyze))
 
     def read(self, query: str) -> Any:
         import pyarrow as pa
@@ -173,42 +172,49 @@ class PostgresHost:
         return _TYPES.get(type.kind, str(type))
 
     def commit(self, entries: Mapping[str, str | None], unused: Iterable[str]) -> None:
+        """Sends everything at once: an answer that is waited for takes longer than what is asked."""
         self.begin()
-        for key, value in entries.items():
-            self._run(f"DELETE FROM {_CATALOGUE} WHERE key = {_text(key)};")
-            if value is not None:
-                self._run(f"INSERT INTO {_CATALOGUE} VALUES ({_text(key)}, {_text(value)});")
-        for table in unused:
-            self._run(f"DROP TABLE IF EXISTS {self.source(table)};")
-        for relation in sorted(self._forgotten):
-            self._run(f"DROP TABLE IF EXISTS {self._partitioned(relation)};")
-        self._attach_all()
+        attached = self._partitions() if self._attached else set()
+        statements: list[str] = []
+        if entries:
+            values = [f"({_text(key)}, {_text(value)})" for key, value in entries.items() if value is not None]
+            statements.append(f"DELETE FROM {_CATALOGUE} WHERE key IN ({', '.join(map(_text, entries))});")
+            if values:
+                statements.append(f"INSERT INTO {_CATALOGUE} VALUES {', '.join(values)};")
+        statements += [f"DROP TABLE IF EXISTS {self.source(table)};" for table in unused]
+        statements += [f"DROP TABLE IF EXISTS {self._partitioned(relation)};" for relation in sorted(self._forgotten)]
+        for table, (relation, parts) in self._attached.items():
+            if _short(table) not in attached:  # a commit may be repeated
+                statements += self._attach(table, relation, parts)
+        if statements:
+            self._run("\n".join(statements))
         self._run("COMMIT;")
         self._is_open = False
         self._attached, self._forgotten = {}, set()
 
-    def _attach_all(self) -> None:
-        """Makes the new tables partitions; those that are already stay, since a commit may be repeated."""
-        if not self._attached:
-            return
-        listed = self._records(
+    def _partitions(self) -> set[str]:
+        """The tables that are partitions."""
+        found = self._records(
             "SELECT relname FROM pg_inherits JOIN pg_class ON inhrelid = pg_class.oid "
             f"WHERE relnamespace = {_text(_SCHEMA)}::regnamespace;"
         )
-        known = {name for (name,) in listed}
+        return {name for (name,) in found}
+
+    def _attach(self, table: str, relation: str, parts: range) -> list[str]:
+        """Statements that make a table a partition."""
         part, segment = self.quote(PART_COLUMN), self.quote(_SEGMENT_COLUMN)
-        for table, (relation, parts) in self._attached.items():
-            if _short(table) in known:
-                continue
-            child, parent, first, last = self.source(table), self._partitioned(relation), parts[0], parts[-1]
-            number = int(hashlib.sha256(table.encode()).hexdigest()[:15], 16)
-            low, high = ("MINVALUE", "MAXVALUE") if first < last else (str(number), str(number + 1))
-            for name, value in ((part, first), (segment, number)):
-                self._run(f"ALTER TABLE {child} ADD COLUMN IF NOT EXISTS {name} BIGINT DEFAULT {value};")
-            self._run(f"CREATE TABLE IF NOT EXISTS {parent} (LIKE {child}) PARTITION BY RANGE ({part}, {segment});")
-            self._run(
-                f"ALTER TABLE {parent} ATTACH PARTITION {child} FOR VALUES FROM ({first}, {low}) TO ({last}, {high});"
-            )
+        child, parent, first, last = self.source(table), self._partitioned(relation), parts[0], parts[-1]
+        number = int(hashlib.sha256(table.encode()).hexdigest()[:15], 16)
+        low, high = ("MINVALUE", "MAXVALUE") if first < last else (str(number), str(number + 1))
+        defaults = [
+            f"ADD COLUMN IF NOT EXISTS {name} BIGINT DEFAULT {value}"
+            for name, value in ((part, first), (segment, number))
+        ]
+        return [
+            f"ALTER TABLE {child} {', '.join(defaults)};",
+            f"CREATE TABLE IF NOT EXISTS {parent} (LIKE {child}) PARTITION BY RANGE ({part}, {segment});",
+            f"ALTER TABLE {parent} ATTACH PARTITION {child} FOR VALUES FROM ({first}, {low}) TO ({last}, {high});",
+        ]
 
     def rollback(self) -> None:
         self._attached = {}
