@@ -12,7 +12,8 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Any
@@ -69,8 +70,10 @@ class Run:
         self._label, self._partitions, self._repeats = label, partitions, repeats
         self._files = 0
 
-    def _note(self, what: str, **facts: Any) -> None:
-        self._recorder.add(version=self._label, what=what, **facts)
+    def _note(self, what: str, rows: int, costs: Sequence[Cost]) -> None:
+        clock, cpu = ([round(each, 3) for each in column] for column in zip(*costs, strict=True))
+        facts = {"rows": rows, "seconds": median(clock), "cpu_seconds": median(cpu), "runs": clock, "cpu_runs": cpu}
+        self._recorder.add(version=self._label, what=what, load_average=round(os.getloadavg()[0], 1), **facts)
 
     def frame(self, columns: dict[str, Any]) -> Any:
         self._files += 1
@@ -106,12 +109,12 @@ class Run:
         with self._connected("cofactor", COFACTOR) as db:
             db.apply(self.others())
             whole = self.sales(rows)
-            self._note("load", rows=rows, seconds=clocked(lambda: db.apply({"sales": whole})))
+            self._note("load", rows, [clocked(lambda: db.apply({"sales": whole}))])
             for size in (SMALL, large):
                 batches = [self.sales(size) for _ in range(self._repeats)]
                 db.apply({"sales": batches[0]})
                 found = [clocked(lambda batch=batch: db.apply({"sales": batch})) for batch in batches[1:]]  # type: ignore[misc]
-                self._note("batch", rows=size, seconds=median(found), runs=found)
+                self._note("batch", size, found)
             count = db.view("v").cofactor().count
             assert count == rows + self._repeats * (SMALL + large), count
             fresh = []
@@ -119,7 +122,7 @@ class Run:
                 batch = self.sales(SMALL)
                 self._spark.sparkContext.parallelize(range(4), 4).mapPartitions(_forgotten).collect()
                 fresh.append(clocked(lambda batch=batch: db.apply({"sales": batch})))  # type: ignore[misc]
-            self._note("fresh workers", rows=SMALL, seconds=median(fresh), runs=fresh)
+            self._note("fresh workers", SMALL, fresh)
             expected = count + 3 * SMALL
             assert db.view("v").cofactor().count == expected
 
@@ -127,16 +130,34 @@ class Run:
         with self._connected("factorised", FACTORISED) as db:
             db.apply(self.others())
             whole = self.sales(rows)
-            self._note("factorised load", rows=rows, seconds=clocked(lambda: db.apply({"sales": whole})))
+            self._note("factorised load", rows, [clocked(lambda: db.apply({"sales": whole}))])
             scan = lambda: db.view("v").to_spark().write.format("noop").mode("overwrite").save()  # noqa: E731
             found = [clocked(scan) for _ in range(3)]
-            self._note("factorised scan", rows=rows, seconds=median(found), runs=found)
+            self._note("factorised scan", rows, found)
 
 
-def clocked(work: Callable[[], object]) -> float:
-    started = time.perf_counter()
+Cost = tuple[float, float]
+"""Seconds by the clock, and of CPU by all processes of the session."""
+
+
+def clocked(work: Callable[[], object]) -> Cost:
+    started, used = time.perf_counter(), cpu_seconds()
     work()
-    return round(time.perf_counter() - started, 3)
+    return time.perf_counter() - started, cpu_seconds() - used
+
+
+def cpu_seconds() -> float:
+    """What this process and all below it have used: driver, Java and Python workers."""
+    found: dict[int, tuple[int, int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError, ValueError):
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+                found[int(entry.name)] = int(fields[1]), sum(map(int, fields[11:15]))
+    below = {os.getpid()}
+    while more := {process for process, (parent, _) in found.items() if parent in below} - below:
+        below |= more
+    return sum(found[process][1] for process in below if process in found) / os.sysconf("SC_CLK_TCK")
 
 
 def _forgotten(_: object) -> Iterator[None]:

@@ -6,16 +6,18 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Generic, TypeVar
 
 from viewlet.changes import Change, Changes, RowChange, to_changes
 from viewlet.errors import InternalError, ViewletError
+from viewlet.runtime.durable.rows import from_arrow
 from viewlet.spark.run.exchange.change_files import Share
 from viewlet.spark.run.exchange.moves import Outbox, fetch_all
 from viewlet.spark.run.exchange.stage_record import DRIVER, EVERYWHERE, Delivery, Piece, SentDeliveries, UnitStage
-from viewlet.spark.run.exchange.wire import decode, table_bytes
+from viewlet.spark.run.exchange.wire import bytes_table, table_bytes
 from viewlet.spark.run.execution.change_task import change_table, rows_table, share_of
+from viewlet.spark.run.load.row_frame import table_rows
 from viewlet.spark.run.state.partition import (
     Context,
     LoggedStep,
@@ -246,10 +248,6 @@ def _mapper(context: Context, code: UnitCode, block: WorkerBlock) -> Node:
     return node
 
 
-def _always(change: Change, node: Node) -> Change:
-    return change
-
-
 class PartitionTask(ABC, Generic[R]):
     """A task that asks a partition for something, and answers with the error of a user if there is one."""
 
@@ -277,15 +275,39 @@ class MapTableRows(PartitionTask[list[Piece]]):
     def answer(self, partition: int) -> list[Piece]:
         with self.context.outbox(self.token, self.context.partitions) as outbox:
             for mapper in self.mappers:
-                change, shared = self._rows(mapper.table.name, partition), SharedInputs()
-                for unit in mapper.units:
-                    outbox.put(mapper.pieces(unit, partial(_always, change), shared))
+                rows, shared = self._rows(mapper.table, partition), SharedInputs()
+                if rows is not None:
+                    for unit in mapper.units:
+                        outbox.put(mapper.pieces(unit, rows.change, shared))
         return outbox.pieces
 
-    def _rows(self, table: str, partition: int) -> Change:
-        with held(self.context, unit_name(table), partition) as state:
-            view = self.context.code(unit_name(table)).views[rows_view(table)]
-            rows = decode(view, state.node.contents(view.name))
+    def _rows(self, table: Table, partition: int) -> _KeptRows | None:
+        unit, view = unit_name(table.name), rows_view(table.name)
+        with held(self.context, unit, partition) as state:
+            blob = state.node.contents(view)
+        return _KeptRows(table, blob) if blob else None
+
+
+@dataclass(frozen=True)
+class _KeptRows:
+    """The rows that a table keeps in a partition, as a change that inserts them."""
+
+    table: Table
+    blob: bytes
+
+    def change(self, node: Node) -> Change:
+        """In the form that a node takes."""
+        name = self.table.name
+        found = None if node.columns_read(name) is None else node.to_columns(self.table, self._arrow, 1, True)
+        return self._counted if found is None else found
+
+    @cached_property
+    def _arrow(self) -> Any:
+        return table_rows(self.table, bytes_table(self.blob))
+
+    @cached_property
+    def _counted(self) -> RowChange:
+        rows = from_arrow(bytes_table(self.blob), len(self.table.columns))
         return RowChange({row: count for row, (count,) in rows})
 
 
