@@ -132,13 +132,20 @@ def relation_words(projection: Projection, change: ColumnChange) -> tuple[list[C
         _as_wanted(change.words[position], held, variable.scalar.type)
         for variable, (position, held) in zip(variables, taken, strict=True)
     ]
-    present = np.ones(len(change), np.bool_)
-    for column, variable in zip(columns, variables, strict=True):
+    return without_missing(projection.relation, columns, change.multiplicity)
+
+
+def without_missing(
+    relation: JoinedRelation, columns: list[Column], multiplicity: Column
+) -> tuple[list[Column], Column]:
+    """Rows of a relation without those that have NULL in a required variable."""
+    present = np.ones(len(multiplicity), np.bool_)
+    for column, variable in zip(columns, relation.variables, strict=True):
         if variable.required:
             present &= ~is_missing(column)
     if present.all():
-        return columns, change.multiplicity
-    return [column[present] for column in columns], change.multiplicity[present]
+        return columns, multiplicity
+    return [column[present] for column in columns], multiplicity[present]
 
 
 def _as_wanted(words: Column, held: SqlType, wanted: SqlType) -> Column:

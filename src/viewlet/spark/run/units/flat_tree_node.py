@@ -2,8 +2,8 @@
 
     columns of tables ──► columns of relations, split by partition ──► Arrow ──► columns of words ──► tree
 
-Nothing is done row by row in Python, unless a relation has conditions or computes its variables: then the rows of its
-table become rows of the relation one by one, which travel as columns, too.
+Nothing is done row by row in Python. Code is generated for the conditions and computed variables of a relation, if
+there are enough rows to pay for compiling it; otherwise its rows are made one by one, and travel as columns, too.
 
 The arrays may be files that several processes use (see `node.SharedNode`). The log with which a batch is rolled back is
 one of them, so that no more than its length has to be written at the end of a stage.
@@ -21,7 +21,11 @@ import pyarrow as pa
 
 from viewlet.algebra.ring_query import JoinedRelation
 from viewlet.changes import Change, ColumnChange
+from viewlet.changes.word_codec import Codes
+from viewlet.codegen.not_compilable import NotCompilable
+from viewlet.codegen.rings.columns import Column
 from viewlet.codegen.rings.compiled_tree import Progress
+from viewlet.codegen.rings.computed_relations import ComputedRelation
 from viewlet.codegen.rings.generated_tree import GeneratedRows, GeneratedTree, generated_tree, relation_words
 from viewlet.codegen.rings.portable import restore_tables, to_table
 from viewlet.runtime.arithmetic import NULL
@@ -35,10 +39,13 @@ from viewlet.spark.run.units.one_stage import Blob, change_name
 from viewlet.spark.run.units.plan_code import PlanCode
 from viewlet.spark.run.units.tree_node import ROWS_AT_ONCE, TreeNode
 from viewlet.triggers.program import Statement
-from viewlet.types import Column, Table
+from viewlet.types import Column as TableColumn
+from viewlet.types import Table
 from viewlet.viewtree.ring_plan import Projection, RingPlan
 
 MULTIPLICITIES = "value0"
+COMPUTED_FROM = 10_000
+"""Rows of a change from which generated code computes relations with conditions or scalars."""
 
 
 class FlatTreeNode(TreeNode):
@@ -58,6 +65,7 @@ class FlatTreeNode(TreeNode):
         self._joined = {change_name(relation.name): relation for relation in plan.query.relations}
         self._given = StringDictionary()
         """The strings of changes that are split here."""
+        self._computed: dict[str, ComputedRelation | None] = {}
         self._leaving: dict[str, Any] = {}
         self._arrived: dict[str, list[Any]] = {}
 
@@ -85,10 +93,26 @@ class FlatTreeNode(TreeNode):
     def change(self, table: str, change: Change) -> None:
         for projection in self._plan.projections[table]:
             name, held = change_name(projection.relation.name), change.held_columns(projection.read)
-            if held is None or projection.taken is None:
+            words = None if held is None else self._words(projection, held)
+            if held is None or words is None:
                 self._changes[name] = projection.counted(change.rows().items())
             else:
-                self._leaving[name] = _arrow(projection, held)
+                self._leaving[name] = _arrow(projection.relation, *words, held.dictionary)
+
+    def _words(self, projection: Projection, change: ColumnChange) -> tuple[list[Column], Column] | None:
+        """The rows of a relation in the change of its table; None if they are to be made one by one."""
+        if projection.taken is not None:
+            return relation_words(projection, change)
+        if len(change) < COMPUTED_FROM or not isinstance(change.dictionary, StringDictionary):
+            return None
+        name = projection.relation.name
+        if name not in self._computed:
+            try:
+                self._computed[name] = ComputedRelation(projection.relation)
+            except NotCompilable:
+                self._computed[name] = None
+        computed = self._computed[name]
+        return None if computed is None else computed.words(change, change.dictionary)
 
     def split(self, name: str, positions: tuple[int, ...], partitions: int) -> dict[int, bytes]:
         table = self._leaving.get(name)
@@ -135,13 +159,13 @@ class FlatTreeNode(TreeNode):
 
     # -- rows of a factorised result --------------------------------------------------------------------------------
 
-    def result_tables(self, columns: Sequence[Column], places: Sequence[int]) -> Iterator[Any]:
+    def result_tables(self, columns: Sequence[TableColumn], places: Sequence[int]) -> Iterator[Any]:
         """From a copy of the arrays: others may change them meanwhile."""
         tree = self.tree_state
         assert isinstance(tree, GeneratedRows)
         return self._tables(tree.detached(), [columns[place] for place in places], places)
 
-    def _tables(self, tree: GeneratedRows, columns: Sequence[Column], places: Sequence[int]) -> Iterator[Any]:
+    def _tables(self, tree: GeneratedRows, columns: Sequence[TableColumn], places: Sequence[int]) -> Iterator[Any]:
         shown = [place for place in self._plan.query.shown if place is not None]
         for words, multiplicities in tree.columns([shown[place] for place in places], ROWS_AT_ONCE):
             pairs = zip(columns, words, strict=True)
@@ -171,11 +195,10 @@ class FlatTreeNode(TreeNode):
         return sum(store.nbytes() for store in self.tree_state.compiled.held.values())
 
 
-def _arrow(projection: Projection, change: ColumnChange) -> Any:
-    """The rows of a relation in the change of its table, as `rows.to_arrow` writes them."""
-    columns, multiplicity = relation_words(projection, change)
-    pairs = zip(projection.relation.variables, columns, strict=True)
-    arrays = [held_column(variable.scalar.type, words, change.dictionary) for variable, words in pairs]
+def _arrow(relation: JoinedRelation, columns: Sequence[Column], multiplicity: Column, dictionary: Codes) -> Any:
+    """Rows of a relation, as `rows.to_arrow` writes them."""
+    pairs = zip(relation.variables, columns, strict=True)
+    arrays = [held_column(variable.scalar.type, words, dictionary) for variable, words in pairs]
     names = [f"key{i}" for i in range(len(arrays))]
     return pa.table([*arrays, pa.array(multiplicity)], names=[*names, MULTIPLICITIES])
 
