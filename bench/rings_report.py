@@ -247,7 +247,8 @@ def on_spark(rows: Rows, machine: Record, out: Path) -> list[str]:
         table(("what", "rows", *(f"{each}, s (CPU s)" for each in versions), "less CPU by"), body),
         "Medians of wall-clock seconds in a local session, and of the CPU seconds of driver, Java and workers. "
         "`before` kept trees in worker processes and fed them row by row; `now` keeps them in mapped files and feeds "
-        "columns. A load ends with a snapshot, which its time contains. The machine was shared by others, with a load "
+        "columns. Code had been compiled by earlier runs. A load is the first large batch of its session, and ends "
+        "with a snapshot; its time contains both. The machine was shared by others, with a load "
         f"average of {min(loads):.0f} to {max(loads):.0f}: CPU seconds can be compared, the others hardly.",
     ]
 
