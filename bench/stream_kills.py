@@ -257,6 +257,7 @@ def kill_at_every_step(kind: str, server: str, first: int, every: int, views: st
             except BaseException:
                 print(f"killed at step {step}", flush=True)
                 raise
+            print(f"step {step} of {steps} is right", file=sys.stderr, flush=True)
             shutil.rmtree(place)
             if kind == "postgres":
                 _run_sql(server, f"DROP DATABASE copy{step}")

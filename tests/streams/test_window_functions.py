@@ -96,6 +96,7 @@ def test_spark_spelling_of_sessions_filters_first(seed: int) -> None:
     db.execute(M)
     db.execute("""CREATE VIEW v AS SELECT g, session_window.start AS start, session_window.end, MAX(x) AS x
         FROM m WHERE x > 0 GROUP BY g, session_window(ts, '70 seconds')""")
+    assert db.view("v").columns == ("g", "start", "end", "x", "part_timestamp")
 
     def check(model: Model) -> None:
         runs = sessions(model, lambda row: isinstance(row[2], int) and row[2] > 0)

@@ -102,7 +102,7 @@ def describe_next(warehouse: Warehouse, view: PartView) -> str:
     """Which part of a view is computed next, and what it waits for."""
     number = warehouse.relation(view.name).progress.next
     if number is None:
-        return f"{view.name}: no part yet, its sources have none that is closed"
+        return f"{view.name}: no part yet: what the first one reads is not closed"
     lines = [f"{view.name}[{number}] is next and needs"]
     for (relation, part), is_closed in warehouse.maintainer.required(view, number).items():
         lines.append(f"    {relation}[{part}]: {'closed' if is_closed else 'not closed yet'}")

@@ -238,9 +238,8 @@ def _over_partials(
     )
     grouped = ", ".join([*(f"{_plain(sql)} AS {name}" for sql, name in partials.groups.items()), *merges])
     here = _is_last_here(sessions, WINDOW_END)
-    final = (
-        f"SELECT {', '.join(each.sql('duckdb') for each in select)} FROM (SELECT {grouped} FROM ({whole}) AS sessions "
-    )
+    shown = ", ".join(_named(*each) for each in zip(select, node.expressions, strict=True))
+    final = f"SELECT {shown} FROM (SELECT {grouped} FROM ({whole}) AS sessions "
     final += f"WHERE {here}) AS grouped GROUP BY {', '.join(partials.groups.values())} HAVING SUM({ROWS}) > 0"
     if having is not None:
         final += f" AND ({having.sql('duckdb')})"
