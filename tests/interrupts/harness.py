@@ -188,7 +188,9 @@ class Trial:
         with suppress(error), interrupted:
             try:
                 self.db.apply(self.batch)
-            except error:
+            except (error, ExceptionGroup) as raised:
+                if isinstance(raised, ExceptionGroup) and raised.split(error)[1] is not None:
+                    raise  # of several subscribers, some failed for another reason
                 with suppress(error):
                     _ = self.db.epoch
 
