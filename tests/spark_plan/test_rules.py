@@ -33,8 +33,8 @@ from viewlet.spark.plan.locations import LOCAL, REPLICATED, Dist, ViewLocation
 from viewlet.spark.plan.nodes import Gather, Moved, Repart, Scatter, Transformer, as_expr, rebuild, strip
 from viewlet.spark.plan.products import distributed, flattened
 from viewlet.spark.plan.rules import (
+    Improver,
     drop_needless,
-    improve,
     merge,
     push_through_assignment,
     push_through_product,
@@ -202,7 +202,7 @@ def test_the_worked_example_needs_one_round() -> None:
     naive = Repart(BY_A, Sum((a,), as_expr(mul(as_expr(Repart(BY_B, M1)), M2))))
     assert cost_of(naive, {}) > plan.cost
     assert same(naive, plan.expr)
-    better = improve(naive, PLACEMENT, {})
+    better = Improver(PLACEMENT, {}).improve(naive)
     assert cost_of(better, {}).rounds == 1
     assert same(naive, better)
 

@@ -19,6 +19,7 @@ from viewlet.triggers.program import Program
 from viewlet.triggers.sources import Sources
 from viewlet.triggers.statistics import UNKNOWN, Statistics
 from viewlet.triggers.store import UndoLog
+from viewlet.triggers.strategy import LIMITS, UNLIMITED, Limits, Strategy
 from viewlet.triggers.wide_numbers import wide_numbers, wide_values
 from viewlet.types import Table, TableKind
 
@@ -31,20 +32,27 @@ if TYPE_CHECKING:
     from viewlet.spark.run.units.unit import ProgramUnit
     from viewlet.sqlgen.bulk_load import ProgramLoad
 
-ON_SPARK = ("higher-order", "view-tree")
-"""The strategies that `auto` chooses from on Spark: view trees keep less, but their batches may need more stages.
+ON_SPARK = {
+    "higher-order": LIMITS[Strategy.HIGHER_ORDER],
+    "view-tree": LIMITS[Strategy.VIEW_TREE],
+    "first-order": UNLIMITED,
+}
+"""The strategies of `auto` on Spark, each with the size beyond which the next one is taken.
 
-The first is taken where the sizes of tables are unknown.
+View trees keep less, but their batches may need more stages: where sizes are known, the first two are compared.
 """
+AUTO = Strategy.AUTO.value
 READS_TABLES = ("first-order", "recompute")
 ONLY_THE_INTERPRETER = "its changes are wanted after every batch, and only the interpreter knows them"
 
 
-def plan_program(declared: Declaration, tables: Tables, statistics: Statistics, stored: bool = False) -> Program:
+def plan_program(
+    declared: Declaration, tables: Tables, statistics: Statistics, stored: bool = False, limits: Limits = UNLIMITED
+) -> Program:
     """The trigger program of a view over tables and streams."""
     from viewlet.triggers.plan import plan_query
 
-    return plan_query(declared.name, declared.query, tables, declared.strategy, statistics, stored)
+    return plan_query(declared.name, declared.query, tables, declared.strategy, statistics, stored, limits)
 
 
 def as_streams(tables: Tables) -> dict[str, Table]:
@@ -173,12 +181,27 @@ def show_code(subject: Subject, plan: Callable[[Declaration, Tables, Statistics]
 def plan_on_spark(declared: Declaration, tables: Tables, stored: bool = False) -> Program:
     """The trigger program of a view on Spark: no base table is kept for it, unless the strategy says so.
 
-    If its result is to be `stored`, it is a sum of views.
+    If its result is to be `stored`, it is a sum of views. `auto` takes the first strategy with a small enough program.
     """
-    strategy = ON_SPARK[0] if declared.strategy == "auto" else declared.strategy
+    if declared.strategy != AUTO:
+        return _planned_on_spark(declared, tables, declared.strategy, stored, UNLIMITED)
+    found = (_if_small(declared, tables, strategy, stored) for strategy in ON_SPARK)
+    return next(program for program in found if program is not None)
+
+
+def _if_small(declared: Declaration, tables: Tables, strategy: str, stored: bool) -> Program | None:
+    from viewlet.triggers.compiler import ProgramTooLargeError
+
+    try:
+        return _planned_on_spark(declared, tables, strategy, stored, ON_SPARK[strategy])
+    except ProgramTooLargeError:
+        return None
+
+
+def _planned_on_spark(declared: Declaration, tables: Tables, strategy: str, stored: bool, limits: Limits) -> Program:
     kind = TableKind.TABLE if strategy in READS_TABLES else TableKind.STREAM
     sources = {name: replace(table, kind=kind) for name, table in tables.items()}
-    return plan_program(replace(declared, strategy=strategy), sources, UNKNOWN, stored)
+    return plan_program(replace(declared, strategy=strategy), sources, UNKNOWN, stored, limits)
 
 
 def unit_on_spark(
@@ -197,12 +220,12 @@ def unit_on_spark(
     from viewlet.spark.plan.strategy import is_measured
     from viewlet.spark.run.units.unit import STRATEGY
 
-    strategies: tuple[str, ...] = (declared.strategy,)
-    if declared.strategy == "auto" and facts:
-        strategies = (facts.get(STRATEGY, ON_SPARK[0]),)
-    elif declared.strategy == "auto":
-        strategies = ON_SPARK if is_measured(tables, hints.rows) else ON_SPARK[:1]
-    programs = [plan(replace(declared, strategy=strategy), tables) for strategy in strategies]
+    chosen = declared
+    if declared.strategy == AUTO and facts:
+        chosen = replace(declared, strategy=facts.get(STRATEGY, "higher-order"))
+    programs = [plan(chosen, tables)]
+    if chosen.strategy == AUTO and programs[0].strategy == "higher-order" and is_measured(tables, hints.rows):
+        programs.append(plan(replace(declared, strategy="view-tree"), tables))
     wanted = [{**hints.partition_by, **result_partitioning(each, declared.partition_by)} for each in programs]
     return cluster.unit(programs, tables, hints.rows, wanted, facts)
 

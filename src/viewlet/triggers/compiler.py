@@ -55,14 +55,16 @@ def compile_query(
     statistics: Statistics = UNKNOWN,
     groupings: Mapping[Strategy, Grouping] = GROUPINGS,
     stored: bool = False,
+    limits: Limits = UNLIMITED,
 ) -> Program:
     """The trigger program that maintains `query` under changes of the dynamic tables among `tables`.
 
     `auto` compiles each candidate and takes the cheapest; strategies over views that are not in `groupings` are none.
-    If the result is to be `stored`, it is a sum of views, whatever it is made of.
+    If the result is to be `stored`, it is a sum of views, whatever it is made of. A program of any other strategy that
+    exceeds `limits` is a `ProgramTooLargeError`.
     """
     asked = Strategy(strategy)
-    programs = _compile_candidates(name, query, tables, asked, groupings, statistics.known, stored)
+    programs = _compile_candidates(name, query, tables, asked, groupings, statistics.known, stored, limits)
     costs = [program_cost(program, tables, statistics) for program in programs]
     if asked is Strategy.AUTO and statistics.known and programs[0].strategy == Strategy.HIGHER_ORDER.value:
         waste = find_waste(programs[0], tables, statistics)
@@ -83,6 +85,7 @@ def _compile_candidates(
     groupings: Mapping[Strategy, Grouping],
     measured: bool,
     stored: bool,
+    asked_limits: Limits,
 ) -> list[Program]:
     """The candidate programs; those that grow too large are abandoned, unless they were requested.
 
@@ -94,16 +97,17 @@ def _compile_candidates(
     for each in (*(each for each in tried if each not in deferred), *(each for each in deferred if each in tried)):
         if each in deferred and programs:
             continue
-        limits = LIMITS.get(each, UNLIMITED) if asked is Strategy.AUTO else UNLIMITED
+        limits = LIMITS.get(each, UNLIMITED) if asked is Strategy.AUTO else asked_limits
         grouping = groupings.get(each, by_components)
         try:
             programs[each] = _Compilation(name, query, tables, each, grouping, limits=limits, stored=stored).run()
-        except _TooLargeError:
-            continue
+        except ProgramTooLargeError:
+            if asked is not Strategy.AUTO:
+                raise
     return [programs[each] for each in tried if each in programs]
 
 
-class _TooLargeError(Exception):
+class ProgramTooLargeError(Exception):
     """A program has more statements, or larger ones, than its compilation may make."""
 
 
@@ -151,7 +155,7 @@ class _Compilation:
                 if self.tables[table].is_dynamic:
                     self._maintain(entry, new, table)
                 if len(self.statements) > self.limits.statements:
-                    raise _TooLargeError
+                    raise ProgramTooLargeError
             if not self.pending:
                 self._complete_assignments()
         views = tuple(self._ordered_definition(entry) for entry in self.materializer.catalogue.entries)
@@ -260,7 +264,7 @@ class _Compilation:
         self.passes.append(Pass(name, subject, before, after))
         self.work += size(before) + size(after)
         if self.work > self.limits.work:
-            raise _TooLargeError
+            raise ProgramTooLargeError
 
 
 def needs_reevaluation(definition: Sum, table: str, names: Names) -> bool:

@@ -23,11 +23,6 @@ _NO_TABLES: Mapping[str, RowStore] = {}
 _NO_TEMPORARIES: Mapping[str, ViewDefinition] = {}
 
 
-class _Changes(dict[str, MapStore]):
-    def __missing__(self, table: str) -> MapStore:
-        return MapStore()
-
-
 class Executor:
     """The stores of some views, and of the changes and temporaries of a batch, with the statements that change them.
 
@@ -44,8 +39,8 @@ class Executor:
         self.views = {name: _store(view, view.presence, self.log) for name, view in self._definitions.items()}
         self.stores: dict[str, MapStore] = dict(self.views)
         """Views and temporaries."""
-        self.deltas: dict[str, MapStore] = _Changes()
-        """The changes of tables; that of a table that the batch leaves alone is empty."""
+        self.deltas: dict[str, MapStore] = {}
+        """The changes of tables."""
         self._steps: dict[Statement, Step] = {}
 
     def begin(self, tables: Iterable[str], temporaries: Mapping[str, ViewDefinition] = _NO_TEMPORARIES) -> None:
@@ -53,7 +48,7 @@ class Executor:
         self._steps.clear()  # another batch may give the name of a temporary to another one
         self._all_definitions = self._definitions | dict(temporaries)
         self.stores = self.views | {name: _store(view, None, UndoLog()) for name, view in temporaries.items()}
-        self.deltas = _Changes({table: MapStore() for table in tables})
+        self.deltas = {table: MapStore() for table in tables}
 
     def definition(self, name: str) -> ViewDefinition:
         """A view or a temporary."""

@@ -10,7 +10,7 @@ from viewlet.triggers.join_tree.grouping import TreeGrouping
 from viewlet.triggers.program import Program
 from viewlet.triggers.sizes import complete
 from viewlet.triggers.statistics import UNKNOWN, Statistics
-from viewlet.triggers.strategy import GROUPINGS, Strategy
+from viewlet.triggers.strategy import GROUPINGS, UNLIMITED, Limits, Strategy
 from viewlet.types import Table
 
 
@@ -21,11 +21,14 @@ def plan_query(
     strategy: str = "auto",
     statistics: Statistics = UNKNOWN,
     stored: bool = False,
+    limits: Limits = UNLIMITED,
 ) -> Program:
     """The trigger program that maintains `query` under changes of the dynamic tables among `tables`.
 
-    If the result is to be `stored`, it is a sum of views.
+    If the result is to be `stored`, it is a sum of views. `limits` are those of a strategy that is asked for.
     """
     completed = complete(statistics, query, tables)
     trees = TreeGrouping(tables, completed)
-    return compile_query(name, query, tables, strategy, completed, {**GROUPINGS, Strategy.VIEW_TREE: trees}, stored)
+    return compile_query(
+        name, query, tables, strategy, completed, {**GROUPINGS, Strategy.VIEW_TREE: trees}, stored, limits
+    )

@@ -38,11 +38,11 @@ from viewlet.algebra.order import try_order
 from viewlet.algebra.scope import NONE, Vars, free_variables, inputs, outputs
 from viewlet.algebra.traverse import walk
 from viewlet.errors import InternalError
-from viewlet.spark.plan.cost import NOTHING, Cost, cost_of, sent
+from viewlet.spark.plan.cost import NOTHING, Cost, sent
 from viewlet.spark.plan.locations import LOCAL, REPLICATED, Dist, ViewLocation
 from viewlet.spark.plan.nodes import Gather, Moved, Repart, Scatter, Transformer, as_expr, strip
 from viewlet.spark.plan.products import absorb, connected, distributed, flattened, project
-from viewlet.spark.plan.rules import improve
+from viewlet.spark.plan.rules import Improver
 from viewlet.spark.plan.wellformed import (
     AT_DRIVER,
     COPIED,
@@ -61,6 +61,9 @@ from viewlet.spark.plan.wellformed import (
     union_tags,
 )
 
+MANY_SITES = 5
+"""Of more sites than this, only one is tried for each part of a product."""
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -78,6 +81,10 @@ class Planner:
     _placed: dict[tuple[Expr, ViewLocation, tuple[Var, ...]], Plan] = field(default_factory=dict)
     _wanted: dict[tuple[Expr, ViewLocation, Vars], Plan | None] = field(default_factory=dict)
     _anywhere: dict[tuple[Expr, Vars], Plan | None] = field(default_factory=dict)
+    _improver: Improver = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._improver = Improver(self.placement, self.rows)
 
     def place(self, expr: Expr, location: ViewLocation, args: tuple[Var, ...]) -> Plan:
         """The cheapest form of a statement's expression that ends up, and adds up, where its view lives."""
@@ -96,8 +103,8 @@ class Planner:
         if not ready:
             raise InternalError("no way to distribute an expression")
         best = min(ready, key=lambda plan: plan.cost)
-        better = improve(best.expr, self.placement, self.rows)
-        return best if better == best.expr else Plan(better, best.tag, cost_of(better, self.rows))
+        better = self._improver.improve(best.expr)
+        return best if better == best.expr else Plan(better, best.tag, self._improver.cost(better))
 
     def place_anywhere(self, expr: Expr, args: tuple[Var, ...]) -> Plan:
         """The cheapest form of an expression over these variables that adds up at the workers, wherever that is."""
@@ -171,15 +178,25 @@ class Planner:
             case Add():
                 parts = [self.spread(term, wanted) for term, wanted in _alike(expr, needed)]
                 yield _together(add, parts, union_tags)
-                for site in self.sites(expr):
-                    yield self.in_place(expr, site, needed)
+                yield from self._at_sites(expr, needed)
             case Mul(factors):
                 yield self._one_apart(factors, needed)
-                for site in self.sites(expr):
-                    yield self.in_place(expr, site, needed)
+                yield from self._at_sites(expr, needed)
             case _:
-                for site in self.sites(expr):
-                    yield self.in_place(expr, site, needed)
+                yield from self._at_sites(expr, needed)
+
+    def _at_sites(self, expr: Expr, needed: Vars) -> Iterator[Plan | None]:
+        """The expression at each site that parts of it are at; of many, at the first one where it can be.
+
+        What is left of a product is brought to a site by way of the other ones. All orders of many sites would take too
+        long to try, and every site has to be visited in each of them.
+        """
+        sites = self.sites(expr)
+        for site in sites:
+            plan = self.in_place(expr, site, needed)
+            yield plan
+            if len(sites) > MANY_SITES and plan is not None and is_spread(plan.tag):
+                return
 
     def sites(self, expr: Expr) -> list[ViewLocation]:
         """Where parts of the expression are, as far as its own columns tell."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from viewlet.algebra.nodes import Delta, Expr, View
-from viewlet.algebra.traverse import Names, walk
+from viewlet.algebra.traverse import Names, size, walk
 from viewlet.errors import InternalError
 from viewlet.spark.plan.annotate import Planner
 from viewlet.spark.plan.blocks import fuse, one_by_one, stage_count
@@ -47,8 +47,8 @@ from viewlet.types import Table
 FEWEST_STAGES = 2
 """A join of changes that arrive anywhere takes one stage that sends them to where the views are, and one there."""
 
-SEARCHED_STATEMENTS = 100
-"""Programs with more statements than this are not planned more than once."""
+SEARCHED_NODES = 800
+"""Programs whose statements have more nodes than this are not planned more than once."""
 
 
 def compile_distributed(
@@ -95,7 +95,7 @@ def _spreads(facts: Facts, known: DistributedProgram) -> list[Spread]:
     kept = [view for view in facts.program.views if view.keys and not isinstance(known.locations[view.name], Dist)]
     if not any(map(facts.may_be_large, kept)):
         return []
-    is_searched = len(facts.program.statements) <= SEARCHED_STATEMENTS
+    is_searched = _nodes(facts.program) <= SEARCHED_NODES
     return [Spread.ALL, Spread.RESULTS] if is_searched else [Spread.RESULTS]
 
 
@@ -107,7 +107,7 @@ def _best_ranking(facts: Facts, partition_by: Mapping[str, Sequence[str]], sprea
     """
     ranked = ranking(facts)
     best = DistributedProgram(facts.program, facts, locations(facts, ranked, partition_by, spread))
-    if all(name in facts.rows for name in facts.tables) or len(facts.program.statements) > SEARCHED_STATEMENTS:
+    if all(name in facts.rows for name in facts.tables) or _nodes(facts.program) > SEARCHED_NODES:
         return best
     for i in range(len(ranked) - 1):
         if best.stages() <= FEWEST_STAGES:
@@ -117,6 +117,10 @@ def _best_ranking(facts: Facts, partition_by: Mapping[str, Sequence[str]], sprea
         if other.locations != best.locations and other.stages() < best.stages():
             ranked, best = swapped, other
     return best
+
+
+def _nodes(program: Program) -> int:
+    return sum(size(update.expr) for statement in program.statements for update in statement.updates)
 
 
 @dataclass(slots=True)
@@ -189,7 +193,9 @@ class DistributedProgram:
         steps, temporaries = _finished(normalizer)
         unfused = one_by_one(steps)
         tables = tuple(dict.fromkeys(order))
-        return BatchPlan(tables, arrivals, self.locations, temporaries, tuple(fuse(unfused)), tuple(unfused))
+        return BatchPlan(
+            tables, arrivals, self.locations, temporaries, tuple(fuse(unfused)), tuple(unfused), normalizer.differences
+        )
 
     def _with_told(self, arrivals: Mapping[str, Arrival]) -> dict[str, Arrival]:
         """Where changes are: those of tables, and those of the layers that change with them.

@@ -44,12 +44,16 @@ class Cost(NamedTuple):
 NOTHING = Cost()
 
 
-def cost_of(moved: Moved, rows: Mapping[str, float]) -> Cost:
-    """The cost of a whole expression."""
-    total = NOTHING
-    for child in children(moved):
-        total = total.beside(cost_of(child, rows))
-    return sent(moved, total, rows) if isinstance(moved, Transformer) else total
+def cost_of(moved: Moved, rows: Mapping[str, float], known: dict[Moved, Cost] | None = None) -> Cost:
+    """The cost of a whole expression; those of its parts are looked up in `known`, and noted there."""
+    noted = {} if known is None else known
+    found = noted.get(moved)
+    if found is None:
+        total = NOTHING
+        for child in children(moved):
+            total = total.beside(cost_of(child, rows, noted))
+        found = noted[moved] = sent(moved, total, rows) if isinstance(moved, Transformer) else total
+    return found
 
 
 def sent(transformer: Transformer, before: Cost, rows: Mapping[str, float]) -> Cost:

@@ -136,6 +136,8 @@ class BatchPlan:
     blocks: tuple[Block, ...]
     unfused: tuple[Block, ...]
     """The same program, one block per step, as it was before blocks were fused."""
+    differences: frozenset[str] = frozenset()
+    """Temporaries that hold what has been added to views since the batch began."""
 
 
 def mode_of(at: Location) -> Mode:

@@ -7,10 +7,11 @@ Gather. The rules keep what an expression means; whether the outcome is well-for
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from viewlet.algebra.nodes import Add, Extremum, Lift, Mul, Neg, Sum, Value, Var
 from viewlet.algebra.scope import inputs, outputs
-from viewlet.spark.plan.cost import cost_of
+from viewlet.spark.plan.cost import Cost, cost_of
 from viewlet.spark.plan.locations import REPLICATED, Dist
 from viewlet.spark.plan.nodes import (
     Gather,
@@ -123,23 +124,54 @@ def simplify(moved: Moved, placement: Placement) -> Moved:
     return moved
 
 
-def improve(moved: Moved, placement: Placement, rows: Mapping[str, float]) -> Moved:
-    """The cheapest form that pushing transformers down leads to (thesis, section 5.3.1).
+@dataclass(slots=True)
+class Improver:
+    """Finds the cheapest form that pushing transformers down leads to (thesis, section 5.3.1).
 
     Trial and error: every transformer is pushed as far as the rules go, and stays where it was if that is ill-formed,
-    moves what cannot be computed on its own, or is no cheaper.
+    moves what cannot be computed on its own, or is no cheaper. The same parts are met again and again on the way, so
+    that what becomes of each is remembered, where it is, and what it costs.
     """
-    if cost_of(moved, rows).rounds < 2:
-        return moved
-    moved = rebuild(moved, lambda part: improve(part, placement, rows))
-    tag = _tag(moved, placement)
-    if not isinstance(moved, Transformer) or tag is None:
-        return moved
-    moved = simplify(moved, placement)
-    pushed = (rule(moved) for rule in PUSH_RULES)
-    parts = [rebuild(each, lambda part: _pushed(part, placement, rows)) for each in pushed if each is not None]
-    forms = [moved, *(part for part in parts if _tag(part, placement) == tag)]
-    return min([form for form in forms if is_closed(form)] or forms, key=lambda each: cost_of(each, rows))
+
+    placement: Placement
+    rows: Mapping[str, float]
+    _improved: dict[Moved, Moved] = field(default_factory=dict)
+    _tags: dict[Moved, Tag | None] = field(default_factory=dict)
+    _costs: dict[Moved, Cost] = field(default_factory=dict)
+
+    def improve(self, moved: Moved) -> Moved:
+        found = self._improved.get(moved)
+        if found is None:
+            found = self._improved[moved] = self._improve(moved)
+        return found
+
+    def _improve(self, moved: Moved) -> Moved:
+        if self.cost(moved).rounds < 2:
+            return moved
+        moved = rebuild(moved, self.improve)
+        tag = self._tag(moved)
+        if not isinstance(moved, Transformer) or tag is None:
+            return moved
+        moved = simplify(moved, self.placement)
+        pushed = (rule(moved) for rule in PUSH_RULES)
+        parts = [rebuild(each, self._pushed) for each in pushed if each is not None]
+        forms = [moved, *(part for part in parts if self._tag(part) == tag)]
+        return min([form for form in forms if is_closed(form)] or forms, key=self.cost)
+
+    def cost(self, moved: Moved) -> Cost:
+        """The cost of a whole expression."""
+        return cost_of(moved, self.rows, self._costs)
+
+    def _pushed(self, moved: Moved) -> Moved:
+        return self.improve(simplify(moved, self.placement))
+
+    def _tag(self, moved: Moved) -> Tag | None:
+        if moved not in self._tags:
+            try:
+                self._tags[moved] = tag_of(moved, self.placement)
+            except IllFormedError:
+                self._tags[moved] = None
+        return self._tags[moved]
 
 
 def is_closed(moved: Moved) -> bool:
@@ -148,17 +180,6 @@ def is_closed(moved: Moved) -> bool:
     Pushing a transformer through a product may leave one around such an aggregate; it has to be pushed further inside.
     """
     return not any(isinstance(node, Transformer) and inputs(strip(node.body)) for node in walk(moved))
-
-
-def _pushed(moved: Moved, placement: Placement, rows: Mapping[str, float]) -> Moved:
-    return improve(simplify(moved, placement), placement, rows)
-
-
-def _tag(moved: Moved, placement: Placement) -> Tag | None:
-    try:
-        return tag_of(moved, placement)
-    except IllFormedError:
-        return None
 
 
 def sent_with(transformer: Transformer, part: Moved) -> Moved:

@@ -48,6 +48,12 @@ class Normalizer:
     temporaries: Temporaries
     _told: dict[str, tuple[View, tuple[Var, ...]]] = field(default_factory=dict)
     """The temporaries that hold the changes of layers: each as an atom over the columns of its layer."""
+    _differences: set[str] = field(default_factory=set)
+
+    @property
+    def differences(self) -> frozenset[str]:
+        """The temporaries that hold what has been added to views since they were copied."""
+        return frozenset(self._differences)
 
     def add(self, statement: Statement, location: ViewLocation) -> None:
         """Adds the steps of a statement whose view lives at `location`, which is given by the statement's variables."""
@@ -88,6 +94,7 @@ class Normalizer:
         for update in before.updates:
             now = View(before.view, update.field, before.args)
             family, atom = self.temporaries.computed(Sum(before.args, add(now, neg(update.expr))), at)
+            self._differences.add(family.name)
             if told != LOCAL and at in (LOCAL, REPLICATED):
                 movement = Movement.SCATTER if at == LOCAL else Movement.REPART
                 atom = View(self.temporaries.shipped(family, movement, Dist(family.keys)).name, atom.field, atom.args)

@@ -75,6 +75,8 @@ class PlanCode:
     temporaries: Mapping[str, ViewDefinition]
     mappers: Mapping[str, WorkerBlock]
     blocks: tuple[WorkerBlock | DriverBlock, ...]
+    differences: frozenset[str] = frozenset()
+    """Temporaries that hold what has been added to views since the batch began."""
 
 
 class NotMappable(Exception):  # noqa: N818 - a finding, not a failure
@@ -91,6 +93,7 @@ def plan_code(plan: BatchPlan, key: str) -> PlanCode:
         {name: each.view for name, each in plan.temporaries.items()},
         {table: _mapper(steps, moves, plan) for table, steps in mappers.items()},
         tuple(_block(block, moves, plan.temporaries) for block in blocks),
+        plan.differences,
     )
 
 

@@ -1,14 +1,16 @@
 """The part of a plan for all tables that is needed when only some of them change.
 
-A statement whose changes are all empty adds nothing and is left out. So are temporaries that only such statements read.
-A block without statements needs no stage. Worker blocks are merged if nothing has to be transferred between them.
+A statement whose changes are all empty adds nothing and is left out, whatever else it reads: new minus old is zero. So
+are temporaries that only such statements read. A block without statements needs no stage. Worker blocks are merged if
+nothing has to be transferred between them.
 
-| statement | it reads                                                                       | it runs            |
-|-----------|--------------------------------------------------------------------------------|--------------------|
-| driven    | a change, or a temporary that another driven statement writes                  | yes                |
-| evaluated | no such thing, but a view that the batch has changed                           | yes                |
-| looking   | nothing but views as they were before the batch, or temporaries made from them | if it is read      |
-| idle      | nothing but changes and temporaries that are empty                             | no                 |
+| statement  | it reads                                                                        | it runs       |
+|------------|---------------------------------------------------------------------------------|---------------|
+| driven     | a change, or a temporary that another driven statement writes                   | yes           |
+| comparing  | a view that the batch has changed and a copy of it (`differences`)              | yes           |
+| assigning  | views and temporaries made from them, of which the batch has changed one        | yes           |
+| looking    | the same, and writes a temporary                                                | if it is read |
+| idle       | changes, or temporaries made from changes, that are empty                       | no            |
 """
 
 from __future__ import annotations
@@ -49,11 +51,15 @@ class _Search:
     tables: frozenset[str]
     """Tables whose changes have rows."""
     full: set[str] = field(default_factory=set)
-    """Temporaries that may have rows."""
+    """Temporaries that may have rows because a table has changed."""
+    empty: set[str] = field(default_factory=set)
+    """Temporaries that depend on changes of other tables, and are empty."""
+    state: set[str] = field(default_factory=set)
+    """Temporaries that are made of views alone."""
+    renewed: set[str] = field(default_factory=set)
+    """Those of them that are not what they would have been before the batch."""
     changed: set[str] = field(default_factory=set)
     """Views that statements may have changed."""
-    looked: set[str] = field(default_factory=set)
-    """Temporaries that are made from views as they were."""
     wanted: set[str] = field(default_factory=set)
     """Temporaries read by a statement that will run."""
     running: set[int] = field(default_factory=set)
@@ -63,18 +69,31 @@ class _Search:
         for step in steps:
             reads, changes, writes = _touched(step)
             given = reads.intersection(self.plan.temporaries)
-            is_driven = bool(given & self.full or changes & self.tables)
-            if is_driven or (not changes and given <= self.looked and reads & self.changed):
-                self.running.add(id(step))
-                self.wanted |= given
-                (self.full if writes in self.plan.temporaries else self.changed).add(writes)
-            elif (not (given or changes) or given & self.looked) and writes in self.plan.temporaries:
-                self.looked.add(writes)
+            is_temporary = writes in self.plan.temporaries
+            is_renewed = bool(reads & self.changed or given & self.renewed)
+            is_difference = writes in self.plan.differences
+            if changes & self.tables or given & self.full or (is_difference and is_renewed):
+                self._run(step, given)
+                (self.full if is_temporary else self.changed).add(writes)
+            elif changes or given & self.empty or is_difference:
+                if is_temporary:
+                    self.empty.add(writes)
+            elif is_temporary:
+                self.state.add(writes)
+                if is_renewed:
+                    self.renewed.add(writes)
+            elif is_renewed:  # an assignment
+                self._run(step, given)
+                self.changed.add(writes)
+
+    def _run(self, step: Step, given: frozenset[str]) -> None:
+        self.running.add(id(step))
+        self.wanted |= given
 
     def backward(self, steps: Iterable[Step]) -> None:
         for step in reversed(list(steps)):
             reads, _, writes = _touched(step)
-            if writes in self.looked and writes in self.wanted and id(step) not in self.running:
+            if writes in self.state and writes in self.wanted and id(step) not in self.running:
                 self.running.add(id(step))
                 self.wanted |= reads
 
