@@ -18,8 +18,6 @@ MEASURED = {
     "orders": 1_500_000, "lineitem": 6_000_000,
 }  # fmt: skip
 """Rows of the tables of TPC-H at scale 1."""
-VALUES = {"lineitem.l_returnflag": 3, "lineitem.l_linestatus": 2, "lineitem.l_shipmode": 7, "orders.o_orderpriority": 5}
-"""How many values columns of TPC-H have by which few groups are made."""
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ logger = logging.getLogger("viewlet")
 
 SETUP = 100
 """The kind of the first record: the number of partitions."""
-BUSY_BATCHES = 100
+BUSY_BATCHES = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +139,11 @@ def _maintained_as(planned: Declaration, unit: Unit) -> Declaration:
 def _read_by_tasks(view: MaintainedView) -> ReadByTasks | None:
     engine = view.engine
     return engine if isinstance(engine, ReadByTasks) else None
+
+
+def is_busy(view: MaintainedView) -> bool:
+    """It has seen enough changes that a small size says something of its size later."""
+    return view.work.tuples >= DRIVER_ROWS or view.work.batches >= BUSY_BATCHES
 
 
 @dataclass(slots=True)
@@ -417,7 +422,6 @@ class SparkHost:
         under_way = self._under_way
         if under_way is not None and under_way.ran is not None:
             self.cluster.finish(*under_way.ran)
-            self._look_at_sizes(under_way.ran[0])
         self.log.commit()
         self._under_way = None
 
@@ -488,26 +492,12 @@ class SparkHost:
         if not before.is_movable:
             return None
         sizes = self.cluster.sizes(before.name)
-        large, small = misplaced(before.locations, sizes, self._has_settled(known))
+        large, small = misplaced(before.locations, sizes, is_busy(known.view))
         if not (large or small):
             return None
         hints = Hints({**known.hints.rows, **large, **small}, known.hints.partition_by)
         unit = self._unit(_maintained_as(known.view.maintainer.declared, before), hints, {})
         return (unit, hints) if is_worth_moving(before, unit, has_to_move=bool(large)) else None
-
-    def _look_at_sizes(self, ran: ClusterBatch | None) -> None:
-        """Asks for a snapshot if it would move something to the driver that has stayed small; once for every unit."""
-        concerned = set() if ran is None else {*ran.loads, *ran.runs} - self.cluster.looked_at
-        for unit, known in self._by_unit().items():
-            if unit in concerned and self._has_settled(known):
-                self.cluster.checkpoint.is_wanted |= self._replaced(known) is not None
-                self.cluster.looked_at.add(unit)
-
-    def _has_settled(self, known: SpreadView) -> bool:
-        """A view has seen enough changes that a small size says something of its size later."""
-        work = known.view.work
-        is_busy = work.tuples >= DRIVER_ROWS or work.batches >= BUSY_BATCHES
-        return is_busy or self.cluster.was_loaded(known.unit.name)
 
     def _adopt(self) -> None:
         """The snapshot is in place: views are where it was written."""

@@ -62,8 +62,6 @@ class UnitEntry:
     shared: SharedCode | None = None
     size: StateSize = field(default_factory=StateSize)
     """What it has at the workers, as far as batches and loads have told."""
-    was_loaded: bool = False
-    """Its contents were computed from tables at once."""
     driver_rows: int = 0
     """The rows of its largest view at the driver at the last snapshot."""
     compiled: set[tuple[str, tuple[str, ...]]] = field(default_factory=set)
@@ -97,8 +95,6 @@ class UnitRegistry:
         """The strings of changes that are at the driver."""
         self.has_files = False
         """Batches have told of files that machines keep of the state."""
-        self.looked_at: set[str] = set()
-        """Units whose sizes have been compared with what was expected, when there was enough in them."""
         self._units: dict[str, UnitEntry] = {}
         self._watched: set[str] = set()
         self._kept_changes: dict[str, KeptChanges] = {}
@@ -182,7 +178,6 @@ class UnitRegistry:
 
     def remove(self, name: str) -> None:
         del self._units[name]
-        self.looked_at.discard(name)
         self._watched.discard(name)
         self._kept_changes.pop(name, None)
         self.checkpoint.forget(name)
@@ -243,10 +238,6 @@ class UnitRegistry:
                     return None
                 found |= columns
         return frozenset(found)
-
-    def was_loaded(self, name: str) -> bool:
-        """The contents of a unit have been computed from tables at once, since it is here."""
-        return self._units[name].was_loaded
 
     def partition_rows(self, name: str) -> tuple[int, ...]:
         """The rows of a unit in each partition, if batches have told."""
