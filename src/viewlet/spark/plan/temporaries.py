@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from viewlet.algebra.canonical import canonical_names, canonical_text, scalar_text
-from viewlet.algebra.nodes import Delta, Expr, Scalar, Sum, Value, Var, View, factors_of, mul
+from viewlet.algebra.nodes import Add, Delta, Expr, Mul, Neg, Scalar, Sum, Value, Var, View, factors_of, mul
 from viewlet.algebra.scope import outputs
-from viewlet.algebra.traverse import Names, rebuild, substitute_scalar, walk
+from viewlet.algebra.traverse import Names, children, rebuild, substitute_scalar, walk
 from viewlet.spark.plan.locations import LOCAL, Dist, Location, Replicated
 from viewlet.spark.plan.program import Compute, Move, Movement, Step, Temporary, mode_of
 from viewlet.triggers.program import Field, Statement, Update, ViewDefinition
@@ -131,16 +131,24 @@ class Temporaries:
             own = {var: rows.by_name[name] for var, name in names.items() if name in rows.by_name}
             scalars = [Value(substitute_scalar(value, own)) for value in values]
             body = Sum(rows.family.keys, mul(*rows.relational, *scalars))
-            is_float = any(scalar.scalar.type.is_float for scalar in scalars) or self._reads_floats(rows.relational)
+            is_float = any(map(self._is_float, (*rows.relational, *scalars)))
             rows.fields[text] = Field(f"sum_{len(rows.family.fields) + 1}", body, is_float)
             rows.family.fields.append(rows.fields[text])
             if is_float:
                 self.float_fields.add((rows.family.name, rows.fields[text].name))
         return rows.fields[text].name
 
-    def _reads_floats(self, relational: Sequence[Expr]) -> bool:
-        atoms = (node for factor in relational for node in walk(factor) if isinstance(node, View))
-        return any((atom.name, atom.field) in self.float_fields for atom in atoms)
+    def _is_float(self, expr: Expr) -> bool:
+        """A double is among the numbers that are multiplied; one that a variable is bound to is none of them."""
+        match expr:
+            case View(name, field_name, _):
+                return (name, field_name) in self.float_fields
+            case Value(scalar):
+                return scalar.type.is_float
+            case Mul() | Add() | Neg() | Sum():
+                return any(map(self._is_float, children(expr)))
+            case _:
+                return False
 
 
 _ARRIVED = {Movement.REPART: "here", Movement.SCATTER: "sent", Movement.GATHER: "gathered"}
