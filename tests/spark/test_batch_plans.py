@@ -74,3 +74,18 @@ def test_counts_beside_sums_of_doubles_stay_counts(tmp_path: Path, monkeypatch: 
                 assert Counter(db.view("q").rows()) == Counter(tuple(each.values()) for each in expected)
         db.delete("n", batches[0]["n"])
         assert Counter(db.view("q").rows()) == Counter(tuple(row.values()) for row in db.execute(query).to_pylist())
+
+
+def test_what_a_cast_binds_is_joined_after_it_was_moved(tmp_path: Path) -> None:
+    """t.c is cast on its way to l: the rows of l keep the column that the outcome is compared with."""
+    tables = "CREATE TABLE s (c BIGINT); CREATE TABLE t (c BIGINT, h SMALLINT); CREATE TABLE l (h SMALLINT, j REAL)"
+    query = (
+        "SELECT COUNT(*) AS n FROM (SELECT q6.h AS h FROM (s AS q4 RIGHT JOIN t AS q5 USING (c)) AS q6) AS q7 "
+        "WHERE q7.h IN (SELECT h FROM t AS q8 NATURAL FULL JOIN l AS q9 WHERE q8.c = q9.j)"
+    )
+    with connect_inline(tmp_path, 1, sync=False) as db:
+        db.execute(f"{tables}; CREATE MATERIALIZED VIEW q WITH (strategy = 'first-order') AS {query}")
+        for batch in ({"s": [(0,)], "t": [(2, None), (2, -1), (-1, 2), (3, 2)]}, {"l": [(2, 1.0)]}, {"l": [(2, 3.0)]}):
+            db.apply(batch)
+            expected = db.execute(query).to_pylist()
+            assert [tuple(each.values()) for each in expected] == db.view("q").rows(), batch

@@ -316,7 +316,8 @@ class Planner:
         core = self._bring_core(atoms, scalars, [*others, *nested], site, needed)
         if core is None:
             return None
-        rest = self._bring_each(nested, core[1], [*others, *atoms], site, needed, True)
+        brought = (strip(plan.expr) for plan in core[0])
+        rest = self._bring_each(nested, core[1], [*others, *brought, *atoms], site, needed, True)
         return (core[0] + rest[0], rest[1]) if rest is not None else None
 
     def _bring_each(
@@ -330,7 +331,8 @@ class Planner:
     ) -> tuple[list[Plan], list[Expr]] | None:
         plans = list[Plan]()
         for i, factor in enumerate(group):
-            rest = [*others, *group[:i], *group[i + 1 :]]
+            brought = (strip(plan.expr) for plan in plans)  # with scalars that bind what this one is joined by
+            rest = [*others, *brought, *group[:i], *group[i + 1 :]]
             core = self._bring_core([factor], scalars, rest, site, needed) if absorbing else None
             used = needed.union(*(free_variables(other) for other in [*rest, *scalars]))
             single = self.at(factor, site, used)
