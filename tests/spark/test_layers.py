@@ -14,12 +14,14 @@ from tests.sql.test_outer_joins import LONG_CHAIN, compare_changes, random_row
 from tests.sql.test_outer_joins import TABLES as CHAIN_TABLES
 from viewlet.algebra.evaluate import State
 from viewlet.connection.spark_facade import connect_inline
+from viewlet.engine.trigger_programs import ON_SPARK
 from viewlet.spark.plan.compile import compile_distributed
 from viewlet.spark.plan.simulate import Cluster
 from viewlet.sqlgen.definition import definition_sql
 from viewlet.triggers.compose import layer_rows
 from viewlet.triggers.step import defined_contents
 from viewlet.triggers.store import MapStore
+from viewlet.triggers.strategy import Limits
 
 TABLES = [f"CREATE TABLE t{i} (k BIGINT, v BIGINT)" for i in range(5)]
 CHAIN = "t0 FULL JOIN t1 ON t0.k = t1.k FULL JOIN t2 ON t1.k = t2.k FULL JOIN t3 ON t2.k = t3.k"
@@ -171,3 +173,18 @@ def test_definitions_over_layers_as_sql(chain: str, tmp_path: Path) -> None:
             sql = definition_sql(view, unit.sources, "duckdb", layers=unit.program.layers)
             found = {row[: len(view.keys)]: row[len(view.keys) :] for row in duck.execute(sql).fetchall()}
             assert found == defined_contents(view, state), view.name
+
+
+def test_layers_continue_by_the_strategy_that_all_of_them_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts that are too large for higher-order programs, beside others that are not, are all planned as view trees."""
+    monkeypatch.setitem(ON_SPARK, "higher-order", Limits(6, 40_000))
+    streams = [statement.replace("TABLE", "STREAM") for statement in TABLES]
+    query = f"SELECT t4.v AS e, COUNT(*) AS n FROM {CHAIN} JOIN t4 ON t4.k = t0.k GROUP BY t4.v"
+    with connect_inline(tmp_path, 2) as db:
+        for statement in (*streams, f"CREATE MATERIALIZED VIEW q AS {query}"):
+            db.execute(statement)
+        db.apply({**rows_of(1), "t4": [(1, 5), (2, 6)]})
+        before = Counter(db.view("q").rows())
+    with connect_inline(tmp_path, 2) as db:
+        assert Counter(db.view("q").rows()) == before
+        db.apply(rows_of(2))

@@ -23,6 +23,7 @@ from viewlet.engine.parts import (
     show_each,
 )
 from viewlet.engine.trigger_programs import (
+    ON_SPARK,
     ONLY_THE_INTERPRETER,
     ProgramDraft,
     as_streams,
@@ -42,6 +43,7 @@ from viewlet.triggers.sources import Sources
 from viewlet.triggers.statistics import Statistics
 from viewlet.triggers.store import UndoLog
 from viewlet.triggers.wide_numbers import wide_values
+from viewlet.types import Table
 
 if TYPE_CHECKING:
     from viewlet.runtime.dictionary import StringDictionary
@@ -153,7 +155,17 @@ def _show_code(subject: Subject) -> str:
 
 
 def plan_layers_on_spark(declared: Declaration, tables: Tables) -> Program:
-    """One program for all layers."""
+    """One program for all layers by one strategy, which is noted of the view: it has to lead to the same one again."""
+    layers, result = _parts_on_spark(declared, tables)
+    used = {result.strategy, *(program.strategy for _, program in layers)}
+    if len(used) > 1:
+        thriftiest = next(strategy for strategy in reversed(ON_SPARK) if strategy in used)
+        layers, result = _parts_on_spark(replace(declared, strategy=thriftiest), tables)
+    return replace(compose(layers, result), name=declared.name)
+
+
+def _parts_on_spark(declared: Declaration, tables: Tables) -> tuple[list[tuple[Table, Program]], Program]:
+    """The programs of the layers, each with the table that it is read as, and that of the result."""
     from viewlet.spark.plan.table_views import tables_as_views
 
     query = _query_of(declared)
@@ -165,7 +177,7 @@ def plan_layers_on_spark(declared: Declaration, tables: Tables) -> Program:
         return tables_as_views(plan_on_spark(whole, mine, stored), mine)
 
     layers = [(layer.table, planned(layer.table.name, layer.query, stored=True)) for layer in query.layers]
-    return replace(compose(layers, planned(RESULT, query.result, stored=False)), name=declared.name)
+    return layers, planned(RESULT, query.result, stored=False)
 
 
 def expression(declared: Declaration) -> Query:
