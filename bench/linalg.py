@@ -244,10 +244,10 @@ def measure(name: str, n: int, steps: int, again: int, rates: Rates) -> dict[str
     error = None
     if name != "least squares, X'X maintained":
         error = float(np.linalg.norm(run[output] - outcome[-1]) / np.linalg.norm(outcome[-1]))
-    plan = run._last
+    plan = run._matrices.last
     assert plan is not None
     machine = rates.machine()
-    record = {"program": name, "n": n, "error": error, "limit": seconds(plan.steps, run._sizes, machine)}
+    record = {"program": name, "n": n, "error": error, "limit": seconds(plan.steps, run._matrices.sizes, machine)}
     for kind, times in found.items():
         kept = times[1:] if kind != "reevaluation" else times
         if kept:

@@ -118,7 +118,7 @@ def measured(
         begin = time.process_time()
         run.set_row(name, i, row)
         taken.append(time.process_time() - begin)
-    stored = sum(array.nbytes for array in run._stored.values())
+    stored = sum(array.nbytes for array in run._matrices.stored.values())
     own = sum(array.nbytes for array in given.values()) + run[next(iter(program.outputs))].nbytes
     return {
         "figure": figure,

@@ -352,7 +352,7 @@ def test_a_batch_is_compressed_to_its_rank() -> None:
     run = linalg.program(C=A @ A).start(A=np.eye(6), strategy="incremental")
     u = np.ones((6, 1)) @ np.ones((1, 5))
     run.update("A", u, np.arange(30.0).reshape(6, 5))
-    ((_, rank),) = next(iter(run._plans))
+    ((_, rank),) = next(iter(run._matrices.plans))
     assert rank == 1
     wanted = np.eye(6) + u @ np.arange(30.0).reshape(6, 5).T
     assert np.allclose(run["C"], wanted @ wanted)

@@ -23,9 +23,9 @@ def test_forgetting_touches_no_matrix_until_one_is_read() -> None:
     run = program.start(A=a, strategy="incremental")
     for _ in range(30):
         u, v = rng.standard_normal((2, 10, 1)) / 5
-        held = run._stored[A]
+        held = run._matrices.stored[A]
         run.scale("A", 0.9)
-        assert run._stored[A] is held
+        assert run._matrices.stored[A] is held
         run.update("A", u, v)
         a = 0.9 * a + u @ v.T
     run.scale("A", -2.0)
@@ -58,7 +58,7 @@ def test_recursive_least_squares_as_a_program() -> None:
 def test_views_without_a_degree_are_evaluated() -> None:
     program = linalg.program(C=A @ A + A, W=linalg.inv(A + 5 * linalg.identity(n)))
     run = program.start(A=np.eye(4))
-    assert degrees(run._statements, A) is None
+    assert degrees(run._matrices.statements, A) is None
     run.scale("A", 0.5)
     assert np.allclose(run["C"], 0.75 * np.eye(4))
     assert np.allclose(run["W"], np.eye(4) / 5.5)
@@ -79,7 +79,7 @@ def test_numbers_that_get_too_small_are_multiplied_in() -> None:
     for _ in range(6):
         run.scale("A", 1e-3)
         run.update("A", np.full(3, 1e-3), np.ones(3))
-    assert all(1e-8 < abs(scalar) < 1e8 for scalar in run._scalars.values())
+    assert all(1e-8 < abs(scalar) < 1e8 for scalar in run._matrices.scalars.values())
     assert relative_error(run["C"], np.linalg.matrix_power(np.array(run["A"]), 8)) < 1e-11
 
 

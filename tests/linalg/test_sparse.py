@@ -103,6 +103,6 @@ def test_plans_count_entries_that_are_there() -> None:
     full = program.start(A=graph(size=400, share=0.002).toarray(), start=np.ones((400, 1)))
     for run in (thin, full):
         run.set("A", 0, 0, 0.5)
-    assert thin._last is not None
-    assert full._last is not None
-    assert thin._last.seconds < full._last.seconds
+    assert thin._matrices.last is not None
+    assert full._matrices.last is not None
+    assert thin._matrices.last.seconds < full._matrices.last.seconds

@@ -159,7 +159,7 @@ def test_a_run_continues_after_its_process_died(tmp_path: Path) -> None:
         run.apply({"A": (u, v)}, batch_id=i)
         run.apply({"A": (u, v)}, batch_id=i)
         if i == 3:  # the process ends in the middle of an update: it was logged, but not committed
-            run._backend.sweep(run._stored[A], (u, v), None, None)  # type: ignore[attr-defined]
+            run._backend.sweep(run._matrices.stored[A], (u, v), None, None)  # type: ignore[attr-defined]
             first._store.close()
             again = matrices(tmp_path / "state")
             with pytest.raises(linalg.ProgramError, match="start without inputs"):

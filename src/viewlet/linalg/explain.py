@@ -13,7 +13,7 @@ from viewlet.linalg.strategy import choose, plan_statements
 from viewlet.linalg.trigger import Trigger
 
 if TYPE_CHECKING:
-    from viewlet.linalg.run import Run
+    from viewlet.linalg.maintained import MaintainedMatrices
 
 
 def explain_program(program: Program, rank: int, sizes: Mapping[str, int], *, cholesky: bool = True) -> str:
@@ -45,24 +45,28 @@ def explain_trigger(trigger: Trigger) -> str:
     return "\n".join([f"ON UPDATE {changes}:", *lines, f"  -- {trigger_operations(trigger)} operations"])
 
 
-def explain_run(run: Run) -> str:
+def explain_run(matrices: MaintainedMatrices) -> str:
     """The sizes, the memory, and the plan of the last update."""
-    sizes = ", ".join(f"{name} = {value:,}" for name, value in sorted(run._sizes.items()))
-    lines = [f"{run.strategy} on {run._backend.name}, {run._backend.dtype}; {sizes}"]
-    for each in run._stored:
-        rows, columns = (side.whole(run._sizes) for side in shape(each))
-        views = (_statement(one, run._statements) for one in run._statements.views if one.target is each)
+    sizes = ", ".join(f"{name} = {value:,}" for name, value in sorted(matrices.sizes.items()))
+    lines = [f"{matrices.strategy} on {matrices.backend.name}, {matrices.backend.dtype}; {sizes}"]
+    for each in matrices.stored:
+        rows, columns = (side.whole(matrices.sizes) for side in shape(each))
+        views = (_statement(one, matrices.statements) for one in matrices.statements.views if one.target is each)
         body = next(views, f"input {each.name}")
-        body += ", " if each in run._statements.factored else "  -- "
-        lines.append(f"  {body}{rows:,} × {columns:,}, {_bytes(rows * columns * run._backend.dtype.itemsize)}")
-    done = run.statistics
+        body += ", " if each in matrices.statements.factored else "  -- "
+        lines.append(f"  {body}{rows:,} × {columns:,}, {_bytes(rows * columns * matrices.backend.dtype.itemsize)}")
+    done = matrices.statistics
     lines.append(
         f"{done.updates:,} updates, {done.operations:,.0f} operations, "
         f"{1e3 * done.seconds / max(1, done.updates):.3g} ms for an update with what was deferred; "
         f"all views evaluated {done.recomputed} times, {done.ill_conditioned} of them for ill-conditioned updates"
     )
-    if run._last is not None:
-        lines += ["the last update:", str(run._last.trigger), f"  -- estimated {run._last.seconds * 1e3:.3g} ms"]
+    if matrices.last is not None:
+        lines += [
+            "the last update:",
+            str(matrices.last.trigger),
+            f"  -- estimated {matrices.last.seconds * 1e3:.3g} ms",
+        ]
     return "\n".join(lines)
 
 
