@@ -34,6 +34,17 @@ RINGS = """
         SELECT city, COFACTOR(price, weight) AS c FROM sales JOIN items USING (item) GROUP BY city;
     CREATE MATERIALIZED VIEW pairs AS SELECT FACTORIZED id, item, colour FROM sales JOIN items USING (item)
 """
+SHARING = """
+    CREATE MATERIALIZED VIEW dropped AS
+        SELECT i.weight, SUM(s.price) AS total FROM sales s JOIN items i ON s.item = i.item GROUP BY i.weight;
+    CREATE MATERIALIZED VIEW sold AS
+        SELECT i.colour, SUM(s.price) AS total FROM sales s JOIN items i ON s.item = i.item GROUP BY i.colour;
+    CREATE MATERIALIZED VIEW dear AS
+        SELECT i.colour, SUM(s.price) AS total FROM sales s JOIN items i ON s.item = i.item GROUP BY i.colour
+        HAVING SUM(s.price) > 4;
+    DROP VIEW dropped
+"""
+"""The first view keeps what the others borrow, and they borrow from each other."""
 FIRST = {
     "items": [(1, "red", 0.5), (2, "blue", 1.5)],
     "sales": [(1, 1, "Rome", 5), (2, 2, "Oslo", 2), (3, 1, "Oslo", 3)],
@@ -87,6 +98,14 @@ def test_at_any_line(engine: str, kind: str) -> None:
 @pytest.mark.parametrize("engine", ENGINES)
 def test_at_any_instruction(engine: str, kind: str) -> None:
     check_all(trial(engine, kind, VIEWS), 25, opcodes=True)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_views_that_borrow_stored_views(engine: str, kind: str) -> None:
+    tried = trial(engine, kind, SHARING)
+    assert engine == "compiled" or any(tried.db.view(name).stats()["borrowed"] for name in tried.db.views)
+    check_all(tried)
 
 
 @pytest.mark.parametrize("kind", KINDS)

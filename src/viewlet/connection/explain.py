@@ -31,7 +31,9 @@ def explain_view(database: Database, view: MaintainedView, stage: str | None, fo
 def _engine_of(view: MaintainedView) -> str:
     """What runs a view and why, in words."""
     shared = f"; shared with view {', '.join(view.sharers)}" if view.sharers else ""
-    return f"{view.engine.name}: {view.choice.reason}{shared}"
+    sharing = view.maintainer.sharing
+    names = ", ".join(f"{each.name} as {name}" for name, each in sharing.borrowed.items()) if sharing else ""
+    return f"{view.engine.name}: {view.choice.reason}{shared}" + (f"; it reads {names}" if names else "")
 
 
 def explain_query(database: Database, declared: Declaration, stage: str | None) -> str:

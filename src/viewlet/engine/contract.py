@@ -7,17 +7,20 @@ A batch of a local engine is `apply`, once for each table that it changes, then 
 On a cluster all views run their batches together, so there an engine is asked for the outcome only.
 
 What only some engines can do is a small protocol of its own. Each is asked for in one place: `ReadsColumns` by
-`Maintainer`, `CountsRows` and `ListsArrow` by `MaintainedView.read`, `TellsOwnChanges` by `MaintainedView.follow`.
+`Maintainer`, `CountsRows` and `ListsArrow` by `MaintainedView.read`, `TellsOwnChanges` by `MaintainedView.follow`,
+`SharesViews` by `InnerViews`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 from viewlet.algebra.query import Query
 from viewlet.changes import Change
+from viewlet.triggers.program import Program
 from viewlet.triggers.saved_state import StateReader, StateWriter
+from viewlet.triggers.shared_views import Borrowed
 from viewlet.types import Row
 
 Stages = Mapping[str, Callable[[], str]]
@@ -129,6 +132,36 @@ class TellsOwnChanges(Protocol):
 
     def own_change(self) -> object | None:
         """What the batch that `finish` ended does; None if it changes nothing."""
+
+
+@runtime_checkable
+class SharesViews(Protocol):
+    """An engine of a trigger program that may read stored views of another engine instead of keeping its own."""
+
+    @property
+    def plan(self) -> Program: ...
+
+    @property
+    def kept(self) -> frozenset[str]:
+        """The stored views that it maintains itself."""
+
+    @property
+    def borrowed(self) -> Mapping[str, Borrowed]:
+        """Those that it reads from other engines."""
+
+    def can_borrow(self, name: str, other: Borrowed) -> bool:
+        """Whether one of its views can be read from another engine, which has one with the same contents."""
+
+    def borrow(self, views: Mapping[str, Borrowed]) -> None:
+        """Reads views from other engines, from now on; between two batches, and in one step."""
+
+    def keep_again(self) -> None:
+        """Takes copies of all views that it has borrowed, and maintains them; between two batches, and in one step."""
+
+    def keep_only(self, names: Collection[str]) -> None:
+        """From now on maintains some views only, because others have borrowed them; may be called again."""
+
+    def apply(self, table: str, change: Change) -> None: ...
 
 
 class BulkLoad(Protocol):

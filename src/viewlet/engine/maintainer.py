@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from viewlet.changes import Change
 from viewlet.engine.choice import Choice
-from viewlet.engine.contract import BulkLoad, ReadsColumns
+from viewlet.engine.contract import BulkLoad, ReadsColumns, SharesViews
 from viewlet.engine.declaration import Declaration
 from viewlet.engine.kinds import kind_of
 from viewlet.engine.shape import shape_of
@@ -44,6 +44,7 @@ class _Parts:
     choice: Choice
     readers: Mapping[MaintainedView, Reader]
     columns_used: Callable[[str], tuple[int, ...] | None] | None
+    sharing: SharesViews | None
 
 
 class Maintainer:
@@ -62,7 +63,7 @@ class Maintainer:
         """The tables and views whose changes of the batch under way have been noted."""
         self._told: tuple[Mapping[Row, int] | None] | None = None
         """What the engine has told of the batch under way."""
-        self._parts = _Parts(choice, {}, _columns_used(choice.engine))
+        self._parts = _Parts(choice, {}, _columns_used(choice.engine), _sharing(choice.engine))
 
     @cached_property
     def shape(self) -> Hashable | None:
@@ -91,7 +92,7 @@ class Maintainer:
     def run_on(self, choice: Choice) -> None:
         """Changes the engine, between two batches; the new one holds the same result."""
         readers = {view: view.read(choice.engine) for view in self.views}
-        self._parts = _Parts(choice, readers, _columns_used(choice.engine))
+        self._parts = _Parts(choice, readers, _columns_used(choice.engine), _sharing(choice.engine))
 
     def describe(self, choice: Choice) -> None:
         """Changes what is said of the engine: its reason, or what becomes of it."""
@@ -104,6 +105,11 @@ class Maintainer:
     @property
     def engine(self) -> Any:
         return self._parts.choice.engine
+
+    @property
+    def sharing(self) -> SharesViews | None:
+        """The engine, if others may read its stored views and it may read theirs."""
+        return self._parts.sharing
 
     @property
     def is_touched(self) -> bool:
@@ -175,3 +181,7 @@ def maintainers(views: Iterable[MaintainedView]) -> tuple[Maintainer, ...]:
 
 def _columns_used(engine: Any) -> Callable[[str], tuple[int, ...] | None] | None:
     return engine.columns_used if isinstance(engine, ReadsColumns) else None
+
+
+def _sharing(engine: Any) -> SharesViews | None:
+    return engine if isinstance(engine, SharesViews) else None

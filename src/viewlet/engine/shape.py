@@ -5,6 +5,8 @@
 
 Views of the same shape hold the same rows, so that one engine is enough for all of them. Variables are numbered as they
 occur. Names of tables, types, the order of columns, ORDER BY and LIMIT are part of the shape; names of columns are not.
+
+The fields of stored views have shapes likewise: programs of different queries may have a stored view in common.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from typing import Any
 from viewlet.algebra.nodes import Var
 from viewlet.algebra.query import OutputColumn, Query
 from viewlet.engine.declaration import Declaration
+from viewlet.triggers.program import ViewDefinition
 
 
 def shape_of(declared: Declaration) -> Hashable | None:
@@ -25,6 +28,16 @@ def shape_of(declared: Declaration) -> Hashable | None:
     if not isinstance(query, Query) or query is not declared.query:
         return None
     return declared.strategy, declared.layered, declared.aggregates, _numbered(query, {})
+
+
+def field_shapes(view: ViewDefinition) -> dict[str, Hashable]:
+    """The shapes of the fields of a stored view by their names, each with the keys."""
+    found: dict[str, Hashable] = {}
+    for each in view.fields:
+        numbers: dict[Var, int] = {}
+        keys = _numbered(view.keys, numbers)
+        found[each.name] = each.name, view.presence, each.is_float, keys, _numbered(each.definition, numbers)
+    return found
 
 
 @cache

@@ -130,7 +130,7 @@ def migrate(reference: Interpreter, successor: Interpreter | CompiledView) -> No
     """Gives an engine what the interpreter holds of the same program."""
     if successor.plan.views != reference.plan.views:
         raise InternalError("the engines do not keep the same views")
-    successor.take_over(reference.stores)
+    successor.take_over({name: reference.own_store(name) for name in reference.stores})
 
 
 def bulk_load(engine: Interpreter, sources: Sources, dictionary: Codes | None) -> ProgramLoad | None:

@@ -17,6 +17,7 @@ from viewlet.engine.catalogue_json import Json
 from viewlet.engine.chooser import EngineChooser
 from viewlet.engine.declaration import Declaration
 from viewlet.engine.ingest import change_of, net_change
+from viewlet.engine.inner_views import InnerViews, run_order
 from viewlet.engine.kinds import kind_of
 from viewlet.engine.maintained_view import MaintainedView
 from viewlet.engine.maintainer import Maintainer, maintainers
@@ -60,6 +61,8 @@ class LocalHost:
     """The rows of the tables; those of a stream are none."""
     log: UndoLog = field(default_factory=UndoLog)
     engines: EngineChooser = field(init=False)
+    inner_views: InnerViews = field(default_factory=InnerViews)
+    """Stored views that several engines read."""
     _warehouse: Warehouse | None = None
     _dropped: set[str] = field(default_factory=set)
     """The names of partitioned streams and their views that were dropped since the last snapshot."""
@@ -164,7 +167,16 @@ class LocalHost:
         kept = map(self._kept_rows, declared.sources)
         with collecting_later(sum(len(rows) for rows in kept if rows is not None)):
             choice = self.engines.start(declared, self.sources(declared), engine)
-            return self._started(MaintainedView(declared, Maintainer(declared, choice), self.log))
+        started = self._started(MaintainedView(declared, Maintainer(declared, choice), self.log))
+        self._share_inner_views(started.view.maintainer)
+        return started
+
+    def _share_inner_views(self, maintainer: Maintainer) -> None:
+        """Lets a view over tables read stored views that others over tables have too."""
+        tables = self.catalogue.tables.keys()
+        if maintainer.declared.sources <= tables:
+            every = maintainers(self.catalogue.views.values())
+            self.inner_views.share(maintainer, [each for each in every if each.declared.sources <= tables])
 
     def _started(self, view: MaintainedView) -> Start:
         self._starting.append(view)
@@ -236,8 +248,12 @@ class LocalHost:
     def expect(self, sizes: Mapping[str, int]) -> None:
         for maintainer in self.catalogue.reach(tuple(sizes)).maintainers:
             self.engines.expect(maintainer, sum(sizes.get(source, 0) for source in maintainer.declared.sources))
+        if self.inner_views.in_use:
+            self.inner_views.keep_again(maintainers(self.catalogue.views.values()))
 
     def begin(self) -> None:
+        if self.inner_views.in_use:
+            self.inner_views.tidy_up(maintainers(self.catalogue.views.values()))
         self.log.begin()
 
     def run(
@@ -247,8 +263,7 @@ class LocalHost:
         if streams:
             self.warehouse.begin(epoch)
         for name, change in batch.items():
-            for view in self.catalogue.dependents(name):
-                view.maintainer.apply(name, change)
+            self._apply(name, change)
             if self.catalogue.tables[name].kept:
                 self.stores[name].add_change(change)
             elif name in streams:
@@ -259,6 +274,16 @@ class LocalHost:
                 if view.kind.reads_parts and not view.is_touched:
                     view.maintainer.note(streams[0], 0)  # a stream of its own was idle, and has been closed
         return [(view, self._change_view(view)) for view in reached if view.is_touched]
+
+    def _apply(self, table: str, change: Change) -> None:
+        """Runs the triggers of every view over a table."""
+        views = self.catalogue.dependents(table)
+        if self.inner_views.in_use:
+            for engine in run_order(maintainers(views)):
+                engine.apply(table, change)
+        else:
+            for view in views:
+                view.maintainer.apply(table, change)
 
     def _change_view(self, view: MaintainedView) -> Changes:
         changes = view.finish()
@@ -288,6 +313,8 @@ class LocalHost:
     def settle(self, touched: Sequence[Maintainer]) -> None:
         for maintainer in touched:
             self.engines.compile_if_busy(maintainer)
+            if self.inner_views.is_due(maintainer):
+                self._share_inner_views(maintainer)
 
     # -- the journal ------------------------------------------------------------------------------------------------
 
@@ -327,7 +354,10 @@ class LocalHost:
             return view
         from viewlet.hosts.snapshot import read_view
 
-        return read_view(self, declared, known, saved)
+        view = read_view(self, declared, known, saved)
+        if self.inner_views.is_due(view.maintainer):
+            self._share_inner_views(view.maintainer)
+        return view
 
     def close(self) -> None:
         """Ends compilations in the background."""

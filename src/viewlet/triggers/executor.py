@@ -21,22 +21,31 @@ from viewlet.types import Row
 
 _NO_TABLES: Mapping[str, RowStore] = {}
 _NO_TEMPORARIES: Mapping[str, ViewDefinition] = {}
+_NO_STORES: Mapping[str, MapStore] = {}
 
 
 class Executor:
     """The stores of some views, and of the changes and temporaries of a batch, with the statements that change them.
 
-    Changes of views are logged in `log`. Base tables, if statements read any, belong to the caller.
+    Changes of views are logged in `log`. Base tables, if statements read any, belong to the caller. A view that has no
+    store in `stores` begins with an empty one.
     """
 
     def __init__(
-        self, views: Iterable[ViewDefinition], tables: Mapping[str, RowStore] = _NO_TABLES, log: UndoLog | None = None
+        self,
+        views: Iterable[ViewDefinition],
+        tables: Mapping[str, RowStore] = _NO_TABLES,
+        log: UndoLog | None = None,
+        stores: Mapping[str, MapStore] = _NO_STORES,
     ) -> None:
         self.log = log if log is not None else UndoLog()
         self._tables = tables
         self._definitions = {view.name: view for view in views}
         self._all_definitions: dict[str, ViewDefinition] = dict(self._definitions)
-        self.views = {name: _store(view, view.presence, self.log) for name, view in self._definitions.items()}
+        self.views = {
+            name: stores[name] if name in stores else _store(view, view.presence, self.log)
+            for name, view in self._definitions.items()
+        }
         self.stores: dict[str, MapStore] = dict(self.views)
         """Views and temporaries."""
         self.deltas: dict[str, MapStore] = {}

@@ -6,7 +6,8 @@ A batch re-evaluates the term only at the partitions it touched, and what change
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from copy import copy
 from dataclasses import dataclass, field
 
 from viewlet.algebra.evaluate import Environment, Run, State, accumulate, evaluate, prepare, totals, values_of
@@ -39,12 +40,22 @@ class ResultRows:
     def __init__(self, program: Program, views: Mapping[str, MapStore], log: UndoLog) -> None:
         self._output = program.query.output
         self._row_of = values_of(tuple(var.name for var in self._output))
-        self._views = views
         self._log = log
         self._state = State({}, {}, views)
         self._terms = [_term(expr) for expr in summands(program.result)]
-        self._watched = [views[name] for name in {view for term in self._terms for view, _ in term.sources}]
+        self._read = {view for term in self._terms for view, _ in term.sources}
+        self._touched = {name: views[name].touched for name in self._read}
         self._clear()
+
+    def over(self, views: Mapping[str, MapStore], borrowed: Collection[str]) -> ResultRows:
+        """The same rows, read from now on through other stores with the same contents; others own those `borrowed`."""
+        other = copy(self)
+        other._state = State({}, {}, views)
+        other._touched = {
+            name: views[name].follow() if name in borrowed else views[name].touched for name in self._read
+        }
+        other._clear()
+        return other
 
     def refresh_all(self) -> None:
         """Evaluates the result from the views as they are."""
@@ -68,7 +79,7 @@ class ResultRows:
         """Brings the result up to date with the views and returns its change."""
         change: dict[Row, int] = {}
         for term in self._terms:
-            for part in self._touched(term):
+            for part in self._touched_parts(term):
                 env = dict(zip(term.names, part, strict=True))
                 new = self._rows_of(term.at_partition, env)
                 old = term.groups.get(part, {})
@@ -100,8 +111,8 @@ class ResultRows:
         numbers = totals(run(env, self._state), env, self._row_of)
         return {row: int(number) for row, number in numbers.items()}  # type: ignore[arg-type]
 
-    def _touched(self, term: _Term) -> set[Row]:
-        return {partition(key) for view, partition in term.sources for key in self._views[view].touched}
+    def _touched_parts(self, term: _Term) -> set[Row]:
+        return {partition(key) for view, partition in term.sources for key in self._touched[view]}
 
     def _replace(self, term: _Term, part: Row, rows: dict[Row, int]) -> None:
         old = term.groups.get(part, {})
@@ -109,8 +120,8 @@ class ResultRows:
         _put(term.groups, part, rows)
 
     def _clear(self) -> None:
-        for store in self._watched:
-            store.touched.clear()
+        for keys in self._touched.values():
+            keys.clear()
 
 
 def _put(groups: dict[Row, dict[Row, int]], part: Row, rows: dict[Row, int]) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import add, itemgetter
 from typing import Any, Protocol
+from weakref import ref
 
 from viewlet.changes import Change, RowChange
 from viewlet.errors import InternalError
@@ -97,6 +98,8 @@ class MapStore:
         self._rows: dict[Row, Payload] = {}
         self._indexes: dict[tuple[int, ...], _Index] = {}
         self._touched: set[Row] | None = None
+        self._followers: tuple[ref[set[Row]], ...] = ()
+        """The keys that others want to know of, who read the store of another engine."""
 
     @staticmethod
     def of_rows(rows: Mapping[Row, int]) -> MapStore:
@@ -114,6 +117,19 @@ class MapStore:
         if self._touched is None:
             self._touched = set()
         return self._touched
+
+    def follow(self) -> set[Row]:
+        """A set like `touched` of the caller's own; the store forgets it when the caller does."""
+        keys = set[Row]()
+        self._followers = (*(each for each in self._followers if each() is not None), ref(keys))
+        return keys
+
+    def _touch(self, keys: Iterable[Row]) -> None:
+        if self._touched is not None:
+            self._touched.update(keys)
+        for each in self._followers:
+            if (followed := each()) is not None:
+                followed.update(keys)
 
     def get(self, key: Row) -> Payload | None:
         return self._rows.get(key)
@@ -160,8 +176,7 @@ class MapStore:
         held, indexes = self._rows, self._indexes
         before = {row: held[row] for row in rows if row in held}
         self._log.record(lambda: self._restore_rows(rows, before))
-        if self._touched is not None:
-            self._touched.update(rows)
+        self._touch(rows)
         payloads: dict[int, Payload] = {}
         for row, weight in rows.items():
             count = weight + before[row][0] if row in before else weight
@@ -193,8 +208,7 @@ class MapStore:
     def replace(self, contents: dict[Row, Payload]) -> None:
         """Like `assign`, in one step and with one entry of the log: for contents that have little in common."""
         kept = {key: payload for key, payload in contents.items() if not self._vanishes(payload)}
-        if self._touched is not None:
-            self._touched.update(self._rows, kept)
+        self._touch({**self._rows, **kept})
         before = self._rows
         self._log.record(lambda: self._set_all(before))
         self._set_all(kept)
@@ -217,6 +231,8 @@ class MapStore:
             return
         if self._touched is not None:
             self._touched.add(key)
+        if self._followers:
+            self._touch((key,))
         if self._log.active:
             self._log.record(lambda: self._restore(key, old))
         self._put(key, new)
