@@ -21,6 +21,12 @@ FOUND = {
         "WITH w AS (SELECT CASE WHEN l.p IN (SELECT TIMESTAMP '2020-01-31 12:30:15' FROM u WHERE t.c > t.x) THEN t.c "
         "END AS c FROM t RIGHT JOIN l ON t.h = l.h) SELECT COUNT(*) AS n FROM w a LEFT JOIN w b ON b.c >= 3"
     ),
+    "a union that every worker has, computed without the columns that are read of it": (
+        "SELECT v.c + l.h AS c, w.n + l.h AS n FROM ((SELECT c FROM (VALUES (DATE '2020-02-29', 'a'), "
+        "(DATE '2020-02-28', 'b'), (DATE '2020-01-31', 'c'), (NULL, 'd')) q(c, k) "
+        "WHERE c = (SELECT MIN(s.e) FROM s NATURAL JOIN t) AND k IN (SELECT MIN(g) FROM u GROUP BY a)) v "
+        "FULL JOIN (SELECT 1 AS n WHERE 1 IN (SELECT MIN(a) FROM u GROUP BY g)) w ON w.n > 0), l"
+    ),
 }
 """Queries that random ones have led to."""
 

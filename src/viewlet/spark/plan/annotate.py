@@ -211,7 +211,7 @@ class Planner:
 
     def _one_apart(self, factors: tuple[Expr, ...], needed: Vars) -> Plan | None:
         """A product of which all factors but one are at every worker: that one may be anywhere."""
-        here = [self.in_place(factor, REPLICATED, NONE) for factor in factors]
+        here = [self.in_place(factor, REPLICATED, outputs(factor)) for factor in factors]
         apart = [i for i, plan in enumerate(here) if plan is None or plan.cost != NOTHING]
         if len(apart) != 1:
             return None
