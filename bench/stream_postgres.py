@@ -1,85 +1,180 @@
-"""Windows on PostgreSQL: what is generated, whose parts are partitions, against SQL by hand over plain tables.
+"""Views on PostgreSQL: what is generated against SQL by hand. Both keep parts as partitions and commit every part.
 
     python -m bench.stream_postgres --records 100000        # on a cluster of its own, or --server "host=... dbname=..."
 
-Both go through `psql`. Wall seconds for a new part, the median of the last ones; the server works in other processes.
+Both go through `psql`. Wall seconds for a new part, the median of the last ones, and the mean of the CPU seconds of the
+backend. The ratio is the median of the ratios of the parts, which both compute in turns.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
+from pathlib import Path
 
 import pyarrow as pa
 
 import viewlet
-from bench.stream_views import STREAM, WINDOW, Load
+from bench.stream_views import ONE_ROW, PATTERN, STREAM, WINDOW, Load
 from tests.streams.postgres import cluster
 from viewlet.streams import PostgresHost
 
 
+class Window:
+    """Sums over a window of so many parts, by running totals."""
+
+    stream = STREAM
+
+    def __init__(self, width: int) -> None:
+        self.width, self.name = width, f"SUM over {width} parts"
+        self.statement = WINDOW.format("SUM", width)
+        self.columns = "src BIGINT, dest BIGINT, s NUMERIC, n NUMERIC", "src BIGINT, dest BIGINT, s BIGINT"
+
+    def helper(self, number: int) -> str:
+        new = f"SELECT src, dest, SUM(loss) AS s, COUNT(*)::NUMERIC AS n FROM m{number} GROUP BY src, dest"
+        old = f" UNION ALL SELECT src, dest, s, n FROM h{number - 1}" if number else ""
+        return f"SELECT src, dest, SUM(s) AS s, SUM(n) AS n FROM ({new}{old}) AS b GROUP BY src, dest"
+
+    def result(self, number: int) -> str:
+        minus = f" UNION ALL SELECT src, dest, -s, -n FROM h{number - self.width}" if number >= self.width else ""
+        return f"""SELECT src, dest, SUM(s)::BIGINT AS s FROM (SELECT src, dest, s, n FROM h{number}{minus}) AS d
+            GROUP BY src, dest HAVING SUM(n) > 0"""
+
+    def naive(self, rows: str) -> str:
+        return f"SELECT src, dest, SUM(loss)::BIGINT AS s FROM ({rows}) AS w GROUP BY src, dest"
+
+
+class Pattern:
+    """View 4 by hand: the length and the sum of the run that every pair has at the end of a part."""
+
+    stream = ONE_ROW
+    statement = PATTERN
+    columns = ("src BIGINT, dest BIGINT, ct BIGINT, s BIGINT",) * 2
+
+    def __init__(self, scope: int) -> None:
+        self.width, self.name = scope, f"pattern, scope {scope}"
+
+    def helper(self, number: int) -> str:
+        if not number:
+            return "SELECT src, dest, 1::BIGINT AS ct, loss AS s FROM m0 WHERE loss > 10"
+        return f"""SELECT n.src, n.dest, COALESCE(p.ct, 0) + 1 AS ct, COALESCE(p.s, 0) + n.loss AS s
+            FROM m{number} n LEFT JOIN h{number - 1} p ON n.src = p.src AND n.dest = p.dest WHERE n.loss > 10"""
+
+    def result(self, number: int) -> str:
+        return f"SELECT src, dest, ct, s FROM h{number} WHERE ct >= 4"
+
+    def naive(self, rows: str) -> str:
+        return f"""SELECT src, dest, COUNT(*) AS ct, SUM(loss)::BIGINT AS s FROM (
+            SELECT *, MAX(CASE WHEN loss <= 10 THEN ts END) OVER (PARTITION BY src, dest) AS low FROM ({rows}) AS r
+            ) AS w WHERE low IS NULL OR ts > low GROUP BY src, dest HAVING COUNT(*) >= 4"""
+
+
+Program = Window | Pattern
+
+
+class Clock:
+    """The time of a part so far: seconds of the clock, and CPU seconds of a backend of a server on this machine."""
+
+    def __init__(self, host: PostgresHost) -> None:
+        backend = int(host._run("SELECT pg_backend_pid();"))
+        self._stat = Path(f"/proc/{backend}/stat")
+        self.wall = self.cpu = 0.0
+
+    def _ticks(self) -> float:
+        fields = self._stat.read_text().rpartition(")")[2].split() if self._stat.exists() else ["0"] * 13
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def run(self, call: Callable[[], object]) -> None:
+        started, ticks = time.perf_counter(), self._ticks()
+        call()
+        self.wall, self.cpu = self.wall + time.perf_counter() - started, self.cpu + self._ticks() - ticks
+
+    def taken(self) -> tuple[float, float]:
+        """The time of the part, which ends."""
+        found, self.wall, self.cpu = (self.wall, self.cpu), 0.0, 0.0
+        return found
+
+
 class Generated:
-    """A window view; a part is its refresh and the commit, which makes partitions of the new tables."""
+    """A view; a part is its refresh and the commit, which makes partitions of the new tables."""
 
-    def __init__(self, server: str, width: int) -> None:
-        self.db = viewlet.connect(streams=PostgresHost(server))
-        self.db.execute(STREAM)
-        self.db.execute(WINDOW.format("SUM", width))
-        self.spent = 0.0
+    def __init__(self, server: str, program: Program) -> None:
+        host = PostgresHost(server)
+        self.clock, self.db = Clock(host), viewlet.connect(streams=host)
+        self.db.execute(program.stream)
+        self.db.execute(program.statement)
         warehouse = self.db._session.database().host.warehouse  # type: ignore[attr-defined]
-        warehouse.advance, warehouse.commit = self._timed(warehouse.advance), self._timed(warehouse.commit)
+        for name in ("advance", "commit"):
+            setattr(warehouse, name, partial(self.clock.run, getattr(warehouse, name)))
 
-    def _timed(self, call: Callable[[], None]) -> Callable[[], None]:
-        def run() -> None:
-            self.spent += seconds(call)
-
-        return run
-
-    def part(self, rows: pa.Table) -> float:
-        self.spent = 0.0
+    def part(self, number: int, rows: pa.Table) -> tuple[float, float]:
         self.db.insert("m", rows)
-        return self.spent
+        return self.clock.taken()
+
+    def close(self) -> None:
+        self.db.close()
 
 
-def seconds(call: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    call()
-    return time.perf_counter() - started
+class ByHand:
+    """The same view by hand; the rows, what a helper has and the view of a part are partitions too."""
+
+    def __init__(self, server: str, program: Program) -> None:
+        self.host, self.program = PostgresHost(server), program
+        self.clock = Clock(self.host)
+        self.host._run("DROP SCHEMA IF EXISTS by_hand CASCADE; CREATE SCHEMA by_hand; SET search_path = by_hand;")
+        rows = "ts TIMESTAMP, src BIGINT, dest BIGINT, loss BIGINT"
+        for name, columns in zip("mhv", (rows, *program.columns), strict=True):
+            self.host._run(f"CREATE TABLE {name} ({columns}, part BIGINT) PARTITION BY LIST (part);")
+        self.host._run("CREATE TABLE progress AS SELECT -1 AS part;")
+
+    def part(self, number: int, rows: pa.Table) -> tuple[float, float]:
+        self.host.begin()
+        self.host.load(f"rows{number}", rows)
+        self.host._run(
+            f"ALTER TABLE viewlet.rows{number} SET SCHEMA by_hand; ALTER TABLE rows{number} RENAME TO m{number};"
+        )
+        self.clock.run(partial(self._refresh, number))
+        self.host.rollback()  # which knows of no commit
+        return self.clock.taken()
+
+    def _refresh(self, number: int) -> None:
+        statements = [
+            f"CREATE TABLE h{number} AS {self.program.helper(number)}",
+            f"CREATE TABLE v{number} AS {self.program.result(number)}",
+        ]
+        for name in ("m", "h", "v"):
+            statements.append(f"ALTER TABLE {name}{number} ADD COLUMN part BIGINT DEFAULT {number}")
+            statements.append(f"ALTER TABLE {name} ATTACH PARTITION {name}{number} FOR VALUES IN ({number})")
+        self.host._run_together([*statements, f"UPDATE progress SET part = {number}", "COMMIT"])
+
+    def naive(self, number: int) -> tuple[float, float]:
+        """The query over the rows of the last parts, into a table."""
+        parts = range(max(0, number - self.program.width + 1), number + 1)
+        rows = " UNION ALL ".join(f"SELECT ts, src, dest, loss FROM m{each}" for each in parts)
+        query = self.program.naive(rows)
+        self.clock.run(lambda: self.host._run(f"CREATE TABLE n{number} AS {query};"))
+        return self.clock.taken()
+
+    def close(self) -> None:
+        self.host.close()
 
 
-def naive(host: PostgresHost, number: int, width: int) -> None:
-    """The query over the rows of the window."""
-    rows = " UNION ALL ".join(f'SELECT * FROM "m{n}"' for n in range(max(0, number - width + 1), number + 1))
-    host.create(f"n{number}", f"SELECT src, dest, SUM(loss)::BIGINT AS s FROM ({rows}) AS w GROUP BY src, dest")
-
-
-def by_hand(host: PostgresHost, number: int, width: int) -> None:
-    """The same query by running totals."""
-    new = f'SELECT src, dest, SUM(loss) AS s, COUNT(*)::NUMERIC AS n FROM "m{number}" GROUP BY src, dest'
-    old = f' UNION ALL SELECT * FROM "h{number - 1}"' if number else ""
-    host.create(f"h{number}", f"SELECT src, dest, SUM(s) AS s, SUM(n) AS n FROM ({new}{old}) AS b GROUP BY src, dest")
-    minus = f' UNION ALL SELECT src, dest, -s, -n FROM "h{number - width}"' if number >= width else ""
-    query = f"""SELECT src, dest, SUM(s)::BIGINT AS s FROM (SELECT * FROM "h{number}"{minus}) AS d
-        GROUP BY src, dest HAVING SUM(n) > 0"""
-    host.create(f"v{number}", query)
-
-
-def in_turns(server: str, load: Load, width: int, last: int) -> tuple[float, ...]:
-    """Seconds of a part, recomputed, by hand and generated; each part by all three."""
-    view, host, taken = Generated(server, width), PostgresHost(server), []
-    for number in range(width + last + 2):
+def in_turns(server: str, program: Program, load: Load, last: int) -> list[tuple[tuple[float, float], ...]]:
+    """The time of each of the last parts, recomputed, by hand and generated; each part by all three."""
+    view, hand, taken = Generated(server, program), ByHand(server, program), []
+    for number in range(program.width + last + 2):
         rows = load.part(number)
-        host.load(f"m{number}", rows)
-        made = view.part(rows)
-        other = [seconds(partial(each, host, number, width)) for each in (naive, by_hand)]
-        taken.append((*other, made))
-    view.db.close()
-    host.close()
-    return tuple(statistics.median(each) for each in zip(*taken[-last:], strict=True))
+        both = (hand, view) if number % 2 else (view, hand)
+        found = {each: each.part(number, rows) for each in both}
+        taken.append((hand.naive(number), found[hand], found[view]))
+    view.close()
+    hand.close()
+    return taken[-last:]
 
 
 def main() -> None:
@@ -87,14 +182,22 @@ def main() -> None:
     parser.add_argument("--server", default="", help="what psql connects with; the schema viewlet is replaced")
     parser.add_argument("--records", type=int, default=100_000)
     parser.add_argument("--windows", default="5,20")
+    parser.add_argument("--patterns", default="20", help="their scopes")
     parser.add_argument("--last", type=int, default=5)
     options = parser.parse_args()
-    load = Load(options.records, per_pair=10)
-    print("| window SUM | naive | hand-written | generated | generated / hand |\n|---|---|---|---|---|")
+    programs: list[Program] = [Window(int(each)) for each in options.windows.split(",") if each]
+    programs += [Pattern(int(each)) for each in options.patterns.split(",") if each]
+    print("| view | naive | hand-written | generated | generated / hand | CPU, hand-written | generated | ratio |")
+    print("|---" * 8 + "|")
     with nullcontext(options.server) if options.server else cluster() as server:
-        for width in map(int, options.windows.split(",")):
-            whole, hand, made = in_turns(server, load, width, options.last)
-            print(f"| {width} parts | {whole:.3f} | {hand:.3f} | {made:.3f} | {made / hand:.2f} |", flush=True)
+        for program in programs:
+            load = Load(options.records, per_pair=10 if isinstance(program, Window) else 1)
+            taken = in_turns(server, program, load, options.last)
+            whole, hand, made = (statistics.median(wall for wall, _ in each) for each in zip(*taken, strict=True))
+            _, hand_cpu, made_cpu = (statistics.mean(cpu for _, cpu in each) for each in zip(*taken, strict=True))
+            ratio = statistics.median(each[2][0] / each[1][0] for each in taken)
+            shown = f"| {whole:.3f} | {hand:.3f} | {made:.3f} | {ratio:.2f} | {hand_cpu:.3f} | {made_cpu:.3f} "
+            print(f"| {program.name} {shown}| {made_cpu / hand_cpu if hand_cpu else 0:.2f} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -32,8 +32,8 @@ SCOPE, WIDTH, BEFORE = 20, 10, 8
 FEW_PARTS = 20
 """Parts of the longest window and of the longest pattern that are recomputed more than once."""
 ORIGIN = datetime(2015, 1, 1)
-STREAM = """CREATE STREAM m (ts TIMESTAMP, src BIGINT, dest BIGINT, loss BIGINT) PARTITION LENGTH 60 BY ts
-    LATENESS INTERVAL '10' MINUTES"""
+STREAM = """CREATE STREAM m (ts TIMESTAMP, src BIGINT NOT NULL, dest BIGINT NOT NULL, loss BIGINT NOT NULL)
+    PARTITION LENGTH 60 BY ts LATENESS INTERVAL '10' MINUTES"""
 ONE_ROW = f"{STREAM} UNIQUE (src, dest) NOT ENFORCED"
 PATTERN = """CREATE VIEW v AS SELECT src, dest, COUNT(*) AS ct, SUM(loss) AS s FROM m PATTERN [a, b, c, d+]
     WHERE a.loss > 10 AND b.loss > 10 AND c.loss > 10 AND d.loss > 10 GROUP BY src, dest"""

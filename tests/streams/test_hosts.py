@@ -63,6 +63,37 @@ def test_patterns_on_postgresql(connection: str) -> None:
     db.close()
 
 
+def test_postgresql_hashes_groups_that_may_be_null(connection: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would compare all pairs of rows for IS NOT DISTINCT FROM; the views are those of DuckDB."""
+    hosts, queries, found = (PostgresHost(connection), DuckDBHost()), [], []
+    monkeypatch.setattr(hosts[0], "create", lambda table, query: queries.append(query) or create(table, query))
+    create = PostgresHost.create.__get__(hosts[0])
+    for host in hosts:
+        db = viewlet.connect(streams=host)
+        db.execute("""CREATE STREAM m (ts TIMESTAMP, g VARCHAR, b BOOLEAN, d DATE, n BIGINT, k BIGINT NOT NULL)
+            PARTITION LENGTH 60 BY ts""")
+        db.execute("""CREATE VIEW runs AS SELECT g, b, d, n, k, COUNT(*) AS ct FROM m PATTERN [a, b+]
+            WHERE a.k > 0 AND b.k > 0 GROUP BY g, b, d, n, k""")
+        db.execute("CREATE VIEW filled AS SELECT g, n, filled FROM GAPFILL(m PARTITION BY g, n)")
+        db.execute("""CREATE VIEW counted AS
+            INITIALIZE counted[i] AS SELECT g, ts, 1 AS ct FROM m[i] UPDATE counted[j] AS
+            SELECT new.g, new.ts, COALESCE(old.ct, 0) + 1 AS ct FROM m[j] AS new LEFT JOIN counted[j-1] AS old
+            ON new.g IS NOT DISTINCT FROM old.g AND new.ts IS DISTINCT FROM old.ts""")
+        for minute in range(5):
+            rows = [(None, None, None, None), ("", True, at(0).date(), 0), (f"{minute // 2}", False, None, minute % 2)]
+            db.insert("m", [(at(60 * minute), *row, 1) for row in rows])
+        found.append([sorted(db.view(name).rows(), key=repr) for name in ("runs", "filled", "counted")])
+        if host is hosts[0]:
+            plans = [
+                str(host._records(f"EXPLAIN {query};")) for query in queries if "JOIN" in query or "EXISTS" in query
+            ]
+        db.close()
+    assert found[0] == found[1]
+    assert [row[:5] for row in found[0][0]].count((None, None, None, None, 1)) == 3
+    assert len(plans) > 8
+    assert [plan for plan in plans if "Nested Loop" in plan and "VALUES" not in plan] == []
+
+
 def test_parts_on_postgresql_are_partitions_of_one_table(connection: str, tmp_path: Path) -> None:
     """After every batch, also with late rows in parts that were rolled up; the table is what other users read."""
     host = PostgresHost(connection)

@@ -27,6 +27,28 @@ def test_zero_and_negative_sums_stay_and_groups_without_rows_go(db: viewlet.Conn
     assert [row for row in db.view("v").rows() if row[-1] == at(300)] == []
 
 
+@pytest.mark.parametrize("is_native", [True, False])
+def test_a_column_that_is_not_null_is_counted_with_its_rows(is_native: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not is_native:
+        monkeypatch.setattr("viewlet.sql.streams.windows.NATIVE_WIDTH", 0)
+    select = "g, SUM(x) AS x, AVG(x + 1) AS mean, COUNT(x) AS n, SUM(y) AS y, COUNT(y) AS m"
+    found, columns = [], []
+    for declared in ("x BIGINT", "x BIGINT NOT NULL"):
+        db = viewlet.connect()
+        db.execute(f"CREATE STREAM m (ts TIMESTAMP, g VARCHAR, {declared}, y BIGINT) PARTITION LENGTH 60 BY ts")
+        db.execute(f"CREATE VIEW v AS SELECT {select} FROM m [WINDOW 5 MINUTES] GROUP BY g")
+        for minute in range(12):
+            rows = [("a", 2, None), ("b", -minute, minute if minute % 4 else None), (f"g{minute // 3}", 0, 1)]
+            db.insert("m", [(at(60 * minute), *row) for row in rows])
+        db.insert("m", [(at(200), "a", 5, 5)])
+        found.append(sorted(db.view("v").rows(), key=repr))
+        columns.append(db.explain("v").count("COUNT("))
+        db.close()
+    assert found[0] == found[1]
+    assert ("a", 15, 3.5, 6, 5, 1, at(240)) in found[1]
+    assert columns[1] < columns[0]
+
+
 def test_dead_groups_leave_a_running_total(db: viewlet.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("viewlet.sql.streams.windows.NATIVE_WIDTH", 0)
     db.execute("CREATE VIEW v AS SELECT g, SUM(x) AS x, COUNT(*) AS n FROM m [WINDOW 6 MINUTES] GROUP BY g")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from viewlet.streams.catalogue import Part, PartRelation, Segment
 from viewlet.streams.maintainer import Maintainer
+from viewlet.streams.null_safe import same_values
 from viewlet.streams.render import column_list, rows_of, typed
 from viewlet.streams.running_totals import SUMMED
 
@@ -40,7 +41,9 @@ def drop_dead_groups(maintainer: Maintainer, relation: PartRelation) -> None:
         return
     sums = [column for column in relation.columns if column not in groups]
     shown = ", ".join([f"rows_.{host.quote(c.name)}" for c in groups] + [f"SUM({host.quote(c.name)})" for c in sums])
-    same = " AND ".join(f"rows_.{host.quote(c.name)} IS NOT DISTINCT FROM live.{host.quote(c.name)}" for c in groups)
+    same = " AND ".join(
+        same_values(host.dialect, f"rows_.{host.quote(c.name)}", f"live.{host.quote(c.name)}", c.type) for c in groups
+    )
     by = ", ".join(f"rows_.{host.quote(c.name)}" for c in groups)
     for number in list(relation.stored):
         part = relation.part(number)

@@ -8,8 +8,13 @@ values, as PERCENTILE, which may lie between two.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import sqlglot
 from sqlglot import exp
+
+from viewlet.streams.null_safe import to_hashable
+from viewlet.types import Column
 
 _QUANTILES: dict[type[exp.Expr], str] = {
     exp.PercentileCont: "PERCENTILE_CONT",
@@ -18,13 +23,16 @@ _QUANTILES: dict[type[exp.Expr], str] = {
 }
 
 
-def to_dialect(sql: str, dialect: str) -> str:
-    """A query in another dialect, without its comments.
+def to_dialect(sql: str, dialect: str, columns: Mapping[str, Sequence[Column]]) -> str:
+    """A query in another dialect, without its comments; `columns` are those of the tables that it reads.
 
-    >>> to_dialect("SELECT QUANTILE(x, 0.5) FROM t", "spark")
+    >>> to_dialect("SELECT QUANTILE(x, 0.5) FROM t", "spark", {})
     'SELECT PERCENTILE_DISC(0.5) WITHIN GROUP (ORDER BY x) FROM t'
     """
-    return str(sqlglot.parse_one(sql, read="duckdb").transform(_exact_quantile).sql(dialect, comments=False))
+    query = sqlglot.parse_one(sql, read="duckdb").transform(_exact_quantile)
+    if dialect == "postgres":
+        query = to_hashable(query, columns)
+    return str(query.sql(dialect, comments=False))
 
 
 def _exact_quantile(node: exp.Expr) -> exp.Expr:

@@ -71,7 +71,7 @@ class Maintainer:
     """The tables that hold dimensions during a batch."""
 
     def __post_init__(self) -> None:
-        self.queries = Queries(self.host)
+        self.queries = Queries(self.host, self.catalogue.relations)
 
     def calculator(self) -> Calculator:
         """Where matchers compute, in this process on every host."""

@@ -19,7 +19,7 @@ import secrets
 import shutil
 import subprocess
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from queue import Queue
 from typing import Any
 
@@ -67,6 +67,8 @@ class PostgresHost:
         """Tables that the next commit makes partitions, with their relation and parts."""
         self._forgotten: set[str] = set()
         """Relations that the next commit drops."""
+        self._is_repeated = False
+        """A commit was interrupted: it may have reached the server."""
         self._run("SET TIME ZONE 'UTC'; SET client_min_messages = warning; SET client_encoding = 'UTF8';")
         self._run("SET standard_conforming_strings = on;")
         self._run(f"CREATE SCHEMA IF NOT EXISTS {_SCHEMA}; SET search_path = {_SCHEMA};")
@@ -75,16 +77,16 @@ class PostgresHost:
 
     def _run(self, sql: str, command: str = "", data: bytes = b"") -> bytes:
         """What statements print, with a command of `psql` or data after them; fails with the server's first error."""
-        if "\0" in sql:
-            raise DataError("PostgreSQL keeps no NUL characters")
-        if _NOT_SQL.search(_QUOTED.sub("", sql)) is not None:
-            raise UnsupportedError("a query with $, :name or \\ outside quotes", "psql would take it for its own")
+        return self._send(f"{_checked(sql)} {command}", data)
+
+    def _send(self, text: str, data: bytes = b"") -> bytes:
+        """What `psql` prints for a text, with data after it."""
         self._number += 1
         mark = f"{self._secret} {self._number}\n".encode()
         assert self._process.stdin is not None
         try:
             with DEFERRED_INTERRUPT:  # half of a statement would become the beginning of the next one
-                self._process.stdin.write(f"{sql} {command}\n".encode() + data + b"\\echo " + mark + b"\\warn " + mark)
+                self._process.stdin.write(f"{text}\n".encode() + data + b"\\echo " + mark + b"\\warn " + mark)
                 self._process.stdin.flush()
         except OSError as error:
             raise StateError(f"psql has ended: {error}") from error
@@ -129,13 +131,13 @@ class PostgresHost:
         self._run(f"CREATE TABLE {self.source(table)} ({columns});")
         data = _copied(rows) + b"\\.\n"
         self._run("", "\\set ON_ERROR_STOP 1")  # had the server refused COPY, psql would run the rows
-        self._run(f"COPY {self.source(table)} FROM STDIN;", data=data)
+        # the table is of this transaction: its rows need no look at which transaction made them
+        self._run(f"COPY {self.source(table)} FROM STDIN WITH (FREEZE);", data=data)
         self._run("", "\\set ON_ERROR_STOP 0")
 
     def create(self, table: str, query: str) -> int:
-        # psql knows the rows that its last statement has made
-        analyze = f"ANALYZE {self.source(table)};\n".encode()
-        return int(self._run(f"CREATE TABLE {self.source(table)} AS {query};", "\\echo :ROW_COUNT", analyze))
+        # psql knows the rows that its last statement has made; statistics are left to the server's autovacuum
+        return int(self._run(f"CREATE TABLE {self.source(table)} AS {query};", "\\echo :ROW_COUNT"))
 
     def read(self, query: str) -> Any:
         import pyarrow as pa
@@ -172,25 +174,28 @@ class PostgresHost:
         return _TYPES.get(type.kind, str(type))
 
     def commit(self, entries: Mapping[str, str | None], unused: Iterable[str]) -> None:
-        """Sends everything at once: an answer that is waited for takes longer than what is asked."""
+        """Sends everything as one request: an answer that is waited for takes longer than what is asked."""
         self.begin()
-        attached = self._partitions() if self._attached else set()
+        attached = self._partitions() if self._is_repeated else set()
         statements: list[str] = []
         if entries:
             values = [f"({_text(key)}, {_text(value)})" for key, value in entries.items() if value is not None]
-            statements.append(f"DELETE FROM {_CATALOGUE} WHERE key IN ({', '.join(map(_text, entries))});")
+            statements.append(f"DELETE FROM {_CATALOGUE} WHERE key IN ({', '.join(map(_text, entries))})")
             if values:
-                statements.append(f"INSERT INTO {_CATALOGUE} VALUES {', '.join(values)};")
-        statements += [f"DROP TABLE IF EXISTS {self.source(table)};" for table in unused]
-        statements += [f"DROP TABLE IF EXISTS {self._partitioned(relation)};" for relation in sorted(self._forgotten)]
+                statements.append(f"INSERT INTO {_CATALOGUE} VALUES {', '.join(values)}")
+        statements += [f"DROP TABLE IF EXISTS {self.source(table)}" for table in unused]
+        statements += [f"DROP TABLE IF EXISTS {self._partitioned(relation)}" for relation in sorted(self._forgotten)]
         for table, (relation, parts) in self._attached.items():
-            if _short(table) not in attached:  # a commit may be repeated
+            if _short(table) not in attached:
                 statements += self._attach(table, relation, parts)
-        if statements:
-            self._run("\n".join(statements))
-        self._run("COMMIT;")
-        self._is_open = False
+        self._is_repeated = True
+        self._run_together([*statements, "COMMIT"])
+        self._is_open = self._is_repeated = False
         self._attached, self._forgotten = {}, set()
+
+    def _run_together(self, statements: Sequence[str]) -> None:
+        """Runs statements as one request; those after one that fails are not run."""
+        self._send(" \\;\n".join(map(_checked, statements)) + ";")
 
     def _partitions(self) -> set[str]:
         """The tables that are partitions."""
@@ -211,13 +216,13 @@ class PostgresHost:
             for name, value in ((part, first), (segment, number))
         ]
         return [
-            f"ALTER TABLE {child} {', '.join(defaults)};",
-            f"CREATE TABLE IF NOT EXISTS {parent} (LIKE {child}) PARTITION BY RANGE ({part}, {segment});",
-            f"ALTER TABLE {parent} ATTACH PARTITION {child} FOR VALUES FROM ({first}, {low}) TO ({last}, {high});",
+            f"ALTER TABLE {child} {', '.join(defaults)}",
+            f"CREATE TABLE IF NOT EXISTS {parent} (LIKE {child}) PARTITION BY RANGE ({part}, {segment})",
+            f"ALTER TABLE {parent} ATTACH PARTITION {child} FOR VALUES FROM ({first}, {low}) TO ({last}, {high})",
         ]
 
     def rollback(self) -> None:
-        self._attached = {}
+        self._attached, self._is_repeated = {}, False
         if self._is_open:
             self._run("", "\\set ON_ERROR_STOP 0")  # a load may have been interrupted
             self._run("ROLLBACK;")
@@ -228,6 +233,15 @@ class PostgresHost:
             assert self._process.stdin is not None
             self._process.stdin.close()
             self._process.wait(10)
+
+
+def _checked(sql: str) -> str:
+    """SQL that `psql` sends as it is."""
+    if "\0" in sql:
+        raise DataError("PostgreSQL keeps no NUL characters")
+    if _NOT_SQL.search(_QUOTED.sub("", sql)) is not None:
+        raise UnsupportedError("a query with $, :name or \\ outside quotes", "psql would take it for its own")
+    return sql
 
 
 def _follow(stream: Any) -> Queue[bytes]:

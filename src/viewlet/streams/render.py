@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from viewlet.changes.staged_change import PART_COLUMN
@@ -66,8 +66,8 @@ def start_literal(host: PartHost, number: int, length: int) -> str:
 class Queries:
     """The queries of views in the dialect of a host, translated once."""
 
-    def __init__(self, host: PartHost) -> None:
-        self._host = host
+    def __init__(self, host: PartHost, relations: Mapping[str, PartRelation]) -> None:
+        self._host, self._relations = host, relations
         self._translated: dict[PartQuery, tuple[str, re.Pattern[str]]] = {}
 
     def render(self, query: PartQuery, source: Callable[[int], str], start: str) -> str:
@@ -79,16 +79,20 @@ class Queries:
             marks = "|".join((*map(str, range(len(query.references))), "start"))
             marked = re.escape(self._host.quote(f"{query.mark}%")).replace("%", f"({marks})")
             is_written = self._host.dialect == "spark" and query.on_spark
-            sql = query.on_spark if is_written else translate(query.sql, self._host.dialect)
+            sql = query.on_spark if is_written else self._translate(query)
             self._translated[query] = sql, re.compile(marked)
         sql, pattern = self._translated[query]
         return pattern.sub(lambda found: start if found[1] == "start" else source(int(found[1])), sql)
 
+    def _translate(self, query: PartQuery) -> str:
+        """A query in the dialect of the host, without its comments."""
+        if self._host.dialect == "duckdb":
+            return query.sql
+        from viewlet.streams.dialects import to_dialect
 
-def translate(sql: str, dialect: str) -> str:
-    """A query of DuckDB's dialect in another one, without its comments."""
-    if dialect == "duckdb":
-        return sql
-    from viewlet.streams.dialects import to_dialect
-
-    return to_dialect(sql, dialect)
+        columns = {
+            query.marker(number): self._relations[each.relation].columns
+            for number, each in enumerate(query.references)
+            if each.relation in self._relations
+        }
+        return to_dialect(query.sql, self._host.dialect, columns)

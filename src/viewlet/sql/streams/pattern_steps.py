@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from viewlet.sql.streams.pattern_machine import Condition, Machine, conjunction
+from viewlet.types import SqlType
 
 _FIRST = {"COUNT": "CASE WHEN {x} IS NULL THEN 0 ELSE 1 END"}
 _NEXT = {
@@ -22,6 +23,8 @@ class PatternSql:
 
     machine: Machine
     groups: Mapping[str, str]
+    types: Sequence[SqlType]
+    """The types of the groups."""
     aggregates: Mapping[str, tuple[str, str]]
     columns: Sequence[str]
     time: str
@@ -35,7 +38,14 @@ class PatternSql:
         return list(self.groups.values())
 
     def same(self, left: str, right: str) -> str:
-        return " AND ".join(f"{left}.{key} IS NOT DISTINCT FROM {right}.{key}" for key in self.keys) or "TRUE"
+        """Two rows are of the same group; casts tell a host the types of what it compares."""
+        tests = [
+            f"CAST({left}.{key} AS {type}) IS NOT DISTINCT FROM CAST({right}.{key} AS {type})"
+            if type.nullable
+            else f"{left}.{key} = {right}.{key}"
+            for key, type in zip(self.keys, self.types, strict=True)
+        ]
+        return " AND ".join(tests) or "TRUE"
 
     def kept(self) -> list[str]:
         """The columns of a run: state, length, aggregates, and what is remembered of its last row."""

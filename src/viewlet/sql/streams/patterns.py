@@ -29,7 +29,7 @@ from viewlet.sql.streams.statements import Reader, cut_clauses, declared, descri
 from viewlet.streams.definition import FastPath, PartQuery, PartView, Reference
 from viewlet.streams.schema import QueryError, describe
 from viewlet.streams.subscripts import INDEX, Arithmetic, Number
-from viewlet.types import Table, TimeParts
+from viewlet.types import Column, SqlType, Table, TimeParts
 
 _CLAUSES = ("expressions", "from_", "where", "group", "order")
 
@@ -151,15 +151,34 @@ class _Columns:
         return self.aggregates.setdefault(key, (f"a{len(self.aggregates)}", argument))[0]
 
 
+def _described(
+    raw: RawStatement, expressions: Mapping[str, str], source: Table, wide: bool = False
+) -> tuple[Column, ...]:
+    """Columns over the source by their names and SQL, with their types as `describe` tells them."""
+    shown = ", ".join(f"{sql} AS {name}" for name, sql in expressions.items())
+    try:
+        return describe(f'SELECT {shown} FROM "rows"', {"rows": own_columns(source)}, wide)
+    except QueryError as error:
+        raise raw.source.error(str(error)) from None
+
+
+def _group_types(raw: RawStatement, columns: _Columns, source: Table) -> tuple[SqlType, ...]:
+    """The types of the groups; a column that is NOT NULL stays so."""
+    if not columns.groups:
+        return ()
+    present = {column.name for column in own_columns(source) if not column.type.nullable}
+    described = _described(raw, {name: sql for sql, name in columns.groups.items()}, source, wide=True)
+    return tuple(
+        column.type.with_nullable(sql.strip('"') not in present)
+        for column, sql in zip(described, columns.groups, strict=True)
+    )
+
+
 def _typed_arguments(raw: RawStatement, columns: _Columns, source: Table) -> dict[str, tuple[str, str]]:
     """The arguments of aggregates in types that have room for sums."""
     if not columns.aggregates:
         return {}
-    arguments = ", ".join(f"{argument} AS {name}" for name, argument in columns.aggregates.values())
-    try:
-        types = describe(f'SELECT {arguments} FROM "rows"', {"rows": own_columns(source)})
-    except QueryError as error:
-        raise raw.source.error(str(error)) from None
+    types = _described(raw, dict(columns.aggregates.values()), source)
     found: dict[str, tuple[str, str]] = {}
     for (key, (name, argument)), column in zip(columns.aggregates.items(), types, strict=True):
         type = column.type
@@ -185,7 +204,8 @@ def _view(
     breaks = [each.sql("duckdb") for each in order.expressions] if order is not None else []
     plain = [column.name for column in own_columns(source)]
     aggregates = _typed_arguments(raw, columns, source)
-    sql = PatternSql(machine, columns.groups, aggregates, plain, source.parts.time, breaks, mark)
+    types = _group_types(raw, columns, source)
+    sql = PatternSql(machine, columns.groups, types, aggregates, plain, source.parts.time, breaks, mark)
     streams = source.parts.streams or (source.name,)
     parts = replace(given, length=source.parts.length, streams=streams)
     here, before = Reference(source.name, INDEX, INDEX), Arithmetic("-", INDEX, Number(1))

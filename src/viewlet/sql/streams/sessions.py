@@ -23,8 +23,8 @@ from sqlglot import exp
 from viewlet.errors import SqlError, UnsupportedError
 from viewlet.sql.split import RawStatement, split_statements
 from viewlet.sql.statements import CreateView
+from viewlet.sql.streams.partial_aggregates import ROWS, Partials, partials_of
 from viewlet.sql.streams.statements import Header, bind_view_delta_function, declared
-from viewlet.sql.streams.windows import ROWS, Partials, partials_of
 from viewlet.streams.definition import MICROSECONDS, PART_TIMESTAMP, PartQuery, PartView
 from viewlet.types import TIMESTAMP, Column, Table, TableKind
 
@@ -195,7 +195,7 @@ def _session_partials(node: exp.Expr, sessions: Sessions) -> tuple[Partials, lis
     start = node.args.get("from_")
     if start is None or start.this.name != _ITEMS.strip('"'):
         return None
-    found = partials_of(node, PartQuery(node.sql("duckdb"), ()))
+    found = partials_of(node, PartQuery(node.sql("duckdb"), ()), sessions.source)
     if found is None or found[0].means:
         return None
     allowed = {*sessions.keys, WINDOW_START, WINDOW_END}

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import sqlglot
 from sqlglot import exp
@@ -26,6 +26,7 @@ from sqlglot import exp
 from viewlet.sql.split import RawStatement, unquoted
 from viewlet.sql.statements import CreateView
 from viewlet.sql.streams.part_queries import Place, bind_part_query, own_columns
+from viewlet.sql.streams.partial_aggregates import ROWS, Found, Partials, partials_of, with_means
 from viewlet.sql.streams.statements import (
     UNITS,
     Reader,
@@ -38,19 +39,15 @@ from viewlet.sql.streams.statements import (
     view_parts,
 )
 from viewlet.streams.definition import Native, PartQuery, PartView, Reference
-from viewlet.streams.running_totals import SUMMED
 from viewlet.streams.schema import describe
 from viewlet.streams.subscripts import INDEX, Arithmetic, Number, Subscript
 from viewlet.types import VARCHAR, Column, Kind, SqlType, Table, TimeParts
 
-ROWS = f"{SUMMED}rows"
 NATIVE_WIDTH = 128
 """Parts of a window up to which sums are merged in this process rather than subtracted; the tree has so many leaves."""
 SUBTRACTION_COST = 4
 """Parts of groups that the subtractable form reads and writes for a new part; the distributive one reads a window."""
 _NATIVE = (Kind.SMALLINT, Kind.INTEGER, Kind.BIGINT, Kind.DOUBLE, Kind.REAL)
-_DEVIATIONS = (exp.Variance, exp.VariancePop, exp.Stddev, exp.StddevSamp, exp.StddevPop)
-_DROPPED = ("expressions", "from_", "where", "group", "having", "kind")
 
 
 def is_window_view(raw: RawStatement) -> bool:
@@ -114,48 +111,19 @@ def window_reference(relation: str, width: int, ratio: int) -> Reference:
 # -- helpers ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class Partials:
-    """The columns of a helper: groups, and aggregates of the rows of one part, by their SQL."""
-
-    groups: dict[str, str] = field(default_factory=dict)
-    aggregates: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """SQL of an aggregate -> its column, and the aggregate that merges it."""
-    is_merged: bool = False
-    """Rows are merged already: an expression reads their columns."""
-    means: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """A column with the mean of all rows that are merged -> the columns of sums and of counts that it is made of."""
-
-    def merge(self, function: str, column: str) -> str:
-        return column if self.is_merged else f"{function}({column})"
-
-    def sum(self, sql: str) -> str:
-        known = self.aggregates.setdefault(sql, (f"{SUMMED}{len(self.aggregates)}", "SUM"))
-        return known[0]
-
-    def extreme(self, sql: str, function: str) -> str:
-        return self.aggregates.setdefault(sql, (f"{function.lower()}_{len(self.aggregates)}", function))[0]
-
-
-Found = tuple[Partials, list[exp.Expr], exp.Expr | None]
-"""Partial aggregates, and SELECT and HAVING over them."""
-
-
 def decompose(view: PartView, catalog: Mapping[str, Table]) -> PartView:
     """The view with a helper that keeps partial aggregates, where its query is made of such."""
     whole = view.initialize
     node = sqlglot.parse_one(whole.sql, read="duckdb")
-    found = partials_of(node, whole)
-    if found is None or len(whole.references) != 1:
+    if len(whole.references) != 1:
         return view
     (reference,) = whole.references
-    parts = catalog[reference.relation].parts
-    assert parts is not None
-    if parts.length != view.length:
-        return view
-    partials = found[0]
-    width = len(reference.parts(0))
     source = catalog[reference.relation]
+    found, parts = partials_of(node, whole, source), source.parts
+    assert parts is not None
+    if found is None or parts.length != view.length:
+        return view
+    partials, width = found[0], len(reference.parts(0))
     if not _is_subtractable(partials, node, whole, source) or parts.streams or width <= SUBTRACTION_COST:
         return _decomposed(view, node, found, source, width, False)
     subtracted = _decomposed(view, node, found, source, width, True)
@@ -172,7 +140,7 @@ def _decomposed(
     helper = _helper(view, node, partials, source, is_subtractable)
     query = _final(view, helper, partials, select, having, width)
     form = "window by subtraction" if is_subtractable else "window of partial aggregates"
-    native = None if is_subtractable else _native(view, helper, node)
+    native = None if is_subtractable else _native(view, helper, node, source)
     whole = view.initialize
     return replace(view, initialize=query, update=query, form=form, helpers=(helper,), fallback=whole, native=native)
 
@@ -185,7 +153,7 @@ def decompose_over(
     `node` is its query over rows of one window; `constants` are literals in it that stand for SQL of the part.
     """
     mark = view.initialize.mark
-    found = partials_of(node, PartQuery(node.sql("duckdb"), (), mark))
+    found = partials_of(node, PartQuery(node.sql("duckdb"), (), mark), source)
     if found is None:
         return view
     partials, select, having = found
@@ -195,11 +163,11 @@ def decompose_over(
     shown = ", ".join(each.sql("duckdb") for each in select)
     tests = [f"SUM({ROWS}) > 0"] if is_grouped else []
     tests += [f"({having.sql('duckdb')})"] if having is not None else []
-    sql = f"SELECT {shown} FROM ({_with_means(rows, partials)}) AS merged" + _group_by(
+    sql = f"SELECT {shown} FROM ({with_means(rows, partials)}) AS merged" + _group_by(
         [Column(n, VARCHAR) for n in partials.groups.values()]
     )
     sql += f" HAVING {' AND '.join(tests)}" if tests else ""
-    native = _native(view, helper, node)
+    native = _native(view, helper, node, source)
     if native is not None:
         native = replace(native, query=replace(native.query, sql=_with_constants(native.query.sql, constants)))
     query = PartQuery(_with_constants(sql, constants), references, mark)
@@ -215,9 +183,9 @@ def _with_constants(sql: str, constants: Mapping[str, str]) -> str:
     return sql
 
 
-def _native(view: PartView, helper: PartView, node: exp.Expr) -> Native | None:
+def _native(view: PartView, helper: PartView, node: exp.Expr, source: Table) -> Native | None:
     """How the window is merged in this process, where its columns are of types that the kernel knows."""
-    found = partials_of(node, PartQuery(node.sql("duckdb"), (), view.initialize.mark), is_merged=True)
+    found = partials_of(node, PartQuery(node.sql("duckdb"), (), view.initialize.mark), source, is_merged=True)
     if found is None:
         return None  # a variance is merged by the host
     partials, select, having = found
@@ -238,129 +206,6 @@ def _native(view: PartView, helper: PartView, node: exp.Expr) -> Native | None:
 
 def _is_whole(type: SqlType) -> bool:
     return type.kind is Kind.DECIMAL and type.scale == 0
-
-
-def partials_of(
-    node: exp.Expr, whole: PartQuery, is_merged: bool = False
-) -> tuple[Partials, list[exp.Expr], exp.Expr | None] | None:
-    """The partial aggregates of a query, and its SELECT and HAVING over them; None if it is made of other things."""
-    if not isinstance(node, exp.Select) or any(value for key, value in node.args.items() if key not in _DROPPED):
-        return None
-    start = node.args.get("from_")
-    if start is None or not isinstance(start.this, exp.Table) or node.find(exp.Subquery, exp.Window, exp.Distinct):
-        return None
-    if node.find(exp.Placeholder) or whole.start_marker in whole.sql:
-        return None
-    group = node.args.get("group")
-    partials = Partials(is_merged=is_merged)
-    for each in group.expressions if group is not None else []:
-        if isinstance(each, exp.Literal):
-            return None
-        partials.groups[each.sql("duckdb")] = f"g{len(partials.groups)}"
-    if (
-        group is not None
-        and set(group.args) - {"expressions"}
-        and any(group.args[k] for k in group.args if k != "expressions")
-    ):
-        return None
-    try:
-        select = [_merged(each, partials) for each in node.expressions]
-        having = node.args.get("having")
-        return partials, select, None if having is None else _merged(having.this, partials)
-    except _NotDecomposableError:
-        return None
-
-
-class _NotDecomposableError(Exception):
-    """An expression that partial aggregates do not determine."""
-
-
-def _merged(node: exp.Expr, partials: Partials) -> exp.Expr:
-    """An expression over rows of a window as one over partial aggregates of its parts."""
-
-    def rewrite(each: exp.Expr) -> exp.Expr:
-        sql = each.sql("duckdb")
-        if sql in partials.groups:
-            return exp.column(partials.groups[sql])
-        if isinstance(each, exp.Filter):
-            each = _with_condition(each)
-        if isinstance(each, exp.AggFunc):
-            return sqlglot.parse_one(_merge(each, partials), read="duckdb")
-        if isinstance(each, exp.Column | exp.Star):
-            raise _NotDecomposableError
-        return each
-
-    name = node.alias_or_name if isinstance(node, exp.Alias) else ""
-    inner = node.this if isinstance(node, exp.Alias) else node
-    found = inner.copy().transform(rewrite)
-    return exp.alias_(found, name, quoted=True) if name else found
-
-
-def _with_condition(node: exp.Filter) -> exp.Expr:
-    """f(x) FILTER (WHERE c) = f(CASE WHEN c THEN x END), where f ignores NULL."""
-    call = node.this.copy()
-    if not isinstance(call, exp.AggFunc) or call.this is None or isinstance(call.this, exp.Distinct):
-        raise _NotDecomposableError
-    value = exp.Literal.number(1) if isinstance(call.this, exp.Star) else call.this.copy()
-    call.set("this", exp.Case(ifs=[exp.If(this=node.expression.this.copy(), true=value)]))
-    return call
-
-
-def _merge(call: exp.AggFunc, partials: Partials) -> str:
-    argument = call.this.sql("duckdb") if call.this is not None else "*"
-    if call.expressions or argument.upper().startswith("DISTINCT"):
-        raise _NotDecomposableError
-    if isinstance(call, exp.Count):
-        counted = ROWS if argument == "*" else partials.sum(f"COUNT({argument})")
-        return f"COALESCE({partials.merge('SUM', counted)}, 0)"
-    if isinstance(call, exp.Sum | exp.Avg):
-        count = partials.merge("SUM", partials.sum(f"COUNT({argument})"))
-        total = partials.merge("SUM", partials.sum(f"COALESCE(SUM({argument}), 0)"))
-        is_mean = isinstance(call, exp.Avg)
-        value = f"CAST({total} AS DOUBLE) / CAST({count} AS DOUBLE)" if is_mean else total
-        return f"CASE WHEN {count} > 0 THEN {value} END"
-    if isinstance(call, exp.Min | exp.Max):
-        function = "MIN" if isinstance(call, exp.Min) else "MAX"
-        return partials.merge(function, partials.extreme(f"{function}({argument})", function))
-    if isinstance(call, _DEVIATIONS):
-        return _merged_deviation(call, argument, partials)
-    raise _NotDecomposableError
-
-
-def _merged_deviation(call: exp.AggFunc, argument: str, partials: Partials) -> str:
-    """A variance or its root: the squares within parts, and those of the means of parts around the mean of all.
-
-    All terms are positive, so that nothing cancels, whatever the mean is.
-    """
-    if partials.is_merged:
-        raise _NotDecomposableError
-    count = partials.sum(f"COUNT({argument})")
-    total = partials.sum(f"CAST(COALESCE(SUM({argument}), 0) AS DOUBLE)")
-    squares = partials.sum(f"CAST(COALESCE(VAR_POP({argument}) * COUNT({argument}), 0) AS DOUBLE)")
-    mean = next((name for name, known in partials.means.items() if known == (total, count)), None)
-    if mean is None:
-        mean = f"mean_{len(partials.means)}"
-        partials.means[mean] = total, count
-    n = f"CAST({count} AS DOUBLE)"
-    away = f"({total} / NULLIF({n}, 0) - {mean})"
-    is_sample = not isinstance(call, exp.VariancePop | exp.StddevPop)
-    rows = f"CAST(SUM({count}) AS DOUBLE)"
-    value = f"SUM({squares} + COALESCE({n} * {away} * {away}, 0)) / NULLIF({rows}{' - 1' if is_sample else ''}, 0)"
-    if isinstance(call, exp.Stddev | exp.StddevSamp | exp.StddevPop):
-        value = f"SQRT({value})"
-    return f"CASE WHEN SUM({count}) > {int(is_sample)} THEN {value} END"
-
-
-def _with_means(rows: str, partials: Partials) -> str:
-    """Rows of parts, with the means of what they are merged to."""
-    if not partials.means:
-        return rows
-    among = f"PARTITION BY {', '.join(partials.groups.values())}" if partials.groups else ""
-    means = [
-        f"SUM({total}) OVER ({among}) / NULLIF(CAST(SUM({count}) OVER ({among}) AS DOUBLE), 0) AS {mean}"
-        for mean, (total, count) in partials.means.items()
-    ]
-    return f"SELECT *, {', '.join(means)} FROM ({rows}) AS parts"
 
 
 def _partial_sql(node: exp.Expr, partials: Partials) -> str:
@@ -426,7 +271,7 @@ def _final(
         old = Arithmetic("-", INDEX, Number(width))
         references: tuple[Reference, ...] = (Reference(helper.name, INDEX, INDEX), Reference(helper.name, old, old))
     else:
-        rows = _with_means(f'SELECT * FROM "{mark}0" AS part', partials)
+        rows = with_means(f'SELECT * FROM "{mark}0" AS part', partials)
         references = (window_reference(helper.name, width, 1),)
     shown = ", ".join(each.sql("duckdb") for each in select)
     sql = f"SELECT {shown} FROM ({rows}) AS merged"

@@ -33,6 +33,7 @@ from viewlet.streams.matching.points import (
 from viewlet.streams.matching.queries import points_name, quoted
 from viewlet.streams.matching.rows import GroupRows, keys_of, order_rows
 from viewlet.streams.matching.search import Match, Search
+from viewlet.streams.null_safe import same_values
 from viewlet.streams.render import column_list, union_of
 
 if TYPE_CHECKING:
@@ -216,8 +217,8 @@ class Matcher:
         sql = " UNION ALL ".join(selects)
         if self.query.keys and keys is not None:
             same = " AND ".join(
-                f"rows_.{host.quote(name)} IS NOT DISTINCT FROM chosen.k{number}"
-                for number, name in enumerate(self.query.keys)
+                same_values(host.dialect, f"rows_.{host.quote(name)}", f"chosen.k{number}", column.type)
+                for number, (name, column) in enumerate(zip(self.query.keys, point_columns(self.query), strict=False))
             )
             chosen = f"SELECT 1 FROM {self._load_keys(keys)} AS chosen WHERE {same}"
             sql = f"SELECT * FROM ({sql}) AS rows_ WHERE EXISTS ({chosen})"
