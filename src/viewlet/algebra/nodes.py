@@ -46,17 +46,20 @@ class _Hashed:
 
     __slots__ = (
         "_all_variables",
+        "_atoms",
         "_bindable",
         "_free_variables",
         "_has_delta",
         "_hash",
         "_inputs",
         "_is_bundle",
+        "_is_closed",
         "_is_settled",
         "_is_stored",
         "_monomial_count",
         "_outputs",
         "_relations",
+        "_representative",
         "_scalar_variables",
         "_size",
         "_template",
@@ -84,7 +87,8 @@ def once(function: Callable[[E], C]) -> Callable[[E], C]:
 def node(cls: type[C]) -> type[C]:
     """A frozen dataclass that computes its hash once: expressions are looked up far more often than they are made.
 
-    Two nodes with different hashes are told apart by them, without a look at what is below.
+    Two nodes with different hashes are told apart by them, without a look at what is below. Two nodes that were found
+    equal have one representative from then on, so that what is below them is not compared again.
     """
     made = dataclass(frozen=True, slots=True)(cls)
     structural, equal = made.__hash__, made.__eq__
@@ -102,7 +106,15 @@ def node(cls: type[C]) -> type[C]:
             return True
         if other.__class__ is not self.__class__:
             return False
-        return hash(self) == hash(other) and bool(equal(self, other))
+        if hash(self) != hash(other):
+            return False
+        first = getattr(self, "_representative", self)
+        if first is getattr(other, "_representative", other):
+            return True
+        if not equal(self, other):
+            return False
+        object.__setattr__(other, "_representative", first)
+        return True
 
     made.__hash__ = cached  # type: ignore[assignment, method-assign]
     made.__eq__ = same  # type: ignore[assignment, method-assign]

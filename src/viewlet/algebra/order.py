@@ -30,7 +30,7 @@ from viewlet.algebra.nodes import (
     call,
 )
 from viewlet.algebra.scope import NONE, Vars, inputs, outputs
-from viewlet.algebra.traverse import rebuild, scalar_variables
+from viewlet.algebra.traverse import are_same, rebuild, scalar_variables
 from viewlet.errors import InternalError
 from viewlet.types import BOOLEAN
 
@@ -46,6 +46,8 @@ def order(expr: Expr, given: Vars = NONE) -> Expr:
             for factor in placed:
                 ordered.append(order(factor, bound))
                 bound |= outputs(factor)
+            if are_same(ordered, factors):
+                return expr
             return Mul(tuple(ordered)) if len(ordered) > 1 else ordered[0]
         case Lift(_, Value()):
             return expr

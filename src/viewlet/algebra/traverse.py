@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import is_
 from typing import assert_never
 
 from viewlet.algebra.nodes import (
     Add,
+    Atom,
     Call,
     Cond,
     Const,
@@ -25,6 +27,7 @@ from viewlet.algebra.nodes import (
     Var,
     View,
     add,
+    is_constant,
     mul,
     neg,
     once,
@@ -75,26 +78,42 @@ def children(expr: Expr) -> tuple[Expr, ...]:
 
 
 def rebuild(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
-    """The same node over changed children, through the smart constructors."""
+    """The same node over changed children, through the smart constructors; the node itself if that changes nothing.
+
+    What was found out about a node, and how it compares with others, is kept with it.
+    """
     match expr:
         case Value() | Cond() | Rel() | Delta() | View():
             return expr
         case Mul(factors):
-            return mul(*(change(factor) for factor in factors))
+            product = mul(*(change(factor) for factor in factors))
+            return expr if isinstance(product, Mul) and are_same(product.factors, factors) else product
         case Add(terms):
-            return add(*(change(term) for term in terms))
+            union = add(*(change(term) for term in terms))
+            return expr if isinstance(union, Add) and are_same(union.terms, terms) else union
         case Neg(body):
-            return neg(change(body))
+            changed = change(body)
+            negated = neg(changed)
+            return expr if changed is body and isinstance(negated, Neg) else negated
         case Sum(keys, body):
-            return sum_over(keys, change(body))
+            changed = change(body)
+            return expr if changed is body and not is_constant(body, 0) else sum_over(keys, changed)
         case Lift(var, body):
-            return Lift(var, change(body))
+            changed = change(body)
+            return expr if changed is body else Lift(var, changed)
         case Extremum(var, which, of, body):
-            return Extremum(var, which, of, change(body))
+            changed = change(body)
+            return expr if changed is body else Extremum(var, which, of, changed)
         case Exists(body):
-            return Exists(change(body))
+            changed = change(body)
+            return expr if changed is body else Exists(changed)
         case _:
             assert_never(expr)
+
+
+def are_same(left: Sequence[Expr], right: Sequence[Expr]) -> bool:
+    """They hold the very same nodes."""
+    return len(left) == len(right) and all(map(is_, left, right))
 
 
 def walk(expr: Expr) -> Iterator[Expr]:
@@ -169,6 +188,14 @@ def size(expr: Expr) -> int:
 def all_variables(expr: Expr) -> frozenset[Var]:
     """Every variable that occurs anywhere, local ones included."""
     return frozenset(mentioned(expr)).union(*(all_variables(child) for child in children(expr)))
+
+
+@once
+def atoms(expr: Expr) -> tuple[Atom, ...]:
+    """The tables, changes and views that an expression reads, as they stand in it, each once."""
+    if isinstance(expr, Rel | Delta | View):
+        return (expr,)
+    return tuple(dict.fromkeys(atom for child in children(expr) for atom in atoms(child)))
 
 
 @once

@@ -36,7 +36,7 @@ from viewlet.algebra.nodes import (
 )
 from viewlet.algebra.order import try_order
 from viewlet.algebra.scope import NONE, Vars, free_variables, inputs, outputs
-from viewlet.algebra.traverse import walk
+from viewlet.algebra.traverse import atoms
 from viewlet.errors import InternalError
 from viewlet.spark.plan.cost import NOTHING, Cost, sent
 from viewlet.spark.plan.locations import LOCAL, REPLICATED, Dist, ViewLocation
@@ -116,20 +116,22 @@ class Planner:
         """The expression made readable at a site: moved as a whole, or composed of parts at that site."""
         key = (expr, site, needed)
         if key not in self._wanted:
-            options = list[Plan | None]()
-            if not inputs(expr) and not is_scalar(expr) and not isinstance(expr, Lift | Extremum):
-                source = project(expr, needed | (frozenset(site.by) if isinstance(site, Dist) else NONE))
-                options.append(self.moved(self.spread(source, needed), site))
-                if site != LOCAL:
-                    options.append(self.moved(self.at_driver(source, needed), site))
-            options.append(self.in_place(expr, site, needed))
-            self._wanted[key] = _cheapest(options)
+            here = self.in_place(expr, site, needed)
+            is_there = site == LOCAL and here is not None and here.cost == NOTHING
+            self._wanted[key] = here if is_there else _cheapest([*self._moved_whole(expr, site, needed), here])
         return self._wanted[key]
+
+    def _moved_whole(self, expr: Expr, site: ViewLocation, needed: Vars) -> list[Plan | None]:
+        """The ways to compute an expression somewhere else and to bring it to a site."""
+        if inputs(expr) or is_scalar(expr) or isinstance(expr, Lift | Extremum):
+            return []
+        source = project(expr, needed | (frozenset(site.by) if isinstance(site, Dist) else NONE))
+        from_workers = self.moved(self.spread(source, needed), site)
+        return [from_workers] if site == LOCAL else [from_workers, self.moved(self.at_driver(source, needed), site)]
 
     def at_driver(self, expr: Expr, needed: Vars) -> Plan | None:
         """The expression computed at the driver, if all its parts are at the driver."""
-        atoms = (node for node in walk(expr) if isinstance(node, Rel | Delta | View))
-        if any(self.placement.tag(atom) != AT_DRIVER for atom in atoms):
+        if any(self.placement.tag(atom) != AT_DRIVER for atom in atoms(expr)):
             return None
         return self.in_place(expr, LOCAL, needed)
 
@@ -200,7 +202,7 @@ class Planner:
 
     def sites(self, expr: Expr) -> list[ViewLocation]:
         """Where parts of the expression are, as far as its own columns tell."""
-        tags = [self.placement.tag(node).at for node in walk(expr) if isinstance(node, View)]
+        tags = [self.placement.tag(node).at for node in atoms(expr) if isinstance(node, View)]
         visible = free_variables(expr)
         apart: list[ViewLocation] = [
             at for at in dict.fromkeys(tags) if isinstance(at, Dist) and visible.issuperset(at.by)
@@ -257,7 +259,7 @@ class Planner:
     def _tested(self, body: Expr, site: ViewLocation) -> Plan | None:
         """The body of an Exists; a domain may be computed where its change is and then brought together."""
         if is_domain(body):
-            changes = [self.placement.tag(node) for node in walk(body) if isinstance(node, Delta)]
+            changes = [self.placement.tag(node) for node in atoms(body) if isinstance(node, Delta)]
             if all(tag == SPREAD for tag in changes):
                 return self.moved(Plan(body, SPREAD, NOTHING), site)
         return self.at(body, site, outputs(body))

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from viewlet.algebra.nodes import Add, Delta, Exists, Expr, Mul, Neg, Sum, View
 from viewlet.algebra.scope import outputs
-from viewlet.algebra.traverse import walk
+from viewlet.algebra.traverse import atoms
 from viewlet.spark.plan.locations import REPLICATED
 from viewlet.spark.plan.nodes import Gather, Moved, Transformer, children, strip
 
@@ -72,9 +72,9 @@ def state_moved(expr: Expr, rows: Mapping[str, float]) -> float:
     """About how many rows of stored state are sent; none if a change limits them, or if they are summed up to one."""
     if is_driven(expr) or not outputs(expr):
         return 0.0
-    atoms = [node for node in walk(expr) if isinstance(node, View)]
-    largest = max((rows.get(atom.name, UNKNOWN_ROWS) for atom in atoms), default=0.0)
-    whole = any(outputs(expr).issuperset(atom.args) for atom in atoms)
+    views = [atom for atom in atoms(expr) if isinstance(atom, View)]
+    largest = max((rows.get(view.name, UNKNOWN_ROWS) for view in views), default=0.0)
+    whole = any(outputs(expr).issuperset(view.args) for view in views)
     return largest if whole else largest * AGGREGATED
 
 

@@ -11,7 +11,7 @@ moved from one of its copies.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import lru_cache
 from typing import cast
 
@@ -22,7 +22,7 @@ from viewlet.spark.plan.locations import Dist, Replicated
 
 
 class _Hashed:
-    __slots__ = ("_hash",)
+    __slots__ = ("_hash", "_is_closed", "_representative")
 
 
 @node
@@ -70,15 +70,9 @@ def with_body(transformer: Transformer, body: Moved) -> Transformer:
 def rebuild(moved: Moved, change: Callable[[Moved], Moved]) -> Moved:
     """The same node over changed children."""
     if isinstance(moved, Transformer):
-        return with_body(moved, change(moved.body))
+        body = change(moved.body)
+        return moved if body is moved.body else with_body(moved, body)
     return rebuild_calculus(moved, lambda child: as_expr(change(child)))
-
-
-def walk(moved: Moved) -> Iterator[Moved]:
-    """The node and everything below it, parents first."""
-    yield moved
-    for child in children(moved):
-        yield from walk(child)
 
 
 @lru_cache(maxsize=65536)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from viewlet.algebra.nodes import Add, Extremum, Lift, Mul, Neg, Sum, Value, Var
+from viewlet.algebra.nodes import Add, Extremum, Lift, Mul, Neg, Sum, Value, Var, once
 from viewlet.algebra.scope import inputs, outputs
 from viewlet.spark.plan.cost import Cost, cost_of
 from viewlet.spark.plan.locations import REPLICATED, Dist
@@ -20,9 +20,9 @@ from viewlet.spark.plan.nodes import (
     Scatter,
     Transformer,
     as_expr,
+    children,
     rebuild,
     strip,
-    walk,
     with_body,
 )
 from viewlet.spark.plan.wellformed import AT_DRIVER, COPIED, IllFormedError, Placement, Tag, is_scalar, tag_of
@@ -136,7 +136,6 @@ class Improver:
     placement: Placement
     rows: Mapping[str, float]
     _improved: dict[Moved, Moved] = field(default_factory=dict)
-    _tags: dict[Moved, Tag | None] = field(default_factory=dict)
     _costs: dict[Moved, Cost] = field(default_factory=dict)
 
     def improve(self, moved: Moved) -> Moved:
@@ -166,20 +165,21 @@ class Improver:
         return self.improve(simplify(moved, self.placement))
 
     def _tag(self, moved: Moved) -> Tag | None:
-        if moved not in self._tags:
-            try:
-                self._tags[moved] = tag_of(moved, self.placement)
-            except IllFormedError:
-                self._tags[moved] = None
-        return self._tags[moved]
+        try:
+            return tag_of(moved, self.placement)
+        except IllFormedError:
+            return None
 
 
+@once
 def is_closed(moved: Moved) -> bool:
     """Whatever is moved can be computed on its own: a nested aggregate of it reads no variable bound outside.
 
     Pushing a transformer through a product may leave one around such an aggregate; it has to be pushed further inside.
     """
-    return not any(isinstance(node, Transformer) and inputs(strip(node.body)) for node in walk(moved))
+    if isinstance(moved, Transformer) and inputs(strip(moved.body)):
+        return False
+    return all(is_closed(child) for child in children(moved))
 
 
 def sent_with(transformer: Transformer, part: Moved) -> Moved:

@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from viewlet.algebra.canonical import canonical_names, canonical_text, scalar_text
+from viewlet.algebra.canonical import canonical_names, scalar_text, text_under
 from viewlet.algebra.nodes import Add, Delta, Expr, Mul, Neg, Scalar, Sum, Value, Var, View, factors_of, mul
 from viewlet.algebra.scope import outputs
-from viewlet.algebra.traverse import Names, children, rebuild, substitute_scalar, walk
+from viewlet.algebra.traverse import Names, atoms, children, rebuild, substitute_scalar
 from viewlet.spark.plan.locations import LOCAL, Dist, Location, Replicated
 from viewlet.spark.plan.program import Compute, Move, Movement, Step, Temporary, mode_of
 from viewlet.triggers.program import Field, Statement, Update, ViewDefinition
@@ -122,7 +122,7 @@ class Temporaries:
         return [each if isinstance(each, Compute) else each.step() for each in self.steps], temporaries
 
     def _state_read(self, relational: Sequence[Expr]) -> list[str]:
-        views = {node.name for factor in relational for node in walk(factor) if isinstance(node, View)}
+        views = {node.name for factor in relational for node in atoms(factor) if isinstance(node, View)}
         return [f"{name}@{self._versions[name]}" for name in sorted(views)]
 
     def _field(self, rows: _Rows, values: list[Scalar], names: Mapping[Var, str]) -> str:
@@ -158,7 +158,8 @@ _ARRIVED = {Movement.REPART: "here", Movement.SCATTER: "sent", Movement.GATHER: 
 def _canonical(relational: tuple[Expr, ...], keys: tuple[Var, ...]) -> tuple[Mapping[Var, str], str]:
     """Names that depend only on how variables are used, and the text under them; keys are told apart from the rest."""
     marks = tuple(View("", "", (key,)) for key in keys)
-    return canonical_names((*relational, *marks), {}), canonical_text(mul(*relational, *marks))
+    names = canonical_names((*relational, *marks), {})
+    return names, text_under(mul(*relational, *marks), names)
 
 
 def _location(made: Family | Shipment) -> Location:
@@ -177,5 +178,5 @@ def _any_field(expr: Expr) -> Expr:
 
 
 def _base_name(relational: Sequence[Expr]) -> str:
-    atoms = [node for factor in relational for node in walk(factor) if isinstance(node, Delta)]
-    return "change_of_" + atoms[0].name if atoms else "part"
+    changes = [atom for factor in relational for atom in atoms(factor) if isinstance(atom, Delta)]
+    return "change_of_" + changes[0].name if changes else "part"

@@ -72,6 +72,8 @@ class Placement:
     locations: Mapping[str, ViewLocation]
     keys: Mapping[str, tuple[Var, ...]]
     arrivals: Mapping[str, Arrival] = field(default_factory=dict)
+    tags: dict[tuple[Moved, bool], Tag | str] = field(default_factory=dict, repr=False, compare=False)
+    """What `tag_of` has found: the same parts are met again and again. A text says what is wrong with a part."""
 
     def tag(self, atom: Rel | Delta | View) -> Tag:
         match atom:
@@ -99,6 +101,20 @@ def tag_of(moved: Moved, placement: Placement, tested: bool = False) -> Tag:
 
     `tested` says that an Exists around it turns what it yields into 0 or 1.
     """
+    key = (moved, tested)
+    found = placement.tags.get(key)
+    if found is None:
+        try:
+            found = _tag_of(moved, placement, tested)
+        except IllFormedError as error:
+            found = str(error)
+        placement.tags[key] = found
+    if isinstance(found, str):
+        raise IllFormedError(found)
+    return found
+
+
+def _tag_of(moved: Moved, placement: Placement, tested: bool) -> Tag:
     match moved:
         case Value() | Cond() | Lift(_, Value()):
             return FREE
