@@ -18,6 +18,11 @@ MEASURED = {
     "orders": 1_500_000, "lineitem": 6_000_000,
 }  # fmt: skip
 """Rows of the tables of TPC-H at scale 1."""
+VALUES = {
+    "lineitem.l_returnflag": 3, "lineitem.l_linestatus": 2, "orders.o_orderpriority": 5,
+    "part.p_brand": 25, "part.p_type": 150,
+}  # fmt: skip
+"""How many values columns of TPC-H have by which few groups are made."""
 
 
 @dataclass(frozen=True)

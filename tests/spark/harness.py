@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.conformance.engines import Player
-from tests.conformance.workload import MEASURED, order_book, warehouse
+from tests.conformance.workload import MEASURED, VALUES, order_book, warehouse
 from tests.spark_plan.distributing import Reference
 from viewlet.changes import Change, Changes, RowChange, rows_to_arrow
 from viewlet.spark.plan.compile import compile_distributed
@@ -36,7 +36,7 @@ def unit_of(query: NamedQuery) -> tuple[ProgramUnit, dict[str, Table]]:
     assert isinstance(view, CreateView)
     sources = {name: replace(tables[name], kind=TableKind.STREAM) for name in sorted(view.sources)}
     program = plan_query(query.name, view.query, sources, "higher-order")
-    distributed = compile_distributed(program, sources, {} if query in finance.QUERIES else MEASURED)
+    distributed = compile_distributed(program, sources, {} if query in finance.QUERIES else {**MEASURED, **VALUES})
     return ProgramUnit(query.name, distributed, sources), sources
 
 

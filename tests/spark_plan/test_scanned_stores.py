@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.conformance.workload import MEASURED, warehouse
+from tests.conformance.workload import MEASURED, VALUES, warehouse
 from tests.spark_plan.distributing import program_of
 from viewlet.changes import MULTIPLICITY
 from viewlet.codegen.node import CompiledNode, Contents
@@ -27,7 +27,7 @@ def scanned(query: NamedQuery) -> tuple[set[str], set[str]]:
     """The stores for one batch of the generated code of a query that are only scanned, and the others."""
     tables, _ = warehouse().stream
     program, sources = program_of(query, tables)
-    unit = ProgramUnit(program.name, compile_distributed(program, sources, MEASURED), sources)
+    unit = ProgramUnit(program.name, compile_distributed(program, sources, {**MEASURED, **VALUES}), sources)
     module = unit.code(generated=True).module
     assert module is not None
     passing = [layout for layout in module.generated.layouts if layout.transient and not layout.scratch]

@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 
 from tests.conformance.engines import schemas
-from tests.conformance.workload import MEASURED
+from tests.conformance.workload import MEASURED, VALUES
 from tests.spark_plan.distributing import distributed
 from viewlet.spark.plan import DistributedProgram, complexity, stages
 from viewlet.spark.plan.blocks import stage_count
@@ -40,7 +40,7 @@ def tables_of(static: bool) -> dict[str, Table]:
 
 @cache
 def planned(query: NamedQuery, static: bool = True) -> DistributedProgram:
-    return distributed(query, tables_of(static), rows=MEASURED)
+    return distributed(query, tables_of(static), rows={**MEASURED, **VALUES})
 
 
 @pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.name)

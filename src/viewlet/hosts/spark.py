@@ -58,7 +58,7 @@ logger = logging.getLogger("viewlet")
 
 SETUP = 100
 """The kind of the first record: the number of partitions."""
-BUSY_BATCHES = 500
+BUSY_BATCHES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,11 +139,6 @@ def _maintained_as(planned: Declaration, unit: Unit) -> Declaration:
 def _read_by_tasks(view: MaintainedView) -> ReadByTasks | None:
     engine = view.engine
     return engine if isinstance(engine, ReadByTasks) else None
-
-
-def is_busy(view: MaintainedView) -> bool:
-    """It has seen enough changes that a small size says something of its size later."""
-    return view.work.tuples >= DRIVER_ROWS or view.work.batches >= BUSY_BATCHES
 
 
 @dataclass(slots=True)
@@ -492,12 +487,18 @@ class SparkHost:
         if not before.is_movable:
             return None
         sizes = self.cluster.sizes(before.name)
-        large, small = misplaced(before.locations, sizes, is_busy(known.view))
+        large, small = misplaced(before.locations, sizes, self._has_settled(known))
         if not (large or small):
             return None
         hints = Hints({**known.hints.rows, **large, **small}, known.hints.partition_by)
         unit = self._unit(_maintained_as(known.view.maintainer.declared, before), hints, {})
         return (unit, hints) if is_worth_moving(before, unit, has_to_move=bool(large)) else None
+
+    def _has_settled(self, known: SpreadView) -> bool:
+        """A view has seen enough changes that a small size says something of its size later."""
+        work = known.view.work
+        is_busy = work.tuples >= DRIVER_ROWS or work.batches >= BUSY_BATCHES
+        return is_busy or self.cluster.was_loaded(known.unit.name)
 
     def _adopt(self) -> None:
         """The snapshot is in place: views are where it was written."""

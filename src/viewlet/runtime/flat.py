@@ -228,8 +228,12 @@ class FlatStore:
     def rows_with(self, field: str) -> int:
         """How many rows have another number than zero in a field."""
         size, at = int(self.meta[SIZE]), self.layout.offset(field)
-        words = self.pool[:size, at : at + (2 if self.layout.kind(field) == "wide" else 1)]
-        return int(np.count_nonzero(words.any(axis=1) & (self.live[:size] != 0)))
+        some = self.pool[:size, at] != 0
+        if self.layout.kind(field) == "wide":
+            some |= self.pool[:size, at + 1] != 0
+        if size != self.meta[ALIVE]:
+            some &= self.live[:size] != 0
+        return int(np.count_nonzero(some))
 
     @property
     def is_empty(self) -> bool:

@@ -15,12 +15,20 @@ from viewlet.types import WORD_DIGITS, Kind, SqlType
 
 
 class Dialect(ABC):
-    """One way of writing SQL. `wide` holds every exact number; `text` and `timestamp` are names of types."""
+    """One way of writing SQL. `wide` holds every exact number; `text` and `timestamp` are names of types.
+
+    What is added up is exact too, as `sums`; where that is not `wide`, an overflow is an error.
+    """
 
     name: ClassVar[str]
     wide: ClassVar[str]
     text: ClassVar[str]
     timestamp: ClassVar[str]
+
+    @property
+    def sums(self) -> str:
+        return self.wide
+
     renamed: ClassVar[dict[str, str]]
     """Functions of strings whose name is not the one of the calculus."""
 
@@ -258,7 +266,20 @@ class DuckDbSql(Dialect):
         return f"CAST(DATE_TRUNC('{unit}', {moment}) AS {self.timestamp})"
 
 
-DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (SparkSql(), DuckDbSql())}
+class SparkSqlInWords(SparkSql):
+    """Spark adds up words many times faster than decimals; where they overflow it fails, as it does in ANSI mode."""
+
+    name = "spark in words"
+
+    @property
+    def sums(self) -> str:
+        return "BIGINT"
+
+    def exact(self, sql: str, digits: int) -> str:
+        return f"CAST({sql} AS {self.sums})"
+
+
+DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (SparkSql(), SparkSqlInWords(), DuckDbSql())}
 
 
 def unsupported(construct: str) -> UnsupportedError:

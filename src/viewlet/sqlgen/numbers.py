@@ -28,7 +28,7 @@ class Measure(IntEnum):
     DOUBLE = 2
 
     def type_name(self, dialect: Dialect) -> str:
-        return {Measure.COUNT: "BIGINT", Measure.EXACT: dialect.wide, Measure.DOUBLE: "DOUBLE"}[self]
+        return {Measure.COUNT: "BIGINT", Measure.EXACT: dialect.sums, Measure.DOUBLE: "DOUBLE"}[self]
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,7 +113,7 @@ def test_subscribers_are_told(db: SparkConnection, spark: Any) -> None:
 def test_what_batches_cost(db: SparkConnection, spark: Any) -> None:
     db.insert("items", items(spark, (1, "5"), (2, "6")))
     (batch,) = db.stats()["batches"]  # type: ignore[misc]
-    assert batch["jobs"] == batch["stages"] == 2
+    assert batch["jobs"] == batch["stages"] == 3
     assert batch["moved_bytes"] > 0
     assert batch["log_bytes"] > 0
     assert set(batch["seconds"]) >= {"changes", "workers", "log", "commit"}

@@ -13,16 +13,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from viewlet.algebra.nodes import Delta, Expr, View
 from viewlet.algebra.traverse import Names, size, walk
+from viewlet.errors import InternalError
 from viewlet.spark.plan.annotate import Planner
 from viewlet.spark.plan.blocks import fuse, one_by_one, stage_count
 from viewlet.spark.plan.dead import live
 from viewlet.spark.plan.locations import LOCAL, RANDOM, Arrival, Dist, ViewLocation, locations_of_json
-from viewlet.spark.plan.partitioning import SMALL_ROWS, Facts, facts_of, locations, ranking
+from viewlet.spark.plan.partitioning import SMALL_ROWS, Facts, Spread, facts_of, locations, ranking
 from viewlet.spark.plan.program import (
     BatchPlan,
     Compute,
@@ -60,11 +62,17 @@ def compile_distributed(
 
     `cardinalities` gives rows of views and tables as far as they are known; `partition_by` names, for views, the keys
     to go by (none: keep at the driver), and, for tables, the columns that views go by that have them among their keys.
-    `earlier` asks for the choice of earlier versions, which knew less of the values of keys.
+    `earlier` asks for the choice of earlier versions, which kept views at the driver unless a key spoke for more.
     """
     stored = tables_as_views(program, tables)
     facts = facts_of(stored, _with_layers(tables, stored), cardinalities or {}, by_column=not earlier)
-    return _best_ranking(facts, partition_by or {})
+    best = _best_ranking(facts, partition_by or {}, Spread.LARGE)
+    for spread in () if earlier else _spreads(facts, best):
+        with suppress(InternalError):  # not every placement can be planned
+            other = _best_ranking(facts, partition_by or {}, spread)
+            if other.locations != best.locations and other.burden <= best.burden:
+                return other
+    return best
 
 
 def compile_at(
@@ -82,21 +90,30 @@ def _with_layers(tables: Mapping[str, Table], program: Program) -> dict[str, Tab
     return {**tables, **{layer.table.name: layer.table for layer in program.layers}}
 
 
-def _best_ranking(facts: Facts, partition_by: Mapping[str, Sequence[str]]) -> DistributedProgram:
+def _spreads(facts: Facts, known: DistributedProgram) -> list[Spread]:
+    """What is considered, the first best, where some view is in one place although it may be large."""
+    kept = [view for view in facts.program.views if view.keys and not isinstance(known.locations[view.name], Dist)]
+    if not any(map(facts.may_be_large, kept)):
+        return []
+    is_searched = _nodes(facts.program) <= SEARCHED_NODES
+    return [Spread.ALL, Spread.RESULTS] if is_searched else [Spread.RESULTS]
+
+
+def _best_ranking(facts: Facts, partition_by: Mapping[str, Sequence[str]], spread: Spread) -> DistributedProgram:
     """Views go by the keys of the largest tables.
 
     While the tables are unmeasured, access patterns decide: two keys change ranks if a batch of all tables then
     needs fewer stages. Keys that are looked up together should decide together where views go.
     """
     ranked = ranking(facts)
-    best = DistributedProgram(facts.program, facts, locations(facts, ranked, partition_by))
+    best = DistributedProgram(facts.program, facts, locations(facts, ranked, partition_by, spread))
     if all(name in facts.rows for name in facts.tables) or _nodes(facts.program) > SEARCHED_NODES:
         return best
     for i in range(len(ranked) - 1):
         if best.stages() <= FEWEST_STAGES:
             break
         swapped = [*ranked[:i], ranked[i + 1], ranked[i], *ranked[i + 2 :]]
-        other = DistributedProgram(facts.program, facts, locations(facts, swapped, partition_by))
+        other = DistributedProgram(facts.program, facts, locations(facts, swapped, partition_by, spread))
         if other.locations != best.locations and other.stages() < best.stages():
             ranked, best = swapped, other
     return best
@@ -132,6 +149,15 @@ class DistributedProgram:
     def reading(self) -> ResultLocation:
         """Where the rows of the query are computed from its views."""
         return result_location(self.program, self.locations)
+
+    @property
+    def is_planned(self) -> bool:
+        """Batches can be distributed with the views where they are."""
+        try:
+            self.plan()
+        except InternalError:
+            return False
+        return True
 
     @property
     def burden(self) -> tuple[bool, int]:

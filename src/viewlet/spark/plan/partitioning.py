@@ -1,35 +1,46 @@
 """The location of each view (thesis, section 5.5, made to follow declared keys, access patterns and measured sizes).
 
 A view is partitioned by the highest-ranking class of columns among its keys. A class identifies the rows of some table,
-and its rank is their number. A view without such a key is assumed to be small, unless it or one of its keys is known to
-be large: it lives at the driver, or at all workers if they read it together with partitioned views. A snapshot moves
-what has turned out to be large. `PARTITION BY` overrides the choice.
+and its rank is their number. A view without such a key is partitioned by all its keys, unless they are known to have
+few values: it lives at the driver then, or at all workers if they read it together with partitioned views. A snapshot
+moves what has turned out to be large, or small. `PARTITION BY` overrides the choice.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 
-from viewlet.algebra.nodes import Call, Lift, Rel, Value, Var, View
+from viewlet.algebra.nodes import Rel, Var, View
 from viewlet.algebra.traverse import walk
 from viewlet.errors import SchemaError
 from viewlet.spark.plan.columns import Column, ColumnClasses, column_classes, key_columns
+from viewlet.spark.plan.key_values import defined_values
 from viewlet.spark.plan.locations import LOCAL, REPLICATED, Dist, ViewLocation
 from viewlet.triggers.program import Program, Statement, ViewDefinition
-from viewlet.types import Kind, Table
+from viewlet.types import Table
 
 SMALL_ROWS = 1_000.0
 """So many rows may be kept at every worker."""
 DRIVER_ROWS = 100_000.0
 """So many rows may be kept at the driver."""
-DATE_PARTS = 400.0
-"""The values of a part of a date, years included: those of a few centuries."""
-BOOLEANS = 3.0
-"""The values of a BOOLEAN, NULL included."""
+FEW_ROWS = DRIVER_ROWS / 4
+"""Groups in partitions that have stayed below this may move to the driver: far from where they would move back."""
 STATIC_ROWS = 100.0
 """The assumed rows of an unmeasured static table: such tables are usually look-up tables."""
+
+
+class Spread(IntEnum):
+    """Which views are partitioned by all their keys, as no class of columns is among them that ranks."""
+
+    LARGE = 0
+    """Those known to be large: the choice of earlier versions."""
+    RESULTS = 1
+    """Those too that no statement reads, unless they are known to be small."""
+    ALL = 2
+    """All that are not known to be small."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +78,15 @@ class Facts:
         columns = {column for each in key_columns(view).values() for column in each}
         return any((self._said_values(column) or 0.0) > DRIVER_ROWS for column in columns)
 
+    def may_be_large(self, view: ViewDefinition) -> bool:
+        """Nothing says that a view has few enough rows for the driver."""
+        bound = self.bound(view)
+        return bound is None or bound > DRIVER_ROWS
+
     def _keys_bound(self, view: ViewDefinition) -> float | None:
         """The product of what the keys can be; those that are columns of one table have no more values than it has."""
-        dated = _parts_of_dates(view)
-        limits = {key: self._values(key, columns, dated) for key, columns in key_columns(view).items()}
+        defined = defined_values(view) if self.by_column else {}
+        limits = {key: self._values(columns, defined.get(key)) for key, columns in key_columns(view).items()}
         total = 1.0
         for atom in self._measured_atoms(view) if self.by_column else ():
             mine = _product(limits.pop(key) for key in set(atom.args) & limits.keys())
@@ -84,12 +100,11 @@ class Facts:
         known = [(rows, str(atom), atom) for atom in atoms if (rows := self.table_rows(atom.name)) is not None]
         return [atom for *_, atom in sorted(known, key=lambda each: each[:2])]
 
-    def _values(self, key: Var, columns: Iterable[Column], dated: Collection[Var]) -> float | None:
-        """How many values a key has at most."""
-        limits = [self.class_rows(self.classes.class_of(column)) for column in columns]
+    def _values(self, columns: Iterable[Column], defined: float | None) -> float | None:
+        """How many values a key has at most that has those of some columns, or as many as its definition says."""
+        limits = [defined, *(self.class_rows(self.classes.class_of(column)) for column in columns)]
         if self.by_column:
             limits += [limit for column in columns for limit in (self.table_rows(column[0]), self._said_values(column))]
-            limits += [BOOLEANS if key.type.kind is Kind.BOOLEAN else None, DATE_PARTS if key in dated else None]
         return min((limit for limit in limits if limit is not None), default=None)
 
     def _said_values(self, column: Column) -> float | None:
@@ -106,19 +121,6 @@ class Facts:
                 return None
             total *= rows
         return total
-
-
-def _parts_of_dates(view: ViewDefinition) -> set[Var]:
-    """Variables of a view that are parts of dates, none smaller than a day."""
-    found: set[Var] = set()
-    for each in view.fields[:1]:
-        for node in walk(each.definition):
-            match node:
-                case Lift(var, Value(Call(op))) if op.startswith("extract_") and not op.endswith("second"):
-                    found.add(var)
-                case _:
-                    pass
-    return found
 
 
 def _product(limits: Iterable[float | None]) -> float:
@@ -152,14 +154,14 @@ def ranking(facts: Facts) -> list[Column]:
 
 
 def locations(
-    facts: Facts, ranked: Sequence[Column], partition_by: Mapping[str, Sequence[str]]
+    facts: Facts, ranked: Sequence[Column], partition_by: Mapping[str, Sequence[str]], spread: Spread = Spread.ALL
 ) -> dict[str, ViewLocation]:
     """The location of every view, under a ranking of classes."""
     read = {name for statement in facts.program.statements for name in views_read(statement)}
     found: dict[str, ViewLocation | None] = {}
     for view in facts.program.views:
         asked = _asked_for(view, facts, partition_by)
-        found[view.name] = asked or _partitioned(view, facts, ranked, view.name in read)
+        found[view.name] = asked or _partitioned(view, facts, ranked, view.name in read, spread)
     apart = {name for name, location in found.items() if isinstance(location, Dist)}
     together = _read_beside(facts.program, apart)
     return {
@@ -168,7 +170,9 @@ def locations(
     }
 
 
-def _partitioned(view: ViewDefinition, facts: Facts, ranked: Sequence[Column], is_read: bool) -> ViewLocation | None:
+def _partitioned(
+    view: ViewDefinition, facts: Facts, ranked: Sequence[Column], is_read: bool, spread: Spread
+) -> ViewLocation | None:
     """A partitioning for a view that may be large; None for a small one."""
     bound = facts.bound(view)
     if bound is not None and bound <= SMALL_ROWS:
@@ -180,7 +184,9 @@ def _partitioned(view: ViewDefinition, facts: Facts, ranked: Sequence[Column], i
             rows = facts.class_rows(root)
             if rows is None or rows > SMALL_ROWS:
                 return Dist((keys[root],))
-    return Dist(_group_keys(view, facts.program)) if view.keys and facts.is_large(view) else None
+    is_meant = spread is Spread.ALL or (spread is Spread.RESULTS and not is_read)
+    is_spread = facts.is_large(view) or (is_meant and facts.may_be_large(view))
+    return Dist(_group_keys(view, facts.program)) if view.keys and is_spread else None
 
 
 def _group_keys(view: ViewDefinition, program: Program) -> tuple[Var, ...]:
@@ -225,7 +231,7 @@ def misplaced(
     small = {name: float(rows.get(name, 0)) for name, at in locations.items() if isinstance(at, Dist) and is_busy}
     return (
         {name: count for name, count in large.items() if count > DRIVER_ROWS},
-        {name: count for name, count in small.items() if count <= SMALL_ROWS},
+        {name: count for name, count in small.items() if count <= FEW_ROWS},
     )
 
 

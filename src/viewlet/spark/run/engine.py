@@ -215,6 +215,7 @@ class Engine(Snapshots):
         copies = {name: self.partitions for name, at in entry.unit.locations.items() if at == REPLICATED}
         rows = {name: view.rows * copies.get(name, 1) for name, view in loaded.views.items()}
         entry.size = StateSize(rows, (), loaded.bytes)
+        entry.was_loaded = True
         if self._is_due(entry):
             self._generate(entry)
         for name in entry.code.local:

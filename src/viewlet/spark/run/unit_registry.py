@@ -62,6 +62,8 @@ class UnitEntry:
     shared: SharedCode | None = None
     size: StateSize = field(default_factory=StateSize)
     """What it has at the workers, as far as batches and loads have told."""
+    was_loaded: bool = False
+    """Its contents were computed from tables at once."""
     driver_rows: int = 0
     """The rows of its largest view at the driver at the last snapshot."""
     compiled: set[tuple[str, tuple[str, ...]]] = field(default_factory=set)
@@ -238,6 +240,10 @@ class UnitRegistry:
                     return None
                 found |= columns
         return frozenset(found)
+
+    def was_loaded(self, name: str) -> bool:
+        """The contents of a unit have been computed from tables at once, since it is here."""
+        return self._units[name].was_loaded
 
     def partition_rows(self, name: str) -> tuple[int, ...]:
         """The rows of a unit in each partition, if batches have told."""

@@ -68,7 +68,10 @@ def load_views(
     names = {name: f"viewlet_{uuid.uuid4().hex}" for name in needed}
     catalogue = spark.conf.get("spark.sql.globalTempDatabase", "global_temp")
     sources = {name: f"{catalogue}.{registered}" for name, registered in names.items()}
-    queries = [_query(view, tables, sources, weighted, layers) for view in views]
+    queries = [
+        [_query(view, tables, sources, weighted, layers, dialect) for dialect in ("spark in words", "spark")]
+        for view in views
+    ]
     files = files_at(checkpoint)
     with ExitStack() as undo:
         files.make_folder(folder)
@@ -77,7 +80,7 @@ def load_views(
             loaded = {}
             for number, (view, query) in enumerate(zip(views, queries, strict=True), start=1):
                 task = _task(view, locations[view.name], partitions, checkpoint, folder, checks)
-                loaded[view.name] = _loaded(spark, view, query, task)
+                loaded[view.name] = _loaded(spark, view, list(dict.fromkeys(query)), task)
                 if progress is not None:
                     progress(view.name, number, len(views))
         result = LoadedViews(checkpoint, folder, loaded)
@@ -93,9 +96,10 @@ def _query(
     sources: Mapping[str, str],
     weighted: Set[str],
     layers: Sequence[ProgramLayer],
+    dialect: str,
 ) -> str:
     try:
-        return definition_sql(view, tables, "spark", lambda name: sources[name], MULTIPLICITY, weighted, layers)
+        return definition_sql(view, tables, dialect, lambda name: sources[name], MULTIPLICITY, weighted, layers)
     except UnsupportedError as error:
         raise NotLoadable(f"{view.name}: {error}") from error
 
@@ -132,14 +136,18 @@ def _task(
     return WriteSegments(checkpoint, folder, len(view.keys), by, partitions, counted, own)
 
 
-def _loaded(spark: Any, view: ViewDefinition, query: str, task: WriteSegments) -> LoadedView:
-    try:
-        with job_description(spark.sparkContext, f"load {view.name}"):
-            told = spark.sql(query).mapInArrow(task, SEGMENTS).collect()
-    except Exception as error:
-        if type(error).__name__ in EVALUATION_ERRORS:
-            raise NotLoadable(f"{view.name}: {str(error).splitlines()[0]}") from error
-        raise
+def _loaded(spark: Any, view: ViewDefinition, queries: Sequence[str], task: WriteSegments) -> LoadedView:
+    """The first of some queries for the contents of a view that can be evaluated."""
+    for query in queries:
+        try:
+            with job_description(spark.sparkContext, f"load {view.name}"):
+                told = spark.sql(query).mapInArrow(task, SEGMENTS).collect()
+                break
+        except Exception as error:
+            if type(error).__name__ not in EVALUATION_ERRORS:
+                raise
+            if query is queries[-1]:
+                raise NotLoadable(f"{view.name}: {str(error).splitlines()[0]}") from error
     parts: dict[int, list[Segment]] = {}
     for part, file, at, size, rows, checksum, refusal in told:
         if refusal is not None:

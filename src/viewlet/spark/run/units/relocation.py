@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from viewlet.errors import InternalError, UnsupportedError
+from viewlet.errors import UnsupportedError
 from viewlet.spark.plan.locations import LOCAL, REPLICATED, Dist
 from viewlet.spark.run.units.plan_code import Departure, Place
 from viewlet.spark.run.units.unit import ProgramUnit, Unit
@@ -40,18 +40,9 @@ def is_worth_moving(before: Unit, after: Unit, has_to_move: bool) -> bool:
     """
     if not isinstance(before, ProgramUnit) or not isinstance(after, ProgramUnit) or before.stored != after.stored:
         return False
-    if before.locations == after.locations or not _can_be_planned(after):
+    if before.locations == after.locations or not after.distributed.is_planned:
         return False
     return has_to_move or after.distributed.is_shorter_than(before.distributed)
-
-
-def _can_be_planned(unit: ProgramUnit) -> bool:
-    """Batches of a program can be distributed with its views where they are."""
-    try:
-        unit.distributed.plan()
-    except InternalError:
-        return False
-    return True
 
 
 def departures(before: Unit, after: Unit, at_driver: bool) -> tuple[Departure, ...]:
