@@ -17,7 +17,7 @@ import pyarrow as pa
 import viewlet
 from tests.aggregates.examples import ALL as AGGREGATES
 from tests.conformance.program import Program
-from tests.garbage import collect_open_files
+from tests.garbage import collect_mapped_arrays
 from tests.oracle.play import changes_of
 from workloads.streams import Batch
 
@@ -127,11 +127,11 @@ class Partitions(Engine):
         db.expect_rows(program.sizes)
 
     def closed(self) -> None:
-        """Every mapped array has a file descriptor, which lives until the array is collected."""
+        """Mapped arrays live until they are collected."""
         from viewlet.spark.run.state.partition import forget
 
         forget()
-        collect_open_files()
+        collect_mapped_arrays()
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import viewlet
@@ -19,6 +21,7 @@ from tests.runtime.test_flat import PAIRS, add, state_of, take, with_partner
 from viewlet.changes import RowChange
 from viewlet.codegen import engine as codegen_engine
 from viewlet.runtime.dictionary import FileDictionary
+from viewlet.runtime.durable.file_mapping import map_file
 from viewlet.runtime.durable.mapped_state import STAMP, MappedState
 from viewlet.runtime.flat import FlatStore, Layout, Ordered
 from viewlet.sql import bind_query
@@ -54,6 +57,31 @@ def same(one: FlatStore, other: FlatStore) -> None:
     for part in one.layout.parts:
         if part not in ("before", "touched"):
             assert (one.array(part) == other.array(part)).all(), part
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="lists the open files of this process")
+def test_mapped_arrays_are_no_open_files(tmp_path: Path) -> None:
+    """A process may have far fewer open files than mappings."""
+    state = fresh(tmp_path, "program")
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    stores = [FlatStore(PAIRS, state.memory(f"store {i}")) for i in range(20)]
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    mapped = Path("/proc/self/maps").read_text()
+    assert mapped.count(str(tmp_path)) > len(stores)
+    del stores
+    gc.collect()
+    assert Path("/proc/self/maps").read_text().count(str(tmp_path)) == 1  # the stamp
+
+
+def test_a_mapping_beyond_the_end_of_a_file_is_refused(tmp_path: Path) -> None:
+    with open(tmp_path / "short", "w+b") as file:
+        file.write(bytes(100))
+        file.flush()
+        with pytest.raises(ValueError, match="file size"):
+            map_file(file.fileno(), 0, (101,), np.uint8)
+        array = map_file(file.fileno(), 8, (9,), np.int64)
+    array[:] = 7
+    assert (tmp_path / "short").read_bytes()[8:24] == bytes(array[:2])
 
 
 def test_a_store_in_files_is_the_one_on_the_heap(tmp_path: Path) -> None:

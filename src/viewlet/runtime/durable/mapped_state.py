@@ -23,10 +23,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-import mmap
 import os
 import shutil
-import sys
 import time
 from importlib import import_module
 from pathlib import Path
@@ -35,6 +33,7 @@ from typing import Any
 import numpy as np
 
 from viewlet.errors import StateError
+from viewlet.runtime.durable.file_mapping import map_file
 
 STAMP = "stamp"
 _FORMAT = b"viewlet4"
@@ -43,8 +42,6 @@ _VERSION_BYTES = 80
 _DIGEST_BYTES = 16
 _HEAD = len(_FORMAT) + _DIGEST_BYTES
 _SIZE = _HEAD + 8 * _WORDS + _VERSION_BYTES
-_UNTRACKED: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
-"""Before Python 3.13 every mapping takes a file descriptor."""
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _PAUSE = 0.002
 
@@ -60,7 +57,7 @@ class MappedState:
     def _take(self, stamp: int) -> None:
         self._stamp, self._is_new = stamp, False
         self._sizes: dict[str, int] = {}
-        self._bytes: Any = _map(stamp, 0, (_SIZE,), np.uint8)
+        self._bytes: Any = map_file(stamp, 0, (_SIZE,), np.uint8)
         self._words: Any = self._bytes[_HEAD : _HEAD + 8 * _WORDS].view(np.int64)
 
     @staticmethod
@@ -183,7 +180,7 @@ class MappedMemory:
 
     def _mapping(self, part: str, file: int, shape: tuple[int, ...], dtype: Any) -> Any:
         """Maps a file and remembers it by its number, which no other file gets as long as it is mapped."""
-        array = _map(file, 0, shape, dtype)
+        array = map_file(file, 0, shape, dtype)
         status = os.fstat(file)
         self._mapped[part] = (status.st_ino, status.st_size), array
         return array
@@ -215,14 +212,6 @@ class MappedMemory:
 
 def _bytes(shape: tuple[int, ...], dtype: Any) -> int:
     return math.prod(shape) * int(np.dtype(dtype).itemsize)
-
-
-def _map(file: int, offset: int, shape: tuple[int, ...], dtype: Any) -> Any:
-    """A part of a file as an array; the mapping lives as long as the array."""
-    size = _bytes(shape, dtype)
-    if not size:
-        return np.zeros(shape, dtype)
-    return np.ndarray(shape, dtype, mmap.mmap(file, offset + size, **_UNTRACKED), offset)
 
 
 def _reserve(file: int, size: int) -> None:
