@@ -160,6 +160,7 @@ def test_growth_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     state = tmp_path / "state"
     sizes = []
     with connect_inline(state, 2, sync=False) as db:
+        db.expect_rows({"orders.customer": 1})
         db.execute(DECLARED)
         for number in range(120):
             db.apply({"orders": [(number, "ada")], "items": [(number, 5)]})
