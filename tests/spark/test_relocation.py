@@ -212,6 +212,26 @@ def test_partition_by_has_the_last_word(tmp_path: Path) -> None:
         assert homes(db, "items") == {"items_sales": "local"}
 
 
+def test_a_partitioning_that_was_asked_for_stays(tmp_path: Path) -> None:
+    """The groups were partitioned in the same way before, by choice; what is asked for does not move to the driver."""
+    model = Model(8)
+    with opened(tmp_path) as db:
+        db.execute(DECLARED)
+        db.execute(f"CREATE MATERIALIZED VIEW items AS {VIEWS['items']}")
+        assert homes(db, "items") == {"items_sales": "[item]"}
+        db.execute("ALTER MATERIALIZED VIEW items PARTITION BY (item)")
+        for _ in range(4):
+            db.apply({"sales": model.batch(3, 20)})
+        db.checkpoint()
+        assert homes(db, "items") == {"items_sales": "[item]"}
+    forget()
+    with opened(tmp_path) as db:
+        db.apply({"sales": model.batch(3, 20)})
+        db.checkpoint()
+        assert homes(db, "items") == {"items_sales": "[item]"}
+        assert [sorted(db.view("items").rows(), key=repr)] == model.expected("items")
+
+
 @pytest.mark.parametrize("task", ["SplitState", "WriteSnapshot"])
 def test_a_move_that_fails_changes_nothing(task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = Model(4)

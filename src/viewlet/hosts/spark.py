@@ -309,7 +309,8 @@ class SparkHost:
             known = self._views[self.catalogue.find_view(name).name]
             planned = self._partitioned(known, tuple(columns))
             unit = self._unit(_maintained_as(planned, known.unit), known.hints, {})
-            if unit.locations != known.unit.locations:
+            is_said = planned.partition_by == known.view.maintainer.declared.partition_by
+            if unit.locations != known.unit.locations or not is_said:
                 units[unit.name] = planned, unit
         if count != self.cluster.partitions:
             for each in self.cluster.units.values():
