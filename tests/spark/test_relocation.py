@@ -38,7 +38,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for module in (partitioning, unit_registry, host):
         monkeypatch.setattr(module, "DRIVER_ROWS", 30)
     monkeypatch.setattr(partitioning, "SMALL_ROWS", 5)
-    monkeypatch.setattr(partitioning, "FEW_ROWS", 5)
+    monkeypatch.setattr(host, "FEW_ROWS", 5)
     yield
     forget()
 

@@ -13,7 +13,7 @@ from viewlet.spark.plan import compile_distributed
 from viewlet.spark.plan.compile import compile_at
 from viewlet.spark.plan.hashing import partition_of
 from viewlet.spark.plan.locations import LOCAL, REPLICATED, Dist, ViewLocation, locations_to_json
-from viewlet.spark.plan.partitioning import misplaced
+from viewlet.spark.plan.partitioning import gatherable, outgrown
 from viewlet.spark.plan.result_location import ResultLocation, views_of
 from viewlet.types import Table
 from workloads.query import NamedQuery
@@ -132,8 +132,10 @@ def test_what_is_absent_is_not_looked_for_in_every_partition() -> None:
 
 def test_what_was_measured_to_be_in_the_wrong_place() -> None:
     at: dict[str, ViewLocation] = {"a": LOCAL, "b": REPLICATED, "c": Dist(()), "d": Dist(())}
-    assert misplaced(at, {"a": 10, "b": 200_000, "c": 10, "d": 5_000}, False) == ({"b": 200_000}, {})
-    assert misplaced(at, {"a": 300_000, "b": 2, "c": 10, "d": 30_000}, True) == ({"a": 300_000}, {"c": 10})
+    rows = {"a": 10.0, "b": 200_000.0, "c": 10.0, "d": 30_000.0}
+    assert outgrown(at, rows) == {"b": 200_000}
+    assert gatherable(at, rows, 25_000) == {"c": 10}
+    assert gatherable(at, {"a": 10.0}, 25_000) == {"c": 0, "d": 0}
 
 
 def test_earlier_versions_kept_groups_at_the_driver() -> None:

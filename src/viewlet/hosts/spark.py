@@ -37,7 +37,7 @@ from viewlet.runtime.durable.batch_ids import BatchMark
 from viewlet.runtime.durable.log import Record
 from viewlet.runtime.durable.snapshot import SnapshotReader, SnapshotWriter
 from viewlet.spark.plan.locations import describe
-from viewlet.spark.plan.partitioning import DRIVER_ROWS, misplaced
+from viewlet.spark.plan.partitioning import DRIVER_ROWS, FEW_ROWS, SMALL_ROWS, gatherable, outgrown
 from viewlet.spark.run.engine import Engine
 from viewlet.spark.run.exchange.change_files import FOLDER
 from viewlet.spark.run.execution.batch import Batch as ClusterBatch
@@ -45,9 +45,9 @@ from viewlet.spark.run.execution.batch import BatchStats
 from viewlet.spark.run.execution.frame_change import collected, frame_change, is_spark_frame
 from viewlet.spark.run.state.checkpoint import DRIVER
 from viewlet.spark.run.unit_registry import Units
-from viewlet.spark.run.units.relocation import Relocation, check_movable, is_worth_moving
+from viewlet.spark.run.units.relocation import Relocation, check_movable, is_worth_moving, only_gathers
 from viewlet.spark.run.units.table_unit import unit_name
-from viewlet.spark.run.units.unit import Unit
+from viewlet.spark.run.units.unit import LOCATIONS, Unit
 from viewlet.spark.run.views.scan import TableScan, ViewScan
 from viewlet.tables import BaseTable
 from viewlet.triggers.statistics import UNKNOWN, Statistics
@@ -115,6 +115,15 @@ class RelocationRequest:
     partitions: int
 
 
+@dataclass(frozen=True, slots=True)
+class PlannedUnit:
+    """A unit, what it is planned from, and what the user had said then or has turned out since."""
+
+    declared: Declaration
+    unit: Unit
+    hints: Hints
+
+
 @dataclass(slots=True)
 class BatchInProgress:
     """A batch or a declaration under way: the tables that had rows before it, the units there were, what has run."""
@@ -122,6 +131,8 @@ class BatchInProgress:
     started: frozenset[str]
     units: Units | None = None
     views: Mapping[str, SpreadView] = field(default_factory=dict)
+    declared: PlannedUnit | None = None
+    """The unit of the view that is being declared."""
     ran: tuple[ClusterBatch | None, BatchStats] | None = None
 
 
@@ -134,6 +145,15 @@ def _positions(declared: Declaration) -> list[int]:
 def _maintained_as(planned: Declaration, unit: Unit) -> Declaration:
     """The declaration with the strategy of its unit, which never changes."""
     return planned if unit.strategy is None else replace(planned, strategy=unit.strategy)
+
+
+def is_busy(view: MaintainedView) -> bool:
+    """It has seen enough changes that a small size says something of its size later."""
+    return view.work.tuples >= DRIVER_ROWS or view.work.batches >= BUSY_BATCHES
+
+
+def _planned_unit(known: SpreadView) -> PlannedUnit:
+    return PlannedUnit(known.view.maintainer.declared, known.unit, known.hints)
 
 
 def _read_by_tasks(view: MaintainedView) -> ReadByTasks | None:
@@ -166,6 +186,7 @@ class SparkHost:
     def __post_init__(self) -> None:
         self.feeds = Feeds(self.cluster.checkpoint.files)
         self.cluster.checkpoint.on_snapshot = self._adopt
+        self.cluster.relocate = self._relocated
 
     @property
     def dictionary(self) -> StringDictionary:
@@ -233,14 +254,18 @@ class SparkHost:
             return Start(self._sharing(declared, shared))
         planned = self._renamed(declared)
         unit = self._unit(planned, self.hints, {})
-        self._under_way = under_way = BatchInProgress(checkpoint.started, self.cluster.units_now(), dict(self._views))
+        made = PlannedUnit(planned, unit, self.hints)
+        self._under_way = under_way = BatchInProgress(
+            checkpoint.started, self.cluster.units_now(), dict(self._views), made
+        )
         self.cluster.add(unit)
         records: tuple[Record, ...] = ()
         if not checkpoint.started.isdisjoint(unit.sources):
             with self.progress(f"view {declared.name} is being filled"):
                 under_way.ran = self.cluster.fill(unit.name, checkpoint.epoch)
             records = (self.cluster.record(under_way.ran[0], checkpoint.epoch),)
-        return Start(self._spread(declared, planned, unit, self.hints), records)
+        made = under_way.declared or made
+        return Start(self._spread(declared, planned, made.unit, made.hints), records)
 
     def _shared(self, declared: Declaration) -> SpreadView | None:
         """A view over the same tables that has the same rows, and is to be partitioned in the same way."""
@@ -428,8 +453,9 @@ class SparkHost:
             self.cluster.abandon()
             if under_way.units is not None:
                 self.cluster.reset(under_way.units)
+                before = {id(known.view) for known in under_way.views.values()}
                 for known in self._views.values():
-                    if under_way.views.get(known.view.name) is not known:
+                    if id(known.view) not in before:
                         known.view.maintainer.leave(known.view)
                 self._views = dict(under_way.views)
         self.log.rollback()
@@ -487,19 +513,54 @@ class SparkHost:
             return self._wishes.units[before.name][1], known.hints
         if not before.is_movable:
             return None
-        sizes = self.cluster.sizes(before.name)
-        large, small = misplaced(before.locations, sizes, self._has_settled(known))
+        rows = self.cluster.sizes(before.name)
+        large = outgrown(before.locations, rows)
+        small = gatherable(before.locations, rows, FEW_ROWS) if is_busy(known.view) else {}
         if not (large or small):
             return None
-        hints = Hints({**known.hints.rows, **large, **small}, known.hints.partition_by)
-        unit = self._unit(_maintained_as(known.view.maintainer.declared, before), hints, {})
-        return (unit, hints) if is_worth_moving(before, unit, has_to_move=bool(large)) else None
+        found = self._planned_again(_planned_unit(known), {**large, **small})
+        return (found.unit, found.hints) if is_worth_moving(before, found.unit, has_to_move=bool(large)) else None
 
-    def _has_settled(self, known: SpreadView) -> bool:
-        """A view has seen enough changes that a small size says something of its size later."""
-        work = known.view.work
-        is_busy = work.tuples >= DRIVER_ROWS or work.batches >= BUSY_BATCHES
-        return is_busy or self.cluster.was_loaded(known.unit.name)
+    def _planned_again(self, known: PlannedUnit, sizes: Mapping[str, float], facts: Json | None = None) -> PlannedUnit:
+        """A unit as it is planned for views of some sizes, or as `facts` say that it was."""
+        hints = Hints({**known.hints.rows, **sizes}, known.hints.partition_by)
+        declared = _maintained_as(known.declared, known.unit)
+        return PlannedUnit(known.declared, self._unit(declared, hints, facts or {}), hints)
+
+    def _relocated(
+        self, unit: Unit, sizes: Mapping[str, float], locations: Mapping[str, Any] | None
+    ) -> tuple[Unit, Mapping[str, float]] | None:
+        """A unit that is being loaded with those of its views in one place that turn out to have few rows.
+
+        Where a log says that this was done, `locations` are those it was done with.
+        """
+        under_way, known = self._under_way, self._by_unit().get(unit.name)
+        before = under_way.declared if known is None and under_way is not None else None
+        before = before if known is None else _planned_unit(known)
+        if before is None or before.unit is not unit or not unit.is_movable:
+            return None
+        if locations is None:
+            sizes = gatherable(unit.locations, sizes, SMALL_ROWS)
+            after = self._planned_again(before, sizes) if sizes else before
+            if not is_worth_moving(unit, after.unit, has_to_move=False) or not only_gathers(unit, after.unit):
+                return None
+        else:
+            after = self._planned_again(before, sizes, {**unit.facts, LOCATIONS: locations})
+        self._take_placed(after)
+        return after.unit, sizes
+
+    def _take_placed(self, made: PlannedUnit) -> None:
+        """Views have their unit in other places, unless the batch under way is rolled back."""
+        under_way = self._under_way
+        if under_way is not None and under_way.units is None:
+            under_way.units, under_way.views = self.cluster.units_now(), dict(self._views)
+        if under_way is not None and under_way.declared is not None:
+            under_way.declared = made
+        self._views |= {
+            name: SpreadView(known.view, made.unit, made.hints)
+            for name, known in self._views.items()
+            if known.unit.name == made.unit.name
+        }
 
     def _adopt(self) -> None:
         """The snapshot is in place: views are where it was written."""

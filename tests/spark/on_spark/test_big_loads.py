@@ -12,6 +12,8 @@ import pytest
 import viewlet
 from viewlet import DataError
 from viewlet.connection.spark_facade import SparkConnection
+from viewlet.hosts import spark as host
+from viewlet.spark.plan import partitioning
 from viewlet.spark.run.execution import loader
 from viewlet.spark.run.state.partition import forget
 
@@ -160,3 +162,90 @@ def test_layers_of_outer_joins_are_loaded_and_maintained(spark: Any, tmp_path: P
             each.apply(changes)
         assert Counter(db.view("q").rows()) == Counter(expected.view("q").rows())
     db.close()
+
+
+def homes(db: Any, view: str) -> dict[str, str]:
+    found: dict[str, str] = db.view(view).stats()["homes"]
+    return {name: at for name, at in found.items() if name.startswith(view)}
+
+
+@pytest.mark.parametrize("engine", ["interpreter", "compiled"])
+def test_a_load_puts_few_groups_at_the_driver(
+    engine: str, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody knew how many customers there are; the load has counted them, and batches need a stage less."""
+    for module in (host, partitioning):
+        monkeypatch.setattr(module, "SMALL_ROWS", 5)
+    expected, few = in_process(STREAMS), {"revenue_orders_items": "local"}
+    db: Any = viewlet.connect(spark=spark, checkpoint=tmp_path, partitions=3, engine=engine)
+    db.execute(STREAMS)
+    declare(db)
+    before = homes(db, "revenue")
+    assert before["revenue_orders_items"] == "[customer]"
+    with pytest.MonkeyPatch.context() as broken:
+        broken.setattr(db._host.cluster.checkpoint, "commit", _fail)
+        with pytest.raises(RuntimeError, match="no more"):
+            db.apply(frames(spark))
+    assert homes(db, "revenue") == before
+    assert db.view("revenue").rows() == []
+    db.apply(frames(spark))
+    after = homes(db, "revenue")
+    assert after == {**before, **few}
+    more = [(3, 5, "x"), (41, 2, None)]
+    db.insert("items", more)
+    expected.insert("items", more)
+    assert db.stats()["batches"][-1]["stages"] == 1
+    same(db, expected)
+    viewlet.register_format(spark)
+    read = spark.read.format("viewlet").option("view", "revenue").load(str(tmp_path))
+    assert sorted(map(tuple, read.collect())) == sorted(expected.view("revenue").rows())
+    db.close()
+    for is_saved in (False, True):
+        forget()
+        with viewlet.connect(spark=spark, checkpoint=tmp_path, engine=engine) as again:
+            assert homes(again, "revenue") == after
+            same(again, expected)
+            again.insert("items", more)
+            expected.insert("items", more)
+            same(again, expected)
+            if not is_saved:
+                again.checkpoint()
+
+
+def _fail(*_: object) -> None:
+    raise RuntimeError("no more")
+
+
+def test_a_view_over_tables_with_few_groups_begins_at_the_driver(spark: Any, tmp_path: Path) -> None:
+    expected = in_process(TABLES)
+    with viewlet.connect(spark=spark, checkpoint=tmp_path, partitions=2, engine="compiled") as db:
+        db.execute(TABLES)
+        for name, frame in frames(spark).items():
+            db.insert(name, frame)
+        declare(db)
+        after = homes(db, "revenue")
+        assert after["revenue_orders_items"] == "local"
+        same(db, expected)
+    forget()
+    with viewlet.connect(spark=spark, checkpoint=tmp_path, engine="compiled") as db:
+        assert homes(db, "revenue") == after
+        db.delete("items", ITEMS[:5])
+        expected.delete("items", ITEMS[:5])
+        same(db, expected)
+
+
+@pytest.mark.parametrize("why", ["many", "followed"])
+def test_a_load_leaves_groups_in_partitions(
+    why: str, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many groups; and few whose changes are followed, which a batch cannot begin to tell from another place."""
+    if why == "many":
+        monkeypatch.setattr(host, "SMALL_ROWS", 2)
+    with viewlet.connect(spark=spark, checkpoint=tmp_path, partitions=2) as db:
+        db.execute(STREAMS)
+        declare(db)
+        if why == "followed":
+            db.changes("revenue")
+        db.apply(frames(spark))
+        assert homes(db, "revenue")["revenue_orders_items"] == "[customer]"
+        same(db, in_process(STREAMS))

@@ -27,7 +27,7 @@ SMALL_ROWS = 1_000.0
 DRIVER_ROWS = 100_000.0
 """So many rows may be kept at the driver."""
 FEW_ROWS = DRIVER_ROWS / 4
-"""Groups in partitions that have stayed below this may move to the driver: far from where they would move back."""
+"""Groups of a busy view in partitions may move to the driver: they are far from so many that they would move back."""
 STATIC_ROWS = 100.0
 """The assumed rows of an unmeasured static table: such tables are usually look-up tables."""
 
@@ -223,16 +223,16 @@ def _asked_for(view: ViewDefinition, facts: Facts, partition_by: Mapping[str, Se
     return None
 
 
-def misplaced(
-    locations: Mapping[str, ViewLocation], rows: Mapping[str, int], is_busy: bool
-) -> tuple[dict[str, float], dict[str, float]]:
-    """Views in one place that have become large, and views of a busy program that have stayed small in partitions."""
-    large = {name: float(rows.get(name, 0)) for name, at in locations.items() if not isinstance(at, Dist)}
-    small = {name: float(rows.get(name, 0)) for name, at in locations.items() if isinstance(at, Dist) and is_busy}
-    return (
-        {name: count for name, count in large.items() if count > DRIVER_ROWS},
-        {name: count for name, count in small.items() if count <= FEW_ROWS},
-    )
+def outgrown(locations: Mapping[str, ViewLocation], rows: Mapping[str, float]) -> dict[str, float]:
+    """The rows of views in one place that are too many for it."""
+    kept = {name for name, at in locations.items() if not isinstance(at, Dist)}
+    return {name: count for name, count in rows.items() if name in kept and count > DRIVER_ROWS}
+
+
+def gatherable(locations: Mapping[str, ViewLocation], rows: Mapping[str, float], most: float) -> dict[str, float]:
+    """The rows of views in partitions, where they are so few that they may be in one place."""
+    found = {name: rows.get(name, 0) for name, at in locations.items() if isinstance(at, Dist)}
+    return {name: count for name, count in found.items() if count <= most}
 
 
 def result_partitioning(program: Program, columns: Sequence[str]) -> dict[str, tuple[str, ...]]:

@@ -12,10 +12,11 @@ import time
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from viewlet.changes import Change, Changes, RowChange
 from viewlet.runtime.durable.log import Record
-from viewlet.spark.plan.locations import REPLICATED
+from viewlet.spark.plan.locations import REPLICATED, Dist
 from viewlet.spark.plan.result_location import ResultLocation
 from viewlet.spark.run.exchange.moves import fetch_all
 from viewlet.spark.run.exchange.stage_record import (
@@ -38,11 +39,12 @@ from viewlet.spark.run.snapshots import Snapshots
 from viewlet.spark.run.state.checkpoint import DRIVER, Checkpoint
 from viewlet.spark.run.state.segment_files import LoadedViews
 from viewlet.spark.run.state.unit_state import NOTHING
-from viewlet.spark.run.unit_registry import UnitEntry
+from viewlet.spark.run.unit_registry import Sizes, UnitEntry
 from viewlet.spark.run.units.node import with_result
 from viewlet.spark.run.units.table_unit import unit_name
 from viewlet.spark.run.units.unit import (
     AT_DRIVER,
+    LOCATIONS,
     SPREAD,
 )
 
@@ -172,7 +174,10 @@ class Engine(Snapshots):
         head = read_head(record.payload)
         for name, known in head.loads.items():
             if name in self._units:
-                self._take_up(self._units[name], LoadedViews.of_json(self.checkpoint.directory, known))
+                loaded = LoadedViews.of_json(self.checkpoint.directory, known)
+                if loaded.moved is not None:
+                    self._move(name, loaded.moved["sizes"], loaded.moved[LOCATIONS])
+                self._take_up(self._units[name], loaded)
         for stage in head.stages:
             entry = self._units.get(stage.unit)
             if entry is not None:
@@ -206,16 +211,38 @@ class Engine(Snapshots):
         return set(found)
 
     def _take_loaded(self, batch: Batch, found: Mapping[str, LoadedViews]) -> None:
-        if found:
-            batch.load({name: loaded.to_json() for name, loaded in found.items()})
-        for name, loaded in found.items():
+        placed = {name: self._placed(name, loaded) for name, loaded in found.items()}
+        if placed:
+            batch.load({name: loaded.to_json() for name, loaded in placed.items()})
+        for name, loaded in placed.items():
             self._take_up(self._units[name], loaded)
+
+    def _placed(self, name: str, loaded: LoadedViews) -> LoadedViews:
+        """What was loaded, with views of few rows in one place, unless somebody follows the changes of the unit."""
+        is_followed = name in self._watched or name in self._kept_changes
+        sizes = None if is_followed else self._move(name, {view: each.rows for view, each in loaded.views.items()})
+        if sizes is None:
+            return loaded
+        unit = self.units[name]
+        views = {
+            view: each if isinstance(unit.locations[view], Dist) else each.whole()
+            for view, each in loaded.views.items()
+        }
+        return replace(loaded, views=views, moved={"sizes": sizes, LOCATIONS: unit.facts[LOCATIONS]})
+
+    def _move(self, name: str, sizes: Sizes, locations: Mapping[str, Any] | None = None) -> Sizes | None:
+        """Puts the views of a unit in other places before they have contents; returns the sizes that say so."""
+        found = self.relocate(self._units[name].unit, sizes, locations)
+        if found is None:
+            return None
+        unit, expected = found
+        self._units[name] = self._entry(unit)
+        return expected
 
     def _take_up(self, entry: UnitEntry, loaded: LoadedViews) -> None:
         copies = {name: self.partitions for name, at in entry.unit.locations.items() if at == REPLICATED}
         rows = {name: view.rows * copies.get(name, 1) for name, view in loaded.views.items()}
         entry.size = StateSize(rows, (), loaded.bytes)
-        entry.was_loaded = True
         if self._is_due(entry):
             self._generate(entry)
         for name in entry.code.local:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Thread
 from typing import Any, TypeVar
@@ -46,6 +46,10 @@ from viewlet.viewtree.ring_plan import RingPlan
 
 R = TypeVar("R")
 
+Sizes = Mapping[str, float]
+Relocate = Callable[[Unit, Sizes, Mapping[str, Any] | None], tuple[Unit, Sizes] | None]
+"""A unit with views of some sizes in better places, or in given ones, and the sizes that it was planned for."""
+
 CLOSE_SECONDS = 10.0
 """How long closing waits for the cluster."""
 GENERATE_FROM_ROWS = 50_000
@@ -62,8 +66,6 @@ class UnitEntry:
     shared: SharedCode | None = None
     size: StateSize = field(default_factory=StateSize)
     """What it has at the workers, as far as batches and loads have told."""
-    was_loaded: bool = False
-    """Its contents were computed from tables at once."""
     driver_rows: int = 0
     """The rows of its largest view at the driver at the last snapshot."""
     compiled: set[tuple[str, tuple[str, ...]]] = field(default_factory=set)
@@ -97,6 +99,7 @@ class UnitRegistry:
         """The strings of changes that are at the driver."""
         self.has_files = False
         """Batches have told of files that machines keep of the state."""
+        self.relocate: Relocate = lambda unit, sizes, locations: None
         self._units: dict[str, UnitEntry] = {}
         self._watched: set[str] = set()
         self._kept_changes: dict[str, KeptChanges] = {}
@@ -174,9 +177,12 @@ class UnitRegistry:
         """Takes up a program, instead of another one of its name; its views are as before the first batch."""
         if unit.name in self._units:
             self.remove(unit.name)
+        self._units[unit.name] = self._entry(unit)
+
+    def _entry(self, unit: Unit) -> UnitEntry:
         known = unit.name in self.checkpoint.generated
         code = unit.code(known if self._generated is None else self._generated)
-        self._units[unit.name] = UnitEntry(unit, code, self._node(code))
+        return UnitEntry(unit, code, self._node(code))
 
     def remove(self, name: str) -> None:
         del self._units[name]
@@ -240,10 +246,6 @@ class UnitRegistry:
                     return None
                 found |= columns
         return frozenset(found)
-
-    def was_loaded(self, name: str) -> bool:
-        """The contents of a unit have been computed from tables at once, since it is here."""
-        return self._units[name].was_loaded
 
     def partition_rows(self, name: str) -> tuple[int, ...]:
         """The rows of a unit in each partition, if batches have told."""

@@ -41,6 +41,10 @@ class LoadedView:
     def segments(self, partition: int) -> tuple[Segment, ...]:
         return self.parts.get(partition if self.is_partitioned else WHOLE, ())
 
+    def whole(self) -> LoadedView:
+        """The same rows in one part."""
+        return LoadedView(False, {WHOLE: tuple(segment for segments in self.parts.values() for segment in segments)})
+
     @property
     def rows(self) -> int:
         return sum(segment.rows for segments in self.parts.values() for segment in segments)
@@ -57,6 +61,8 @@ class LoadedViews:
     checkpoint: str
     folder: str
     views: Mapping[str, LoadedView]
+    moved: Mapping[str, Any] | None = None
+    """Where the views are from now on, and the sizes that say so, if the load has found better places for them."""
 
     def read(self, view: str, partition: int = WHOLE) -> bytes | memoryview:
         """The contents of a view in a partition, in the format of `wire`; nothing for no rows."""
@@ -82,7 +88,7 @@ class LoadedViews:
             name: {"partitioned": view.is_partitioned, "parts": [[i, *map(_fields, s)] for i, s in view.parts.items()]}
             for name, view in self.views.items()
         }
-        return {"folder": self.folder, "views": views}
+        return {"folder": self.folder, "views": views, **({} if self.moved is None else {"moved": self.moved})}
 
     @staticmethod
     def of_json(checkpoint: str, facts: Mapping[str, Any]) -> LoadedViews:
@@ -90,7 +96,7 @@ class LoadedViews:
             name: LoadedView(view["partitioned"], {i: tuple(map(_segment, s)) for i, *s in view["parts"]})
             for name, view in facts["views"].items()
         }
-        return LoadedViews(checkpoint, facts["folder"], views)
+        return LoadedViews(checkpoint, facts["folder"], views, facts.get("moved"))
 
 
 def _fields(segment: Segment) -> list[str | int]:

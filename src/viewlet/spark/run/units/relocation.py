@@ -45,6 +45,12 @@ def is_worth_moving(before: Unit, after: Unit, has_to_move: bool) -> bool:
     return has_to_move or after.distributed.is_shorter_than(before.distributed)
 
 
+def only_gathers(before: Unit, after: Unit) -> bool:
+    """No view has to be split that is in one place, or otherwise than it is: what partitions have is put together."""
+    pairs = ((at, before.locations[name]) for name, at in after.locations.items())
+    return all(there == here or not isinstance(there, Dist) for there, here in pairs)
+
+
 def departures(before: Unit, after: Unit, at_driver: bool) -> tuple[Departure, ...]:
     """What the driver, or each partition, sends of the views of a unit."""
     check_movable(after)
