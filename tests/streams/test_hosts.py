@@ -140,6 +140,29 @@ def test_parts_on_postgresql_are_partitions_of_one_table(connection: str, tmp_pa
     memory.close()
 
 
+def test_parts_of_an_earlier_version_on_postgresql(
+    connection: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its views keep their parts, and helpers are made again under names that are not taken."""
+    memory = viewlet.connect()
+    declare(memory)
+    with monkeypatch.context() as earlier:
+        earlier.setattr("viewlet.streams.warehouse.digest_of", lambda view: f"earlier {view.name}")
+        with viewlet.connect(tmp_path / "db", streams=PostgresHost(connection)) as db:
+            declare(db)
+            for batch in BATCHES[:3]:
+                db.insert("m", batch)
+                memory.insert("m", batch)
+    for batch in BATCHES[3:]:
+        memory.insert("m", batch)
+        with viewlet.connect(tmp_path / "db", streams=PostgresHost(connection)) as db:
+            db.insert("m", batch)
+            assert contents(db) == contents(memory)
+            warehouse = db._session.database().host.warehouse  # type: ignore[attr-defined]
+            attached = set(warehouse.host._partitions())
+            assert attached == {postgres_host._short(table) for table in warehouse.catalogue.uses}
+
+
 def test_rows_and_names_are_data_for_psql(connection: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No value ends the rows of a COPY, and no text starts a program or an answer of its own."""
     monkeypatch.chdir(tmp_path)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from typing import Any
 
 from viewlet.types import Column, TimeParts
@@ -58,6 +59,8 @@ class PartRelation:
     is_stream: bool
     is_aside: bool = False
     """It has the rows of a stream that came too late, in one part."""
+    has_taken_names: bool = False
+    """The host may have tables of an earlier definition that are named as its own would be."""
     stored: dict[int, Part] = field(default_factory=dict)
     progress: Progress = field(default_factory=Progress)
 
@@ -78,18 +81,28 @@ class PartRelation:
         return iter(sorted(number for number in self.stored if end is not None and number < end))
 
 
+class Known(Enum):
+    """What a host has of a relation that is declared."""
+
+    NOTHING = "nothing of this definition"
+    PARTS = "parts that an earlier version has made by other queries"
+    ALL = "its parts"
+
+
 class Catalogue:
     """The relations by name. `epoch` is the last batch that is in the parts."""
 
     def __init__(self, entries: dict[str, str]) -> None:
         self.relations: dict[str, PartRelation] = {}
         self.epoch = 0
-        self._digests: dict[str, str] = {}
+        self._digests: dict[str, tuple[str, str | None]] = {}
         self.uses: Counter[str] = Counter()
         """How many parts name a table: a late correction of running totals is a segment of many."""
         self._saved: dict[str, dict[str, Any]] = {}
         """What a host has of relations that are not declared yet."""
         self._saved_parts: dict[str, dict[int, Part]] = {}
+        self.dropped: dict[tuple[str, int], Part] = {}
+        """Parts of definitions that nobody declares any more, until a commit has removed them."""
         self._before: dict[tuple[str, int], Part | None] = {}
         self._progress_before: dict[str, Progress] = {}
         self._removed: set[str] = set()
@@ -117,20 +130,53 @@ class Catalogue:
 
     # -- relations --------------------------------------------------------------------------------------------------
 
-    def declare(self, relation: PartRelation, digest: str) -> bool:
-        """Adds a relation, with the parts that the host has of it; False if it has none of the same definition."""
+    def declare(self, relation: PartRelation, digest: str, statement: str | None = None) -> Known:
+        """Adds a relation, with the parts that the host has of it; those of another definition are dropped.
+
+        A view has another definition if its statement is another one; its queries may be those of an earlier version.
+        """
+        known = self.known(relation.name, digest, statement)
         saved = self._saved.pop(relation.name, None)
         parts = self._saved_parts.pop(relation.name, {})
-        known = saved is not None and saved["digest"] == digest
-        if saved is not None and known:
+        if saved is not None and known is not Known.NOTHING:
             relation.stored = parts
             relation.progress = Progress(**saved["progress"])
         else:
-            for part in parts.values():
-                self._count(part, -1)
+            self._drop(relation.name, parts)
+        relation.has_taken_names = saved is not None and known is not Known.ALL
         self.relations[relation.name] = relation
-        self._digests[relation.name] = digest
+        self._digests[relation.name] = digest, statement
+        if known is Known.PARTS:
+            self.set_progress(relation.name)
         return known
+
+    def known(self, name: str, digest: str, statement: str | None = None) -> Known:
+        """What the host has of a relation that is not declared yet."""
+        saved = self._saved.get(name)
+        if saved is None:
+            return Known.NOTHING
+        if saved["digest"] == digest:
+            return Known.ALL
+        is_same = statement is not None and saved.get("statement", statement) == statement
+        return Known.PARTS if is_same else Known.NOTHING
+
+    def saved_progress(self, name: str) -> Progress:
+        """How far a relation is that is not declared yet."""
+        return Progress(**self._saved[name]["progress"])
+
+    def drop_undeclared(self) -> list[str]:
+        """Forgets what the host has of relations that nobody has declared: helpers of earlier versions."""
+        names = list(self._saved)
+        for name in names:
+            del self._saved[name]
+            self._drop(name, self._saved_parts.pop(name, {}))
+            self._removed.add(name)
+        return names
+
+    def _drop(self, name: str, parts: Mapping[int, Part]) -> None:
+        for number, part in parts.items():
+            self.dropped[name, number] = part
+            self._count(part, -1)
 
     def remove(self, name: str) -> None:
         """Forgets a relation and its parts. It cannot be taken back."""
@@ -195,7 +241,7 @@ class Catalogue:
         found: dict[str, str | None] = {}
         for name in {*self._progress_before, *(name for name, _ in self._before), *self._removed}:
             found[_key("relation", name)] = self._relation_entry(name)
-        for name, number in self._before:
+        for name, number in {**self.dropped, **self._before}:
             relation = self.relations.get(name)
             part = None if relation is None else relation.stored.get(number)
             found[_key("part", name, number)] = None if part is None else _part_entry(part)
@@ -208,10 +254,12 @@ class Catalogue:
         if relation is None:
             return None
         progress = {each: getattr(relation.progress, each) for each in Progress.__slots__}
-        return json.dumps({"digest": self._digests[name], "progress": progress})
+        digest, statement = self._digests[name]
+        return json.dumps({"digest": digest, "statement": statement, "progress": progress})
 
     def is_empty_of_changes(self) -> bool:
-        return not (self._before or self._progress_before or self._removed or self._epoch_before is not None)
+        changes = self.dropped or self._before or self._progress_before or self._removed
+        return not changes and self._epoch_before is None
 
 
 def _part_entry(part: Part) -> str:

@@ -162,6 +162,8 @@ class PartView:
     native: Native | None = field(default=None, repr=False)
     elsewhere: PartView | None = field(default=None, repr=False)
     """The same view for hosts outside this process, where `native` is of no use."""
+    statement: str = field(default="", repr=False, compare=False)
+    """What the user has declared it with; a helper has none."""
     is_additive: bool = False
     """Every part is the part before plus what INITIALIZE makes of its source: rows of the same group add up."""
 

@@ -283,8 +283,9 @@ class Maintainer:
         return self._empty[key]
 
     def first_name(self, relation: str, number: int) -> str:
-        """The name of the first table of a part. A job of a process that died may still write to it: then a new one."""
-        return self.new_name(relation, number) if runs_jobs(self.host) else f"{relation}[{number}]"
+        """The name of the first table of a part; a new one if a job of a process that died may still write to it."""
+        is_taken = runs_jobs(self.host) or self.catalogue.relations[relation].has_taken_names
+        return self.new_name(relation, number) if is_taken else f"{relation}[{number}]"
 
     def new_name(self, relation: str, number: int) -> str:
         return f"{relation}[{number}] {self._next_serial()}"

@@ -17,21 +17,21 @@ from typing import Any
 
 from viewlet.changes import Change, Changes, to_changes
 from viewlet.changes.staged_change import StagedChange
-from viewlet.errors import MissingExtraError, SchemaError
+from viewlet.errors import SchemaError
 from viewlet.streams.archive import Archive
-from viewlet.streams.catalogue import Catalogue, Part, PartRelation
+from viewlet.streams.catalogue import Catalogue, Known, Part, PartRelation
 from viewlet.streams.check import initialization_order
 from viewlet.streams.definition import BEGINNING, PART_TIMESTAMP, PartView, part_of, start_of
+from viewlet.streams.earlier_versions import begin_again, name_columns, search_again, statement_digest
 from viewlet.streams.host import PartHost, is_partitioning
 from viewlet.streams.ingest import close_idle, close_until, ingest, ingest_staged, late_name, late_relation
 from viewlet.streams.maintainer import Changed, Maintainer
-from viewlet.streams.matching.definition import MatchQuery
-from viewlet.streams.matching.queries import points_name
+from viewlet.streams.matching.queries import points_name, points_of
 from viewlet.streams.native_windows import merges_natively
 from viewlet.streams.new_parts import Updates, compute_all
 from viewlet.streams.render import column_list, start_literal, union_of
 from viewlet.streams.retention import tidy_up
-from viewlet.types import TIMESTAMP, Column, Table, TimeParts
+from viewlet.types import TIMESTAMP, Column, Table
 
 PARTS_AT_A_TIME = 400
 """Parts that one query reads."""
@@ -98,10 +98,10 @@ class Warehouse:
         self._forget(name)
         self._forget(late_name(name))
 
-    def _declare(self, relation: PartRelation, digest: str) -> bool:
-        """Whether the host has parts of a relation of this definition; what it has of others is dropped."""
-        known = self.catalogue.declare(relation, digest)
-        if not known and is_partitioning(self.host):
+    def _declare(self, relation: PartRelation, digest: str, statement: str | None = None) -> Known:
+        """What the host has of a relation of this definition; what it has of others is dropped."""
+        known = self.catalogue.declare(relation, digest, statement)
+        if known is Known.NOTHING and is_partitioning(self.host):
             self.host.forget(relation.name)
         return known
 
@@ -112,7 +112,9 @@ class Warehouse:
 
     def suited(self, view: PartView) -> PartView:
         """The form of a view for the host of this warehouse."""
-        return view.elsewhere if view.elsewhere is not None and not merges_natively(self.host) else view
+        if view.elsewhere is None or merges_natively(self.host):
+            return view
+        return replace(view.elsewhere, statement=view.statement)
 
     def add_view(self, view: PartView) -> None:
         """Makes a view known, with its helpers; a new one is computed as far as its sources are.
@@ -122,34 +124,48 @@ class Warehouse:
         if view.partners:
             self._add_family(view)
             return
+        known = self.catalogue.known(view.name, digest_of(view), statement_digest(view))
+        new: list[PartView] = []
         for helper in view.helpers:
             self._helper_users[helper.name] += 1
-            if helper.name not in self.maintainer.views:
-                self._add(helper)
+            if helper.name not in self.maintainer.views and self._add(helper) is Known.NOTHING:
+                new.append(helper)
+        if known is not Known.NOTHING:
+            begin_again(self.maintainer, view, self.catalogue.saved_progress(view.name), new)
         helpers = [helper.name for helper in view.helpers]
         if helpers:
             self.maintainer.advance((), partial(compute_all, names=helpers))  # the view begins with their newest part
         self._add(view)
         self.maintainer.advance((), partial(compute_all, names=[*helpers, view.name]))
+        if known is Known.PARTS or (new and known is Known.ALL):
+            self.commit()
 
     def _add_family(self, view: PartView) -> None:
         if view.name in self.maintainer.views:
             self.maintainer.add(view)
             return
-        for member in initialization_order((view, *view.family)):
-            self._add(member)
+        known = {self._add(member) for member in initialization_order((view, *view.family))}
         self.maintainer.advance((), partial(compute_all, names=[view.name, *view.partners]))
+        if Known.PARTS in known:
+            self.commit()
 
-    def _add(self, view: PartView) -> None:
-        points = None if view.matching is None else _points_of(view, view.matching)
+    def _add(self, view: PartView) -> Known:
+        """Makes a view known, and tells what the host has of it."""
+        points = None if view.matching is None else points_of(view, view.matching)
         relation = PartRelation(view.name, view.columns, view.parts, is_stream=False)
-        known = self._declare(relation, digest_of(view))
+        known = self._declare(relation, digest_of(view), statement_digest(view))
+        self.maintainer.add(view)
+        if known is not Known.ALL:
+            self.host.begin()
+        if known is Known.NOTHING:
+            self.maintainer.begin_view(view)
+        elif known is Known.PARTS:
+            name_columns(self.maintainer, relation)
         if points is not None:
             self._declare(points, digest_of(view))
-        self.maintainer.add(view)
-        if not known:
-            self.host.begin()
-            self.maintainer.begin_view(view)
+            if known is Known.PARTS:
+                search_again(self.maintainer, view)
+        return known
 
     def drop_view(self, view: PartView) -> None:
         """Forgets a view, what was declared with it, and helpers that no other view uses; may be called again."""
@@ -174,6 +190,8 @@ class Warehouse:
         self._is_advanced = self._is_refresh = False
         self._streams = set()
         if not self._is_repeated:
+            for name in self.catalogue.drop_undeclared():
+                self._forget(name)
             self.host.begin()
             self.catalogue.set_epoch(epoch)
 
@@ -212,13 +230,15 @@ class Warehouse:
         if self.catalogue.is_empty_of_changes() and not made:
             self.host.rollback()
             return
-        before = (part for part in self.catalogue.changed_parts().values() if part is not None)
+        changed, dropped = self.catalogue.changed_parts(), self.catalogue.dropped
+        before = (part for part in (*changed.values(), *dropped.values()) if part is not None)
         named = {*made, *(segment.table for part in before for segment in part.segments)}
         if is_partitioning(self.host):
             for name, tables in self._placements(set(made)).items():
                 self.host.attach(name, tables)
         self.host.commit(self.catalogue.entries(), sorted(named - self.catalogue.uses.keys()))
         self.catalogue.forget_changes()
+        self.catalogue.dropped = {}
 
     def _placements(self, made: set[str]) -> dict[str, dict[str, range]]:
         """The parts of the tables that the batch has made, by relation; what several parts share is the first one's."""
@@ -380,13 +400,3 @@ def digest_of(view: PartView) -> str:
 
 def _time(microseconds: int) -> datetime:
     return datetime(1970, 1, 1) + timedelta(microseconds=microseconds)
-
-
-def _points_of(view: PartView, query: MatchQuery) -> PartRelation:
-    """The relation of the points at which the search of a view resumes."""
-    try:
-        from viewlet.streams.matching.points import point_columns
-    except ImportError as missing:
-        raise MissingExtraError("MATCH_RECOGNIZE needs NumPy: pip install 'viewlet[compiled]'") from missing
-    parts = TimeParts(view.length, streams=view.parts.streams)
-    return PartRelation(points_name(view.name), point_columns(query), parts, is_stream=False)

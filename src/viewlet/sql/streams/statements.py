@@ -485,6 +485,7 @@ def declared(raw: RawStatement, header: Header, view: PartView, catalog: Mapping
         check_view(view, {member.name: member for member in view.family}, lengths)
     except SchemaError as error:
         raise raw.source.error(str(error)) from None
+    view = replace(view, statement=raw.text_from(header.body))
     shown = (*view.columns, Column(PART_TIMESTAMP, TIMESTAMP.with_nullable(False)))
     columns = tuple(OutputColumn(column.name, Var(column.name, column.type)) for column in shown)
     own = {view.name, *view.partners, *(helper.name for helper in view.helpers)}

@@ -44,7 +44,14 @@ def bind_together(raw: RawStatement, catalog: Mapping[str, Table]) -> CreateView
         PartView(each.name, columns[each.name], parts[each.name], each.initialize, each.update, each.start)
         for each in read
     ]
-    views = [replace(view, partners=tuple(name for name in parts if name != view.name)) for view in views]
+    views = [
+        replace(
+            view,
+            partners=tuple(name for name in parts if name != view.name),
+            statement=each.raw.text_from(each.header.body),
+        )
+        for each, view in zip(read, views, strict=True)
+    ]
     bound: dict[str, CreateView] = {}
     for each, view in zip(read, views, strict=True):
         whole = replace(view, family=tuple(other for other in views if other is not view))

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from viewlet.changes.staged_change import PART_COLUMN
-from viewlet.streams.definition import MICROSECONDS, PART_TIMESTAMP
+from viewlet.errors import MissingExtraError
+from viewlet.streams.catalogue import PartRelation
+from viewlet.streams.definition import MICROSECONDS, PART_TIMESTAMP, PartView
 from viewlet.streams.matching.definition import Aggregate, MatchQuery
+from viewlet.types import TimeParts
 
 
 def rows_sql(query: MatchQuery) -> str:
@@ -39,6 +42,16 @@ def aggregate_sql(term: Aggregate) -> str:
 def points_name(view: str) -> str:
     """The relation of the points of a view."""
     return f"{view} points"
+
+
+def points_of(view: PartView, query: MatchQuery) -> PartRelation:
+    """The relation of the points at which the search of a view resumes."""
+    try:
+        from viewlet.streams.matching.points import point_columns
+    except ImportError as missing:
+        raise MissingExtraError("MATCH_RECOGNIZE needs NumPy: pip install 'viewlet[compiled]'") from missing
+    parts = TimeParts(view.length, streams=view.parts.streams)
+    return PartRelation(points_name(view.name), point_columns(query), parts, is_stream=False)
 
 
 def quoted(name: str) -> str:
