@@ -43,9 +43,20 @@ def test_changes_are_the_difference_of_results(name: str) -> None:
     assert seen
 
 
-def test_a_result_over_several_views_is_compared_instead() -> None:
+COMPARED = {
+    "several views": (
+        "SELECT price, SUM(volume) AS s FROM bids GROUP BY price HAVING SUM(volume) > (SELECT AVG(volume) FROM bids)"
+    ),
+    "an extreme of all rows": "SELECT MIN(price) AS low FROM bids",
+    "an extreme of each group": "SELECT broker_id, MAX(price) AS high FROM bids GROUP BY broker_id",
+}
+"""Results that no row of a view tells on its own."""
+
+
+@pytest.mark.parametrize("strategy", ["higher-order", "first-order"])
+@pytest.mark.parametrize("name", COMPARED)
+def test_a_result_that_no_row_tells_alone_is_compared_instead(name: str, strategy: str) -> None:
     known = tables()
-    sql = "SELECT price, SUM(volume) AS s FROM bids GROUP BY price HAVING SUM(volume) > (SELECT AVG(volume) FROM bids)"
-    program = plan_query("q", bind_query(sql, known).query, known, "higher-order")
+    program = plan_query("q", bind_query(COMPARED[name], known).query, known, strategy)
     assert not result_stores(program)
     assert not CompiledEngine(program, known).watch()

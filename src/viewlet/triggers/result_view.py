@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from viewlet.algebra.nodes import Exists, Expr, Extremum, Lift, Mul, Sum, View, summands
+from viewlet.algebra.scope import free_variables
 from viewlet.algebra.traverse import walk
 from viewlet.triggers.program import Program
 
@@ -23,9 +24,17 @@ def result_stores(program: Program) -> tuple[str, ...]:
         atoms = _atoms(term)
         if len({(atom.name, atom.args) for atom in atoms}) > 1 or any(len({*a.args}) < len(a.args) for a in atoms):
             return ()
+        if _aggregates_rows(term):
+            return ()
         found.update(dict.fromkeys(atom.name for atom in atoms))
     assigned = {s.view for trigger in program.triggers for s in trigger.statements if s.replaces}
     return () if assigned & found.keys() else tuple(found)
+
+
+def _aggregates_rows(term: Expr) -> bool:
+    """A nested aggregate is of several rows of a view, as an extreme is: one of them alone does not tell it."""
+    nested = (node for node in walk(term) if isinstance(node, Exists | Extremum | Lift))
+    return any(not free_variables(node).issuperset(atom.args) for node in nested for atom in _atoms(node))
 
 
 def counting_field(program: Program) -> View | None:

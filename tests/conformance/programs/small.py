@@ -28,6 +28,8 @@ _SQL = {
     "correlated": "SELECT a, b FROM r WHERE a > (SELECT AVG(s.c) FROM s WHERE s.b = r.b)",
     "absent": "SELECT a FROM r WHERE NOT EXISTS (SELECT * FROM s WHERE s.b = r.b)",
     "extremes": "SELECT b, MIN(a) AS low, MAX(a) AS high FROM r GROUP BY b",
+    "least": "SELECT MIN(a) AS low FROM r",
+    "least_of_groups": "SELECT b, MIN(a) AS low FROM r GROUP BY b",
     "without_duplicates": "SELECT DISTINCT b FROM r UNION SELECT c FROM s",
     "outer_joined": "SELECT r.a, s.c FROM r LEFT JOIN s ON r.b = s.b",
     "assigned_and_read": "SELECT x.b FROM r x, (SELECT s.c FROM r y LEFT JOIN s ON s.b <> y.b GROUP BY s.c) z",
