@@ -14,6 +14,7 @@ from viewlet.algebra.simplify import simplify, simplify_monomials
 from viewlet.algebra.substitute import substitute
 from viewlet.triggers.distribute import distribute
 from viewlet.triggers.factorise import factorise
+from viewlet.types import BIGINT
 
 
 def keys_of(expr: Expr) -> tuple[Var, ...]:
@@ -62,6 +63,14 @@ def test_simplifying_with_unification(expr: Expr, database: dict) -> None:
     simple = simplify(close_scopes(expr), names_for(expr))
     keys = keys_of(expr)
     assert meaning(well_formed(simple), state_of(database), keys) == meaning(expr, state_of(database), keys)
+
+
+@given(expressions())
+def test_an_expression_is_simplified_once_whatever_its_context_binds_besides(expr: Expr) -> None:
+    closed, names = close_scopes(expr), names_for(expr)
+    simple, done = simplify(closed, names), len(names.simplified)
+    assert simplify(closed, names, frozenset((Var("elsewhere", BIGINT),))) == simple
+    assert len(names.simplified) == done
 
 
 @given(expressions(), databases)

@@ -33,7 +33,7 @@ from viewlet.algebra.nodes import (
     mul,
 )
 from viewlet.algebra.scope import NONE, Vars, outputs
-from viewlet.algebra.traverse import Names
+from viewlet.algebra.traverse import Names, all_variables
 from viewlet.algebra.unify import unify
 
 
@@ -42,19 +42,24 @@ def simplify(expr: Expr, names: Names, given: Vars = NONE, closed: bool = False)
 
     If `closed`, a Sum names what it shares with its context, so that its change can be told from what is local to it.
     """
-    if (expr, given, closed) in _SIMPLE:
+    context = given & all_variables(expr)  # what else the context binds makes no difference
+    asked = (expr, context, closed)
+    if asked in _SIMPLE:
         return expr
-    keys = expr.keys if isinstance(expr, Sum) else tuple(sorted(outputs(expr), key=lambda var: var.name))
-    simple = collect(simplify_monomials(expr, keys, names, given), keys, given, closed)
+    simple = names.simplified.get(asked)
+    if simple is None:
+        keys = expr.keys if isinstance(expr, Sum) else tuple(sorted(outputs(expr), key=lambda var: var.name))
+        simple = collect(simplify_monomials(expr, keys, names, context), keys, context, closed)
+        names.simplified[asked] = simple
     if simple == expr:
         if len(_SIMPLE) > _SIMPLE_LIMIT:
             _SIMPLE.clear()
-        _SIMPLE.add((expr, given, closed))
+        _SIMPLE.add(asked)
     return simple
 
 
 _SIMPLE: set[tuple[Expr, Vars, bool]] = set()
-"""Expressions that simplification leaves as they are, and their contexts.
+"""Expressions that simplification leaves as they are, and their contexts, in any compilation.
 
 A product is simplified until nothing changes, and so is every product inside it: without this, each level of nesting
 would double the work below it.

@@ -43,6 +43,8 @@ class Names:
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self._taken = set(taken)
         self._last: dict[str, int] = {}  # the highest number that was tried for a name
+        self.simplified: dict[tuple[Expr, frozenset[Var], bool], Expr] = {}
+        """What expressions of the compilation became when they were simplified (`simplify.py`), with such names."""
 
     def fresh(self, var: Var) -> Var:
         """A variable of the same type with a name not seen before, derived from the old one."""
