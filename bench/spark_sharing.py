@@ -3,9 +3,10 @@
     python -m bench.spark_sharing                     # everything, into docs/benchmarks/spark.jsonl and spark.md
     python -m bench.spark_sharing --parts process,partitions,moves      # without a JVM
 
-`sharing` gives 1,250 rows at a time to many views over the same two streams: views with the same query, and views that
-differ in a constant. `process` is the interpreter, `partitions` runs the tasks of four partitions in this process, and
-`spark` runs them on two cores. `moves` spreads a view with many groups over another number of partitions.
+`sharing` gives 1,250 rows at a time to many views over the same two streams: views with the same query, views that
+select from the same groups, and views that differ in a condition on one of the streams. `process` is the interpreter,
+`partitions` runs the tasks of four partitions in this process, and `spark` runs them on two cores. `moves` spreads a
+view with many groups over another number of partitions.
 """
 
 from __future__ import annotations
@@ -26,8 +27,13 @@ from bench.run import ROOT
 from bench.spark_report import FILE, write
 
 PARTS = ("process", "partitions", "spark", "moves")
-COUNTS = ((1, True), (50, True), (200, True), (50, False), (200, False))
-"""Numbers of views, and whether their queries are the same."""
+EQUAL, GROUPS_IN_COMMON, DIFFERENT = "equal", "same groups", "different"
+COUNTS = (
+    *((views, EQUAL) for views in (1, 50, 200)),
+    *((views, GROUPS_IN_COMMON) for views in (50, 200)),
+    *((views, DIFFERENT) for views in (50, 200)),
+)
+"""Numbers of views, and what their queries have in common."""
 ROWS, BATCHES = 1_000, 5
 GROUPS = (20_000, 100_000)
 STREAMS = """
@@ -36,14 +42,20 @@ STREAMS = """
 """
 QUERY = """
     SELECT customer, SUM(price) AS total FROM orders JOIN items USING (orderkey)
-    WHERE priority <> '{}' GROUP BY customer
+    WHERE priority <> 'x{}' GROUP BY customer
 """
 
 
-def declare(db: Any, views: int, equal: bool) -> None:
+def query(queries: str, number: int) -> str:
+    if queries == GROUPS_IN_COMMON:
+        return f"{QUERY.format('')} HAVING SUM(price) > {number}"
+    return QUERY.format(number if queries == DIFFERENT else "")
+
+
+def declare(db: Any, views: int, queries: str) -> None:
     db.execute(STREAMS)
     for number in range(views):
-        db.execute(f"CREATE MATERIALIZED VIEW v{number} AS {QUERY.format('x' if equal else f'x{number}')}")
+        db.execute(f"CREATE MATERIALIZED VIEW v{number} AS {query(queries, number)}")
 
 
 def batch(number: int, choose: random.Random) -> dict[str, list[tuple[Any, ...]]]:
@@ -54,17 +66,17 @@ def batch(number: int, choose: random.Random) -> dict[str, list[tuple[Any, ...]]
     }
 
 
-def sharing(where: str, db: Any, views: int, equal: bool) -> Record:
+def sharing(where: str, db: Any, views: int, queries: str) -> Record:
     """The median of some batches, after a first one: CPU seconds in this process, seconds on Spark."""
     clock = time.perf_counter if where == "spark" else time.process_time
     choose, taken = random.Random(7), list[float]()
-    declare(db, views, equal)
+    declare(db, views, queries)
     for number in range(BATCHES + 1):
         given = batch(number, choose)
         started = clock()
         db.apply(given)
         taken.append(clock() - started)
-    found: Record = {"what": "sharing", "where": where, "views": views, "equal": equal}
+    found: Record = {"what": "sharing", "where": where, "views": views, "queries": queries}
     if where == "process":
         sizes = {id(view.engine): view.engine.stats()["stored"] for view in db._session.database().views.values()}
         rows = sum(sum(each.values()) for each in sizes.values())
@@ -107,9 +119,9 @@ def opened(where: str, folder: str) -> Any:
 
 def measured(parts: Sequence[str]) -> Iterator[Record]:
     for where in ("process", "partitions", "spark"):
-        for views, equal in COUNTS if where in parts else ():
+        for views, queries in COUNTS if where in parts else ():
             with tempfile.TemporaryDirectory() as folder, opened(where, folder) as db:
-                yield sharing(where, db, views, equal)
+                yield sharing(where, db, views, queries)
     for groups in GROUPS if "moves" in parts else ():
         yield moves(groups)
 

@@ -156,12 +156,18 @@ def test_a_view_on_spark_is_measured_checked_and_not_measured_again(
 
 def test_equal_views_take_the_state_of_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from bench import spark_sharing
+    from bench.spark_sharing import DIFFERENT, EQUAL, GROUPS_IN_COMMON
 
     monkeypatch.setattr(spark_sharing, "ROWS", 40)
-    found = {}
-    for views, equal in ((1, True), (5, True), (5, False)):
-        with spark_sharing.opened("partitions", str(tmp_path / f"{views}{equal}")) as db:
-            found[views, equal] = spark_sharing.sharing("partitions", db, views, equal)["state_rows"]
-    assert found[5, True] == found[1, True]
-    assert found[5, False] == 5 * found[1, True]
+
+    def rows(where: str, views: int, queries: str) -> int:
+        with spark_sharing.opened(where, str(tmp_path / f"{where}{views}{queries}")) as db:
+            return int(spark_sharing.sharing(where, db, views, queries)["state_rows"])
+
+    one = rows("partitions", 1, EQUAL)
+    assert rows("partitions", 5, EQUAL) == one
+    assert rows("partitions", 5, DIFFERENT) == 5 * one
+    one = rows("process", 1, EQUAL)
+    assert rows("process", 5, GROUPS_IN_COMMON) == one
+    assert one < rows("process", 5, DIFFERENT) < 5 * one
     assert spark_sharing.moves(500)["groups"] == 500

@@ -160,4 +160,4 @@ def test_views_that_share_stored_views_are_right(
     borrowed = 0
     for seed in range(SEEDS):
         borrowed += played(seed, tmp_path / str(seed), engine, kind).borrowed
-    assert borrowed or engine == "compiled"
+    assert borrowed or (engine, kind) == ("compiled", "STREAM")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,12 +72,52 @@ class CompiledEngine:
         self.module: Module = module if module is not None else write_module(program, tables)
         self._process = Process(self.module.generated, dictionary, make_store)
         self.dictionary = self._process.dictionary
-        self.stores = self._process.stores
         self._control = self._process.notes
         self._row_by_row = _reading_what_they_assign(program)
         self._shapers = {table: BatchShaper() for table in self.module.triggers}
         self._result = order(program.result)
         self._empty()
+
+    @property
+    def stores(self) -> Mapping[str, FlatStore]:
+        return self._process.stores
+
+    # Views of other engines
+
+    def is_own(self, name: str) -> bool:
+        """Whether the triggers of this engine maintain a view."""
+        return self._process.is_own(name)
+
+    def borrow(self, stores: Mapping[str, FlatStore]) -> None:
+        """From now on reads views that other engines maintain, in one step."""
+        self._process.read_from(stores)
+
+    def keep_again(self, names: Iterable[str]) -> None:
+        """From now on maintains copies of views that it has borrowed, in one step."""
+        copies = self._empty_stores(names)
+        for name, copy in copies.items():
+            copy.fill(self.stores[name].packed())
+        self._process.keep(copies)
+
+    def stop_keeping(self, names: Iterable[str]) -> None:
+        """Forgets views, which nothing that it runs reads from now on, in one step."""
+        self._process.read_from(self._empty_stores(names))
+
+    @contextlib.contextmanager
+    def alone(self, borrowed: Iterable[str]) -> Iterator[None]:
+        """Lets the engine be filled from the beginning: views that it has borrowed are empty at first, like its own."""
+        stores = {name: self.stores[name] for name in borrowed if not self.is_own(name)}
+        self._process.keep(self._empty_stores(stores))
+        try:
+            yield
+        finally:
+            self._process.read_from(stores)
+
+    def _empty_stores(self, names: Iterable[str]) -> dict[str, FlatStore]:
+        layouts = {layout.name: layout for layout in self.module.generated.layouts}
+        return {name: FlatStore(layouts[name]) for name in names}
+
+    # Filling
 
     def warm_up(self, step: Callable[[str], None] = lambda text: None) -> None:
         """Runs every trigger on no rows at all, so that Numba compiles it now and not in the first batch.
@@ -116,7 +156,7 @@ class CompiledEngine:
     def clear(self) -> None:
         """Back to the state over empty tables, whatever an exception has left of the arrays."""
         self._process.repair()
-        for store in self.stores.values():
+        for store in self._process.own_stores().values():
             store.clear()
         self._process.forget_notes()
         self._empty()
@@ -135,7 +175,8 @@ class CompiledEngine:
 
     def _empty(self) -> None:
         """Views with constant rows have some over empty tables too, and those that are assigned have a value."""
-        for name, contents in initial_contents(self.program.views).items():
+        kept = [view for view in self.program.views if self.is_own(view.name)]
+        for name, contents in initial_contents(kept).items():
             self._process.fill(name, [key.type for key in self.program.view(name).keys], list(contents.items()))
         self._process.fill_lookups()
         self._refresh_all(tuple(dict.fromkeys(each for many in self.module.refreshes.values() for each in many)))

@@ -44,6 +44,7 @@ class ModuleInstance:
         control: Any = None,
     ) -> None:
         self.stores = stores
+        """May be replaced by others between two calls, in which some stores are those of other modules."""
         self.control = np.zeros(CONTROL_WORDS, np.int64) if control is None else control
         self._arrays = arrays
         self._places: dict[StateArray, int] = {array: i for i, array in enumerate(arrays)}
@@ -53,6 +54,8 @@ class ModuleInstance:
         self._versions: tuple[int, ...] = ()
         self._known_at = -1
         """The time of `runtime.moves` at which the state was right last."""
+        self._bundled: Mapping[str, FlatStore] | None = None
+        """The stores that the state was made of."""
 
     def call(self, name: str, *given: Any) -> Any:
         """Calls a generated function with the state as it is now."""
@@ -85,11 +88,14 @@ class ModuleInstance:
 
     def state(self) -> Any:
         """The state as compiled functions take it, valid until an array moves."""
-        if self._known_at != (now := TIME[0]):
-            versions = (self._version(), *[store.version for store in self.stores.values()])
-            if versions != self._versions:
+        stores = self.stores
+        if self._known_at != (now := TIME[0]) or self._bundled is not stores:
+            if self._bundled is not stores:
+                self._state = None
+            versions = (self._version(), *[store.version for store in stores.values()])
+            if self._state is None or versions != self._versions:
                 self._update(versions)
-            self._known_at = now
+            self._known_at, self._bundled = now, stores
         return self._state
 
     def _update(self, versions: tuple[int, ...]) -> None:
@@ -112,12 +118,16 @@ class ModuleInstance:
 
     def repair(self) -> None:
         """Completes what an exception cut short in the arrays of the stores."""
-        for store in self.stores.values():
+        for store in self.own_stores().values():
             store.repair()
 
+    def own_stores(self) -> Mapping[str, FlatStore]:
+        """The stores that this module changes."""
+        return self.stores
+
     def images(self) -> dict[str, Image]:
-        """A copy of all stores, for `put_back`."""
-        return {name: store.image() for name, store in self.stores.items()}
+        """A copy of all stores that this module changes, for `put_back`."""
+        return {name: store.image() for name, store in self.own_stores().items()}
 
     def put_back(self, images: Mapping[str, Image]) -> None:
         """Makes all stores what they were when their images were made."""

@@ -4,7 +4,8 @@
     def refresh_spend(state, control): ...
 
 Each trigger loops over the rows of a batch; each statement is a comment above its code. A trigger that might exceed the
-capacity of a store returns the row at which it stopped, and is called again when there is more capacity.
+capacity of a store returns the row at which it stopped, and is called again when there is more capacity. Statements for
+views that may be borrowed from other engines run only as long as the view is `kept`.
 """
 
 from __future__ import annotations
@@ -15,14 +16,16 @@ from dataclasses import dataclass, field, replace
 from viewlet.algebra.nodes import MULTIPLICITY, Var, View
 from viewlet.algebra.scope import NONE
 from viewlet.algebra.traverse import all_variables, walk
+from viewlet.codegen.arrays import OtherArray
 from viewlet.codegen.lines import Lines
-from viewlet.codegen.module_writer import Function, GeneratedModule, ModuleWriter, layout_of, views_of
+from viewlet.codegen.module_writer import KEPT, Function, GeneratedModule, ModuleWriter, layout_of, views_of
 from viewlet.codegen.names import hint
 from viewlet.codegen.not_compilable import NotCompilable
 from viewlet.codegen.result import write_result
 from viewlet.runtime.flat import Layout
 from viewlet.triggers.program import Program, Statement
 from viewlet.triggers.result_view import result_stores
+from viewlet.triggers.shared_views import borrowable_by_rows
 from viewlet.triggers.single import RowTrigger, row_trigger
 from viewlet.types import Table
 
@@ -44,7 +47,8 @@ def write_module(program: Program, tables: Mapping[str, Table]) -> Module:
     statements = [statement for trigger in program.triggers for statement in trigger.statements]
     exprs = [update.expr for statement in statements for update in statement.updates]
     layouts = {view.name: layout_of(view) for view in program.views}
-    return _TriggerWriter(program, tables, layouts, ModuleWriter([*exprs, program.result])).write()
+    writer = ModuleWriter([*exprs, program.result])
+    return _TriggerWriter(program, tables, layouts, writer, borrowable_by_rows(program)).write()
 
 
 @dataclass(slots=True)
@@ -53,6 +57,7 @@ class _TriggerWriter:
     tables: Mapping[str, Table]
     layouts: Mapping[str, Layout]
     module: ModuleWriter
+    borrowable: frozenset[str]
     temporaries: Lines = field(default_factory=Lines)
 
     def write(self) -> Module:
@@ -69,7 +74,7 @@ class _TriggerWriter:
         final = module.requests.layouts(self.layouts)
         for journaled in result_stores(self.program):
             final[journaled] = replace(final[journaled], journaled=True)
-        generated = module.module(f"Triggers of {hint(self.program.name)}", final, result)
+        generated = module.module(f"Triggers of {hint(self.program.name)}", final, result, [OtherArray(KEPT)])
         refreshes = {
             trigger.table: tuple(refreshing[s.view] for s in trigger.statements if s.replaces)
             for trigger in self.program.triggers
@@ -91,13 +96,16 @@ class _TriggerWriter:
         stores = dict.fromkeys(store for piece in pieces for store in piece.stores)
         used = sorted({trigger.row.index(var) for piece in pieces for var in piece.parameters if var != MULTIPLICITY})
         body = Lines(depth=1)
+        for view in dict.fromkeys(piece.view for piece in pieces if piece.view in self.borrowable):
+            body.add(f"{self._keeps(view)} = {KEPT}[{self._number(view)}] != 0")
         body.open("for row in range(begin, end)")
         for i, store in enumerate(stores):
             prefix = self.module.names.store(store)
             room = [bound for piece in pieces for bound in piece.room.get(prefix, ())]
             if room:
                 body.add(f"need = {' + '.join(room)}")
-                with body.block(f"if {prefix}_meta[ROOM] < need"):
+                kept = f"{self._keeps(store)} and " if store in self.borrowable else ""
+                with body.block(f"if {kept}{prefix}_meta[ROOM] < need"):
                     body.add("control[NEEDED_ROWS] = need")
                     body.add(f"control[NEEDED_STORE] = {i}")
                     body.add("control[ROWS_DONE] = row")
@@ -108,14 +116,25 @@ class _TriggerWriter:
         text = body.text()
         long = sum(len(piece.lines) for piece in pieces) > _LONG_TRIGGER
         for number, piece in enumerate(pieces, 1):
+            indent = 2
+            if piece.view in self.borrowable:
+                text += f"        if {self._keeps(piece.view)}:\n"
+                indent = 3
             if long:
-                text += f"        {self._as_function(trigger.table, number, piece)}\n"
+                text += f"{'    ' * indent}{self._as_function(trigger.table, number, piece)}\n"
             else:
-                text += piece.lines.text(indent=2)
+                text += piece.lines.text(indent)
         text += self._refresh_each(trigger) + "    control[ROWS_DONE] = end\n    return end\n"
         columns = (f"column{i}" for i in used)
         self.module.function(name, ("begin", "end", "each_row", "multiplicity", *columns), text)
         return Function(name, tuple(used), tuple(stores))
+
+    def _keeps(self, view: str) -> str:
+        """The variable that tells whether the statements for a view are to run."""
+        return f"keeps{self._number(view)}"
+
+    def _number(self, view: str) -> int:
+        return list(self.layouts).index(view)
 
     def _refresh_each(self, trigger: RowTrigger) -> str:
         """Where every row is to leave the views fresh, those that are assigned are assigned after each."""
@@ -142,7 +161,7 @@ class _TriggerWriter:
         writer = self.module.products(Lines(self.temporaries), self.layouts)
         scratches = self.module.statement(writer, self.layouts[statement.view], statement, frozenset(given))
         parameters = tuple(var for var in given if _uses(statement, var))
-        return _Piece(writer.lines, (*views_of(statement), *scratches), parameters, writer.room)
+        return _Piece(statement.view, writer.lines, (*views_of(statement), *scratches), parameters, writer.room)
 
     def _as_function(self, table: str, number: int, piece: _Piece) -> str:
         """Makes a function of a statement and returns the code that calls it."""
@@ -168,6 +187,7 @@ class _TriggerWriter:
 class _Piece:
     """One statement of a trigger as code, and the stores it reads."""
 
+    view: str
     lines: Lines
     stores: tuple[str, ...]
     parameters: tuple[Var, ...]

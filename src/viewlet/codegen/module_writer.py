@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from viewlet.algebra.nodes import Expr, View
 from viewlet.algebra.printer import show
 from viewlet.algebra.traverse import walk
-from viewlet.codegen.arrays import Arrays, StateArray
+from viewlet.codegen.arrays import Arrays, OtherArray, StateArray
 from viewlet.codegen.assembly import function_text, module_text
 from viewlet.codegen.fusion import Term, fuse
 from viewlet.codegen.lines import Lines
@@ -25,6 +25,9 @@ from viewlet.codegen.requests import Requests
 from viewlet.codegen.scalars import Tables, makes_strings
 from viewlet.runtime.flat import Layout
 from viewlet.triggers.program import COUNT_FIELD, Statement, ViewDefinition
+
+KEPT = "kept"
+"""The array that has a word for each store: not zero if the statements for it are to run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +113,11 @@ class ModuleWriter:
             or any(words.intersection(words_in(text)) for _, text in self._functions)
         )
 
-    def module(self, title: str, layouts: Mapping[str, Layout], result: Function | None) -> GeneratedModule:
-        """The module over stores with these layouts, which have all indexes requested."""
-        arrays = Arrays(layouts, self.names, self.tables.arrays())
+    def module(
+        self, title: str, layouts: Mapping[str, Layout], result: Function | None, others: Sequence[OtherArray] = ()
+    ) -> GeneratedModule:
+        """The module over stores with these layouts, which have all indexes requested, and over `others`."""
+        arrays = Arrays(layouts, self.names, (*self.tables.arrays(), *others))
         texts = [function_text(head, text, arrays) for head, text in self._functions]
         source = module_text(title, arrays, texts)
         return GeneratedModule(source, tuple(layouts.values()), arrays.order, self.tables, result)

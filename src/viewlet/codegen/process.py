@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from viewlet.changes.word_codec import encode_words
 from viewlet.codegen.answers import Answers
 from viewlet.codegen.encoding import decode, word_of
 from viewlet.codegen.instance import ModuleInstance
-from viewlet.codegen.module_writer import GeneratedModule
+from viewlet.codegen.module_writer import KEPT, GeneratedModule
 from viewlet.codegen.precompile import Helper, compile_alone, share
 from viewlet.codegen.scalars import ANSWERS, CALLS, RANKS, STRINGS, Lookup, lookup_name, memo_name
 from viewlet.errors import DataError
@@ -45,6 +45,9 @@ class Process(ModuleInstance):
     ) -> None:
         stores = {layout.name: make_store(layout) for layout in generated.layouts}
         super().__init__(generated.source, generated.arrays, stores, self._tables, self._tables_version)
+        self._own = dict(stores)
+        """The stores that are not borrowed; triggers maintain those among them that are in `stores`."""
+        self._kept = np.ones(max(len(stores), 1), np.int64)
         self.dictionary = dictionary if dictionary is not None else StringDictionary()
         self.notes: memoryview[int] = memoryview(self.control.data)
         """The control words as Python reads and writes them one by one: much faster than through the array."""
@@ -63,10 +66,33 @@ class Process(ModuleInstance):
         lookups = {lookup_name(i): table for i, table in enumerate(self._lookups)}
         memos = {memo_name(i): self._answers.memo(i) for i in range(len(self._generated.tables.formulas))}
         others = {STRINGS: self._strings, RANKS: self._ranks, CALLS: self._answers.calls, ANSWERS: self._answer_words}
-        return lookups | memos | others
+        self._kept[: len(self.stores)] = [
+            self.is_own(name) for name in self.stores
+        ]  # in place: the state has its address
+        return lookups | memos | others | {KEPT: self._kept}
 
     def _tables_version(self) -> int:
         return self._filled + self._answers.version
+
+    # Stores of other modules
+
+    def is_own(self, name: str) -> bool:
+        """Whether this module maintains a store."""
+        return self._own.get(name) is self.stores[name]
+
+    def own_stores(self) -> Mapping[str, FlatStore]:
+        return {name: store for name, store in self.stores.items() if self.is_own(name)}
+
+    def read_from(self, stores: Mapping[str, FlatStore]) -> None:
+        """From now on finds some stores elsewhere, which others maintain, in one step."""
+        self.stores = {**self.stores, **stores}
+        for name in stores:
+            self._own.pop(name, None)
+
+    def keep(self, stores: Mapping[str, FlatStore]) -> None:
+        """From now on maintains these stores, in one step."""
+        self._own.update(stores)
+        self.stores = {**self.stores, **stores}
 
     def add_rows(self, store: str, rows: Column) -> None:
         """Adds rows, laid out as in a store, to it."""

@@ -5,11 +5,14 @@ filled again from the tables, or, over streams, the rows that were applied are a
 That is exact for integers and decimals; sums of doubles may keep a rounding error far below their last digit. It rests
 on calls of generated code being atomic. As plain Python (`VIEWLET_JIT=0`) they are not: there the first change of a
 batch copies the arrays.
+
+Views that another engine of generated code keeps too may be borrowed from it (`triggers/shared_views.py`), by an engine
+that is filled again from the tables.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from viewlet.changes import Change
@@ -19,8 +22,9 @@ from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FlatStore, Image
 from viewlet.runtime.jit import ENABLED
 from viewlet.triggers.program import Program
-from viewlet.triggers.result_view import change_stores
+from viewlet.triggers.result_view import change_stores, result_stores
 from viewlet.triggers.saved_state import StateReader, StateWriter
+from viewlet.triggers.shared_views import Borrowed, borrowable_by_rows, needed_for
 from viewlet.triggers.sources import Sources
 from viewlet.triggers.store import MapStore
 from viewlet.types import Row, Table
@@ -48,6 +52,7 @@ class CompiledView:
         self._stores = sources.stores
         self._is_kept = not sources.streams
         """The sources hold all that it takes to fill the views again."""
+        self._loans: Mapping[str, Borrowed] = {}
         self._watched = False
         self._batch: list[TableChange] = []
         self._image: dict[str, Image] | None = None
@@ -62,13 +67,48 @@ class CompiledView:
 
     def load(self) -> None:
         """Runs the rows already there through the triggers, from an empty state."""
-        self._engine.clear()
-        for table, store in self._stores.items():
-            self._engine.apply(table, store.change())
+        with self._engine.alone(self.borrowed):
+            self._engine.clear()
+            for table, store in self._stores.items():
+                self._engine.apply(table, store.change())
 
     def take_over(self, views: Mapping[str, MapStore]) -> None:
         """Goes on from the views as the interpreter holds them."""
         self._engine.take_over(views)
+
+    # -- views that several engines read ----------------------------------------------------------------------------
+
+    @property
+    def borrowed(self) -> Mapping[str, Borrowed]:
+        return {name: each for name, each in self._loans.items() if not self._engine.is_own(name)}
+
+    @property
+    def kept(self) -> frozenset[str]:
+        return frozenset(view.name for view in self.plan.views if self._engine.is_own(view.name))
+
+    def can_borrow(self, name: str, other: Borrowed) -> bool:
+        """The rows are laid out alike, and the owner has the indexes that are used here; changes of it are not told."""
+        if not (isinstance(other.owner, CompiledView) and self._is_kept and name in borrowable_by_rows(self.plan)):
+            return False
+        mine, its = self._engine.stores[name].layout, other.owner._engine.stores[other.name].layout
+        rows = (mine.arity, mine.fields, mine.kinds) == (its.arity, its.fields, its.kinds)
+        indexes = its.slices[: len(mine.slices)] == mine.slices and its.ordered[: len(mine.ordered)] == mine.ordered
+        return rows and indexes and name not in result_stores(self.plan)
+
+    def borrow(self, views: Mapping[str, Borrowed]) -> None:
+        self._loans = {**self._loans, **views}
+        self._engine.borrow({name: each.owner._engine.stores[each.name] for name, each in views.items()})
+
+    def keep_again(self) -> None:
+        self._engine.keep_again(self.borrowed)
+
+    def keep_only(self, names: Collection[str]) -> None:
+        needed = needed_for(self.plan, names)
+        given_up = (self.kept - needed) & borrowable_by_rows(self.plan)
+        if given_up:
+            self._engine.stop_keeping(given_up)
+
+    # -- batches ----------------------------------------------------------------------------------------------------
 
     def columns_used(self, table: str) -> tuple[int, ...]:
         return self._engine.columns_used(table)
@@ -143,8 +183,9 @@ class CompiledView:
 
     def stats(self) -> dict[str, object]:
         """Rows of each store, the bytes of its arrays, and those of its rows without room to grow and indexes."""
-        stores = self._engine.stores.items()
+        stores = [(name, store) for name, store in self._engine.stores.items() if self._engine.is_own(name)]
         return {
+            "borrowed": {name: each.name for name, each in self.borrowed.items()},
             "stored": {name: len(store) for name, store in stores},
             "bytes": {name: store.nbytes() for name, store in stores},
             "packed_bytes": {name: store.packed_bytes() for name, store in stores},

@@ -163,6 +163,10 @@ class SharesViews(Protocol):
 
     def apply(self, table: str, change: Change) -> None: ...
 
+    def commit(self) -> None: ...
+
+    def rollback(self) -> None: ...
+
 
 class BulkLoad(Protocol):
     """A load of one engine by other means than its triggers: takes its place for one batch, and fills it at the end."""

@@ -31,6 +31,8 @@ class InnerViews:
 
     in_use: bool = False
     """Some engine borrows a view, as far as is known."""
+    ownerless: tuple[SharesViews, ...] = ()
+    """Engines that run no view of the user in the batch under way: they are there for those that borrow from them."""
     _offers: dict[Hashable, list[Offer]] = field(default_factory=dict)
     _compared: WeakSet[SharesViews] = field(default_factory=WeakSet)
     """The engines that have borrowed what they can."""
@@ -94,9 +96,18 @@ class InnerViews:
         current = {id(each.sharing) for each in maintainers}
         engines = list(in_reading_order(maintainers))
         self.in_use = any(each.borrowed for each in engines)
-        for engine in engines:
-            if id(engine) not in current:
-                engine.keep_only(lent_by(engine, engines))
+        self.ownerless = tuple(engine for engine in engines if id(engine) not in current)
+        for engine in self.ownerless:
+            engine.keep_only(lent_by(engine, engines))
+
+    def commit(self) -> None:
+        for engine in self.ownerless:
+            engine.commit()
+
+    def rollback(self) -> None:
+        """After the tables are as before the batch; may be called again."""
+        for engine in self.ownerless:
+            engine.rollback()
 
 
 def in_reading_order(maintainers: Iterable[Maintainer]) -> Iterator[SharesViews]:

@@ -297,6 +297,7 @@ class LocalHost:
 
     def commit(self) -> None:
         self.log.commit()
+        self.inner_views.commit()
         if self._warehouse is not None:
             self._warehouse.commit()
         self._starting.clear()
@@ -304,6 +305,7 @@ class LocalHost:
     def rollback(self) -> None:
         """Undoes the changes of tables first, for views are filled from them."""
         self.log.rollback()
+        self.inner_views.rollback()
         if self._warehouse is not None:
             self._warehouse.rollback()
         while self._starting:

@@ -3,10 +3,11 @@
     a:  on items: a_items[id].sum += ...      on orders: a_total[customer] += Δorders(id, customer) * a_items.sum[id]
     b:  on items: b_items[id].sum += ...      on orders: b_total[day] += Δorders(id, _, day) * b_items.sum[id]
 
-`a_items` and `b_items` have the same definition. The engine of `b` borrows the view: it reads that of `a`, and has no
-statements for it. In the trigger of a table the engines that borrow a view run before its owner, so that their
-increments read the state before the trigger, as those of the owner do; their assignments run when the next trigger
-begins, or at the end.
+`a_items` and `b_items` have the same definition. The engine of `b` borrows the view: it reads that of `a`, and does not
+run its own statements for it. In the trigger of a table the engines that borrow a view run before its owner, so that
+increments of the interpreter read the state before the trigger, as those of the owner do; its assignments run when the
+next trigger begins, or at the end. Compiled triggers see each row after those before it: they borrow views only that do
+not change in the triggers that read them.
 """
 
 from __future__ import annotations
@@ -33,6 +34,15 @@ def lendable(program: Program) -> frozenset[str]:
     reads = _reads(program)
     assigned = {statement.view for statement in program.statements if statement.replaces}
     return frozenset(view.name for view in program.views if assigned.isdisjoint(_reached(reads, (view.name,))))
+
+
+def borrowable_by_rows(program: Program) -> frozenset[str]:
+    """The views that triggers which run row by row may read from others: those that change a view do not read it."""
+    found = {view.name for view in program.views} - {s.view for s in program.statements if s.replaces}
+    for trigger in program.triggers:
+        changed = {statement.view for statement in trigger.statements}
+        found -= {name for statement in trigger.statements for name in views_read(statement) & changed}
+    return frozenset(found)
 
 
 def needed_for(program: Program, names: Iterable[str]) -> frozenset[str]:
