@@ -16,6 +16,10 @@ from viewlet.streams import DuckDBHost, Updates
 M = "CREATE STREAM m (ts TIMESTAMP, g VARCHAR, x BIGINT) PARTITION LENGTH 60 BY ts"
 SUMS = "SELECT g, SUM(x) AS x FROM m [WINDOW 2 MINUTES] GROUP BY g"
 RUNS = "SELECT g, COUNT(*) AS x FROM m PATTERN [a, b+] WHERE b.x > 0 GROUP BY g"
+THIRDS = "SELECT g, COUNT(*) AS n FROM TUMBLE(m, INTERVAL '3' MINUTES) GROUP BY g"
+VISITS = """SELECT g, window_start, COUNT(*) AS n FROM SESSION(m PARTITION BY g, INTERVAL '2' MINUTES)
+    GROUP BY g, window_start"""
+"""Windows that are shown while they are under way: of their helpers, they read the parts that are closed."""
 MATCHES = """SELECT g, n FROM m MATCH_RECOGNIZE (PARTITION BY g ORDER BY ts MEASURES COUNT(*) AS n
     PATTERN (a b) DEFINE b AS x > 2)"""
 
@@ -59,29 +63,30 @@ def test_parts_that_wait_are_computed_by_freshness_and_priority() -> None:
     assert "is next" in db.explain("runs", "next")
 
 
+class ManyJobs(DuckDBHost):
+    """Takes several calls at a time, which wait for each other in DuckDB."""
+
+    workers = 2
+    lock, waiting, most = threading.RLock(), 0, 0
+
+    def create(self, table: str, query: str) -> int:
+        self.waiting += 1
+        self.most = max(self.most, self.waiting)
+        time.sleep(0.01)
+        with self.lock:
+            self.waiting -= 1
+            return super().create(table, query)
+
+    def create_over(self, table: str, query: str, name: str, rows: Any) -> int:
+        with self.lock:
+            return super().create_over(table, query, name, rows)
+
+    def read(self, query: str) -> Any:
+        with self.lock:
+            return super().read(query)
+
+
 def test_parts_of_different_views_are_computed_at_the_same_time() -> None:
-    class ManyJobs(DuckDBHost):
-        """Takes several calls at a time, which wait for each other in DuckDB."""
-
-        workers = 2
-        lock, waiting, most = threading.RLock(), 0, 0
-
-        def create(self, table: str, query: str) -> int:
-            self.waiting += 1
-            self.most = max(self.most, self.waiting)
-            time.sleep(0.01)
-            with self.lock:
-                self.waiting -= 1
-                return super().create(table, query)
-
-        def create_over(self, table: str, query: str, name: str, rows: Any) -> int:
-            with self.lock:
-                return super().create_over(table, query, name, rows)
-
-        def read(self, query: str) -> Any:
-            with self.lock:
-                return super().read(query)
-
     host, eager = ManyJobs(), viewlet.connect()
     db = viewlet.connect(streams=host)
     for each in (eager, db):
@@ -90,6 +95,17 @@ def test_parts_of_different_views_are_computed_at_the_same_time() -> None:
         each.insert("m", [(at(61), "a", 7), (at(360), "b", 1)])
     assert contents(db) == contents(eager)
     assert host.most == 2
+
+
+@pytest.mark.parametrize("query", [THIRDS, VISITS])
+def test_a_window_under_way_is_computed_after_all_that_is_closed_of_it(query: str) -> None:
+    """Not together with the next part of its helper, which it would not see before the next batch."""
+    for host in (DuckDBHost(), ManyJobs()):
+        db = viewlet.connect(streams=host)
+        db.execute(M)
+        db.execute(f"CREATE VIEW v AS {query}")
+        db.insert("m", [(at(60 * minute), "a", 1) for minute in range(3)])
+        assert [row[-2] for row in db.view("v").rows()] == [2]
 
 
 def test_an_idle_stream_is_closed_for_the_views_over_it_alone() -> None:

@@ -442,7 +442,8 @@ class Maintainer:
         for table in view.tables():
             self.dimension_source(table)
         new = []
-        if is_eager and runs_jobs(self.host) and self._is_independent(view.name):
+        is_final = not any(each.provisional for each in view.references())
+        if is_eager and is_final and runs_jobs(self.host) and self._is_independent(view.name):
             new = [number for number in [next_part(self, view)] if number is not None]
         after = self.compute_parts(view, numbers, new)
         for number in new:

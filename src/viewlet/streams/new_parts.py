@@ -10,7 +10,7 @@ corrections of parts of one view (`Maintainer.recompute`).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
@@ -143,13 +143,27 @@ def _compute_in_rounds(
 ) -> None:
     """Computes a few possible parts of different views at a time, until there are none or it is time to end."""
     while ready := {name: n for name in names if (n := next_part(maintainer, maintainer.views[name])) is not None}:
-        chosen = list(ready)
+        chosen = [name for name in ready if not _is_premature(maintainer, name, ready)] or list(ready)
         if by_freshness:
             urgency = _urgency(maintainer, names)
             chosen.sort(key=lambda name: -urgency[name])
         _compute_concurrently(maintainer, {name: ready[name] for name in chosen[:workers]})
         if end is not None and time.monotonic() >= end:
             return
+
+
+def _is_premature(maintainer: Maintainer, name: str, ready: Mapping[str, int]) -> bool:
+    """A part would read what is closed of a view that is about to have more of it."""
+    waiting = [each.relation for each in maintainer.views[name].references() if each.provisional]
+    seen = {name}
+    while waiting:
+        read = waiting.pop()
+        if read in ready and read != name:
+            return True
+        if read in maintainer.views and read not in seen:
+            waiting += [each.relation for each in maintainer.views[read].references()]
+        seen.add(read)
+    return False
 
 
 def _urgency(maintainer: Maintainer, names: Sequence[str]) -> dict[str, int]:

@@ -21,7 +21,7 @@ from urllib.parse import unquote as decoded
 from viewlet.changes.staged_change import PART_COLUMN
 from viewlet.errors import DataError, StateError
 from viewlet.streams.definition import MICROSECONDS
-from viewlet.types import Kind, SqlType, Table
+from viewlet.types import Column, Kind, SqlType, Table
 
 _VIEW = re.compile(r"\bviewlet_[0-9a-f]{32}\b")
 _TYPES = {Kind.VARCHAR: "STRING", Kind.TIMESTAMP: "TIMESTAMP_NTZ", Kind.REAL: "FLOAT", Kind.INTEGER: "INT"}
@@ -141,9 +141,7 @@ class SparkSqlHost:
         assert table.parts is not None
         if set(frame.columns) != set(table.column_names) or any(type == "timestamp" for _, type in frame.dtypes):
             return None  # times with a zone are converted row by row
-        columns = [
-            f"CAST({self.quote(c.name)} AS {self.type_name(c.type)}) AS {self.quote(c.name)}" for c in table.columns
-        ]
+        columns = [f"{self._checked(table, column)} AS {self.quote(column.name)}" for column in table.columns]
         folder = self.staging / uuid.uuid4().hex
         self._awaited.add(folder.name)
         number = _part_number(self.quote(table.parts.time), table.parts.length * MICROSECONDS)
@@ -152,6 +150,16 @@ class SparkSqlHost:
         except Exception as error:
             raise _as_data_error(error, f"rows of {table.name!r} cannot be taken") from error
         return str(folder)
+
+    def _checked(self, table: Table, column: Column) -> str:
+        """A column of a frame for a stream, in its type; a NULL fails where the column has none."""
+        from sqlglot import exp
+
+        value = f"CAST({self.quote(column.name)} AS {self.type_name(column.type)})"
+        if column.type.nullable or table.parts is None or column.name == table.parts.time:
+            return value
+        refused = exp.Literal.string(f"{table.name}.{column.name}: NULL is refused: the column is NOT NULL")
+        return f"COALESCE({value}, raise_error({refused.sql('spark')}))"
 
     def adopt(self, table: str, folder: str) -> None:
         self._made.append(table)

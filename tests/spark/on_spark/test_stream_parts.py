@@ -98,3 +98,16 @@ def test_data_frames_become_parts_without_passing_through_the_driver(
         db.insert("k", spark.createDataFrame([(8, at(401), "a")], schema))  # a view reads the rows in this process
         assert db.view("n").rows() == [(1,)]
     assert not list((tmp_path / "parts" / "staged").iterdir())
+
+
+def test_a_frame_with_a_null_where_there_is_none_is_refused(spark: Any, tmp_path: Path) -> None:
+    """Executors check it, as they write the rows; the stream is as it was."""
+    with viewlet.connect(tmp_path / "db", streams=SparkSqlHost(spark, tmp_path / "parts")) as db:
+        db.execute("""CREATE STREAM m (ts TIMESTAMP, g VARCHAR, "it's x" BIGINT NOT NULL) PARTITION LENGTH 60 BY ts""")
+        db.execute("""CREATE VIEW v AS SELECT g, SUM("it's x") AS x FROM m [WINDOW 5 MINUTES] GROUP BY g""")
+        schema = "ts TIMESTAMP_NTZ, g STRING, `it's x` BIGINT"
+        db.insert("m", spark.createDataFrame([(at(0), None, 1), (at(61), "a", 2)], schema))
+        with pytest.raises(viewlet.DataError, match="it's x: NULL is refused"):
+            db.insert("m", spark.createDataFrame([(at(62), "a", None)], schema))
+        db.insert("m", spark.createDataFrame([(at(122), "a", 3)], schema))
+        assert {row[:2] for row in db.view("v").rows() if row[-1] == at(60)} == {(None, 1), ("a", 2)}
