@@ -10,6 +10,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from tests.sql.test_common_tables import QUERIES
 from tests.sql.test_outer_joins import LONG_CHAIN, compare_changes, random_row
 from tests.sql.test_outer_joins import TABLES as CHAIN_TABLES
 from viewlet.algebra.evaluate import State
@@ -60,6 +61,14 @@ def assert_right(db: Any, view: str = "q", query: str = QUERY) -> None:
 def test_chains_agree_with_duckdb(kernel: str, chain: str, tmp_path: Path) -> None:
     with connect_inline(tmp_path, 3, sync=False, engine=kernel) as db:
         compare_changes(db, f"SELECT {ALL_COLUMNS} FROM {chain}", 5, random.Random(chain))
+        assert "layer " in db.explain("q", "triggers")
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("name", QUERIES)
+def test_common_tables_agree_with_duckdb(kernel: str, name: str, tmp_path: Path) -> None:
+    with connect_inline(tmp_path, 3, sync=False, engine=kernel) as db:
+        compare_changes(db, QUERIES[name], 4, random.Random(name))
         assert "layer " in db.explain("q", "triggers")
 
 

@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from viewlet.algebra.nodes import Cond, Expr, Rel, Scalar
 from viewlet.sql import coerce
+from viewlet.sql.common_tables import common_table
 from viewlet.sql.conditions import bind_conditions
 from viewlet.sql.context import Context
 from viewlet.sql.outer_joins import full_join, left_join, semi_join
@@ -111,7 +112,7 @@ def _table(node: exp.Table, scope: Scope, context: Context) -> Item:
     name = name_of(node.this)
     cte = scope.cte(name)
     if cte is not None:
-        relation = context.query(cte.query, cte.scope).named(cte.columns)
+        relation = common_table(cte, context).named(cte.columns)
         return _aliased(relation, node, name, context)
     if name not in context.catalog:
         known = set(context.catalog)

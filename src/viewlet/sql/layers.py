@@ -1,8 +1,9 @@
-"""Large operands of outer joins and set operations become layers: queries of their own, read by the rest like tables.
+"""Large operands that are written several times become layers: queries of their own, read by the rest like tables.
 
     Sum[..](a(..) * ..) * {..} * ..   ->   joined(x, y) * {..} * ..        joined(x, y) = Sum[x, y](a(..) * ..)
 
-Only the columns that something reads are kept.
+Outer joins and set operations write their operands several times, and common table expressions may be used several
+times. Only the columns that something reads are kept.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from viewlet.algebra.query import OutputColumn, Query
 from viewlet.algebra.scope import inputs, outputs
 from viewlet.algebra.traverse import mentioned, rebuild, size, walk
 from viewlet.sql.prune import prune
+from viewlet.sql.scope import Relation
 from viewlet.types import Column, Table, TableKind
 
 
@@ -43,6 +45,10 @@ SIMPLE_OPERAND = Extent(1, 25)
 """What is left in its place where the products would be too many: no outer join."""
 
 
+MANY_NODES = 250
+"""A query with common table expressions that are used several times is cut at them if it is larger."""
+
+
 class LargeOperandError(Exception):
     """An operand is too large for a query in one piece."""
 
@@ -58,7 +64,7 @@ class Operand:
 
 @dataclass(slots=True)
 class Operands:
-    """What becomes of the operands that an outer join writes several times.
+    """What becomes of the operands that are written several times.
 
     Those that exceed `largest` are made layers, if the query may have any (`layered`), and are refused otherwise.
     """
@@ -67,6 +73,14 @@ class Operands:
     layered: bool = False
     found: list[Operand] = field(default_factory=list)
     """The layers, each after those that it reads."""
+    common: dict[int, Relation] = field(default_factory=dict)
+    """The common table expressions that are layers, by the identity of their syntax tree."""
+    repeats: bool = False
+    """A common table expression that could be a layer was written several times."""
+
+    def note_repeated(self, product: Expr) -> None:
+        """Notes that an operand is written several times, which makes a difference unless it is small."""
+        self.repeats = self.repeats or _extent(product).exceeds(SMALL_OPERAND)
 
     def shared(self, factors: tuple[Expr, ...], columns: tuple[Var, ...], name: str) -> tuple[Expr, ...]:
         """The factors of an operand with these columns, or the atom of a layer called `name` in their place."""
@@ -81,7 +95,7 @@ class Operands:
         return (Rel(name, columns),)
 
 
-def is_large(query: Query) -> bool:
+def multiplies_out(query: Query) -> bool:
     """Unions of a query, or of an aggregate in it, multiply out to so many products that it is better cut."""
     return any(_terms(node) > MANY_TERMS for node in walk(query.expr) if isinstance(node, Mul))
 

@@ -13,16 +13,17 @@ from viewlet.algebra.layered_query import LayeredQuery
 from viewlet.algebra.nodes import ONE, Const, Exists, Expr, Rel, Scalar, Var, factors_of, mul, sum_over
 from viewlet.algebra.query import OrderKey, OutputColumn, Query
 from viewlet.algebra.scope import outputs
-from viewlet.algebra.traverse import all_variables, rebuild, relations
+from viewlet.algebra.traverse import all_variables, rebuild, relations, size
 from viewlet.sql.context import Context
 from viewlet.sql.layers import (
     LARGE_OPERAND,
+    MANY_NODES,
     SIMPLE_OPERAND,
     SMALL_OPERAND,
     LargeOperandError,
     Operands,
     in_layers,
-    is_large,
+    multiplies_out,
 )
 from viewlet.sql.prune import prune
 from viewlet.sql.scalars import ScalarBinder
@@ -63,11 +64,16 @@ def translate_to_query(
 
     if not layered or node.find(exp.AnonymousAggFunc) is not None:
         return translated(Operands())
+    operands = Operands(LARGE_OPERAND)
     try:
-        found = translated(Operands(LARGE_OPERAND))
+        found = translated(operands)
     except LargeOperandError:
         return translated(Operands(SMALL_OPERAND, layered=True))
-    return translated(Operands(SIMPLE_OPERAND, layered=True)) if is_large(found.query) else found
+    if multiplies_out(found.query):
+        return translated(Operands(SIMPLE_OPERAND, layered=True))
+    if operands.repeats and size(found.query.expr) > MANY_NODES:
+        return translated(Operands(SMALL_OPERAND, layered=True))
+    return found
 
 
 def _translated(node: exp.Expr, names: Sequence[str], context: Context) -> Translation:
@@ -130,8 +136,14 @@ def with_ctes(node: exp.Expr, scope: Scope, context: Context) -> Scope:
         if name in defined:
             raise context.source.error(f"WITH defines '{name}' twice", cte.args["alias"])
         defined.add(name)
-        scope = Scope((), scope, {name: Cte(cte.this, columns, scope)})
+        scope = Scope((), scope, {name: Cte(cte.this, columns, scope, _uses(name, node))})
     return scope
+
+
+def _uses(name: str, node: exp.Expr) -> int:
+    """How often a query reads tables of a name."""
+    read = (table.this for table in node.find_all(exp.Table))
+    return sum(isinstance(each, exp.Identifier) and name_of(each) == name for each in read)
 
 
 def _translate(node: exp.Expr, scope: Scope, context: Context, order: exp.Expr | None) -> Block:

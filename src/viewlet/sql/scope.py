@@ -75,11 +75,12 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Cte:
-    """A common table expression, translated again for each use, in the scope of its definition."""
+    """A common table expression in the scope of its definition, and how often its name is written."""
 
     query: exp.Expr
     columns: tuple[str, ...]
     scope: Scope
+    uses: int
 
 
 @dataclass(frozen=True, slots=True)
