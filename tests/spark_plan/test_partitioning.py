@@ -13,7 +13,7 @@ from viewlet.spark.plan import compile_distributed
 from viewlet.spark.plan.compile import compile_at
 from viewlet.spark.plan.hashing import partition_of
 from viewlet.spark.plan.locations import LOCAL, REPLICATED, Dist, ViewLocation, locations_to_json
-from viewlet.spark.plan.partitioning import gatherable, outgrown
+from viewlet.spark.plan.partitioning import few_of_a_load, gatherable, outgrown
 from viewlet.spark.plan.result_location import ResultLocation, views_of
 from viewlet.types import Table
 from workloads.query import NamedQuery
@@ -136,6 +136,11 @@ def test_what_was_measured_to_be_in_the_wrong_place() -> None:
     assert outgrown(at, rows) == {"b": 200_000}
     assert gatherable(at, rows, 25_000) == {"c": 10}
     assert gatherable(at, {"a": 10.0}, 25_000) == {"c": 0, "d": 0}
+
+
+@pytest.mark.parametrize(("largest", "few"), [(900, 1_000), (180_000, 18_000), (10_000_000, 25_000)])
+def test_how_many_groups_are_few_after_a_load(largest: float, few: float) -> None:
+    assert few_of_a_load({"orders": largest, "groups": 7}) == few
 
 
 def test_earlier_versions_kept_groups_at_the_driver() -> None:

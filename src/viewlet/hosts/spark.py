@@ -37,7 +37,7 @@ from viewlet.runtime.durable.batch_ids import BatchMark
 from viewlet.runtime.durable.log import Record
 from viewlet.runtime.durable.snapshot import SnapshotReader, SnapshotWriter
 from viewlet.spark.plan.locations import describe
-from viewlet.spark.plan.partitioning import DRIVER_ROWS, FEW_ROWS, SMALL_ROWS, gatherable, outgrown
+from viewlet.spark.plan.partitioning import DRIVER_ROWS, FEW_ROWS, few_of_a_load, gatherable, outgrown
 from viewlet.spark.run.engine import Engine
 from viewlet.spark.run.exchange.change_files import FOLDER
 from viewlet.spark.run.execution.batch import Batch as ClusterBatch
@@ -540,7 +540,7 @@ class SparkHost:
         if before is None or before.unit is not unit or not unit.is_movable:
             return None
         if locations is None:
-            sizes = gatherable(unit.locations, sizes, SMALL_ROWS)
+            sizes = gatherable(unit.locations, sizes, few_of_a_load(sizes))
             after = self._planned_again(before, sizes) if sizes else before
             if not is_worth_moving(unit, after.unit, has_to_move=False) or not only_gathers(unit, after.unit):
                 return None

@@ -12,7 +12,6 @@ import pytest
 import viewlet
 from viewlet import DataError
 from viewlet.connection.spark_facade import SparkConnection
-from viewlet.hosts import spark as host
 from viewlet.spark.plan import partitioning
 from viewlet.spark.run.execution import loader
 from viewlet.spark.run.state.partition import forget
@@ -174,8 +173,7 @@ def test_a_load_puts_few_groups_at_the_driver(
     engine: str, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody knew how many customers there are; the load has counted them, and batches need a stage less."""
-    for module in (host, partitioning):
-        monkeypatch.setattr(module, "SMALL_ROWS", 5)
+    monkeypatch.setattr(partitioning, "SMALL_ROWS", 5)
     expected, few = in_process(STREAMS), {"revenue_orders_items": "local"}
     db: Any = viewlet.connect(spark=spark, checkpoint=tmp_path, partitions=3, engine=engine)
     db.execute(STREAMS)
@@ -240,7 +238,8 @@ def test_a_load_leaves_groups_in_partitions(
 ) -> None:
     """Many groups; and few whose changes are followed, which a batch cannot begin to tell from another place."""
     if why == "many":
-        monkeypatch.setattr(host, "SMALL_ROWS", 2)
+        for limit in ("SMALL_ROWS", "FEW_ROWS"):
+            monkeypatch.setattr(partitioning, limit, 2)
     with viewlet.connect(spark=spark, checkpoint=tmp_path, partitions=2) as db:
         db.execute(STREAMS)
         declare(db)

@@ -229,6 +229,11 @@ def outgrown(locations: Mapping[str, ViewLocation], rows: Mapping[str, float]) -
     return {name: count for name, count in rows.items() if name in kept and count > DRIVER_ROWS}
 
 
+def few_of_a_load(rows: Mapping[str, float]) -> float:
+    """So many groups are few after a load: those of rows that are many times as many will hardly become more."""
+    return max(SMALL_ROWS, min(FEW_ROWS, max(rows.values(), default=0.0) / 10))
+
+
 def gatherable(locations: Mapping[str, ViewLocation], rows: Mapping[str, float], most: float) -> dict[str, float]:
     """The rows of views in partitions, where they are so few that they may be in one place."""
     found = {name: rows.get(name, 0) for name, at in locations.items() if isinstance(at, Dist)}
