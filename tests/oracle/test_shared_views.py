@@ -17,10 +17,11 @@ import pytest
 import viewlet
 from tests.oracle.comparison import difference
 from tests.oracle.oracle import Oracle
+from viewlet.codegen import view as codegen_view
 from viewlet.connection.facade import Connection
 from viewlet.engine import chooser
 
-SEEDS = int(os.environ.get("VIEWLET_SHARED_VIEWS", "2"))
+SEEDS = int(os.environ.get("VIEWLET_SHARED_VIEWS", "3"))
 COLUMNS = {"r": ("a", "b"), "s": ("b", "c"), "t": ("c", "d")}
 FROM = (
     "r JOIN s ON r.b = s.b",
@@ -153,11 +154,15 @@ def played(seed: int, path: Path, engine: str, kind: str, steps: int = 14) -> Pl
 def test_views_that_share_stored_views_are_right(
     engine: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Under `auto` views are loaded in bulk and move to compiled code on the way, each at a time of its own."""
+    """Under `auto` views are loaded in bulk and move to compiled code on the way, each at a time of its own.
+
+    Generated code takes back what failed as machine code does, or with copies.
+    """
     monkeypatch.setattr(chooser, "LARGE_BATCH", 30)
     monkeypatch.setattr(chooser, "WORTH_WAITING", 10_000)
     monkeypatch.setattr(chooser, "COMPILE_AFTER_ROWS", 120)
     borrowed = 0
     for seed in range(SEEDS):
+        monkeypatch.setattr(codegen_view, "ENABLED", seed % 2 == 1)
         borrowed += played(seed, tmp_path / str(seed), engine, kind).borrowed
-    assert borrowed or (engine, kind) == ("compiled", "STREAM")
+    assert borrowed

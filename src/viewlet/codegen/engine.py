@@ -42,6 +42,7 @@ class TableChange:
     not interrupted, so that word is right whenever an exception comes.
     """
 
+    table: str
     function: Function
     columns: tuple[Column, ...]
     multiplicity: Column
@@ -53,7 +54,7 @@ class TableChange:
     def opposite(self, rows: int) -> TableChange:
         """What undoes the first rows."""
         columns = tuple(column[:rows] for column in self.columns)
-        return TableChange(self.function, columns, -self.multiplicity[:rows], self.each_row, self.refreshes)
+        return TableChange(self.table, self.function, columns, -self.multiplicity[:rows], self.each_row, self.refreshes)
 
 
 class CompiledEngine:
@@ -209,7 +210,7 @@ class CompiledEngine:
         each_row = bool(refreshes) and (each_row or table in self._row_by_row)
         if not each_row:
             given, multiplicity = self._shapers[table].shape(given, multiplicity)
-        return TableChange(function, given, multiplicity, each_row, refreshes)
+        return TableChange(table, function, given, multiplicity, each_row, refreshes)
 
     def run(self, change: TableChange) -> None:
         """Runs the triggers for the rows of a change that are not done yet."""
@@ -243,8 +244,8 @@ class CompiledEngine:
         if change.refreshes and not each_row:
             self._refresh_all(change.refreshes)
 
-    def take_back(self, changes: list[TableChange]) -> None:
-        """Undoes changes that were run one after another, the last perhaps in part; empties the list.
+    def take_back_last(self, changes: list[TableChange]) -> None:
+        """Undoes the last of the changes that were run one after another, perhaps in part, and removes it.
 
         Rows that are done run again with the opposite sign. That is exact for integers and decimals; sums of doubles
         may keep a rounding error. If it is interrupted, the next call continues.
@@ -254,15 +255,14 @@ class CompiledEngine:
         self._control[FAILURE] = self._control[FULL] = 0
         self._process.forget_failure()
         self._process.fill_lookups()
-        while changes:
-            change = changes[-1]
-            if change.undo is None:
-                done = self._control[ROWS_DONE] if change.done == UNDER_WAY else change.done
-                change.undo = change.opposite(done)
-            self._refresh_all(change.refreshes)
-            with contextlib.suppress(DataError):  # on its way back a sum may pass the bound it broke
-                self.run(change.undo)
-            changes.pop()
+        change = changes[-1]
+        if change.undo is None:
+            done = self._control[ROWS_DONE] if change.done == UNDER_WAY else change.done
+            change.undo = change.opposite(done)
+        self._refresh_all(change.refreshes)
+        with contextlib.suppress(DataError):  # on its way back a sum may pass the bound it broke
+            self.run(change.undo)
+        changes.pop()
         self._process.forget_notes()
         self.forget_changes()
 

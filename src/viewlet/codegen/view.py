@@ -6,8 +6,9 @@ That is exact for integers and decimals; sums of doubles may keep a rounding err
 on calls of generated code being atomic. As plain Python (`VIEWLET_JIT=0`) they are not: there the first change of a
 batch copies the arrays.
 
-Views that another engine of generated code keeps too may be borrowed from it (`triggers/shared_views.py`), by an engine
-that is filled again from the tables.
+Views that another engine of generated code keeps too may be borrowed from it (`triggers/shared_views.py`). An engine
+that is filled again reads views of its own meanwhile, which are empty at first. Rows that are applied with the opposite
+sign have to meet the views as they were: engines that borrow from each other go back table by table, all together.
 """
 
 from __future__ import annotations
@@ -88,7 +89,9 @@ class CompiledView:
 
     def can_borrow(self, name: str, other: Borrowed) -> bool:
         """The rows are laid out alike, and the owner has the indexes that are used here; changes of it are not told."""
-        if not (isinstance(other.owner, CompiledView) and self._is_kept and name in borrowable_by_rows(self.plan)):
+        if not (isinstance(other.owner, CompiledView) and name in borrowable_by_rows(self.plan)):
+            return False
+        if other.owner._is_kept and not self._is_kept:  # they would go back in different ways
             return False
         mine, its = self._engine.stores[name].layout, other.owner._engine.stores[other.name].layout
         rows = (mine.arity, mine.fields, mine.kinds) == (its.arity, its.fields, its.kinds)
@@ -150,11 +153,17 @@ class CompiledView:
         if self._image is not None:
             self._engine.put_back(self._image)
         elif not self._is_kept:
-            self._engine.take_back(self._batch)
+            while self._batch:
+                self._engine.take_back_last(self._batch)
         elif self._batch:
             self.load()
             self._engine.forget_changes()
         self.commit()
+
+    def take_back(self, table: str) -> None:
+        """Undoes the change of a table, if it was the last of the batch and cannot be undone by filling the engine."""
+        if self._image is None and not self._is_kept and self._batch and self._batch[-1].table == table:
+            self._engine.take_back_last(self._batch)
 
     def _views(self) -> dict[str, FlatStore]:
         """The stores that hold something between two batches."""

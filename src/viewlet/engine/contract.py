@@ -165,6 +165,9 @@ class SharesViews(Protocol):
 
     def commit(self) -> None: ...
 
+    def take_back(self, table: str) -> None:
+        """Undoes the change of a table, the last of the batch, if the engine has to go back together with others."""
+
     def rollback(self) -> None: ...
 
 

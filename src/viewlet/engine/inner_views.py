@@ -31,8 +31,10 @@ class InnerViews:
 
     in_use: bool = False
     """Some engine borrows a view, as far as is known."""
-    ownerless: tuple[SharesViews, ...] = ()
-    """Engines that run no view of the user in the batch under way: they are there for those that borrow from them."""
+    engines: tuple[SharesViews, ...] = ()
+    """Those of the batch under way, each after all that borrow from it; none, if no engine borrows a view."""
+    tables: list[str] = field(default_factory=list)
+    """The tables whose changes they have been given in the batch under way."""
     _offers: dict[Hashable, list[Offer]] = field(default_factory=dict)
     _compared: WeakSet[SharesViews] = field(default_factory=WeakSet)
     """The engines that have borrowed what they can."""
@@ -94,19 +96,28 @@ class InnerViews:
     def tidy_up(self, maintainers: Sequence[Maintainer]) -> None:
         """Engines that run no view of the user maintain only what others borrow; between two batches."""
         current = {id(each.sharing) for each in maintainers}
-        engines = list(in_reading_order(maintainers))
+        engines = tuple(in_reading_order(maintainers))
         self.in_use = any(each.borrowed for each in engines)
-        self.ownerless = tuple(engine for engine in engines if id(engine) not in current)
-        for engine in self.ownerless:
-            engine.keep_only(lent_by(engine, engines))
+        self.engines = engines if self.in_use else ()
+        self.tables = []
+        for engine in self.engines:
+            if id(engine) not in current:
+                engine.keep_only(lent_by(engine, engines))
 
     def commit(self) -> None:
-        for engine in self.ownerless:
+        for engine in self.engines:
             engine.commit()
 
     def rollback(self) -> None:
-        """After the tables are as before the batch; may be called again."""
-        for engine in self.ownerless:
+        """After the tables are as before the batch; may be called again.
+
+        A change is undone while borrowed views are what they were when it was made, but for those that it changes
+        itself: table by table, the last first.
+        """
+        for table in reversed(self.tables):
+            for engine in self.engines:
+                engine.take_back(table)
+        for engine in self.engines:
             engine.rollback()
 
 

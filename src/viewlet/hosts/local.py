@@ -279,6 +279,7 @@ class LocalHost:
         """Runs the triggers of every view over a table."""
         views = self.catalogue.dependents(table)
         if self.inner_views.in_use:
+            self.inner_views.tables.append(table)
             for engine in run_order(maintainers(views)):
                 engine.apply(table, change)
         else:

@@ -225,6 +225,9 @@ class Interpreter:
     def rollback(self) -> None:
         """The owner of the undo log has rolled it back."""
 
+    def take_back(self, table: str) -> None:
+        """The owner of the undo log has rolled it back."""
+
     def save(self, writer: StateWriter) -> dict[str, object]:
         for view in self.program.views:
             writer.rows(view.name, self._rows_of(view.name), len(view.keys), len(view.fields))
