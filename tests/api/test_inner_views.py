@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import viewlet
 from viewlet.connection.facade import Connection
-from viewlet.engine.inner_views import in_reading_order
+from viewlet.engine.inner_views import in_reading_order, reaches
 from viewlet.engine.maintainer import maintainers
 from viewlet.sqlgen.bulk_load import ProgramLoad
+from viewlet.triggers.shared_views import Borrowed
 
 TABLES = """
     CREATE {0} orders (id BIGINT NOT NULL, customer BIGINT NOT NULL, day BIGINT NOT NULL);
@@ -268,6 +270,19 @@ def test_work_and_state_do_not_grow_with_the_number_of_views() -> None:
         db.apply({"items": [(i, 1, 1) for i in range(100)]})
         stored = [db.view(f"v{number}").stats()["stored"] for number in range(50)]
         assert sum(sum(each.values()) for each in stored) == 100
+
+
+def test_chains_of_loans_may_be_long() -> None:
+    """Each engine borrows from the two before it: they run in the opposite order, and are found in linear time."""
+    engines: list[Any] = []
+    for number in range(3000):
+        owners = engines[-2:]
+        engines.append(SimpleNamespace(name=number, borrowed={str(i): Borrowed(o, "") for i, o in enumerate(owners)}))
+    for order in (engines, [*reversed(engines)], engines[-1:]):
+        found = in_reading_order(SimpleNamespace(sharing=engine) for engine in order)
+        assert [engine.name for engine in found] == [*range(2999, -1, -1)]
+    assert reaches(engines[-1], engines[0])
+    assert not reaches(engines[0], engines[-1])
 
 
 def _above(number: int) -> str:

@@ -124,16 +124,15 @@ class InnerViews:
 def in_reading_order(maintainers: Iterable[Maintainer]) -> Iterator[SharesViews]:
     """The engines that may share views, and those that they borrow from, each after all that borrow from it."""
     found: dict[int, SharesViews] = {}
-
-    def visit(engine: SharesViews) -> None:
-        if id(engine) not in found:
-            for each in engine.borrowed.values():
-                visit(each.owner)
-            found[id(engine)] = engine
-
-    for maintainer in maintainers:
-        if maintainer.sharing is not None:
-            visit(maintainer.sharing)
+    due = [each.sharing for each in maintainers if each.sharing is not None]
+    due.reverse()
+    while due:  # no recursion: chains of loans may be long
+        engine = due[-1]
+        owners = [each.owner for each in engine.borrowed.values() if id(each.owner) not in found]
+        if owners and id(engine) not in found:
+            due.extend(owners)
+        else:
+            found.setdefault(id(due.pop()), engine)
     return reversed(found.values())
 
 
@@ -158,4 +157,11 @@ def owes(engine: SharesViews, owner: SharesViews) -> bool:
 
 def reaches(engine: SharesViews, other: SharesViews) -> bool:
     """One engine borrows from another, perhaps through others."""
-    return any(each.owner is other or reaches(each.owner, other) for each in engine.borrowed.values())
+    seen, due = set[int](), [engine]
+    while due:
+        owners = [each.owner for each in due.pop().borrowed.values() if id(each.owner) not in seen]
+        if any(owner is other for owner in owners):
+            return True
+        seen.update(map(id, owners))
+        due += owners
+    return False
