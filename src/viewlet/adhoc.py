@@ -130,7 +130,7 @@ def translate_error(error: Exception, sql: str, missing: Callable[[str], Viewlet
     if isinstance(error, duckdb.DataError):
         return DataError(f"{_first_line(problem)}, in: {_shortened(sql)}")
     if isinstance(error, duckdb.ParserException):
-        return SqlError(f"syntax error: {_first_line(problem)}", sql, _span(sql, fragment))
+        return SqlError(f"syntax error: {_first_line(problem)}", sql, span_of(sql, fragment))
     if not isinstance(error, duckdb.Error):
         return UnsupportedError(
             "the answer of this query", f"it has no form as Arrow ({_first_line(problem)})", sql=sql
@@ -144,15 +144,15 @@ def _described(problem: str, sql: str, fragment: str) -> tuple[str, str, Span | 
         listed = _CANDIDATES.search(problem)
         known = re.findall(r'"([^"]*)"', listed[1] or listed[2]) if listed is not None else []
         kind = "table" if "Referenced table" in problem else "column"
-        return f"{kind} {column[1]!r} does not exist{did_you_mean(column[1], known)}", sql, _span(sql, column[1])
+        return f"{kind} {column[1]!r} does not exist{did_you_mean(column[1], known)}", sql, span_of(sql, column[1])
     if function is not None:
-        return f"function {function[1]}() does not exist", sql, _span(sql, function[1])
-    return _first_line(problem), sql, _span(sql, fragment)
+        return f"function {function[1]}() does not exist", sql, span_of(sql, function[1])
+    return _first_line(problem), sql, span_of(sql, fragment)
 
 
 def _closed(problem: str, sql: str) -> SqlError:
     quoted = re.search(r'"([^"]+)"', problem)
-    span = _span(sql, quoted[1]) if quoted is not None else None
+    span = span_of(sql, quoted[1]) if quoted is not None else None
     what = f" ({quoted[1]})" if quoted is not None and span is not None else ""
     return SqlError(
         f"this query reaches outside the database{what}: files, extensions and settings are closed to SQL "
@@ -169,8 +169,10 @@ def _first_line(problem: str) -> str:
     return line.rstrip(" .!")
 
 
-def _span(sql: str, fragment: str) -> Span | None:
-    start = sql.lower().find(fragment.lower()) if fragment else -1
+def span_of(sql: str, fragment: str) -> Span | None:
+    """Where a fragment stands in a text: as whole words, if it is not only found inside longer ones."""
+    whole = re.search(rf"(?<!\w){re.escape(fragment)}(?!\w)", sql, re.IGNORECASE) if fragment else None
+    start = whole.start() if whole is not None else sql.lower().find(fragment.lower()) if fragment else -1
     return Span(start, start + len(fragment)) if start >= 0 else None
 
 

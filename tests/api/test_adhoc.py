@@ -146,6 +146,7 @@ ERRORS = [
     ("SELECT zz FROM t", viewlet.SqlError, "column 'zz' does not exist", "zz"),
     ("SELECT kk FROM t", viewlet.SqlError, "did you mean 'k'", "kk"),
     ("SELECT q.k FROM t", viewlet.SqlError, "table 'q' does not exist", "q"),
+    ("SELECT * FROM memory.main.t", viewlet.SqlError, "in no database and no schema: write 't'", "t"),
     ("SELECT * FROM tt", viewlet.SqlError, "no table or view 'tt'; did you mean 't'", "tt"),
     ("SELECT nofun(k) FROM t", viewlet.SqlError, "function nofun() does not exist", "nofun"),
     ("SELECT SUM(k), s FROM t", viewlet.SqlError, "must appear in the GROUP BY", None),

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, assert_never
 
-from viewlet.adhoc import AdHoc
+from viewlet.adhoc import AdHoc, span_of
 from viewlet.changes import did_you_mean, rows_to_arrow
 from viewlet.connection.database import Database
 from viewlet.connection.explain import explain_query, explain_view
 from viewlet.connection.session import Session
 from viewlet.engine.declaration import declaration
 from viewlet.engine.kinds import kind_defined_by
-from viewlet.errors import SchemaError, Span, SqlError, ViewletError
+from viewlet.errors import SchemaError, SqlError, ViewletError
 from viewlet.hosts.catalogue import unreadable_stream
 from viewlet.runtime.garbage import collecting_afterwards
 from viewlet.types import TableKind
@@ -157,8 +157,9 @@ def _missing(name: str, sql: str, database: Database) -> ViewletError:
     found = database.catalogue.find(name)
     if found is not None and database.catalogue.schemas()[found].is_forgetful:
         return unreadable_stream(found)
-    start = sql.lower().find(name.lower())
-    span = Span(start, start + len(name)) if start >= 0 else None
+    span = span_of(sql, name)
+    if found is not None:
+        return SqlError(f"tables and views are in no database and no schema: write {found!r}", sql, span)
     return SqlError(f"there is no table or view {name!r}" + did_you_mean(name, database.catalogue.schemas()), sql, span)
 
 
