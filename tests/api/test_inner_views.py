@@ -287,3 +287,19 @@ def test_chains_of_loans_may_be_long() -> None:
 
 def _above(number: int) -> str:
     return f"SELECT customer, SUM(price) AS t FROM orders JOIN items USING (id) WHERE day > {number} GROUP BY customer"
+
+
+def test_a_batch_does_not_look_at_all_views_unless_some_have_come_or_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    with opened() as db:
+        declare(db, "customer", "day")
+        db.apply(FIRST)
+        host, listed = db._session.database().host, list[int]()
+        listing = host._maintainers
+        monkeypatch.setattr(host, "_maintainers", lambda: listed.append(1) or listing())
+        db.apply(MORE)
+        assert not listed
+        db.execute("DROP MATERIALIZED VIEW by_customer")
+        db.apply({"items": [(3, 4, 1)]})
+        db.apply({"items": [(3, 5, 1)]})
+        assert len(listed) == 1
+        check(db, {"day": [(20, 49), (21, 10)]})

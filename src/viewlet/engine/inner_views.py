@@ -12,7 +12,7 @@ Nothing of this is saved. A snapshot has the state of each view as if it were al
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from weakref import WeakSet, ref
 
@@ -32,12 +32,20 @@ class InnerViews:
     in_use: bool = False
     """Some engine borrows a view, as far as is known."""
     engines: tuple[SharesViews, ...] = ()
-    """Those of the batch under way, each after all that borrow from it; none, if no engine borrows a view."""
+    """Those that may share views, each after all that borrow from it; none, if no engine borrows a view."""
+    ownerless: tuple[SharesViews, ...] = ()
+    """Those among them that run no view of the user: they are there for those that borrow from them."""
     tables: list[str] = field(default_factory=list)
     """The tables whose changes they have been given in the batch under way."""
     _offers: dict[Hashable, list[Offer]] = field(default_factory=dict)
     _compared: WeakSet[SharesViews] = field(default_factory=WeakSet)
     """The engines that have borrowed what they can."""
+    _is_tidy: bool = True
+    """No view, engine or loan has come or gone since `engines` were listed."""
+
+    def changed(self) -> None:
+        """A view or an engine has come or gone."""
+        self._is_tidy = False
 
     def is_due(self, maintainer: Maintainer) -> bool:
         """Its engine has not been compared with the others yet."""
@@ -48,6 +56,7 @@ class InnerViews:
         engine = maintainer.sharing
         if engine is None:
             return
+        self.changed()
         engines = list(in_reading_order(others))
         kept = engine.kept - lent_by(engine, engines)
         shapes = {view: list(field_shapes(view).values()) for view in engine.plan.views if view.name in kept}
@@ -86,6 +95,7 @@ class InnerViews:
 
     def keep_again(self, maintainers: Iterable[Maintainer]) -> None:
         """Before a batch that loads views in bulk: their engines neither borrow nor lend until it has ended."""
+        self.changed()
         every = list(maintainers)
         loaded = [each.sharing for each in every if each.load is not None and each.sharing is not None]
         for engine in (each.sharing for each in every if each.sharing is not None):
@@ -93,19 +103,25 @@ class InnerViews:
                 self._compared.discard(engine)
                 engine.keep_again()
 
-    def tidy_up(self, maintainers: Sequence[Maintainer]) -> None:
+    def begin(self, maintainers: Callable[[], Sequence[Maintainer]]) -> None:
+        """Begins a batch; `maintainers` lists those of all views, which takes time only after changes of them."""
+        self.tables = []
+        if not self._is_tidy:
+            self._tidy_up(maintainers())
+
+    def _tidy_up(self, maintainers: Sequence[Maintainer]) -> None:
         """Engines that run no view of the user maintain only what others borrow; between two batches."""
         current = {id(each.sharing) for each in maintainers}
         engines = tuple(in_reading_order(maintainers))
         self.in_use = any(each.borrowed for each in engines)
         self.engines = engines if self.in_use else ()
-        self.tables = []
-        for engine in self.engines:
-            if id(engine) not in current:
-                engine.keep_only(lent_by(engine, engines))
+        self.ownerless = tuple(engine for engine in self.engines if id(engine) not in current)
+        for engine in self.ownerless:
+            engine.keep_only(lent_by(engine, engines))
+        self._is_tidy = True
 
     def commit(self) -> None:
-        for engine in self.engines:
+        for engine in self.ownerless:
             engine.commit()
 
     def rollback(self) -> None:

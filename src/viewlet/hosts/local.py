@@ -175,8 +175,8 @@ class LocalHost:
         """Lets a view over tables read stored views that others over tables have too."""
         tables = self.catalogue.tables.keys()
         if maintainer.declared.sources <= tables:
-            every = maintainers(self.catalogue.views.values())
-            self.inner_views.share(maintainer, [each for each in every if each.declared.sources <= tables])
+            every = [each for each in self._maintainers() if each.declared.sources <= tables]
+            self.inner_views.share(maintainer, every)
 
     def _started(self, view: MaintainedView) -> Start:
         self._starting.append(view)
@@ -198,6 +198,7 @@ class LocalHost:
             self.warehouse.drop_view(view.engine.plan)
             self.warehouse.commit()
         view.maintainer.leave(view)
+        self.inner_views.changed()
         if not view.maintainer.views:
             self.engines.forget(view.maintainer)
 
@@ -246,14 +247,21 @@ class LocalHost:
         return frozenset(used) if dependents else None
 
     def expect(self, sizes: Mapping[str, int]) -> None:
+        is_loaded = False
         for maintainer in self.catalogue.reach(tuple(sizes)).maintainers:
+            known = maintainer.sharing
             self.engines.expect(maintainer, sum(sizes.get(source, 0) for source in maintainer.declared.sources))
-        if self.inner_views.in_use:
-            self.inner_views.keep_again(maintainers(self.catalogue.views.values()))
+            is_loaded |= maintainer.load is not None
+            if maintainer.sharing is not known:
+                self.inner_views.changed()
+        if is_loaded and self.inner_views.in_use:
+            self.inner_views.keep_again(self._maintainers())
+
+    def _maintainers(self) -> Sequence[Maintainer]:
+        return maintainers(self.catalogue.views.values())
 
     def begin(self) -> None:
-        if self.inner_views.in_use:
-            self.inner_views.tidy_up(maintainers(self.catalogue.views.values()))
+        self.inner_views.begin(self._maintainers)
         self.log.begin()
 
     def run(
