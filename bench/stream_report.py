@@ -45,9 +45,9 @@ def table(points: list[Point]) -> str:
             f"{each['figure']}: {name}",
             UNITS[axis].format(each["at"]),
             *("" if value is None else f"{value:.3f}" for value in (naive, hand, made)),
-            f"{made / hand:.2f}",
+            f"{each.get('ratio', made / hand):.2f}",
             "" if naive is None else f"{naive / made:.1f}",
-            "" if checked is None else f"{checked / hand:.2f}",
+            "" if checked is None else f"{checked if 'ratio' in each else checked / hand:.2f}",
             f"{each['insert']:.3f}",
             f"{each['worst']:.3f}",
         ]

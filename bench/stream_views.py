@@ -4,9 +4,10 @@
     python -m bench.stream_report docs/benchmarks/streams.jsonl
 
 All run in DuckDB in this process, over the same parts in memory. CPU seconds of the process for one new part; the
-median of the last parts. *Naive* evaluates the query over the last `scope` or window of parts, *hand-written* is the
-SQL that a person writes for this one query, and *generated* is what `PATTERN` and `[WINDOW]` are translated to, with
-the maintainer. *Checked* is a pattern over a stream that does not declare its key.
+median of the last parts, each of which is computed by hand and generated in turns. *Naive* evaluates the query over the
+last `scope` or window of parts, *hand-written* is the SQL that a person writes for this one query, and *generated* is
+what `PATTERN` and `[WINDOW]` are translated to, with the maintainer. *Checked* is a pattern over a stream that does not
+declare its key.
 """
 
 from __future__ import annotations
@@ -57,100 +58,110 @@ class Load:
         return pa.table({"ts": times, "src": pair // 1000, "dest": pair % 1000, "loss": loss})
 
 
-def seconds(parts: int, last: int, step: Callable[[int], None]) -> float:
-    """The median CPU time of the last steps."""
-    taken: list[float] = []
-    for number in range(parts):
-        started = time.process_time()
-        step(number)
-        taken.append(time.process_time() - started)
-    return statistics.median(taken[-last:])
-
-
 @dataclass(frozen=True, slots=True)
 class Times:
-    """CPU seconds of a refresh and of the whole insert with it, and of the slowest refresh: a batch with late rows.
+    """CPU seconds of a refresh, as many times what it takes by hand, of the whole insert, and of the slowest refresh.
 
-    One row in a thousand of that batch belongs to the part three before.
+    The slowest one is that of a batch with late rows: one in a thousand belongs to the part three before.
     """
 
+    hand: float
     refresh: float
+    ratio: float
     insert: float
     worst: float
 
 
-def generated(statement: str, load: Load, parts: int, last: int, stream: str = STREAM) -> Times:
-    """The times of a view that is generated from a statement."""
-    db = viewlet.connect()
-    db.execute(stream)
-    db.execute(statement)
-    spent: list[float] = []
-    warehouse = db._session.database().host.warehouse  # type: ignore[attr-defined]
-    advance = warehouse.advance
+class Generated:
+    """A view that is generated from a statement."""
 
-    def timed() -> None:
+    def __init__(self, statement: str, load: Load, stream: str) -> None:
+        self.load, self.stream = load, stream
+        self.db = viewlet.connect()
+        self.db.execute(stream)
+        self.db.execute(statement)
+        self._spent = 0.0
+        warehouse = self.db._session.database().host.warehouse  # type: ignore[attr-defined]
+        self._advance, warehouse.advance = warehouse.advance, self._timed
+
+    def _timed(self) -> None:
         started = time.process_time()
-        advance()
-        spent.append(time.process_time() - started)
+        self._advance()
+        self._spent += time.process_time() - started
 
-    warehouse.advance = timed
+    def part(self, number: int, late: pa.Table | None = None) -> tuple[float, float]:
+        """The refresh that the rows of a part bring, which closes the part before, and all of the insert."""
+        rows = self.load.part(number)
+        batch = rows if late is None else pa.concat_tables([rows, late])
+        self._spent, started = 0.0, time.process_time()
+        self.db.insert("m", batch)
+        return self._spent, time.process_time() - started
 
-    def step(number: int) -> None:
-        db.insert("m", load.part(number))
-
-    whole = seconds(parts + 1, last, step)
-    refreshes = [each for each in spent if each > 0.0005][-last:]
-    rows, late = load.part(parts + 1), load.part(parts - 2).slice(0, 0 if stream == ONE_ROW else load.records // 1000)
-    spent.clear()
-    db.insert("m", pa.concat_tables([rows, late]))
-    db.close()
-    return Times(statistics.median(refreshes), whole, max(*refreshes, *spent))
+    def late_part(self, number: int) -> float:
+        share = 0 if self.stream == ONE_ROW else self.load.records // 1000
+        return self.part(number, self.load.part(number - 3).slice(0, share))[0]
 
 
 class Hand:
-    """Parts m0, m1, ... in a DuckDB of its own, as the generated views have them."""
+    """Parts m0, m1, ... in a DuckDB of its own, as the generated views have them; `step` computes a part."""
 
-    def __init__(self, load: Load) -> None:
-        self.load = load
+    def __init__(self, load: Load, step: Callable[[Hand, int], None]) -> None:
+        self.load, self._step = load, step
         self.db = duckdb.connect()
 
-    def fill(self, number: int) -> None:
+    def part(self, number: int) -> float:
         rows = self.load.part(number)  # noqa: F841 - DuckDB finds it by its name
         self.db.execute(f"CREATE TABLE m{number} AS SELECT * FROM rows")
+        started = time.process_time()
+        self._step(self, number)
+        return time.process_time() - started
 
     def union(self, number: int, width: int, name: str = "m") -> str:
         first = max(0, number - width + 1)
         return " UNION ALL ".join(f"SELECT * FROM {name}{each}" for each in range(first, number + 1))
 
-    def run(self, parts: int, last: int, step: Callable[[int], None]) -> float:
-        taken = []
-        for number in range(parts):
-            self.fill(number)
-            started = time.process_time()
-            step(number)
-            taken.append(time.process_time() - started)
+    def run(self, parts: int, last: int) -> float:
+        """The median of the last parts."""
+        taken = [self.part(number) for number in range(parts)]
         self.db.close()
         return statistics.median(taken[-last:])
 
 
-def hand_pattern(load: Load, parts: int, last: int) -> float:
-    hand = Hand(load)
-    hand.db.execute("CREATE TABLE h_ AS SELECT 0::BIGINT src, 0::BIGINT dest, 0::BIGINT ct, 0::BIGINT s WHERE FALSE")
+def in_turns(hand: Hand, view: Generated, parts: int, last: int) -> Times:
+    """Each part by hand and generated, one after the other; medians of the last parts."""
+    hand.part(0)
+    view.part(0)
+    taken: list[tuple[float, float, float]] = []
+    for number in range(1, parts + 1):  # the rows of a part close the one before
+        if number % 2:
+            by_hand, made = hand.part(number), view.part(number)
+        else:
+            made, by_hand = view.part(number), hand.part(number)
+        taken.append((by_hand, *made))
+    measured = taken[-last:]
+    refreshes = [refresh for _, refresh, _ in measured]
+    worst = max(*refreshes, view.late_part(parts + 1))
+    hand.db.close()
+    view.db.close()
+    by_hand, refresh, whole = (statistics.median(each) for each in zip(*measured, strict=True))
+    return Times(by_hand, refresh, statistics.median(made / own for own, made, _ in measured), whole, worst)
 
-    def step(number: int) -> None:
+
+def hand_pattern(load: Load) -> Hand:
+    def step(hand: Hand, number: int) -> None:
         before = f"h{number - 1}" if number else "h_"
         hand.db.execute(f"""CREATE TABLE h{number} AS SELECT n.src, n.dest, COALESCE(p.ct, 0) + 1 AS ct,
             COALESCE(p.s, 0) + n.loss AS s FROM m{number} n LEFT JOIN {before} p ON n.src = p.src AND n.dest = p.dest
             WHERE n.loss > 10""")
         hand.db.execute(f"CREATE TABLE v{number} AS SELECT * FROM h{number} WHERE ct >= 4")
 
-    return hand.run(parts, last, step)
+    found = Hand(load, step)
+    found.db.execute("CREATE TABLE h_ AS SELECT 0::BIGINT src, 0::BIGINT dest, 0::BIGINT ct, 0::BIGINT s WHERE FALSE")
+    return found
 
 
 def naive_pattern(load: Load, parts: int, last: int, scope: int) -> float:
-    hand = Hand(load)
-
-    def step(number: int) -> None:
+    def step(hand: Hand, number: int) -> None:
         if number < parts - last:
             return  # a part is computed from the rows alone: those that are not measured are left out
         hand.db.execute(f"""CREATE TABLE v{number} AS SELECT src, dest, COUNT(*) AS ct, SUM(loss)::BIGINT AS s FROM (
@@ -158,38 +169,30 @@ def naive_pattern(load: Load, parts: int, last: int, scope: int) -> float:
             FROM ({hand.union(number, scope)})) WHERE low IS NULL OR ts > low
             GROUP BY src, dest HAVING COUNT(*) >= 4""")
 
-    return hand.run(parts, last, step)
+    return Hand(load, step).run(parts, last)
 
 
 def naive_window(load: Load, parts: int, last: int, function: str, width: int) -> float:
-    hand = Hand(load)
-
-    def step(number: int) -> None:
+    def step(hand: Hand, number: int) -> None:
         if number < parts - last:
             return  # a part is computed from the rows alone: those that are not measured are left out
         hand.db.execute(f"""CREATE TABLE v{number} AS SELECT src, dest, {function}(loss)::BIGINT AS s
             FROM ({hand.union(number, width)}) GROUP BY src, dest""")
 
-    return hand.run(parts, last, step)
+    return Hand(load, step).run(parts, last)
 
 
-def hand_max(load: Load, parts: int, last: int, width: int) -> float:
-    hand = Hand(load)
-
-    def step(number: int) -> None:
+def hand_max(load: Load, width: int) -> Hand:
+    def step(hand: Hand, number: int) -> None:
         hand.db.execute(f"CREATE TABLE h{number} AS SELECT src, dest, MAX(loss) AS s FROM m{number} GROUP BY src, dest")
-        if number < parts - last:
-            return
         hand.db.execute(f"""CREATE TABLE v{number} AS SELECT src, dest, MAX(s) AS s
             FROM ({hand.union(number, width, "h")}) GROUP BY src, dest""")
 
-    return hand.run(parts, last, step)
+    return Hand(load, step)
 
 
-def hand_sum(load: Load, parts: int, last: int, width: int) -> float:
-    hand = Hand(load)
-
-    def step(number: int) -> None:
+def hand_sum(load: Load, width: int) -> Hand:
+    def step(hand: Hand, number: int) -> None:
         new = f"SELECT src, dest, SUM(loss) AS s, COUNT(*) AS n FROM m{number} GROUP BY src, dest"
         old = f" UNION ALL SELECT * FROM h{number - 1}" if number else ""
         hand.db.execute(f"""CREATE TABLE h{number} AS SELECT src, dest, SUM(s)::HUGEINT AS s, SUM(n)::HUGEINT AS n
@@ -198,12 +201,12 @@ def hand_sum(load: Load, parts: int, last: int, width: int) -> float:
         hand.db.execute(f"""CREATE TABLE v{number} AS SELECT src, dest, SUM(s)::BIGINT AS s
             FROM (SELECT * FROM h{number}{minus}) GROUP BY src, dest HAVING SUM(n) > 0""")
 
-    return hand.run(parts, last, step)
+    return Hand(load, step)
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A point of a figure, in CPU seconds; `naive` is None where it was left out."""
+    """A point of a figure, in CPU seconds; `naive` is None where it was left out. Ratios are medians of ratios."""
 
     figure: str
     at: int
@@ -211,28 +214,22 @@ class Point:
     naive: float | None
     hand: float
     generated: float
+    ratio: float
     insert: float
     worst: float
     checked: float | None = None
+    """As many times what it takes by hand, where a stream does not declare its key."""
 
 
 def pattern_point(figure: str, at: int, load: Load, scope: int, last: int, naive_last: int) -> Point:
     """View 4 after `scope` parts."""
-    parts = max(BEFORE, scope) + last
     naive = naive_pattern(load, scope + naive_last, naive_last, scope) if naive_last else None
-    hand = hand_pattern(load, parts, last)
-    made, checked = generated(PATTERN, load, parts, last, ONE_ROW), generated(PATTERN, load, BEFORE + last, last)
-    return Point(
-        figure,
-        at,
-        load.records,
-        naive,
-        hand,
-        made.refresh,
-        made.insert,
-        max(made.worst, checked.worst),
-        checked.refresh,
-    )
+    parts = max(BEFORE, scope) + last
+    made = in_turns(hand_pattern(load), Generated(PATTERN, load, ONE_ROW), parts, last)
+    checked = in_turns(hand_pattern(load), Generated(PATTERN, load, STREAM), BEFORE + last, last)
+    worst = max(made.worst, checked.worst)
+    own = made.hand, made.refresh, made.ratio, made.insert, worst
+    return Point(figure, at, load.records, naive, *own, checked.ratio)
 
 
 def pattern_figures(records: int, scopes: list[int], last: int) -> Iterator[Point]:
@@ -255,9 +252,8 @@ def window_figures(records: int, scopes: list[int], last: int, functions: list[s
             ten, parts = Load(size, per_pair=10), width + last + 1
             naive_last = last if width <= FEW_PARTS else 1
             naive = naive_window(ten, width + naive_last, naive_last, function, width)
-            hand = by_hand(ten, parts, last, width)
-            made = generated(WINDOW.format(function, width), ten, parts, last)
-            yield Point(figure, at, size, naive, hand, made.refresh, made.insert, made.worst)
+            made = in_turns(by_hand(ten, width), Generated(WINDOW.format(function, width), ten, STREAM), parts, last)
+            yield Point(figure, at, size, naive, made.hand, made.refresh, made.ratio, made.insert, made.worst)
 
 
 def main() -> None:

@@ -54,10 +54,18 @@ class PatternSql:
     def _remembered(self) -> list[str]:
         return [_quoted(f"before_{name}") for name in self.machine.remembered]
 
+    def _compared(self) -> list[str]:
+        """The columns of a row that conditions read, of itself or of the row before."""
+        edges = [*self.machine.enters, *(stay for stay in self.machine.stays if stay is not None)]
+        text = " ".join(each for edge in edges for each in edge)
+        return [name for name in self.columns if _quoted(f"c_{name}") in text or name in self.machine.remembered]
+
     def rows(self, numbered: bool) -> str:
         """The rows of the part: groups, columns of conditions (c_*), arguments of aggregates (x*), and their number."""
         shown = [f"{sql} AS {name}" for sql, name in self.groups.items()]
-        shown += [f"{_quoted(name)} AS {_quoted(f'c_{name}')}" for name in self.columns]
+        shown += [
+            f"{_quoted(name)} AS {_quoted(f'c_{name}')}" for name in (self.columns if numbered else self._compared())
+        ]
         shown += [f"{argument} AS x_{name}" for name, argument in self.aggregates.values()]
         if numbered:
             order = [*([_quoted(self.time)] if self.time else []), *self.breaks, *map(_quoted, self.columns)]
@@ -167,8 +175,9 @@ class PatternSql:
         return f"SELECT {shown} FROM ({self.rows(numbered=False)}) AS r WHERE {begins}"
 
     def single(self) -> str:
-        """The one run of each group, where a group has one row in the part: Algorithm 2 with its corrections.
+        """The one run of each group as it is stored, where a group has one row in the part.
 
+        This is Algorithm 2 with its corrections.
         What all edges ask for is asked of the rows; a state whose edges ask for nothing else always moves.
         """
         machine, common = self.machine, self._common()
@@ -178,10 +187,10 @@ class PatternSql:
             moves.append((machine.states, stay - common, machine.states))
         begins = machine.enters[0] - common
         rows = f"SELECT * FROM ({self.rows(numbered=False)}) AS r{self._useful(common)}"
-        joined = f"({rows}) AS r LEFT JOIN {self.past()} AS p ON {self.same('r', 'p')}"
-        if not begins and len(moves) == machine.states and not any(rest for _, rest, _ in moves):
-            return self._always_moving(moves, joined)
-        return self._moving(moves, begins, joined)
+        is_moving = not begins and len(moves) == machine.states and not any(rest for _, rest, _ in moves)
+        past = f'"{self.mark}1"' if is_moving and self.is_counted else self.past()
+        joined = f"({rows}) AS r LEFT JOIN {past} AS p ON {self.same('r', 'p')}"
+        return self._always_moving(moves, joined) if is_moving else self.stored(self._moving(moves, begins, joined))
 
     def _common(self) -> Condition:
         """The conjuncts on the new row alone that all edges have."""
@@ -189,7 +198,7 @@ class PatternSql:
         return frozenset(each for each in frozenset.intersection(*edges) if '"p".' not in each)
 
     def _always_moving(self, moves: Sequence[tuple[int, Condition, int]], joined: str) -> str:
-        """Every row continues its run; a run begins exactly where none is known."""
+        """Every row continues its run; a run begins exactly where none is known. As it is stored."""
         cases = " ".join(f"WHEN {state} THEN {target}" for state, _, target in moves)
         run_values = [
             step.format(x=f"r.x_{name}", a=f"COALESCE(p.{name}, 0)" if key.startswith("COUNT(") else f"p.{name}")
@@ -198,7 +207,8 @@ class PatternSql:
         ]
         remembered = [f"r.{_quoted(f'c_{name}')}" for name in self.machine.remembered]
         values = [f"CASE p.state {cases} ELSE 1 END", "COALESCE(p.ct, 0) + 1", *run_values, *remembered]
-        shown = [f"{value} AS {name}" for value, name in zip(values, self.kept(), strict=True)]
+        kept = list(zip(values, self.kept(), strict=True))[self.is_counted :]
+        shown = [f"{value} AS {name}" for value, name in kept]
         return f"SELECT {', '.join([*(f'r.{key}' for key in self.keys), *shown])} FROM {joined}"
 
     def _moving(self, moves: Sequence[tuple[int, Condition, int]], begins: Condition, joined: str) -> str:
@@ -214,7 +224,7 @@ class PatternSql:
             for name, (first, step) in zip(kept[1:], self.values("", ""), strict=True)
         ]
         inner = [f"r.{key}" for key in keys]
-        inner += [f"r.{_quoted(f'c_{name}')}" for name in self.columns]
+        inner += [f"r.{_quoted(f'c_{name}')}" for name in self._compared()]
         inner += [f"r.x_{name}" for name, _ in self.aggregates.values()]
         inner += ["p.ct", *(f"p.{name}" for name, _ in self.aggregates.values())]
         inner += [f"{going} AS going", f"CASE WHEN {conjunction(begins)} THEN 1 END AS begun"]

@@ -226,7 +226,7 @@ def _view(
         is_unique = bool(source.parts.unique) and grouped >= set(source.parts.unique)
         quick = FastPath(
             PartQuery(sql.stored(sql.first()), (here,), mark),
-            PartQuery(sql.stored(sql.single()), references, mark),
+            PartQuery(sql.single(), references, mark),
             None if is_unique else PartQuery(sql.rows_of_runs(), (here, itself), mark),
         )
     helper = PartView(
