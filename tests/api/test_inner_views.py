@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +13,8 @@ import pytest
 import viewlet
 from viewlet.connection.facade import Connection
 from viewlet.engine.inner_views import in_reading_order, reaches
-from viewlet.engine.maintainer import maintainers
+from viewlet.engine.maintainer import Maintainer, maintainers
+from viewlet.hosts.local import LocalHost
 from viewlet.sqlgen.bulk_load import ProgramLoad
 from viewlet.triggers.shared_views import Borrowed
 
@@ -293,9 +295,13 @@ def test_a_batch_does_not_look_at_all_views_unless_some_have_come_or_gone(monkey
     with opened() as db:
         declare(db, "customer", "day")
         db.apply(FIRST)
-        host, listed = db._session.database().host, list[int]()
-        listing = host._maintainers
-        monkeypatch.setattr(host, "_maintainers", lambda: listed.append(1) or listing())
+        listing, listed = LocalHost._maintainers, list[LocalHost]()
+
+        def counted(host: LocalHost) -> Sequence[Maintainer]:
+            listed.append(host)
+            return listing(host)
+
+        monkeypatch.setattr(LocalHost, "_maintainers", counted)
         db.apply(MORE)
         assert not listed
         db.execute("DROP MATERIALIZED VIEW by_customer")
