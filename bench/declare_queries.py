@@ -1,19 +1,23 @@
 """Families of queries with a size: what grows is one thing a query can have many of.
 
-python -m bench.declare_queries chain 6      declares the chain join of six tables and prints the seconds of CPU it took
+python -m bench.declare_queries chain 6          declares the chain join of six tables, and prints its seconds of CPU
+python -m bench.declare_queries chain 6 spark    the same on the host of Spark without a JVM, then those of writing code
 
-Each process measures one declaration with the `viewlet` that it imports, on the interpreter: compiling generated code
-is another matter. A small view is declared first, so that imports are not counted.
+Each process measures one declaration with the `viewlet` that it imports, without generated code: writing that for the
+executors of Spark is measured apart. A small view is declared first, so that imports are not counted.
 """
 
 from __future__ import annotations
 
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import viewlet
+from viewlet.connection.spark_facade import connect_inline
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +222,38 @@ def views_over_views(n: int) -> list[str]:
     return [*wide(), *made]
 
 
+def stack(n: int, source: Callable[[int], str]) -> list[str]:
+    """Queries of a sum and a count, each over the one before and with one key less; `source` names that one."""
+    keys = [f"x{i}" for i in range(n + 1)]
+    queries = [f"SELECT {', '.join(keys[:n])}, SUM(x{n}) AS s, COUNT(*) AS n FROM r GROUP BY {', '.join(keys[:n])}"]
+    for level in range(1, n):
+        kept = ", ".join(keys[: n - level])
+        queries.append(f"SELECT {kept}, SUM(s) AS s, COUNT(*) AS n FROM {source(level)} GROUP BY {kept}")
+    return queries
+
+
+def stacked_views(n: int) -> list[str]:
+    """Views that aggregate the view before."""
+    queries = stack(n, lambda level: f"v{level - 1}")
+    return [*wide(n + 1), *(f"CREATE MATERIALIZED VIEW v{i} AS {query}" for i, query in enumerate(queries))]
+
+
+def stacked_tables(n: int) -> list[str]:
+    """The same as derived tables of one query."""
+    whole = ""
+    for query in stack(n, lambda level: f"({{}}) q{level}"):
+        whole = query.format(whole)
+    return [*wide(n + 1), view(whole)]
+
+
+def common_table(n: int) -> list[str]:
+    """A common table expression that is joined with itself."""
+    joined = " ".join(f"JOIN c c{i} ON c0.k = c{i}.s" for i in range(1, n))
+    total = " + ".join(f"c{i}.s" for i in range(n))
+    common = "WITH c AS (SELECT k, SUM(x1) AS s FROM r GROUP BY k)"
+    return [*wide(), view(f"{common} SELECT c0.k, {total} AS s FROM c c0 {joined}")]
+
+
 FAMILIES = {
     "chain": Family(chain, (3, 5, 8, 11), 11),
     "star": Family(star, (3, 5, 8, 11), 11),
@@ -237,6 +273,9 @@ FAMILIES = {
     "CASE branches": Family(branches, (50, 200, 500, 1000), 1000),
     "addition": Family(addition, (20, 50, 100, 200), 200),
     "nested aggregates": Family(nested, (1, 2, 3, 5), 5),
+    "aggregates of derived tables": Family(stacked_tables, (1, 2, 3, 5), 5),
+    "aggregates of views": Family(stacked_views, (1, 2, 3, 5), 5),
+    "CTE used several times": Family(common_table, (1, 2, 3, 5), 5),
     "nested conditions": Family(nested_conditions, (1, 2, 3, 5), 5),
     "correlated subqueries": Family(correlated, (1, 2, 3, 5), 5),
     "EXISTS": Family(existing, (1, 2, 3, 5), 5),
@@ -251,9 +290,8 @@ FAMILIES = {
 }
 
 
-def declare(statements: list[str]) -> float:
+def declare(db: Any, statements: list[str]) -> float:
     """Seconds to execute the statements that make views, in a database that has declared one before."""
-    db = viewlet.connect(engine="interpreter")
     db.execute("CREATE TABLE warm (a BIGINT, b BIGINT)")
     db.execute("CREATE MATERIALIZED VIEW warmed AS SELECT a, SUM(b) AS s FROM warm WHERE a IN (1, 2) GROUP BY a")
     seconds = 0.0
@@ -265,5 +303,24 @@ def declare(statements: list[str]) -> float:
     return seconds
 
 
+def generate(db: Any) -> float:
+    """Seconds to write the code of all views for the executors of Spark."""
+    begin = time.process_time()
+    for unit in db._host.cluster.units.values():
+        unit.code(generated=True)
+    return time.process_time() - begin
+
+
+def main(family: str, size: str, host: str = "process") -> None:
+    """Prints the seconds of a declaration; on Spark those of code generation too."""
+    statements = FAMILIES[family].statements(int(size))
+    if host == "process":
+        print(declare(viewlet.connect(engine="interpreter"), statements))
+        return
+    with tempfile.TemporaryDirectory() as checkpoint, connect_inline(checkpoint, 2, sync=False) as db:
+        print(declare(db, statements), flush=True)
+        print(generate(db))
+
+
 if __name__ == "__main__":
-    print(declare(FAMILIES[sys.argv[1]].statements(int(sys.argv[2]))))
+    main(*sys.argv[1:])

@@ -161,10 +161,8 @@ def _text(expr: Expr, names: Naming, depth: int = 1, exact: bool = True) -> str:
             return "-" + _text(body, names, depth, exact)
         case Exists(body):
             return f"E({_text(body, names, depth, exact)})"
-        case Sum(keys, body):
-            local = _exact_names(expr, names) if exact else _rough_names(expr)
-            inner = {**names, **{var: f"{'l' * depth}{name}" for var, name in local.items()}}
-            return f"Sum[{','.join(sorted([inner[key] for key in keys]))}]({_text(body, inner, depth + 1, exact)})"
+        case Sum():
+            return _sum_text(expr, tuple([names[var] for var in shared_variables(expr)]), depth, exact)
         case Lift(var, body):
             return f"({names[var]}:={_text(body, names, depth, exact)})"
         case Extremum(var, which, of, body):
@@ -172,6 +170,22 @@ def _text(expr: Expr, names: Naming, depth: int = 1, exact: bool = True) -> str:
             return f"({names[var]}:={which.value} {inner[of]}:{_text(body, inner, depth + 1, exact)})"
         case _:
             assert_never(expr)
+
+
+@lru_cache(maxsize=16384)
+def _sum_text(node: Sum, around: tuple[str, ...], depth: int, exact: bool) -> str:
+    """The text of a Sum whose context calls the variables that it shares with it so; nested ones are met many times."""
+    names = dict(zip(shared_variables(node), around, strict=True))
+    local = _exact_names(node, names) if exact else _rough_names(node)
+    inner = {**names, **{var: f"{'l' * depth}{name}" for var, name in local.items()}}
+    keys = ",".join(sorted([inner[key] for key in node.keys]))
+    return f"Sum[{keys}]({_text(node.body, inner, depth + 1, exact)})"
+
+
+@once
+def shared_variables(node: Sum) -> tuple[Var, ...]:
+    """The free variables in one order."""
+    return tuple(sorted(free_variables(node), key=lambda var: (var.name, str(var.type))))
 
 
 def _exact_names(node: Sum, names: Naming) -> dict[Var, str]:

@@ -9,7 +9,8 @@ between equal rates and rates proportional to the sizes.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 
 from viewlet.algebra.nodes import Exists, Expr, Extremum, Lift, Rel, Var
 from viewlet.algebra.query import Query
@@ -29,7 +30,7 @@ FEW_VALUES = 100.0
 
 def complete(statistics: Statistics, query: Query, tables: Mapping[str, Table]) -> Statistics:
     """The same statistics with a size and a rate for every table of the query."""
-    atoms = list(_atoms(query))
+    atoms = _atoms(query)
     inferred = _inferred_sizes(atoms, tables)
     sizes = {name: statistics.sizes.get(name) or inferred.get(name) or statistics.size(tables[name]) for name in tables}
     whole = sum(sizes[name].rows ** RATE_EXPONENT for name in {atom.name for atom in atoms}) or 1.0
@@ -40,12 +41,12 @@ def complete(statistics: Statistics, query: Query, tables: Mapping[str, Table]) 
     return Statistics(sizes, rates, statistics.query_rate, statistics.batch_rows, not statistics.known)
 
 
-def _atoms(query: Query) -> Iterator[Rel]:
-    """The atoms of all products of the query, with joined columns sharing a variable."""
+@lru_cache(maxsize=16)
+def _atoms(query: Query) -> tuple[Rel, ...]:
+    """The atoms of all products of the query, with joined columns sharing a variable; strategies are tried in turn."""
     names = Names(var.name for var in all_variables(query.expr))
-    for monomial in simplify_monomials(close_scopes(query.expr), tuple(query.output), names):
-        for factor in monomial.factors:
-            yield from _atoms_of(factor, names)
+    monomials = simplify_monomials(close_scopes(query.expr), tuple(query.output), names)
+    return tuple(atom for each in monomials for factor in each.factors for atom in _atoms_of(factor, names))
 
 
 def _atoms_of(expr: Expr, names: Names) -> Iterator[Rel]:
@@ -60,7 +61,7 @@ def _atoms_of(expr: Expr, names: Names) -> Iterator[Rel]:
             yield from _atoms_of(child, names)
 
 
-def _inferred_sizes(atoms: list[Rel], tables: Mapping[str, Table]) -> dict[str, Size]:
+def _inferred_sizes(atoms: Sequence[Rel], tables: Mapping[str, Table]) -> dict[str, Size]:
     keyed = _keyed_variables(atoms, tables)
     users: dict[Var, int] = defaultdict(int)
     refers: dict[str, dict[int, str]] = defaultdict(dict)  # table -> position -> the table whose key it meets
@@ -87,7 +88,7 @@ def _inferred_sizes(atoms: list[Rel], tables: Mapping[str, Table]) -> dict[str, 
     }
 
 
-def _keyed_variables(atoms: list[Rel], tables: Mapping[str, Table]) -> dict[Var, str]:
+def _keyed_variables(atoms: Sequence[Rel], tables: Mapping[str, Table]) -> dict[Var, str]:
     """Variables that are the whole primary key of some atom, with its table."""
     found: dict[Var, str] = {}
     for atom in atoms:

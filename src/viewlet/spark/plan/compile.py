@@ -4,6 +4,7 @@
 |---------------------------------------------|----------------------------|
 | base tables become views                    | `stored`                   |
 | views get locations                         | `partitioning`             |
+| large scalars get short names               | `abbreviate`               |
 | statements get transformers                 | `annotate`                 |
 | one transformer per step, shared            | `single`, `temporaries`    |
 | unused steps are removed                    | `dead`                     |
@@ -20,6 +21,7 @@ from typing import Any
 from viewlet.algebra.nodes import Delta, Expr, View
 from viewlet.algebra.traverse import Names, size, walk
 from viewlet.errors import InternalError
+from viewlet.spark.plan.abbreviate import Abbreviations
 from viewlet.spark.plan.annotate import Planner
 from viewlet.spark.plan.blocks import fuse, one_by_one, stage_count
 from viewlet.spark.plan.dead import live
@@ -130,6 +132,7 @@ class DistributedProgram:
     program: Program
     facts: Facts
     locations: Mapping[str, ViewLocation]
+    _abbreviations: Abbreviations = field(default_factory=Abbreviations)
     _planners: dict[frozenset[str], Planner] = field(default_factory=dict)
     _plans: dict[tuple[tuple[str, Arrival], ...], BatchPlan] = field(default_factory=dict)
 
@@ -191,10 +194,16 @@ class DistributedProgram:
             order.append(trigger.table)
             self._run(trigger, normalizer, changes)
         steps, temporaries = _finished(normalizer)
-        unfused = one_by_one(steps)
+        unfused = one_by_one(self._abbreviations.expand(steps))
         tables = tuple(dict.fromkeys(order))
         return BatchPlan(
-            tables, arrivals, self.locations, temporaries, tuple(fuse(unfused)), tuple(unfused), normalizer.differences
+            tables,
+            arrivals,
+            self.locations,
+            self._abbreviations.expand_temporaries(temporaries),
+            tuple(fuse(unfused)),
+            tuple(unfused),
+            normalizer.differences,
         )
 
     def _with_told(self, arrivals: Mapping[str, Arrival]) -> dict[str, Arrival]:
@@ -252,7 +261,7 @@ class DistributedProgram:
 
         Any order gives the same views in the end, because every trigger sees what the earlier ones left.
         """
-        triggers = [trigger for trigger in candidates if trigger.table in changes]
+        triggers = [self._abbreviations.shorten(trigger) for trigger in candidates if trigger.table in changes]
         outlines = {trigger.table: self._outline(trigger, changes, planner) for trigger in triggers}
         order: list[Trigger] = []
         for trigger in triggers:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from viewlet.algebra.nodes import Delta, Exists, Expr, Rel, Sum, Var, View
-from viewlet.algebra.traverse import Names, children, mentioned, rebuild, walk
+from viewlet.algebra.traverse import Names, children, has_relations, mentioned, rebuild, walk
 from viewlet.triggers.program import COUNT_FIELD, Field, Program, Statement, Trigger, Update, ViewDefinition
 from viewlet.types import Table
 
@@ -74,6 +74,8 @@ def _columns_read(program: Program) -> dict[str, list[int]]:
     for trigger in program.triggers:
         for statement in trigger.statements:
             for update in statement.updates:
+                if not has_relations(update.expr):
+                    continue
                 uses = Counter(var for node in walk(update.expr) for var in mentioned(node))
                 uses.update(statement.args)
                 for atom, summed in _atoms(update.expr, True):
