@@ -57,8 +57,9 @@ class PatternSql:
     def _compared(self) -> list[str]:
         """The columns of a row that conditions read, of itself or of the row before."""
         edges = [*self.machine.enters, *(stay for stay in self.machine.stays if stay is not None)]
-        text = " ".join(each for edge in edges for each in edge)
-        return [name for name in self.columns if _quoted(f"c_{name}") in text or name in self.machine.remembered]
+        text = " ".join(each for edge in edges for each in edge).lower()  # names of columns have no case
+        remembered = {name.lower() for name in self.machine.remembered}
+        return [name for name in self.columns if _quoted(f"c_{name.lower()}") in text or name.lower() in remembered]
 
     def rows(self, numbered: bool) -> str:
         """The rows of the part: groups, columns of conditions (c_*), arguments of aggregates (x*), and their number."""
