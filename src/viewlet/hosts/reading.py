@@ -13,7 +13,8 @@ from viewlet.engine.choice import Choice
 from viewlet.engine.declaration import Declaration
 from viewlet.engine.maintained_view import MaintainedView
 from viewlet.engine.maintainer import Maintainer
-from viewlet.hosts.spark import ClusterTable, SparkHost
+from viewlet.hosts.spark import SparkHost
+from viewlet.hosts.spread_views import ClusterTable
 from viewlet.runtime.durable.snapshot import SnapshotReader
 from viewlet.tables import BaseTable
 from viewlet.types import Table

@@ -14,12 +14,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from viewlet import __version__
-from viewlet.changes import Change, Changes, RowChange
-from viewlet.engine.arrow_rows import in_reading_order
+from viewlet.changes import Change, Changes
 from viewlet.engine.catalogue_json import Json
 from viewlet.engine.choice import Choice
 from viewlet.engine.contract import ReadByTasks
-from viewlet.engine.declaration import Declaration, planned_again, planned_to_json
+from viewlet.engine.declaration import Declaration, planned_again
 from viewlet.engine.ingest import change_of, net_change
 from viewlet.engine.kind import Hints
 from viewlet.engine.kinds import distributed_form, expression_of, is_expression, kind_of
@@ -32,6 +31,14 @@ from viewlet.hosts.catalogue import Catalogue
 from viewlet.hosts.contract import Batch, Signed, Start
 from viewlet.hosts.feeds import FEED, Feeds
 from viewlet.hosts.progress import Progress, no_progress
+from viewlet.hosts.spread_views import (
+    BatchInProgress,
+    ClusterTable,
+    PlannedUnit,
+    RelocationRequest,
+    SpreadView,
+    planned_unit,
+)
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.durable.batch_ids import BatchMark
 from viewlet.runtime.durable.log import Record
@@ -41,10 +48,8 @@ from viewlet.spark.plan.partitioning import DRIVER_ROWS, FEW_ROWS, few_of_a_load
 from viewlet.spark.run.engine import Engine
 from viewlet.spark.run.exchange.change_files import FOLDER
 from viewlet.spark.run.execution.batch import Batch as ClusterBatch
-from viewlet.spark.run.execution.batch import BatchStats
 from viewlet.spark.run.execution.frame_change import collected, frame_change, is_spark_frame
 from viewlet.spark.run.state.checkpoint import DRIVER
-from viewlet.spark.run.unit_registry import Units
 from viewlet.spark.run.units.relocation import Relocation, check_movable, is_worth_moving, only_gathers
 from viewlet.spark.run.units.table_unit import unit_name
 from viewlet.spark.run.units.unit import LOCATIONS, Unit
@@ -52,88 +57,13 @@ from viewlet.spark.run.views.scan import TableScan, ViewScan
 from viewlet.tables import BaseTable
 from viewlet.triggers.statistics import UNKNOWN, Statistics
 from viewlet.triggers.store import UndoLog
-from viewlet.types import Row, Table, TableKind
+from viewlet.types import Table, TableKind
 
 logger = logging.getLogger("viewlet")
 
 SETUP = 100
 """The kind of the first record: the number of partitions."""
 BUSY_BATCHES = 100
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterTable:
-    """The rows of a table in the partitions of a cluster (see `KeptRows`)."""
-
-    schema: Table
-    cluster: Engine
-
-    @property
-    def total(self) -> int:
-        found = self.cluster.table_rows(self.schema)
-        return int(found.column(found.num_columns - 1).to_numpy().sum())
-
-    def check(self, change: Change) -> None:
-        """The last stage of the batch checks the keys that it has changed."""
-
-    def change(self) -> Change:
-        return RowChange(self._rows())
-
-    def arrow(self) -> Any:
-        columns = self.schema.columns
-        order = [(position, False, False) for position in range(len(columns))]
-        return in_reading_order(self.cluster.table_rows(self.schema), order, range(len(columns)), columns)
-
-    def with_keys(self, keys: Sequence[Row]) -> None:
-        """All partitions would have to be read."""
-
-    def _rows(self) -> Changes:
-        return self.cluster.result(unit_name(self.schema.name))
-
-
-@dataclass(frozen=True, slots=True)
-class SpreadView:
-    """A view with its unit, which it may share, and what the user had said when that was planned."""
-
-    view: MaintainedView
-    unit: Unit
-    hints: Hints
-
-    def facts(self, planned: Declaration | None = None) -> Json:
-        """What the catalogue notes; `planned` is what the unit will be planned from."""
-        by = {name: list(keys) for name, keys in self.hints.partition_by.items()}
-        said = {"rows": dict(self.hints.rows), "partition_by": by}
-        known = planned_to_json(planned or self.view.maintainer.declared, self.view.declared)
-        return {"digest": self.unit.digest, **self.unit.facts, **said, **known}
-
-
-@dataclass(frozen=True, slots=True)
-class RelocationRequest:
-    """Units to be spread otherwise, each with what it is planned from then, and the number of partitions."""
-
-    units: Mapping[str, tuple[Declaration, Unit]]
-    partitions: int
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedUnit:
-    """A unit, what it is planned from, and what the user had said then or has turned out since."""
-
-    declared: Declaration
-    unit: Unit
-    hints: Hints
-
-
-@dataclass(slots=True)
-class BatchInProgress:
-    """A batch or a declaration under way: the tables that had rows before it, the units there were, what has run."""
-
-    started: frozenset[str]
-    units: Units | None = None
-    views: Mapping[str, SpreadView] = field(default_factory=dict)
-    declared: PlannedUnit | None = None
-    """The unit of the view that is being declared."""
-    ran: tuple[ClusterBatch | None, BatchStats] | None = None
 
 
 def _positions(declared: Declaration) -> list[int]:
@@ -150,10 +80,6 @@ def _maintained_as(planned: Declaration, unit: Unit) -> Declaration:
 def is_busy(view: MaintainedView) -> bool:
     """It has seen enough changes that a small size says something of its size later."""
     return view.work.tuples >= DRIVER_ROWS or view.work.batches >= BUSY_BATCHES
-
-
-def _planned_unit(known: SpreadView) -> PlannedUnit:
-    return PlannedUnit(known.view.maintainer.declared, known.unit, known.hints)
 
 
 def _read_by_tasks(view: MaintainedView) -> ReadByTasks | None:
@@ -518,7 +444,7 @@ class SparkHost:
         small = gatherable(before.locations, rows, FEW_ROWS) if is_busy(known.view) else {}
         if not (large or small):
             return None
-        found = self._planned_again(_planned_unit(known), {**large, **small})
+        found = self._planned_again(planned_unit(known), {**large, **small})
         return (found.unit, found.hints) if is_worth_moving(before, found.unit, has_to_move=bool(large)) else None
 
     def _planned_again(self, known: PlannedUnit, sizes: Mapping[str, float], facts: Json | None = None) -> PlannedUnit:
@@ -536,7 +462,7 @@ class SparkHost:
         """
         under_way, known = self._under_way, self._by_unit().get(unit.name)
         before = under_way.declared if known is None and under_way is not None else None
-        before = before if known is None else _planned_unit(known)
+        before = before if known is None else planned_unit(known)
         if before is None or before.unit is not unit or not unit.is_movable:
             return None
         if locations is None:

@@ -1,0 +1,100 @@
+"""What the host on Spark knows of its tables and views: where their rows are, and what their units are planned from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from viewlet.changes import Change, Changes, RowChange
+from viewlet.engine.arrow_rows import in_reading_order
+from viewlet.engine.catalogue_json import Json
+from viewlet.engine.declaration import Declaration, planned_to_json
+from viewlet.engine.kind import Hints
+from viewlet.engine.maintained_view import MaintainedView
+from viewlet.spark.run.engine import Engine
+from viewlet.spark.run.execution.batch import Batch as ClusterBatch
+from viewlet.spark.run.execution.batch import BatchStats
+from viewlet.spark.run.unit_registry import Units
+from viewlet.spark.run.units.table_unit import unit_name
+from viewlet.spark.run.units.unit import Unit
+from viewlet.types import Row, Table
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterTable:
+    """The rows of a table in the partitions of a cluster (see `KeptRows`)."""
+
+    schema: Table
+    cluster: Engine
+
+    @property
+    def total(self) -> int:
+        found = self.cluster.table_rows(self.schema)
+        return int(found.column(found.num_columns - 1).to_numpy().sum())
+
+    def check(self, change: Change) -> None:
+        """The last stage of the batch checks the keys that it has changed."""
+
+    def change(self) -> Change:
+        return RowChange(self._rows())
+
+    def arrow(self) -> Any:
+        columns = self.schema.columns
+        order = [(position, False, False) for position in range(len(columns))]
+        return in_reading_order(self.cluster.table_rows(self.schema), order, range(len(columns)), columns)
+
+    def with_keys(self, keys: Sequence[Row]) -> None:
+        """All partitions would have to be read."""
+
+    def _rows(self) -> Changes:
+        return self.cluster.result(unit_name(self.schema.name))
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadView:
+    """A view with its unit, which it may share, and what the user had said when that was planned."""
+
+    view: MaintainedView
+    unit: Unit
+    hints: Hints
+
+    def facts(self, planned: Declaration | None = None) -> Json:
+        """What the catalogue notes; `planned` is what the unit will be planned from."""
+        by = {name: list(keys) for name, keys in self.hints.partition_by.items()}
+        said = {"rows": dict(self.hints.rows), "partition_by": by}
+        known = planned_to_json(planned or self.view.maintainer.declared, self.view.declared)
+        return {"digest": self.unit.digest, **self.unit.facts, **said, **known}
+
+
+@dataclass(frozen=True, slots=True)
+class RelocationRequest:
+    """Units to be spread otherwise, each with what it is planned from then, and the number of partitions."""
+
+    units: Mapping[str, tuple[Declaration, Unit]]
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedUnit:
+    """A unit, what it is planned from, and what the user had said then or has turned out since."""
+
+    declared: Declaration
+    unit: Unit
+    hints: Hints
+
+
+@dataclass(slots=True)
+class BatchInProgress:
+    """A batch or a declaration under way: the tables that had rows before it, the units there were, what has run."""
+
+    started: frozenset[str]
+    units: Units | None = None
+    views: Mapping[str, SpreadView] = field(default_factory=dict)
+    declared: PlannedUnit | None = None
+    """The unit of the view that is being declared."""
+    ran: tuple[ClusterBatch | None, BatchStats] | None = None
+
+
+def planned_unit(known: SpreadView) -> PlannedUnit:
+    return PlannedUnit(known.view.maintainer.declared, known.unit, known.hints)
