@@ -136,8 +136,9 @@ reads in proportion to their sizes. *arrow* batches are handed in at the driver,
 Parquet files. Medians in seconds; the first batch of each kind, which compiles code or finds it in the cache, is not
 among them. Spark SQL runs the query over the whole Parquet files, warm, and its answer is brought to the driver.
 *Reading* brings the rows of the view to the driver afterwards. *Right*: after all batches the view was what Spark SQL
-computes from what was loaded and what has changed. The mean is the geometric one over the flat queries with joins and
-Q1: {", ".join(FLAT)}."""
+computes from what was loaded and what has changed. The last measurement of each thing counts: where only one kind of
+batch was measured again, the other kind, the rows of state and the first batch are of an earlier run. The mean is the
+geometric one over the flat queries with joins and Q1: {", ".join(FLAT)}."""
 
 _HEADS = ("query", "Spark SQL", "arrow", "ratio", "frames", "ratio", "reading", "ratio of arrow with reading", "stages",
           "state rows", "load", "first batch", "right")  # fmt: skip
