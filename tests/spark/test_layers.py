@@ -13,6 +13,7 @@ import pytest
 from tests.sql.test_common_tables import QUERIES
 from tests.sql.test_outer_joins import LONG_CHAIN, compare_changes, random_row
 from tests.sql.test_outer_joins import TABLES as CHAIN_TABLES
+from tests.sql.test_stacked_aggregates import QUERIES as STACKED
 from viewlet.algebra.evaluate import State
 from viewlet.connection.spark_facade import connect_inline
 from viewlet.engine.trigger_programs import ON_SPARK
@@ -69,6 +70,14 @@ def test_chains_agree_with_duckdb(kernel: str, chain: str, tmp_path: Path) -> No
 def test_common_tables_agree_with_duckdb(kernel: str, name: str, tmp_path: Path) -> None:
     with connect_inline(tmp_path, 3, sync=False, engine=kernel) as db:
         compare_changes(db, QUERIES[name], 4, random.Random(name))
+        assert "layer " in db.explain("q", "triggers")
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("name", STACKED)
+def test_aggregates_of_aggregates_agree_with_duckdb(kernel: str, name: str, tmp_path: Path) -> None:
+    with connect_inline(tmp_path, 3, sync=False, engine=kernel) as db:
+        compare_changes(db, STACKED[name], 3, random.Random(name))
         assert "layer " in db.explain("q", "triggers")
 
 

@@ -43,7 +43,6 @@ from viewlet.triggers.sources import Sources
 from viewlet.triggers.statistics import Statistics
 from viewlet.triggers.store import UndoLog
 from viewlet.triggers.wide_numbers import wide_values
-from viewlet.types import Table
 
 if TYPE_CHECKING:
     from viewlet.runtime.dictionary import StringDictionary
@@ -156,28 +155,39 @@ def _show_code(subject: Subject) -> str:
 
 def plan_layers_on_spark(declared: Declaration, tables: Tables) -> Program:
     """One program for all layers by one strategy, which is noted of the view: it has to lead to the same one again."""
-    layers, result = _parts_on_spark(declared, tables)
-    used = {result.strategy, *(program.strategy for _, program in layers)}
-    if len(used) > 1:
-        thriftiest = next(strategy for strategy in reversed(ON_SPARK) if strategy in used)
-        layers, result = _parts_on_spark(replace(declared, strategy=thriftiest), tables)
-    return replace(compose(layers, result), name=declared.name)
-
-
-def _parts_on_spark(declared: Declaration, tables: Tables) -> tuple[list[tuple[Table, Program]], Program]:
-    """The programs of the layers, each with the table that it is read as, and that of the result."""
-    from viewlet.spark.plan.table_views import tables_as_views
-
     query = _query_of(declared)
     known = {**tables, **{layer.table.name: layer.table for layer in query.layers}}
+    parts = [_Part(layer.table.name, layer.query, stored=True) for layer in query.layers]
+    parts.append(_Part(RESULT, query.result, stored=False))
+    programs = [_planned_part(declared, part, known) for part in parts]
+    used = {program.strategy for program in programs}
+    if len(used) > 1:
+        thriftiest = next(strategy for strategy in reversed(ON_SPARK) if strategy in used)
+        again = replace(declared, strategy=thriftiest)
+        programs = [
+            program if program.strategy == thriftiest else _planned_part(again, part, known)
+            for part, program in zip(parts, programs, strict=True)
+        ]
+    *layers, result = programs
+    composed = compose(list(zip((layer.table for layer in query.layers), layers, strict=True)), result)
+    return replace(composed, name=declared.name)
 
-    def planned(part: str, own: Query, stored: bool) -> Program:
-        mine = read_by(own, known)
-        whole = replace(declared, name=f"{declared.name}_{part}", query=own, definition=own)
-        return tables_as_views(plan_on_spark(whole, mine, stored), mine)
 
-    layers = [(layer.table, planned(layer.table.name, layer.query, stored=True)) for layer in query.layers]
-    return layers, planned(RESULT, query.result, stored=False)
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A layer or the result; the rows of a layer are `stored`."""
+
+    name: str
+    query: Query
+    stored: bool
+
+
+def _planned_part(declared: Declaration, part: _Part, tables: Tables) -> Program:
+    from viewlet.spark.plan.table_views import tables_as_views
+
+    mine = read_by(part.query, tables)
+    whole = replace(declared, name=f"{declared.name}_{part.name}", query=part.query, definition=part.query)
+    return tables_as_views(plan_on_spark(whole, mine, part.stored), mine)
 
 
 def expression(declared: Declaration) -> Query:

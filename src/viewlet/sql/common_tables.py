@@ -1,4 +1,4 @@
-"""Common table expressions: written in place of their names, or large ones that are used several times as one layer.
+"""Common table expressions and derived tables: written in place, or large ones that are repeated as layers.
 
 WITH w AS (...) SELECT ... FROM w a JOIN w b ...   ->   w(x, y) * w(x_2, y_2) * ...        w(x, y) = Sum[x, y](...)
 """
@@ -20,11 +20,20 @@ def common_table(cte: Cte, context: Context) -> Relation:
     if id(cte.query) in layers:
         return _read_again(layers[id(cte.query)], context)
     relation = context.query(cte.query, cte.scope)
-    layer = _as_layer(relation, context) if cte.uses > 1 else None
+    if cte.uses == 1:
+        return derived_table(relation, context)
+    context.operands.note_repeated(mul(*relation.factors))
+    layer = _as_layer(relation, context)
     if layer is None:
         return relation
     layers[id(cte.query)] = layer
     return layer
+
+
+def derived_table(relation: Relation, context: Context) -> Relation:
+    """A query that stands in one place: a layer if a query around it would repeat its aggregates too often."""
+    takes = context.operands.takes_aggregate(mul(*relation.factors))
+    return (_as_layer(relation, context) if takes else None) or relation
 
 
 def _as_layer(relation: Relation, context: Context) -> Relation | None:
@@ -44,7 +53,6 @@ def _as_layer(relation: Relation, context: Context) -> Relation | None:
             variables[scalar], lift = context.bind(column.name, scalar)
             lifts.append(lift)
     whole = (*relation.factors, *lifts)
-    context.operands.note_repeated(mul(*whole))
     factors = context.shared(whole, tuple(variables.values()))
     if factors is whole:
         return None

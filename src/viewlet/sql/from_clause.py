@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from viewlet.algebra.nodes import Cond, Expr, Rel, Scalar
 from viewlet.sql import coerce
-from viewlet.sql.common_tables import common_table
+from viewlet.sql.common_tables import common_table, derived_table
 from viewlet.sql.conditions import bind_conditions
 from viewlet.sql.context import Context
 from viewlet.sql.outer_joins import full_join, left_join, semi_join
@@ -130,7 +130,7 @@ def _derived(node: exp.Expr, scope: Scope, context: Context) -> Item:
     """A subquery in FROM does not see its neighbours, only the blocks around."""
     values = _values_of(node)
     relation = context.query(values, scope) if values is not None else context.query(node.this, Scope((), scope))
-    return _aliased(relation, node, None, context)
+    return _aliased(derived_table(relation, context), node, None, context)
 
 
 def _aliased(relation: Relation, node: exp.Expr, default: str | None, context: Context) -> Item:

@@ -2,8 +2,9 @@
 
     Sum[..](a(..) * ..) * {..} * ..   ->   joined(x, y) * {..} * ..        joined(x, y) = Sum[x, y](a(..) * ..)
 
-Outer joins and set operations write their operands several times, and common table expressions may be used several
-times. Only the columns that something reads are kept.
+Outer joins and set operations write their operands several times, common table expressions may be used several times,
+and an aggregate writes what it aggregates once for its groups and once for each of its numbers. Only the columns that
+something reads are kept.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from math import inf, prod
 
 from viewlet.algebra.layered_query import Layer, LayeredQuery
-from viewlet.algebra.nodes import Add, Expr, Mul, Neg, Rel, Sum, Var, mul, sum_over
+from viewlet.algebra.nodes import Add, Exists, Expr, Lift, Mul, Neg, Rel, Sum, Var, factors_of, mul, sum_over
 from viewlet.algebra.query import OutputColumn, Query
 from viewlet.algebra.scope import inputs, outputs
 from viewlet.algebra.traverse import mentioned, rebuild, size, walk
@@ -45,12 +46,19 @@ SIMPLE_OPERAND = Extent(1, 25)
 """What is left in its place where the products would be too many: no outer join."""
 
 
+LARGE_AGGREGATE = 1000
+"""Nodes of a derived table that is not aggregated in one piece: about five levels of aggregates."""
+
 MANY_NODES = 250
 """A query with common table expressions that are used several times is cut at them if it is larger."""
 
 
 class LargeOperandError(Exception):
     """An operand is too large for a query in one piece."""
+
+
+class LargeAggregateError(LargeOperandError):
+    """A derived table that aggregates is too large to be aggregated again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +79,8 @@ class Operands:
 
     largest: Extent = UNLIMITED
     layered: bool = False
+    aggregates: bool = False
+    """Derived tables that aggregate are operands too."""
     found: list[Operand] = field(default_factory=list)
     """The layers, each after those that it reads."""
     common: dict[int, Relation] = field(default_factory=dict)
@@ -81,6 +91,17 @@ class Operands:
     def note_repeated(self, product: Expr) -> None:
         """Notes that an operand is written several times, which makes a difference unless it is small."""
         self.repeats = self.repeats or _extent(product).exceeds(SMALL_OPERAND)
+
+    def takes_aggregate(self, product: Expr) -> bool:
+        """Whether a derived table may become a layer because of its aggregates, which a query around it would repeat.
+
+        Each level of aggregates of aggregates has at least twice the size of the one below.
+        """
+        if not any(isinstance(factor, Exists | Lift) for factor in factors_of(product)):
+            return False
+        if not self.aggregates and self.largest != UNLIMITED and size(product) > LARGE_AGGREGATE:
+            raise LargeAggregateError
+        return self.aggregates
 
     def shared(self, factors: tuple[Expr, ...], columns: tuple[Var, ...], name: str) -> tuple[Expr, ...]:
         """The factors of an operand with these columns, or the atom of a layer called `name` in their place."""

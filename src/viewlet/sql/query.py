@@ -20,6 +20,8 @@ from viewlet.sql.layers import (
     MANY_NODES,
     SIMPLE_OPERAND,
     SMALL_OPERAND,
+    Extent,
+    LargeAggregateError,
     LargeOperandError,
     Operands,
     in_layers,
@@ -64,15 +66,22 @@ def translate_to_query(
 
     if not layered or node.find(exp.AnonymousAggFunc) is not None:
         return translated(Operands())
+
+    def cut(operand: Extent) -> Translation:
+        try:
+            return translated(Operands(operand, layered=True))
+        except LargeAggregateError:
+            return translated(Operands(operand, layered=True, aggregates=True))
+
     operands = Operands(LARGE_OPERAND)
     try:
         found = translated(operands)
     except LargeOperandError:
-        return translated(Operands(SMALL_OPERAND, layered=True))
+        return cut(SMALL_OPERAND)
     if multiplies_out(found.query):
-        return translated(Operands(SIMPLE_OPERAND, layered=True))
+        return cut(SIMPLE_OPERAND)
     if operands.repeats and size(found.query.expr) > MANY_NODES:
-        return translated(Operands(SMALL_OPERAND, layered=True))
+        return cut(SMALL_OPERAND)
     return found
 
 

@@ -33,8 +33,8 @@ def compose(layers: Sequence[tuple[Table, Program]], result: Program) -> Program
     for (table, _), part in zip(layers, parts[:-1], strict=True):
         _check_sum(part.result)
         shown = sorted({node.name for node in walk(part.result) if isinstance(node, View)})
-        compared = [kept[name] for name in shown if name in _needed(part)]
-        told = [kept.pop(name) for name in shown if name not in _needed(part)]
+        compared = [kept[name] for name in shown if name in read_or_assigned(part)]
+        told = [kept.pop(name) for name in shown if name not in read_or_assigned(part)]
         found.append(ProgramLayer(table, part.query, tuple(told), tuple(compared), part.triggers, part.result))
     return replace(parts[-1], views=tuple(kept.values()), layers=tuple(found))
 
@@ -54,7 +54,7 @@ def rows_over(layer: ProgramLayer, change: Callable[[View], Expr]) -> Expr:
     return add(*(go(term) for term in summands(layer.rows) if any(isinstance(node, View) for node in walk(term))))
 
 
-def _needed(program: Program) -> set[str]:
+def read_or_assigned(program: Program) -> set[str]:
     """The views that some statement reads, or assigns."""
     statements = program.statements
     read = {node.name for s in statements for u in s.updates for node in walk(u.expr) if isinstance(node, View)}

@@ -43,6 +43,7 @@ from viewlet.spark.plan.single import Normalizer, in_sequence
 from viewlet.spark.plan.table_views import tables_as_views
 from viewlet.spark.plan.temporaries import Temporaries
 from viewlet.spark.plan.wellformed import Placement, rename
+from viewlet.triggers.compose import read_or_assigned
 from viewlet.triggers.program import Program, Statement, Trigger, ViewDefinition
 from viewlet.types import Table
 
@@ -72,9 +73,21 @@ def compile_distributed(
     for spread in () if earlier else _spreads(facts, best):
         with suppress(InternalError):  # not every placement can be planned
             other = _best_ranking(facts, partition_by or {}, spread)
-            if other.locations != best.locations and other.burden <= best.burden:
+            if other.locations != best.locations and _is_no_more_burden(other, best):
                 return other
     return best
+
+
+def _is_no_more_burden(other: DistributedProgram, best: DistributedProgram) -> bool:
+    """Other locations of the same views burden batches and readers no more.
+
+    Where a view is that statements only add to makes no difference to the state that moves: what is added is computed
+    in the same way, and then sent. Planning with the known locations, which is slow for large programs, is left out.
+    """
+    moved = {name for name, location in other.locations.items() if location != best.locations[name]}
+    if moved.isdisjoint(read_or_assigned(other.program)):
+        return other.is_planned and other.is_read_whole <= best.is_read_whole
+    return other.burden <= best.burden
 
 
 def compile_at(
@@ -165,7 +178,12 @@ class DistributedProgram:
     @property
     def burden(self) -> tuple[bool, int]:
         """What should not grow with the state: reading all of it for the result, then moves of it in a batch."""
-        return self.reading is ResultLocation.GATHERED, state_moves(self.plan())
+        return self.is_read_whole, state_moves(self.plan())
+
+    @property
+    def is_read_whole(self) -> bool:
+        """Its views are brought to the driver before the result is read."""
+        return self.reading is ResultLocation.GATHERED
 
     def is_shorter_than(self, other: DistributedProgram) -> bool:
         """Its batches take fewer stages, and it moves and reads no more state."""
