@@ -41,7 +41,7 @@ class Grammar:
     def query(self) -> tuple[str, tuple[int, ...]]:
         """A query, and the positions of the columns it is sorted by."""
         prefix = self._with_clause() if chance(self.choices, 20) else ""
-        form = weighted(self.choices, [(75, "select"), (22, "set operation"), (2, "star"), (1, "values")])
+        form = weighted(self.choices, [(74, "select"), (1, "stack"), (22, "set operation"), (2, "star"), (1, "values")])
         families = self.sources.families(approximate=form == "select")
         if form == "values":
             rows = (self.sources.constant_row(families) for _ in range(self.choices.integer(1, 3)))
@@ -51,6 +51,8 @@ class Grammar:
             body = self._set_operation(families, names, 1)
         elif form == "star":
             body = self._star(families, names)
+        elif form == "stack":
+            body = self._stack(families, names)
         else:
             body = self.select(families, names, Scope((), depth=MOST_SUBQUERIES))
         suffix, order = self._order(families, names, self.sort_keys if form == "select" else [])
@@ -81,6 +83,20 @@ class Grammar:
         body, alias = self.select(families, names, Scope((), depth=1)), self._name("q")
         star = pick(self.choices, ("*", f"{alias}.*"))
         return f"SELECT {pick(self.choices, ('', 'DISTINCT '))}{star} FROM ({body}) AS {alias}"
+
+    def _stack(self, families: list[str], names: list[str]) -> str:
+        """Aggregates of aggregates: every level groups the rows of the one below by some of their columns."""
+        below = self.sources.families()
+        columns = [self._name("c") for _ in below]
+        body = self.select(below, columns, Scope((), depth=0))
+        more = [self.sources.families() for _ in range(self.choices.integer(2, 5))]
+        for wanted in (*more, families):
+            alias = self._name("q")
+            fields = tuple(Field(f"{alias}.{name}", each) for name, each in zip(columns, below, strict=True))
+            columns = names if wanted is families else [self._name("c") for _ in wanted]
+            body = self._grouped(wanted, columns, Scope(fields), From(f"({body}) AS {alias}", fields), "")
+            below = wanted
+        return body
 
     def _set_operation(self, families: list[str], names: list[str], depth: int) -> str:
         operator = pick(self.choices, ("UNION", "EXCEPT", "INTERSECT"))
