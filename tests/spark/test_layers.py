@@ -11,6 +11,7 @@ import duckdb
 import pytest
 
 from tests.sql.test_common_tables import QUERIES
+from tests.sql.test_deep_subqueries import QUERIES as DEEP
 from tests.sql.test_outer_joins import LONG_CHAIN, compare_changes, random_row
 from tests.sql.test_outer_joins import TABLES as CHAIN_TABLES
 from tests.sql.test_stacked_aggregates import QUERIES as STACKED
@@ -74,10 +75,10 @@ def test_common_tables_agree_with_duckdb(kernel: str, name: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("name", STACKED)
+@pytest.mark.parametrize("name", {**STACKED, **DEEP})
 def test_aggregates_of_aggregates_agree_with_duckdb(kernel: str, name: str, tmp_path: Path) -> None:
     with connect_inline(tmp_path, 3, sync=False, engine=kernel) as db:
-        compare_changes(db, STACKED[name], 3, random.Random(name))
+        compare_changes(db, {**STACKED, **DEEP}[name], 3, random.Random(name))
         assert "layer " in db.explain("q", "triggers")
 
 

@@ -36,6 +36,12 @@ def derived_table(relation: Relation, context: Context) -> Relation:
     return (_as_layer(relation, context) if takes else None) or relation
 
 
+def subquery(relation: Relation, context: Context) -> Relation:
+    """The rows of a subquery in an expression: a layer if aggregates are nested in it too deep."""
+    takes = context.operands.takes_subquery(mul(*relation.factors))
+    return (_as_layer(relation, context) if takes else None) or relation
+
+
 def _as_layer(relation: Relation, context: Context) -> Relation | None:
     """The relation as the atom of a layer with its columns, constants left out; None if it is better written out."""
     if inputs(mul(*relation.factors)):  # the rows are others for every row of the query around

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 from math import inf, prod
 
 from viewlet.algebra.layered_query import Layer, LayeredQuery
-from viewlet.algebra.nodes import Add, Exists, Expr, Lift, Mul, Neg, Rel, Sum, Var, factors_of, mul, sum_over
+from viewlet.algebra.nodes import Add, Exists, Expr, Extremum, Lift, Mul, Neg, Rel, Sum, Var, factors_of, mul, sum_over
 from viewlet.algebra.query import OutputColumn, Query
 from viewlet.algebra.scope import inputs, outputs
-from viewlet.algebra.traverse import mentioned, rebuild, size, walk
+from viewlet.algebra.traverse import children, has_relations, mentioned, rebuild, size, walk
 from viewlet.sql.prune import prune
 from viewlet.sql.scope import Relation
 from viewlet.types import Column, Table, TableKind
@@ -48,6 +48,8 @@ SIMPLE_OPERAND = Extent(1, 25)
 
 LARGE_AGGREGATE = 1000
 """Nodes of a derived table that is not aggregated in one piece: about five levels of aggregates."""
+DEEP_SUBQUERY = 3
+"""Levels of aggregates in a subquery from which it is not compared with in one piece."""
 
 MANY_NODES = 250
 """A query with common table expressions that are used several times is cut at them if it is larger."""
@@ -99,7 +101,18 @@ class Operands:
         """
         if not any(isinstance(factor, Exists | Lift) for factor in factors_of(product)):
             return False
-        if not self.aggregates and self.largest != UNLIMITED and size(product) > LARGE_AGGREGATE:
+        return self._takes(size(product) > LARGE_AGGREGATE)
+
+    def takes_subquery(self, product: Expr) -> bool:
+        """Whether a subquery may become a layer because of the aggregates in it.
+
+        The count of the rows that it is compared with is one more level. The change of an aggregate holds what it
+        aggregates before and after, so that each level doubles the changes of those in it.
+        """
+        return self._takes(_levels(product) >= DEEP_SUBQUERY and not inputs(product))
+
+    def _takes(self, is_large: bool) -> bool:
+        if is_large and not self.aggregates and self.largest != UNLIMITED:
             raise LargeAggregateError
         return self.aggregates
 
@@ -136,6 +149,12 @@ def _terms(expr: Expr) -> int:
             return _terms(body)
         case _:
             return 1
+
+
+def _levels(expr: Expr) -> int:
+    """How deep aggregates over tables are nested in each other."""
+    below = max(map(_levels, children(expr)), default=0)
+    return below + (isinstance(expr, Lift | Exists | Extremum) and (below > 0 or has_relations(expr)))
 
 
 def in_layers(result: Query, operands: Sequence[Operand]) -> LayeredQuery:

@@ -17,6 +17,7 @@ from sqlglot import exp
 
 from viewlet.algebra.nodes import Cond, Expr, Extreme, Extremum, Scalar, mul, sum_over
 from viewlet.sql import coerce
+from viewlet.sql.common_tables import subquery
 from viewlet.sql.scope import Relation
 from viewlet.types import BIGINT, BOOLEAN, VARCHAR, Kind
 
@@ -42,8 +43,12 @@ def _inner(node: exp.Expr) -> exp.Expr:
     return node.this if isinstance(node, exp.Any | exp.All | exp.Paren | exp.Exists) else node
 
 
+def _rows(binder: ScalarBinder, node: exp.Expr) -> Relation:
+    return subquery(binder.context.query(node, binder.scope), binder.context)
+
+
 def _single_column(binder: ScalarBinder, node: exp.Expr) -> tuple[Relation, Scalar]:
-    relation = binder.context.query(node, binder.scope)
+    relation = _rows(binder, node)
     if len(relation.columns) != 1:
         count = len(relation.columns)
         raise binder.context.source.error(f"a subquery used as a value must have one column, not {count}", node)
@@ -69,7 +74,7 @@ def scalar_subquery(binder: ScalarBinder, node: exp.Expr) -> Scalar:
 
 
 def exists_subquery(binder: ScalarBinder, node: exp.Exists) -> Scalar:
-    relation = binder.context.query(_inner(node), binder.scope)
+    relation = _rows(binder, _inner(node))
     return _some(binder, relation.factors)
 
 
@@ -89,7 +94,7 @@ def in_subquery(binder: ScalarBinder, value: exp.Expr, query: exp.Expr, want: Wa
 
 def _row_in_subquery(binder: ScalarBinder, row: exp.Tuple, query: exp.Expr, want: Want) -> Scalar:
     """(x, y) IN (SELECT p, q ...)"""
-    relation = binder.context.query(query, binder.scope)
+    relation = _rows(binder, query)
     values = [binder.bind(part) for part in row.expressions]
     if len(values) != len(relation.columns):
         message = f"{len(values)} values are compared with {len(relation.columns)} columns"
