@@ -16,10 +16,15 @@ from typing import Any
 import pytest
 
 import viewlet
+from tests.sql.test_stacked_aggregates import QUERIES as QUERIES_IN_LAYERS
 from viewlet import Connection
-from viewlet.engine import background
+from viewlet.engine import background, build, compile_ahead, trigger_programs
 from viewlet.engine import chooser as engines
 from viewlet.engine.background import BackgroundCompiler, Task
+from viewlet.engine.declaration import declared_by
+from viewlet.sql import CreateTable, parse_statements
+from viewlet.triggers.sources import Sources
+from viewlet.triggers.statistics import UNKNOWN
 
 QUERIES = {
     "grouped": "SELECT k, SUM(x) AS x, COUNT(*) AS n FROM a GROUP BY k",
@@ -385,3 +390,41 @@ def test_with_numba_in_a_process_of_its_own(script: str, tmp_path: Path) -> None
         check=False,
     )
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+
+
+def test_code_that_would_take_minutes_to_compile_is_left_alone(
+    held: list[Task[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether there are many rows at once or after a while; who asks for compiled code gets it."""
+    monkeypatch.setattr(trigger_programs, "MOST_CODE", 100)
+    with declared("tables", views="joined") as db:
+        for batch in BATCHES:
+            db.apply(batch_of(batch))
+        for task in held:
+            task.run()
+        db.apply(batch_of(BATCHES[0]))
+        db.execute(f"CREATE MATERIALIZED VIEW later AS {QUERIES['grouped']}")
+        for view in ("joined", "later"):
+            assert "compiling it would take minutes" in db.explain(view, "engine")
+            assert not db.view(view).stats()["engine"].startswith("compiled")
+    with declared("tables", engine="compiled", views="joined") as db:
+        assert "asked for" in db.explain("joined", "engine")
+
+
+@pytest.mark.parametrize("query", [QUERIES["joined"], QUERIES_IN_LAYERS["derived tables"]])
+def test_the_second_process_writes_the_same_code(query: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("VIEWLET_JIT", raising=False)
+    found: list[Any] = []
+    monkeypatch.setattr(build, "build_compiled", lambda *_, draft, **__: found.append(draft))
+    created = parse_statements(
+        "CREATE TABLE a (k BIGINT, x BIGINT); CREATE TABLE b (k BIGINT, y BIGINT); "
+        "CREATE TABLE t0 (k BIGINT, v BIGINT, n BIGINT NOT NULL)",
+        {},
+    )
+    schemas = {each.table.name: each.table for each in created if isinstance(each, CreateTable)}
+    view = declared_by(f"CREATE MATERIALIZED VIEW q AS {query}", schemas, layered=True)
+    read = {name: schemas[name] for name in view.sources}
+    text = compile_ahead.request(view, read, UNKNOWN)
+    assert text is not None
+    compile_ahead.compile_ahead(text)
+    assert found == [build.draft_for_auto(view, Sources(read, {}), UNKNOWN)]

@@ -41,7 +41,7 @@ from viewlet.algebra.nodes import (
     neg,
     sum_over,
 )
-from viewlet.algebra.scope import free_variables, outputs
+from viewlet.algebra.scope import NONE, Vars, free_variables, outputs
 from viewlet.algebra.traverse import rebuild
 
 Nested = Lift | Extremum | Exists
@@ -147,14 +147,15 @@ def _correlated(factor: Nested) -> frozenset[Var]:
             assert_never(factor)
 
 
-def single_row(change: Expr, table: str, row: tuple[Var, ...], sign: int | None) -> Expr:
+def single_row(change: Expr, table: str, row: tuple[Var, ...], sign: int | None, unread: Vars = NONE) -> Expr:
     """A delta expression for the change of one row: inserted where sign is 1, deleted where it is -1.
 
-    Without a sign, the row's multiplicity is a parameter too.
+    Without a sign, the row's multiplicity is a parameter too. Variables that are `unread` are not assigned.
     """
     if isinstance(change, Delta) and change.name == table:
-        product = mul(*(Lift(arg, Value(value)) for arg, value in zip(change.args, row, strict=True)))
+        assigned = [(arg, value) for arg, value in zip(change.args, row, strict=True) if arg not in unread]
+        product = mul(*(Lift(arg, Value(value)) for arg, value in assigned))
         if sign is None:
             return mul(Value(MULTIPLICITY), product)
         return product if sign > 0 else neg(product)
-    return rebuild(change, lambda child: single_row(child, table, row, sign))
+    return rebuild(change, lambda child: single_row(child, table, row, sign, unread))

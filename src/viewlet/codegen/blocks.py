@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from viewlet.algebra.nodes import Add, Delta, Exists, Expr, Extremum, Lift, Neg, Sum, Var, View
 from viewlet.algebra.order import order
+from viewlet.algebra.recursion import headroom_for
 from viewlet.algebra.scope import NONE
 from viewlet.algebra.traverse import mentioned, rebuild, walk
 from viewlet.codegen.lines import Lines
@@ -83,7 +84,9 @@ class BlockModule:
 def write_blocks(program: Program, plans: Sequence[BlockPlan]) -> BlockModule:
     """One module for all plans of a program, so that a view has the indexes that any of them needs."""
     updates = [update for plan in plans for statement in plan.statements for update in statement.updates]
-    return _BlockWriter(program, plans, ModuleWriter([*(update.expr for update in updates), program.result])).write()
+    exprs = [*(update.expr for update in updates), program.result]
+    with headroom_for(exprs):
+        return _BlockWriter(program, plans, ModuleWriter(exprs)).write()
 
 
 @dataclass(slots=True)

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from viewlet.algebra.nodes import MULTIPLICITY, Var, View
+from viewlet.algebra.recursion import headroom_for
 from viewlet.algebra.scope import NONE
 from viewlet.algebra.traverse import all_variables, walk
 from viewlet.codegen.arrays import OtherArray
@@ -48,7 +49,8 @@ def write_module(program: Program, tables: Mapping[str, Table]) -> Module:
     exprs = [update.expr for statement in statements for update in statement.updates]
     layouts = {view.name: layout_of(view) for view in program.views}
     writer = ModuleWriter([*exprs, program.result])
-    return _TriggerWriter(program, tables, layouts, writer, borrowable_by_rows(program)).write()
+    with headroom_for([*exprs, program.result]):
+        return _TriggerWriter(program, tables, layouts, writer, borrowable_by_rows(program)).write()
 
 
 @dataclass(slots=True)

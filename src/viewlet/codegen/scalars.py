@@ -219,10 +219,8 @@ class ScalarWriter:
 
     def _case(self, args: tuple[Scalar, ...], code: Callable[[Scalar], str]) -> str:
         *pairs, otherwise = args
-        text = code(otherwise)
-        for condition, value in reversed(list(zip(pairs[::2], pairs[1::2], strict=True))):
-            text = f"({code(value)} if {self.truth(condition)} else {text})"
-        return text
+        branches = [(code(value), self.truth(given)) for given, value in zip(pairs[::2], pairs[1::2], strict=True)]
+        return _first_that_holds(branches, code(otherwise))
 
     def _call(self, call: Call) -> Word:
         match call.op:
@@ -230,9 +228,7 @@ class ScalarWriter:
                 return self._choice(call)
             case "coalesce":
                 words = [self.word(arg) for arg in call.args]
-                code = words[-1].code
-                for word in reversed(words[:-1]):
-                    code = f"({word.code} if {word.present} else {code})"
+                code = _first_that_holds([(word.code, word.present) for word in words[:-1]], words[-1].code)
                 return Word(code, either(*(word.present for word in words)), call.type.is_float)
         words = [self.word(arg) for arg in call.args]
         writer = WRITERS.get(call.op)
@@ -341,6 +337,11 @@ _NULL_FOR_OTHERS = frozenset(("/", "//", "%", "avg", "var_samp", "var_pop", "std
 _LOGIC = frozenset(
     ("and", "or", "not", "is_null", "is_not_null", "is_true", "is_not_distinct", "in", "case", "coalesce")
 )
+
+
+def _first_that_holds(branches: Sequence[tuple[str, str]], otherwise: str) -> str:
+    """The value of the first condition that holds; not nested, because Python reads 200 parentheses in each other."""
+    return f"({''.join(f'{value} if {condition} else ' for value, condition in branches)}{otherwise})"
 
 
 def _is_total(scalar: Scalar) -> bool:

@@ -19,6 +19,18 @@ if TYPE_CHECKING:
     from viewlet.runtime.dictionary import StringDictionary
 
 
+class LeftToInterpreterError(Exception):
+    """A view that `auto` does not compile; the text says why."""
+
+
+def draft_for_auto(declared: Declaration, sources: Sources, statistics: Statistics) -> Draft:
+    """The compiled form of a view that nobody asked to compile."""
+    draft = compiled_form(declared).draft(declared, sources.tables, statistics)
+    if (obstacle := draft.obstacle) is not None:
+        raise LeftToInterpreterError(obstacle)
+    return draft
+
+
 def build_compiled(
     declared: Declaration,
     sources: Sources,

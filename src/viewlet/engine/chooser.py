@@ -33,7 +33,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from viewlet.engine.background import BackgroundCompiler, Task
-from viewlet.engine.build import build_compiled
+from viewlet.engine.build import LeftToInterpreterError, build_compiled, draft_for_auto
 from viewlet.engine.choice import Choice
 from viewlet.engine.compile_ahead import request
 from viewlet.engine.contract import BulkLoad
@@ -110,10 +110,9 @@ class EngineChooser:
     def _start_large(self, declared: Declaration, sources: Sources) -> Choice:
         """A view over many rows: compiled, unless that takes long and a load can fill the interpreter meanwhile."""
         statistics = self.measure(sources.tables)
-        draft = self._tried(declared.name, lambda: _draft(declared, sources, statistics))
-        obstacle = draft if isinstance(draft, str) else draft.obstacle
-        if isinstance(draft, str) or obstacle is not None:
-            return self._interpreted(declared, sources, obstacle or "")
+        draft = self._tried(declared.name, lambda: draft_for_auto(declared, sources, statistics))
+        if isinstance(draft, str):
+            return self._interpreted(declared, sources, draft)
         bulk_load = kind_of(declared).bulk_load
         if bulk_load is not None and not draft.is_cached:
             reason, movable = "it is being compiled", sources.is_mixed
@@ -213,7 +212,7 @@ class EngineChooser:
                 self.move_if_ready(view)
             return
         statistics = self._statistics(view, sources)
-        draft = self._tried(declared.name, lambda: _draft(declared, sources, statistics))
+        draft = self._tried(declared.name, lambda: draft_for_auto(declared, sources, statistics))
         if isinstance(draft, str):
             view.describe(replace(view.choice, reason=draft, may_change=False))
         elif waits or draft.is_cached:
@@ -257,7 +256,8 @@ class EngineChooser:
         dictionary = self.dictionary
 
         def build() -> Choice:
-            choice = build_compiled(declared, sources, statistics, dictionary, _many_rows(), draft, reads=True)
+            own = draft or draft_for_auto(declared, sources, statistics)
+            choice = build_compiled(declared, sources, statistics, dictionary, _many_rows(), own, reads=True)
             logger.info("view %s: compiled in the background", declared.name)
             return choice
 
@@ -302,7 +302,7 @@ class EngineChooser:
         """What an attempt to compile comes to, or why it failed; whatever goes wrong, the interpreter can continue."""
         try:
             return attempt()
-        except (UnsupportedError, DataError) as error:
+        except (LeftToInterpreterError, UnsupportedError, DataError) as error:
             return str(error)
         except Exception as error:
             logger.warning("view %s: compiling it failed, the interpreter continues", view, exc_info=True)
@@ -316,10 +316,6 @@ class EngineChooser:
 
     def close(self) -> None:
         self._background.close()
-
-
-def _draft(declared: Declaration, sources: Sources, statistics: Statistics) -> Draft:
-    return compiled_form(declared).draft(declared, sources.tables, statistics)
 
 
 def _filled(choice: Choice) -> Choice:

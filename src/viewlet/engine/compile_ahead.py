@@ -1,6 +1,6 @@
 """The second process of `background.py`: compiles a view for the disk cache that both processes share, and ends.
 
-    echo '{"statement": "CREATE MATERIALIZED VIEW ...", "tables": [...], "statistics": {...}}' \
+    echo '{"statement": "CREATE MATERIALIZED VIEW ...", "layered": false, "tables": [...], "statistics": {...}}' \
         | python -m viewlet.engine.compile_ahead
 
 It is told what the view is, not what its code is: planning is deterministic, so the code is the same.
@@ -38,6 +38,7 @@ def request(declared: Declaration, tables: Mapping[str, Table], statistics: Stat
     return json.dumps(
         {
             "statement": declared.statement,
+            "layered": declared.layered,
             "tables": [table_to_json(table) for table in tables.values()],
             "statistics": statistics_to_json(statistics),
         }
@@ -46,16 +47,19 @@ def request(declared: Declaration, tables: Mapping[str, Table], statistics: Stat
 
 def compile_ahead(text: str) -> None:
     """Compiles what `request` asks for."""
-    from viewlet.engine.build import build_compiled
+    from viewlet.engine.build import LeftToInterpreterError, build_compiled, draft_for_auto
     from viewlet.engine.declaration import declared_by
     from viewlet.runtime.dictionary import StringDictionary
     from viewlet.triggers.sources import Sources
 
     known = json.loads(text)
     tables = {table.name: table for table in map(table_of_json, known["tables"])}
-    declared = declared_by(known["statement"], tables)
+    declared = declared_by(known["statement"], tables, layered=known["layered"])
     statistics = statistics_of_json(known["statistics"])
-    build_compiled(declared, Sources(tables, {}), statistics, StringDictionary(), reads=True)
+    sources = Sources(tables, {})
+    with contextlib.suppress(LeftToInterpreterError):
+        draft = draft_for_auto(declared, sources, statistics)
+        build_compiled(declared, sources, statistics, StringDictionary(), draft=draft, reads=True)
 
 
 def end_with_parent(parent: int) -> None:

@@ -226,5 +226,4 @@ LAYERED_VIEWS = ViewKind(
         plan_layers_on_spark, unit_on_spark, engine_on_spark, reason_on_spark, inline_views, expression
     ),
     summary=("sql", "algebra", "views", "triggers", "engine"),
-    compiles_elsewhere=False,
 )

@@ -43,6 +43,8 @@ View trees keep less, but their batches may need more stages: where sizes are kn
 """
 AUTO = Strategy.AUTO.value
 READS_TABLES = ("first-order", "recompute")
+MOST_CODE = 600_000
+"""Characters of generated code that `auto` compiles: Numba takes a minute for 400,000, and gigabytes for 700,000."""
 ONLY_THE_INTERPRETER = "its changes are wanted after every batch, and only the interpreter knows them"
 
 
@@ -68,6 +70,13 @@ def interpreted(
     return Interpreter(plan_program(declared, tables, statistics), sources.stores, log)
 
 
+def large_code(source: str) -> str | None:
+    """Why code is not compiled unless somebody asks for it."""
+    if len(source) <= MOST_CODE:
+        return None
+    return f"its code has {len(source):,} characters, more than {MOST_CODE:,}: compiling it would take minutes"
+
+
 @dataclass(frozen=True, slots=True)
 class ProgramDraft:
     """A trigger program and its module in source form."""
@@ -78,7 +87,7 @@ class ProgramDraft:
 
     @property
     def obstacle(self) -> str | None:
-        return wide_numbers(self.program)
+        return wide_numbers(self.program) or large_code(self.module.generated.source)
 
     @property
     def is_cached(self) -> bool:

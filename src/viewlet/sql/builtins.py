@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from math import inf
 
 from viewlet.algebra.calendar import DIFFERENCE_UNITS, PARTS, TRUNCATIONS
 from viewlet.algebra.nodes import Const, Scalar
@@ -206,12 +207,15 @@ def choose(condition: Scalar, then: Scalar, otherwise: Scalar | None = None) -> 
     return total("case", is_boolean(condition), *values, type=values[0].type, nullable=nullable)
 
 
-FUNCTIONS: dict[str, tuple[int, int, Builder]] = {
+ANY_NUMBER = inf
+"""Of arguments."""
+
+FUNCTIONS: dict[str, tuple[int, float, Builder]] = {
     # name: least and most arguments, builder
-    "coalesce": (1, 99, _coalesce),
+    "coalesce": (1, ANY_NUMBER, _coalesce),
     "nullif": (2, 2, _nullif),
-    "least": (1, 99, partial(_extreme, "least")),
-    "greatest": (1, 99, partial(_extreme, "greatest")),
+    "least": (1, ANY_NUMBER, partial(_extreme, "least")),
+    "greatest": (1, ANY_NUMBER, partial(_extreme, "greatest")),
     "if": (2, 3, choose),
     "iff": (3, 3, choose),
     "upper": (1, 1, partial(_texts, "upper", VARCHAR)),
@@ -226,7 +230,7 @@ FUNCTIONS: dict[str, tuple[int, int, Builder]] = {
     "contains": (2, 2, partial(_texts, "contains", BOOLEAN)),
     "starts_with": (2, 2, partial(_texts, "starts_with", BOOLEAN)),
     "ends_with": (2, 2, partial(_texts, "ends_with", BOOLEAN)),
-    "concat": (1, 99, _concat),
+    "concat": (1, ANY_NUMBER, _concat),
     "substring": (2, 3, partial(_text_and_numbers, "substring")),
     "left": (2, 2, partial(_text_and_numbers, "left")),
     "right": (2, 2, partial(_text_and_numbers, "right")),

@@ -8,19 +8,17 @@ refused before anything recurses. Chains of AND, OR and UNION are flat for us an
 
 from __future__ import annotations
 
-import sys
-import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import reduce
 
 from sqlglot import exp
 
+from viewlet.algebra.recursion import headroom
 from viewlet.sql.source import Source
 
 MAX_NESTING = 128
 _CHAIN = 48
-_SHALLOW = 12
 _FRAMES_PER_LEVEL = 80
 _OPENING = frozenset(("(", "[", "{", "CASE"))
 _CLOSING = frozenset((")", "]", "}", "END"))
@@ -28,7 +26,6 @@ _PREFIXES = frozenset(("NOT", "-", "+", "~", "!", "@"))
 _FLAT: tuple[type[exp.Expr], ...] = (exp.And, exp.Or, exp.Union)
 _PARTS = (exp.Paren, exp.Select, exp.From, exp.Where, exp.Alias, exp.If, exp.Table, exp.Column, exp.Identifier)
 _ASSOCIATIVE: tuple[type[exp.Expr], ...] = (exp.Add, exp.Mul, exp.DPipe)
-_LOCK = threading.Lock()
 
 
 def check_nesting(words: Sequence[str], positions: Sequence[tuple[int, int]], source: Source) -> int:
@@ -50,7 +47,7 @@ def check_nesting(words: Sequence[str], positions: Sequence[tuple[int, int]], so
 def shallow(node: exp.Expr, source: Source) -> Iterator[None]:
     """The tree made as shallow as it can be, and room on the stack to translate it."""
     balance(node)
-    with headroom(check_depth(node, source)):
+    with room_for(check_depth(node, source)):
         yield
 
 
@@ -98,17 +95,6 @@ def _chain(terms: Sequence[exp.Expr], kind: type[exp.Expr]) -> exp.Expr:
     return reduce(lambda a, b: kind(this=a, expression=b), terms)
 
 
-@contextmanager
-def headroom(levels: int) -> Iterator[None]:
-    """Raises Python's recursion limit for that many levels; shallow statements need no more than the usual limit."""
-    if levels <= _SHALLOW:
-        yield
-        return
-    extra = levels * _FRAMES_PER_LEVEL
-    with _LOCK:
-        sys.setrecursionlimit(sys.getrecursionlimit() + extra)
-    try:
-        yield
-    finally:
-        with _LOCK:
-            sys.setrecursionlimit(sys.getrecursionlimit() - extra)
+def room_for(levels: int) -> AbstractContextManager[None]:
+    """Headroom for that many levels; shallow statements need no more than the usual limit."""
+    return headroom(levels * _FRAMES_PER_LEVEL)

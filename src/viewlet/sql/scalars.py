@@ -126,7 +126,13 @@ class ScalarBinder:
             raise source.unsupported(f"function {name}()", node, f"did you mean {near[0]}()?" if near else "")
         least, most, build = builtins.FUNCTIONS[name]
         if not least <= len(arguments) <= most:
-            wanted = str(least) if least == most else f"{least} to {most}" if most < 99 else f"at least {least}"
+            wanted = (
+                str(least)
+                if least == most
+                else f"{least} to {most}"
+                if most < builtins.ANY_NUMBER
+                else f"at least {least}"
+            )
             raise source.error(f"{name}() takes {wanted} arguments, not {len(arguments)}", node)
         return build(*(self.bind(argument) for argument in arguments))
 

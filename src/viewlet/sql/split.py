@@ -15,7 +15,7 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from viewlet.errors import SqlError
-from viewlet.sql.depth import check_nesting, headroom
+from viewlet.sql.depth import check_nesting, room_for
 from viewlet.sql.parser import parse_text, quiet
 from viewlet.sql.source import Source
 from viewlet.types import TableKind
@@ -150,7 +150,7 @@ def parse(raw: RawStatement, skip: int = 0, aggregates: Collection[str] = ()) ->
     blank = " " * begin + raw.text[begin:]
     levels = check_nesting(raw.words, raw.positions, raw.source)
     try:
-        with headroom(levels):
+        with room_for(levels):
             node, given_up = parse_text(_plain_create(raw, blank), aggregates)
     except ParseError as error:
         raise _syntax_error(raw.source, error) from None

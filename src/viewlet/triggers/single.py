@@ -9,6 +9,7 @@ Key variables that every term binds to the same parameter are extracted from the
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import reduce
 
@@ -19,7 +20,7 @@ from viewlet.algebra.order import order
 from viewlet.algebra.scope import Vars
 from viewlet.algebra.simplify import simplify_monomials
 from viewlet.algebra.substitute import substitute
-from viewlet.algebra.traverse import Names, all_variables
+from viewlet.algebra.traverse import Names, all_variables, mentioned, walk
 from viewlet.triggers.factorise import factorise
 from viewlet.triggers.program import Statement, Trigger, Update
 from viewlet.types import Table
@@ -62,7 +63,7 @@ def _specialise(statement: Statement, table: Table, row: tuple[Var, ...], sign: 
     given = frozenset(row) if sign is not None else frozenset((*row, MULTIPLICITY))
     for update in statement.updates:
         names = Names(var.name for var in all_variables(update.expr))
-        change = single_row(update.expr, table.name, row, sign)
+        change = single_row(update.expr, table.name, row, sign, _mentioned_once(update.expr).difference(statement.args))
         updates.append((update.field, simplify_monomials(change, statement.args, names, given)))
     restriction = _restriction([m for _, monomials in updates for m in monomials], statement.args, given)
     args = tuple(restriction.get(arg, arg) for arg in statement.args)
@@ -75,6 +76,12 @@ def _specialise(statement: Statement, table: Table, row: tuple[Var, ...], sign: 
             if monomials
         ),
     )
+
+
+def _mentioned_once(expr: Expr) -> Vars:
+    """Variables that stand in one place: they are bound there, and nothing reads them."""
+    places = Counter(var for node in walk(expr) for var in mentioned(node))
+    return frozenset(var for var, count in places.items() if count == 1)
 
 
 def _ordered(monomials: list[Monomial], args: tuple[Var, ...], given: Vars) -> Expr:

@@ -129,15 +129,19 @@ def _variance(freedom: int, function: str = "") -> FunctionWriter:
     return write
 
 
+def _pairs(codes: list[str]) -> list[list[str]]:
+    return [codes[start : start + 2] for start in range(0, len(codes), 2)]
+
+
 def _extreme(function: str) -> FunctionWriter:
     def write(support: Support, call: Call, words: Sequence[Word]) -> Word | None:
         if call.type.kind is Kind.VARCHAR:
             return None
         name = f"{function}_double" if call.type.is_float else function
-        code = null_word(words[0])
-        for word in words[1:]:
-            code = f"{name}({code}, {null_word(word)})"
-        return total(support, code, call.type)
+        codes = [null_word(word) for word in words]
+        while len(codes) > 1:  # by halves: Python reads 200 parentheses in each other
+            codes = [f"{name}({', '.join(pair)})" if len(pair) > 1 else pair[0] for pair in _pairs(codes)]
+        return total(support, codes[0], call.type)
 
     return write
 
