@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from viewlet.errors import MissingExtraError
+from viewlet.interrupts import DeferredInterrupt
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -29,7 +30,19 @@ def entry(function: F) -> F:
     if not ENABLED:
         return function
     wrapped: F = numba.njit(function, cache=True, error_model="numpy", nogil=True)
-    return wrapped
+    return compiled_whole(wrapped)
+
+
+def compiled_whole(dispatcher: F) -> F:
+    """Ctrl-C waits until a function is compiled: a callback of LLVM would lose the exception."""
+    compile_for = dispatcher._compile_for_args  # type: ignore[attr-defined]
+
+    def compile_whole(*args: Any, **kwargs: Any) -> Any:
+        with DeferredInterrupt():
+            return compile_for(*args, **kwargs)
+
+    dispatcher._compile_for_args = compile_whole  # type: ignore[attr-defined]
+    return dispatcher
 
 
 def compiled(function: F) -> F:

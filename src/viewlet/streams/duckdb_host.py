@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from viewlet.errors import DataError, StateError, interruptible
-from viewlet.streams.deferred_interrupt import DEFERRED_INTERRUPT
+from viewlet.interrupts import DEFERRED_INTERRUPT
 from viewlet.types import SqlType
 
 _CATALOGUE = '"viewlet catalogue"'

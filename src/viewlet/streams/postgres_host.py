@@ -25,7 +25,7 @@ from typing import Any
 
 from viewlet.changes.staged_change import PART_COLUMN
 from viewlet.errors import DataError, MissingExtraError, StateError, UnsupportedError
-from viewlet.streams.deferred_interrupt import DEFERRED_INTERRUPT
+from viewlet.interrupts import DEFERRED_INTERRUPT
 from viewlet.types import Kind, SqlType
 
 _SCHEMA = "viewlet"

@@ -1,4 +1,5 @@
-"""Ctrl-C that waits: an interrupted query of DuckDB ends its transaction, half a statement for `psql` spoils others."""
+"""Ctrl-C that waits: for a query of DuckDB, whose interruption ends the transaction, for `psql`, where half a statement
+spoils others, and for LLVM, whose callbacks swallow exceptions."""
 
 from __future__ import annotations
 

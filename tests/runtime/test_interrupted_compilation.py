@@ -1,0 +1,34 @@
+"""Ctrl-C while Numba compiles: it waits for the function, and is always a KeyboardInterrupt."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from viewlet.runtime.jit import compiled_whole
+
+
+class Dispatcher:
+    """What Numba calls to compile a function, with Ctrl-C in the middle."""
+
+    def __init__(self) -> None:
+        self.is_compiled = False
+        self._compile_for_args: Callable[..., Any] = self._interrupted
+
+    def _interrupted(self, *args: object) -> int:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:  # what a callback of LLVM does with it
+            return 0
+        self.is_compiled = True
+        return len(args)
+
+
+def test_it_is_raised_when_the_function_is_compiled() -> None:
+    dispatcher: Any = compiled_whole(Dispatcher())  # type: ignore[type-var]
+    with pytest.raises(KeyboardInterrupt):
+        dispatcher._compile_for_args(1, 2)
+    assert dispatcher.is_compiled
