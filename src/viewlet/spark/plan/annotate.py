@@ -81,6 +81,7 @@ class Planner:
     _placed: dict[tuple[Expr, ViewLocation, tuple[Var, ...]], Plan] = field(default_factory=dict)
     _wanted: dict[tuple[Expr, ViewLocation, Vars], Plan | None] = field(default_factory=dict)
     _anywhere: dict[tuple[Expr, Vars], Plan | None] = field(default_factory=dict)
+    _composed: dict[tuple[Expr, ViewLocation, Vars], Plan | None] = field(default_factory=dict)
     _improver: Improver = field(init=False)
 
     def __post_init__(self) -> None:
@@ -94,7 +95,10 @@ class Planner:
         return self._placed[key]
 
     def _place(self, expr: Expr, location: ViewLocation, needed: Vars) -> Plan:
-        options = [self.at(expr, location, needed)]
+        there = self.at(expr, location, needed)
+        if there is not None and there.cost == NOTHING and _is_at(there.tag, location):
+            return there
+        options = [there]
         if isinstance(location, Dist):
             options += [
                 self.moved(source, location) for source in (self.spread(expr, needed), self.at_driver(expr, needed))
@@ -114,6 +118,7 @@ class Planner:
 
     def at(self, expr: Expr, site: ViewLocation, needed: Vars) -> Plan | None:
         """The expression made readable at a site: moved as a whole, or composed of parts at that site."""
+        needed &= outputs(expr)
         key = (expr, site, needed)
         if key not in self._wanted:
             here = self.in_place(expr, site, needed)
@@ -155,6 +160,7 @@ class Planner:
 
     def spread(self, expr: Expr, needed: Vars) -> Plan | None:
         """The expression computed by the workers, wherever that is cheapest."""
+        needed = NONE if isinstance(expr, Sum | Rel | Delta | View) else needed & outputs(expr)
         key = (expr, needed)
         if key not in self._anywhere:
             ways = (plan for plan in self._ways_to_spread(expr, needed) if plan is not None and is_spread(plan.tag))
@@ -223,6 +229,12 @@ class Planner:
 
     def in_place(self, expr: Expr, site: ViewLocation, needed: Vars) -> Plan | None:
         """The expression evaluated at a site over parts that are at that site or moved to it."""
+        key = (expr, site, needed & outputs(expr))
+        if key not in self._composed:
+            self._composed[key] = self._in_place(*key)
+        return self._composed[key]
+
+    def _in_place(self, expr: Expr, site: ViewLocation, needed: Vars) -> Plan | None:
         match expr:
             case Value() | Cond() | Lift(_, Value()):
                 return Plan(expr, FREE, NOTHING)
@@ -296,7 +308,7 @@ class Planner:
     ) -> tuple[list[Plan], list[Expr]] | None:
         """Factors brought to a site, together or one by one, and the scalars that have not gone into them."""
         options = [self._bring_each(group, scalars, others, site, needed, together or len(group) > 1)]
-        if together:
+        if together and len(group) > 1:
             options.append(self._bring_core(group, scalars, others, site, needed))
         atoms: list[Expr] = [factor for factor in group if not isinstance(factor, Lift | Extremum | Exists)]
         if 1 < len(atoms) < len(group):
@@ -353,7 +365,7 @@ class Planner:
         """A sub-product with the scalars that its columns decide, summed down to what is used outside, and moved."""
         absorbed = absorb(group, scalars)
         core = mul(*group, *absorbed)
-        if try_order(factors_of(core), NONE) is None:
+        if any(map(inputs, group)) and try_order(factors_of(core), NONE) is None:
             return None
         left = list(scalars)
         for scalar in absorbed:
@@ -372,7 +384,14 @@ def _is_at(tag: Tag, location: ViewLocation) -> bool:
 
 
 def _cheapest(plans: Iterable[Plan | None]) -> Plan | None:
-    return min((plan for plan in plans if plan is not None), key=lambda plan: plan.cost, default=None)
+    """The first of the cheapest plans; those after one that moves nothing are not made."""
+    best: Plan | None = None
+    for plan in plans:
+        if plan is not None and (best is None or plan.cost < best.cost):
+            best = plan
+            if best.cost == NOTHING:
+                break
+    return best
 
 
 def _total(plans: Sequence[Plan]) -> Cost:

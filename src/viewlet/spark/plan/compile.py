@@ -81,13 +81,17 @@ def compile_distributed(
 def _is_no_more_burden(other: DistributedProgram, best: DistributedProgram) -> bool:
     """Other locations of the same views burden batches and readers no more.
 
-    Where a view is that statements only add to makes no difference to the state that moves: what is added is computed
-    in the same way, and then sent. Planning with the known locations, which is slow for large programs, is left out.
+    Planning with the known locations, which is slow for large programs, is left out where it decides nothing. Where a
+    view is that statements only add to makes no difference to the state that moves: what is added is computed in the
+    same way, and then sent.
     """
+    if other.is_read_whole != best.is_read_whole:
+        return best.is_read_whole and other.is_planned
     moved = {name for name, location in other.locations.items() if location != best.locations[name]}
     if moved.isdisjoint(read_or_assigned(other.program)):
-        return other.is_planned and other.is_read_whole <= best.is_read_whole
-    return other.burden <= best.burden
+        return other.is_planned
+    moves = state_moves(other.plan())
+    return moves == 0 or moves <= state_moves(best.plan())
 
 
 def compile_at(
@@ -147,6 +151,7 @@ class DistributedProgram:
     locations: Mapping[str, ViewLocation]
     _abbreviations: Abbreviations = field(default_factory=Abbreviations)
     _planners: dict[frozenset[str], Planner] = field(default_factory=dict)
+    _ordered: dict[Expr, Expr] = field(default_factory=dict)
     _plans: dict[tuple[tuple[str, Arrival], ...], BatchPlan] = field(default_factory=dict)
 
     def view(self, name: str) -> ViewDefinition:
@@ -270,7 +275,7 @@ class DistributedProgram:
     def _normalizer(self, planner: Planner) -> Normalizer:
         names = Names(view.name for view in self.program.views)
         floats = {(view.name, f.name) for view in self.program.views for f in view.fields if f.is_float}
-        return Normalizer(planner, Temporaries(names, floats))
+        return Normalizer(planner, Temporaries(names, floats), self._ordered)
 
     def _best_order(
         self, candidates: Sequence[Trigger], changes: Mapping[str, Arrival], planner: Planner
@@ -280,6 +285,8 @@ class DistributedProgram:
         Any order gives the same views in the end, because every trigger sees what the earlier ones left.
         """
         triggers = [self._abbreviations.shorten(trigger) for trigger in candidates if trigger.table in changes]
+        if len(triggers) < 2:
+            return triggers
         outlines = {trigger.table: self._outline(trigger, changes, planner) for trigger in triggers}
         order: list[Trigger] = []
         for trigger in triggers:

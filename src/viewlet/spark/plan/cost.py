@@ -14,7 +14,7 @@ from viewlet.algebra.nodes import Add, Delta, Exists, Expr, Mul, Neg, Sum, View
 from viewlet.algebra.scope import outputs
 from viewlet.algebra.traverse import atoms
 from viewlet.spark.plan.locations import REPLICATED
-from viewlet.spark.plan.nodes import Gather, Moved, Transformer, children, strip
+from viewlet.spark.plan.nodes import Gather, Moved, Transformer, children, is_moved, strip
 
 UNKNOWN_ROWS = 1_000_000.0
 """The assumed rows of an unmeasured view."""
@@ -46,6 +46,8 @@ NOTHING = Cost()
 
 def cost_of(moved: Moved, rows: Mapping[str, float], known: dict[Moved, Cost] | None = None) -> Cost:
     """The cost of a whole expression; those of its parts are looked up in `known`, and noted there."""
+    if not is_moved(moved):
+        return NOTHING
     noted = {} if known is None else known
     found = noted.get(moved)
     if found is None:

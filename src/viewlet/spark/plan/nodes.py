@@ -15,14 +15,14 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import cast
 
-from viewlet.algebra.nodes import Expr, node
+from viewlet.algebra.nodes import Expr, node, once
 from viewlet.algebra.traverse import children as calculus_children
 from viewlet.algebra.traverse import rebuild as rebuild_calculus
 from viewlet.spark.plan.locations import Dist, Replicated
 
 
 class _Hashed:
-    __slots__ = ("_hash", "_is_closed", "_representative")
+    __slots__ = ("_hash", "_is_closed", "_is_moved", "_representative")
 
 
 @node
@@ -56,6 +56,12 @@ def children(moved: Moved) -> tuple[Moved, ...]:
     return (moved.body,) if isinstance(moved, Transformer) else calculus_children(moved)
 
 
+@once
+def is_moved(moved: Moved) -> bool:
+    """There is a transformer in it."""
+    return isinstance(moved, Transformer) or any(is_moved(child) for child in children(moved))
+
+
 def with_body(transformer: Transformer, body: Moved) -> Transformer:
     """The same movement of something else."""
     match transformer:
@@ -78,4 +84,6 @@ def rebuild(moved: Moved, change: Callable[[Moved], Moved]) -> Moved:
 @lru_cache(maxsize=65536)
 def strip(moved: Moved) -> Expr:
     """The expression without its transformers."""
+    if not is_moved(moved):
+        return as_expr(moved)
     return strip(moved.body) if isinstance(moved, Transformer) else as_expr(rebuild(moved, strip))

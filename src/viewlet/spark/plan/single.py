@@ -31,7 +31,7 @@ from viewlet.spark.plan.locations import (
     Replicated,
     ViewLocation,
 )
-from viewlet.spark.plan.nodes import Gather, Moved, Repart, Transformer, as_expr, rebuild, strip
+from viewlet.spark.plan.nodes import Gather, Moved, Repart, Transformer, as_expr, is_moved, rebuild, strip
 from viewlet.spark.plan.program import Compute, Movement, mode_of
 from viewlet.spark.plan.result_location import is_natural
 from viewlet.spark.plan.temporaries import Family, Temporaries
@@ -46,6 +46,8 @@ class Normalizer:
 
     planner: Planner
     temporaries: Temporaries
+    ordered: dict[Expr, Expr] = field(default_factory=dict)
+    """Expressions as they are evaluated: what normalizers of views in the same places have found."""
     _told: dict[str, tuple[View, tuple[Var, ...]]] = field(default_factory=dict)
     """The temporaries that hold the changes of layers: each as an atom over the columns of its layer."""
     _differences: set[str] = field(default_factory=set)
@@ -118,6 +120,8 @@ class Normalizer:
     def _extract(self, moved: Moved) -> Expr:
         if isinstance(moved, Transformer):
             return self._sent(moved, *self._computed(moved.body))
+        if not is_moved(moved):
+            return as_expr(moved)
         if isinstance(moved, Extremum) and self._has_partial_extremes(moved):
             return self._of_extremes(moved)
         return as_expr(rebuild(moved, self._extract))
@@ -156,7 +160,10 @@ class Normalizer:
 
     def _ready(self, expr: Expr) -> Expr:
         """Ordered for evaluation: what was moved here comes from a change, or is as small as one."""
-        return self._over_told(_as_views(order(_without_needless_sums(self._as_changes(expr)))))
+        found = self.ordered.get(expr)
+        if found is None:
+            found = self.ordered[expr] = _as_views(order(_without_needless_sums(self._as_changes(expr))))
+        return self._over_told(found) if self._told else found
 
     def _over_told(self, expr: Expr) -> Expr:
         """The expression with the changes of layers as the temporaries that hold them."""
