@@ -70,6 +70,8 @@ class ModuleWriter:
         self.names = Identifiers()
         self.requests = Requests()
         self._functions: list[tuple[str, str]] = []
+        self._words: set[str] = set()
+        """The identifiers in the functions."""
 
     def products(self, lines: Lines, layouts: Mapping[str, Layout]) -> ProductWriter:
         return ProductWriter(lines, layouts, self.names, self.tables, self.requests)
@@ -102,16 +104,13 @@ class ModuleWriter:
         """Adds a function that takes the state; one that only generated code calls is `compiled`."""
         signature = f"{name}({', '.join((*parameters, 'state', 'control'))})"
         self._functions.append((f"@{decorator}\ndef {signature}:\n", text))
+        self._words.update(words_in(text))
 
     def looks_up(self, store: str) -> bool:
         """Whether a function finds rows of a store by their keys, or changes them."""
         name = self.names.store(store)
         words = {f"{name}_index", f"{name}_at"}
-        return (
-            store in self.requests.slices
-            or store in self.requests.orders
-            or any(words.intersection(words_in(text)) for _, text in self._functions)
-        )
+        return store in self.requests.slices or store in self.requests.orders or not words.isdisjoint(self._words)
 
     def module(
         self, title: str, layouts: Mapping[str, Layout], result: Function | None, others: Sequence[OtherArray] = ()
