@@ -163,7 +163,7 @@ class Database:
         for declared in views:
             self.catalogue.check_name(declared)
             reads_parts = kind_of(declared).reads_parts
-            for source in sorted(self.host.over_tables(declared).sources):
+            for source in sorted(self.host.tables_under(declared)):
                 self.catalogue.check_source(source, declared.name, reads_parts)
             self._clear_log(declared.name)
         started: list[Start] = []

@@ -53,7 +53,7 @@ def _subject(database: Database, declared: Declaration, engine: str, format: str
 
 def _explain(subject: Subject, stage: str | None) -> str:
     _check_format(subject.format, stage)
-    kind = kind_of(subject.declared)
+    kind = kind_of(subject.over_tables)
     stages = kind.stages(subject)
     if stage is None:
         shown = (f"-- {name}\n{stages[name]()}" for name in kind.summary)

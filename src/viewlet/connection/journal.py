@@ -223,6 +223,8 @@ def view_to_json(declared: Declaration, catalogue: Catalogue) -> Json:
     known: Json = {"name": declared.name, "statement": declared.statement, "version": __version__}
     if declared.layered:
         known["layered"] = True
+    if declared.stacked:
+        known["stacked"] = True
     if declared.chosen:
         known["adaptive"] = declared.chosen
     if declared.aggregates:
@@ -246,6 +248,7 @@ def declared_again(known: Json, catalogue: Catalogue) -> Declaration:
             )
     layered = known.get("layered", False)  # a view stays as it was declared: its state depends on it
     declared = declared_by(known["statement"], catalogue.schemas(), catalogue.aggregates, layered)
+    declared = replace(declared, stacked=known.get("stacked", False))
     return chosen_adaptive(declared, known["adaptive"]) if "adaptive" in known else declared
 
 

@@ -39,6 +39,8 @@ class Declaration:
     partition_by: tuple[str, ...] = ()
     aggregates: tuple[str, ...] = ()
     layered: bool = False
+    stacked: bool = False
+    """The views that it reads are layers of its query, where a host would replace them by their queries."""
     together: tuple[str, ...] = ()
     """The views that were declared with it, because they read each other; they are dropped together."""
     chosen: str = ""
@@ -59,7 +61,7 @@ def declaration(view: CreateView, text: str = "") -> Declaration:
         view.partition_by,
         view.aggregates,
         view.layered,
-        tuple(each.name for each in view.together),
+        together=tuple(each.name for each in view.together),
     )
 
 
@@ -83,7 +85,8 @@ def planned_to_json(planned: Declaration, declared: Declaration) -> dict[str, An
     if planned is declared:
         return {}
     known = {"name": planned.name, "statement": planned.statement, "layered": planned.layered}
-    return {PLANNED: {**known, "partition_by": list(planned.partition_by)}}
+    stacked = {"stacked": True} if planned.stacked else {}
+    return {PLANNED: {**known, **stacked, "partition_by": list(planned.partition_by)}}
 
 
 def planned_again(
@@ -97,4 +100,5 @@ def planned_again(
     if known is None:
         return declared
     found = declared_by(known["statement"], schemas, aggregates, known["layered"])
-    return replace(found, name=known["name"], partition_by=tuple(known["partition_by"]))
+    stacked = known.get("stacked", False)
+    return replace(found, name=known["name"], partition_by=tuple(known["partition_by"]), stacked=stacked)

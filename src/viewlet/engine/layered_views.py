@@ -144,7 +144,7 @@ def stages(subject: Subject) -> Stages:
 
 def _show_code(subject: Subject) -> str:
     """The triggers as the compiled engine would run them."""
-    layers = {layer.table.name: layer.table for layer in _query_of(subject.declared).layers}
+    layers = {layer.table.name: layer.table for layer in _query_of(subject.over_tables).layers}
     statistics = subject.measure(as_streams(subject.tables))
     whole = replace(subject, tables={**subject.tables, **layers}, measure=lambda tables: statistics)
     return show_code(whole, lambda *given: plan_layers(*given).programs.values())

@@ -64,6 +64,9 @@ class Host(Protocol):
     def over_tables(self, declared: Declaration) -> Declaration:
         """A view as its engine sees it: a host may replace the views that it reads by their definitions."""
 
+    def tables_under(self, declared: Declaration) -> frozenset[str]:
+        """The tables and views that `over_tables` leaves to be read."""
+
     def choose(self, declared: Declaration) -> Declaration:
         """A view that is declared now, as the kind that is best for it here if the strategy is `auto`."""
 

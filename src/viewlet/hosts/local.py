@@ -122,6 +122,9 @@ class LocalHost:
     def over_tables(self, declared: Declaration) -> Declaration:
         return declared
 
+    def tables_under(self, declared: Declaration) -> frozenset[str]:
+        return declared.sources
+
     def choose(self, declared: Declaration) -> Declaration:
         """Triangles may be kept adaptively, once their kernel has been compiled on the machine: that is slow."""
         from viewlet.engine.adaptive_views import is_kernel_cached

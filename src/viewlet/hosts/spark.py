@@ -1,7 +1,7 @@
 """Views partitioned over a Spark cluster, which runs the batches of all of them together.
 
 The driver keeps the catalogue, the log and what is small; rows of data frames pass through it only if a view needs them
-there. Views read tables: the views that they read are replaced by their definitions.
+there. Views read tables: the views that they read are replaced by their definitions (`view_stack`).
 """
 
 from __future__ import annotations
@@ -21,12 +21,11 @@ from viewlet.engine.contract import ReadByTasks
 from viewlet.engine.declaration import Declaration, planned_again
 from viewlet.engine.ingest import change_of, net_change
 from viewlet.engine.kind import Hints
-from viewlet.engine.kinds import distributed_form, expression_of, is_expression, kind_of
+from viewlet.engine.kinds import distributed_form
 from viewlet.engine.maintained_view import MaintainedView
 from viewlet.engine.maintainer import Maintainer
-from viewlet.engine.rows import is_limited
 from viewlet.engine.shape import shape_of
-from viewlet.errors import SchemaError, StateError, UnsupportedError
+from viewlet.errors import StateError, UnsupportedError
 from viewlet.hosts.catalogue import Catalogue
 from viewlet.hosts.contract import Batch, Signed, Start
 from viewlet.hosts.feeds import FEED, Feeds
@@ -39,6 +38,7 @@ from viewlet.hosts.spread_views import (
     SpreadView,
     planned_unit,
 )
+from viewlet.hosts.view_stack import choose_form, over_tables, tables_under
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.durable.batch_ids import BatchMark
 from viewlet.runtime.durable.log import Record
@@ -137,32 +137,13 @@ class SparkHost:
         self.cluster.checkpoint.started -= {table.schema.name}
 
     def choose(self, declared: Declaration) -> Declaration:
-        return declared
+        return choose_form(declared, self.catalogue)
 
     def over_tables(self, declared: Declaration) -> Declaration:
-        views = self.catalogue.views
-        inner = sorted(declared.sources & views.keys())
-        if not inner:
-            return declared
-        inline = distributed_form(declared).inline
-        if inline is None:
-            hint = f"let it read the tables under {inner[0]!r}"
-            raise UnsupportedError(f"{kind_of(declared).noun} over view {inner[0]!r} on Spark", hint, "engine")
-        for name in inner:
-            self.catalogue.check_source(name, declared.name)
-            view = views[name].declared
-            if not is_expression(view):
-                hint = f"read {name!r} with its handle; let view {declared.name!r} read the tables under it"
-                raise UnsupportedError(f"a view over {name!r}, {views[name].kind.noun}, on Spark", hint, "engine")
-        flat = {name: self.over_tables(views[name].declared) for name in inner}
-        for name, view in flat.items():
-            if is_limited(view.query):
-                raise SchemaError(
-                    f"view {declared.name!r} reads view {name!r}, which shows its first rows only: "
-                    "on Spark views read tables, and views without LIMIT and OFFSET"
-                )
-        tables = (declared.sources - flat.keys()).union(*(view.sources for view in flat.values()))
-        return inline(declared, {name: expression_of(view) for name, view in flat.items()}, tables)
+        return over_tables(declared, self.catalogue)
+
+    def tables_under(self, declared: Declaration) -> frozenset[str]:
+        return tables_under(declared, self.catalogue)
 
     def plan(self, declared: Declaration, tables: Mapping[str, Table]) -> Any:
         return distributed_form(declared).plan(declared, tables)
@@ -226,7 +207,7 @@ class SparkHost:
         sources = self.catalogue.sources_of(flat)
         own = {name: table.partition_by for name, table in sources.items() if table.partition_by}
         said = Hints(hints.rows, {**own, **hints.partition_by})
-        unit: Unit = distributed_form(declared).unit(self.cluster, flat, sources, said, facts)
+        unit: Unit = distributed_form(flat).unit(self.cluster, flat, sources, said, facts)
         return unit
 
     def _spread(self, declared: Declaration, planned: Declaration, unit: Unit, hints: Hints) -> MaintainedView:

@@ -134,6 +134,11 @@ def multiplies_out(query: Query) -> bool:
     return any(_terms(node) > MANY_TERMS for node in walk(query.expr) if isinstance(node, Mul))
 
 
+def is_small(expr: Expr) -> bool:
+    """An operand may be left in its place in a query with layers."""
+    return not _extent(expr).exceeds(SMALL_OPERAND)
+
+
 def _extent(expr: Expr) -> Extent:
     return Extent(_terms(expr), size(expr))
 
