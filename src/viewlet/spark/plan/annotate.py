@@ -74,6 +74,10 @@ class Plan:
     cost: Cost
 
 
+Brought = tuple[list[Plan], list[Expr]]
+"""Factors brought to a site, and the scalars that have not gone into them."""
+
+
 @dataclass(slots=True)
 class Planner:
     placement: Placement
@@ -82,6 +86,9 @@ class Planner:
     _wanted: dict[tuple[Expr, ViewLocation, Vars], Plan | None] = field(default_factory=dict)
     _anywhere: dict[tuple[Expr, Vars], Plan | None] = field(default_factory=dict)
     _composed: dict[tuple[Expr, ViewLocation, Vars], Plan | None] = field(default_factory=dict)
+    _cores: dict[tuple[tuple[Expr, ...], tuple[Expr, ...], ViewLocation, Vars], Brought | None] = field(
+        default_factory=dict
+    )
     _improver: Improver = field(init=False)
 
     def __post_init__(self) -> None:
@@ -305,7 +312,7 @@ class Planner:
         site: ViewLocation,
         needed: Vars,
         together: bool,
-    ) -> tuple[list[Plan], list[Expr]] | None:
+    ) -> Brought | None:
         """Factors brought to a site, together or one by one, and the scalars that have not gone into them."""
         options = [self._bring_each(group, scalars, others, site, needed, together or len(group) > 1)]
         if together and len(group) > 1:
@@ -324,7 +331,7 @@ class Planner:
         others: list[Expr],
         site: ViewLocation,
         needed: Vars,
-    ) -> tuple[list[Plan], list[Expr]] | None:
+    ) -> Brought | None:
         """What is joined comes together, the nested aggregates next to it one by one."""
         nested = [factor for factor in group if factor not in atoms]
         core = self._bring_core(atoms, scalars, [*others, *nested], site, needed)
@@ -342,7 +349,7 @@ class Planner:
         site: ViewLocation,
         needed: Vars,
         absorbing: bool,
-    ) -> tuple[list[Plan], list[Expr]] | None:
+    ) -> Brought | None:
         plans = list[Plan]()
         for i, factor in enumerate(group):
             brought = (strip(plan.expr) for plan in plans)  # with scalars that bind what this one is joined by
@@ -361,8 +368,17 @@ class Planner:
 
     def _bring_core(
         self, group: list[Expr], scalars: list[Expr], others: list[Expr], site: ViewLocation, needed: Vars
-    ) -> tuple[list[Plan], list[Expr]] | None:
+    ) -> Brought | None:
         """A sub-product with the scalars that its columns decide, summed down to what is used outside, and moved."""
+        own = NONE.union(*map(free_variables, group), *map(free_variables, scalars))
+        key = (tuple(group), tuple(scalars), site, own & needed.union(*map(free_variables, others)))
+        if key not in self._cores:
+            self._cores[key] = self._core(*key)
+        return self._cores[key]
+
+    def _core(
+        self, group: tuple[Expr, ...], scalars: tuple[Expr, ...], site: ViewLocation, outside: Vars
+    ) -> Brought | None:
         absorbed = absorb(group, scalars)
         core = mul(*group, *absorbed)
         if any(map(inputs, group)) and try_order(factors_of(core), NONE) is None:
@@ -370,7 +386,7 @@ class Planner:
         left = list(scalars)
         for scalar in absorbed:
             left.remove(scalar)
-        used = needed.union(*(free_variables(other) for other in [*others, *left]))
+        used = outside.union(*map(free_variables, left))
         kept = used | (frozenset(site.by) if isinstance(site, Dist) else NONE)
         source = project(core, kept)
         plan = _cheapest([self.moved(self.spread(source, kept), site), self.moved(self.at_driver(source, kept), site)])
