@@ -27,8 +27,9 @@ def test_what_a_batch_did_is_read_again(rows: Any) -> None:
         for i, name in enumerate(NAMES)
     ]
     undo.append(("", Contents((), (columns([7]),)), True))
-    before, found, result = batch_file.from_bytes(batch_file.to_bytes("token", undo, rows))
-    assert (before, result) == ("token", rows)
+    results = {"": rows, "4f1c": {(7,): 1}, "9a": {}}
+    before, found, result = batch_file.from_bytes(batch_file.to_bytes("token", undo, results))
+    assert (before, result) == ("token", results)
     assert [(name, replaced) for name, _, replaced in found] == [(name, replaced) for name, _, replaced in undo]
     for (_, given, _), (_, read, _) in zip(undo, found, strict=True):
         for a, b in zip((given.keys, *given.numbers), (read.keys, *read.numbers), strict=True):

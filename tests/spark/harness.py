@@ -19,6 +19,7 @@ from viewlet.spark.run.execution.cluster import InlineCluster
 from viewlet.spark.run.execution.frame_change import FrameChange
 from viewlet.spark.run.state.checkpoint import Checkpoint
 from viewlet.spark.run.units.unit import ProgramUnit
+from viewlet.spark.run.units.unit_result import ResultKey
 from viewlet.sql import CreateView, bind_statement, split_statements
 from viewlet.triggers.plan import plan_query
 from viewlet.types import Table, TableKind
@@ -112,7 +113,7 @@ class Run:
         }
 
     def results(self) -> dict[str, Changes]:
-        return {name: self.engine.result(name) for name in self.references}
+        return {name: self.engine.result(ResultKey(name)) for name in self.references}
 
 
 class _Expected:

@@ -18,6 +18,7 @@ from viewlet.spark.run.engine import Engine
 from viewlet.spark.run.execution.cluster import InlineCluster
 from viewlet.spark.run.state.checkpoint import Checkpoint
 from viewlet.spark.run.state.partition import forget
+from viewlet.spark.run.units.unit_result import ResultKey
 from viewlet.sql import bind_query
 from viewlet.triggers.plan import plan_query
 from viewlet.triggers.result_view import result_store
@@ -112,14 +113,14 @@ def test_another_process_goes_on_where_the_last_one_was(with_snapshot: bool, gen
 def test_announced_changes_add_up_to_the_result(generated: bool, tmp_path: Path) -> None:
     tables, batches = warehouse().stream
     run = Run(tmp_path, SOME, tables, 3, generated=generated)
-    told = {name: result for name, result in run.results().items() if run.engine.watch(name)}
+    told = {name: result for name, result in run.results().items() if run.engine.watch(ResultKey(name))}
     assert told.keys() == {
         name for name, unit in run.engine.units.items() if unit.reading is not ResultLocation.GATHERED
     }
     for number, batch in enumerate(batches):
         _, changes = run.apply(batch)
         for name, rows in told.items():
-            for row, weight in changes.get(name, {}).items():
+            for row, weight in changes.get(ResultKey(name), {}).items():
                 rows[row] = rows.get(row, 0) + weight
         expected = run.expect(batch)
         assert {name: {row: n for row, n in rows.items() if n} for name, rows in told.items()} == {

@@ -18,6 +18,7 @@ from viewlet import DataError, StateError
 from viewlet.connection.spark_facade import SparkConnection, connect_inline
 from viewlet.spark.run.exchange import change_files
 from viewlet.spark.run.execution import change_task
+from viewlet.spark.run.units.unit_result import ResultKey
 
 PARTITIONS = 3
 TABLES = """
@@ -101,7 +102,7 @@ def test_changes_lead_from_one_state_to_the_next(db: SparkConnection, tmp_path: 
     states = {db.epoch: {name: rows_of(db, name) for name in NAMES}}
     for name in NAMES:
         db.changes(name)
-    assert {name for name in NAMES if db._host.cluster.keeps_changes_of(name, name)} == WRITTEN_BY_TASKS
+    assert {name for name in NAMES if db._host.cluster.keeps_changes_of(ResultKey(name), name)} == WRITTEN_BY_TASKS
     heard: dict[int, Rows] = {}
     db.view("totals").subscribe(lambda epoch, rows: heard.update(told_once(epoch, rows)))
     for seed in range(2, 8):

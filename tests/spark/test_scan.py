@@ -133,7 +133,7 @@ def test_the_partitions_have_the_rows(make: Callable[[str], SparkConnection], mo
     assert [name for name, adds in adds_up.items() if adds] == ["mixed", "sizes"]
     found = scan(db, "days")
     assert isinstance(found, ViewScan)
-    pieces = list(scan_task.ListRows(found.context, "days", found.columns, (1,))(0))
+    pieces = list(scan_task.ListRows(found.context, found.key, found.columns, (1,))(0))
     assert [piece.num_rows for piece in pieces[:-1]] == [7] * (len(pieces) - 1)
     assert pa.concat_tables(pieces) == found.read_columns([1])(0)
     assert db._host.scan("cheapest") is None
@@ -273,7 +273,7 @@ def test_other_jobs_read_any_view(make: Callable[[str], SparkConnection]) -> Non
             assert rows == shown(db, name)
             read = scan(db, name) if tasks[name] > 1 else None
             if isinstance(read, ViewScan):
-                count = scan_task.CountRows(read.context, read.unit, read.columns)
+                count = scan_task.CountRows(read.context, read.key, read.columns)
                 assert sum(map(count, range(PARTITIONS))) == rows.total()
             handle = db.table(name) if name in db.tables else db.view(name)
             assert [column.name for column in found.columns] == handle.to_arrow().column_names

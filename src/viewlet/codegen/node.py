@@ -58,7 +58,7 @@ Undo = list[tuple[str, Contents, bool]]
 
 
 @dataclass(frozen=True, slots=True)
-class _ChangedRows:
+class ChangedRows:
     """Rows of a store as they were and as they are; the first of them, `both` in number, are in the same order."""
 
     before: Column
@@ -213,47 +213,22 @@ class CompiledNode:
                 self.add(store, contents.negated())
         self.undo.clear()
 
-    def read(self, query: Query) -> dict[Row, int] | None:
-        """The result by generated code; None where there is none, where it does not pay, or if a number did not fit.
+    @property
+    def result(self) -> CompiledResult:
+        """The result that its own module reads."""
+        return CompiledResult(self, self.module, self._process)
 
-        Of a query with ORDER BY and LIMIT these are all rows that can be among the first.
-        """
-        return self._process.result(query, READ_BY_CODE_FROM)
+    def other_result(self, reader: BlockModule) -> CompiledResult:
+        """A result that another module reads from the stores of this one (`codegen/reader.py`)."""
+        stores = self.stores
 
-    def read_columns(self, query: Query) -> Listed | None:
-        """The columns of the result and the multiplicities of its rows; None where `read` has none."""
-        return self._process.read_result([var.type for var in query.output], READ_BY_CODE_FROM)
+        def store_of(layout: Layout) -> FlatStore:
+            return FlatStore(layout) if layout.scratch else stores[layout.name]
 
-    def read_change(self, query: Query, store: str, keys: Sequence[int]) -> tuple[Listed, bool] | None:
-        """What this batch has done to a result whose rows are each made of one of a view: rows as they are and were.
-
-        Those as they were have negative multiplicities. None where `read_columns` has none, or few rows have changed.
-        True if no row is listed twice: `keys` are the columns of the result that are the keys of the view, if it has
-        all of them, so that a row as it was can only equal the one that was made of the same key.
-        """
-        if sum(map(len, self._added(store))) < READ_BY_CODE_FROM:
-            return None
-        types = [var.type for var in query.output]
-        rows = self._changed_rows(store)
-        found = []
-        reader = self.module.generated.result
-        is_scan = reader is not None and reader.scans
-        try:
-            for each in (rows.after, rows.before):
-                self._beside.stores[store].fill(each, indexed=not is_scan)
-                found.append(self._beside._process.read_result(types))
-        finally:
-            self._beside.stores[store].clear()
-        after, before = found
-        if after is None or before is None:
-            return None
-        lists_each = keys and len(after[1]) == len(rows.after) and len(before[1]) == len(rows.before)
-        if lists_each and all(np.array_equal(after[0][i][: rows.both], before[0][i][: rows.both]) for i in keys):
-            return _net(after, before, rows.both), True
-        return _both(after, before), False
+        return CompiledResult(self, reader, Process(reader.generated, self.dictionary, store_of))
 
     @property
-    def _beside(self) -> CompiledNode:
+    def beside(self) -> CompiledNode:
         """Other stores for the same code, to compute something on the side."""
         if self._scratch is None:
             self._scratch = CompiledNode(self.module, self.dictionary)
@@ -281,10 +256,15 @@ class CompiledNode:
 
     def changed(self, store: str) -> tuple[Contents, Contents]:
         """The rows of a view of exact numbers that this batch has changed, as they were and as they are."""
-        rows = self._changed_rows(store)
+        rows = self.changed_rows(store)
         return self._contents(store, rows.before), self._contents(store, rows.after)
 
-    def _changed_rows(self, store: str) -> _ChangedRows:
+    def added_rows(self, store: str) -> int:
+        """How many rows this batch has added to a view."""
+        return sum(map(len, self._added(store)))
+
+    def changed_rows(self, store: str) -> ChangedRows:
+        """The rows of a view of exact numbers that this batch has changed, as the store has them."""
         kept, added = self.stores[store], self._net_added(store)
         arity = kept.layout.arity
         slots = self._slots(store, added[:, :arity])
@@ -294,7 +274,7 @@ class CompiledNode:
         before = _difference(kept.layout, after, added)
         was, is_now = before[:, arity:].any(axis=1), after[:, arity:].any(axis=1)
         both = was & is_now
-        return _ChangedRows(
+        return ChangedRows(
             np.concatenate([before[both], before[was & ~both]]),
             np.concatenate([after[both], after[is_now & ~both]]),
             int(both.sum()),
@@ -305,13 +285,15 @@ class CompiledNode:
         added = self._added(store)
         if not added:
             return self.stores[store].pool[:0]
-        if len(added) == 1:
+        is_shown = store == self.module.shown  # what is added to other views may have a key twice
+        if len(added) == 1 and is_shown:
             return self._rows(store, added[0])
-        total = self._beside.stores[store]
+        total = self.beside.stores[store]
         try:
-            self._beside.replace(store, added[0])
-            for contents in added[1:]:
-                self._beside.add(store, contents)
+            if is_shown:
+                self.beside.replace(store, added[0])
+            for contents in added[1 if is_shown else 0 :]:
+                self.beside.add(store, contents)
             return total.packed()
         finally:
             total.clear()
@@ -322,6 +304,65 @@ class CompiledNode:
         for name in (*self.module.temporaries.values(), *self.module.changes.values()):
             if not self.stores[name].is_empty:
                 self.stores[name].clear()
+
+
+class CompiledResult:
+    """A result over the stores of a node that a module has code for: the one of the node, or another one."""
+
+    def __init__(self, node: CompiledNode, module: BlockModule, process: Process) -> None:
+        self._node = node
+        self._module = module
+        self._process = process
+        self._scratch: CompiledNode | None = None
+
+    def rows(self, query: Query) -> dict[Row, int] | None:
+        """The result by generated code; None where there is none, where it does not pay, or if a number did not fit.
+
+        Of a query with ORDER BY and LIMIT these are all rows that can be among the first.
+        """
+        return self._process.result(query, READ_BY_CODE_FROM)
+
+    def columns(self, query: Query) -> Listed | None:
+        """The columns of the result and the multiplicities of its rows; None where `rows` has none."""
+        return self._process.read_result([var.type for var in query.output], READ_BY_CODE_FROM)
+
+    def change(self, query: Query, store: str, keys: Sequence[int]) -> tuple[Listed, bool] | None:
+        """What this batch has done to a result whose rows are each made of one of a view: rows as they are and were.
+
+        Those as they were have negative multiplicities. None where `columns` has none, or few rows have changed.
+        True if no row is listed twice: `keys` are the columns of the result that are the keys of the view, if it has
+        all of them, so that a row as it was can only equal the one that was made of the same key.
+        """
+        if self._node.added_rows(store) < READ_BY_CODE_FROM:
+            return None
+        types = [var.type for var in query.output]
+        rows = self._node.changed_rows(store)
+        found = []
+        reader = self._module.generated.result
+        is_scan = reader is not None and reader.scans
+        beside = self._beside
+        try:
+            for each in (rows.after, rows.before):
+                beside.stores[store].fill(each, indexed=not is_scan)
+                found.append(beside.result._process.read_result(types))
+        finally:
+            beside.stores[store].clear()
+        after, before = found
+        if after is None or before is None:
+            return None
+        lists_each = keys and len(after[1]) == len(rows.after) and len(before[1]) == len(rows.before)
+        if lists_each and all(np.array_equal(after[0][i][: rows.both], before[0][i][: rows.both]) for i in keys):
+            return _net(after, before, rows.both), True
+        return _both(after, before), False
+
+    @property
+    def _beside(self) -> CompiledNode:
+        """Other stores for the same code, to compute something on the side."""
+        if self._module is self._node.module:
+            return self._node.beside
+        if self._scratch is None:
+            self._scratch = CompiledNode(self._module, self._node.dictionary)
+        return self._scratch
 
 
 def _are_different(parts: Sequence[Contents]) -> bool:

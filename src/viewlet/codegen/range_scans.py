@@ -36,6 +36,8 @@ class RangeScanWriter:
         self.out = out
         self.trees = trees
         self.top: Top | None = None
+        self.may_request = True
+        """The stores may be given the indexes that a scan needs."""
         self.covered: set[Scalar] = set()
         """Conditions that an order answers: no row is visited that fails them."""
 
@@ -48,6 +50,8 @@ class RangeScanWriter:
         slowly: Callable[[], None],
     ) -> bool:
         """Writes a loop over the rows of the first atom that pass a later condition, if an order finds them."""
+        if not self.may_request:
+            return False
         factors = [chain[0] for chain in chains]
         exists = isinstance(factors[0], Exists)
         atoms = [atom for f in factors if isinstance(atom := f.body if isinstance(f, Exists) else f, View)]

@@ -32,19 +32,22 @@ def open_view(location: str, name: str) -> StoredRows:
     raise AssertionError("unreachable")
 
 
-def _rows(store: Checkpoint, name: str) -> StoredRows:
+def _rows(store: Checkpoint, name: str, unit: str | None = None) -> StoredRows:
+    """The rows of a view, which may have a `unit` that was declared for another view."""
     partitions = store.setup(SETUP)
     if partitions is None:
         raise StateError(f"{store.directory} holds no database yet; check the path")
-    host = ReadingHost(
-        Engine(InlineCluster(), store, partitions), Catalogue(layered=True), wanted=frozenset({name, name.lower()})
-    )
+    wanted = frozenset({name, name.lower()})
+    engine = Engine(InlineCluster(), store, partitions)
+    host = ReadingHost(engine, Catalogue(layered=True), wanted=wanted, unit=unit)
     database = Database(host)
     open_journal(database, store)
     found = host.catalogue.find(name)
     if found is None:
         known = host.catalogue.schemas()
         raise SchemaError(f"there is no view {name!r} in {store.directory}" + did_you_mean(name, known))
+    if (shared := host.units.get(found, found)) not in (found, unit):
+        return _rows(Checkpoint(store.directory, store=open_for_reading(store.directory)), name, shared)
     scan = host.scan(found)
     if scan is not None:
         return scanned(scan)

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 
 PLANNED = "planned"
+"""The fact of a view that says what its plan was made of."""
+READ_FROM = "read_from"
+"""The fact of a view that says what the plan was made of whose stored views it is read from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +83,19 @@ def declared_by(
     return declaration(bound, statement)
 
 
-def planned_to_json(planned: Declaration, declared: Declaration) -> dict[str, Any]:
+def planned_to_json(planned: Declaration, declared: Declaration, fact: str = PLANNED) -> dict[str, Any]:
     """The fact of a view that says what its plan was made of, if that was another declaration: its view may be gone."""
     if planned is declared:
         return {}
     known = {"name": planned.name, "statement": planned.statement, "layered": planned.layered}
     stacked = {"stacked": True} if planned.stacked else {}
-    return {PLANNED: {**known, **stacked, "partition_by": list(planned.partition_by)}}
+    return {fact: {**known, **stacked, "partition_by": list(planned.partition_by)}}
+
+
+def planned_for(facts: Mapping[str, Any], declared: Declaration) -> str:
+    """The name of the declaration that `planned_again` finds."""
+    known = facts.get(PLANNED, facts.get(READ_FROM))
+    return declared.name if known is None else str(known["name"])
 
 
 def planned_again(
@@ -96,7 +105,7 @@ def planned_again(
     aggregates: Mapping[str, Aggregate],
 ) -> Declaration:
     """What the plan of a view was made of: plans of the same declaration have the same names."""
-    known = facts.get(PLANNED)
+    known = facts.get(PLANNED, facts.get(READ_FROM))
     if known is None:
         return declared
     found = declared_by(known["statement"], schemas, aggregates, known["layered"])

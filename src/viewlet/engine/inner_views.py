@@ -18,9 +18,9 @@ from weakref import WeakSet, ref
 
 from viewlet.engine.contract import SharesViews
 from viewlet.engine.maintainer import Maintainer
-from viewlet.engine.shape import field_shapes
 from viewlet.triggers.program import ViewDefinition
 from viewlet.triggers.shared_views import Borrowed, lendable
+from viewlet.triggers.view_shapes import field_shapes
 
 Offer = tuple[ref[SharesViews], str]
 
@@ -59,7 +59,9 @@ class InnerViews:
         self.changed()
         engines = list(in_reading_order(others))
         kept = engine.kept - lent_by(engine, engines)
-        shapes = {view: list(field_shapes(view).values()) for view in engine.plan.views if view.name in kept}
+        shapes: dict[ViewDefinition, list[Hashable]] = {
+            view: list(field_shapes(view).values()) for view in engine.plan.views if view.name in kept
+        }
         alive = {id(each) for each in engines} - {id(engine)}
         offers = {view.name: self._find(engine, view, shapes[view], alive) for view in shapes}
         found = {name: offer for name, offer in offers.items() if offer is not None}

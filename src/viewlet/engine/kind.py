@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -87,6 +87,16 @@ class Hints:
 
 
 @dataclass(frozen=True, slots=True)
+class ResultForm:
+    """How views of a kind are read from the stored views of units of the kind that other views have."""
+
+    readings: Callable[[Iterable[Any], Declaration, Tables], Iterator[Any]]
+    """How a view is read from those units whose stored views suffice (`spark/run/units/unit_reading.py`)."""
+    engine: Callable[[Any, Any], Any]
+    """What reads a unit of the cluster so; it has the `key` that the cluster has for the result."""
+
+
+@dataclass(frozen=True, slots=True)
 class DistributedForm:
     """How a kind of view is spread over a Spark cluster, which is a `viewlet.spark.run.engine.Engine`."""
 
@@ -102,6 +112,8 @@ class DistributedForm:
     """
     expression: Callable[[Declaration], Query] | None = None
     """The query that takes the place of the view in others that read it; None if there is no such query."""
+    results: ResultForm | None = None
+    """How such views share stored views; None if their units are theirs alone."""
 
 
 @dataclass(frozen=True, slots=True)

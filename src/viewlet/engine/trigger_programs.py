@@ -5,14 +5,14 @@ Nothing here reads or changes a database, so that a thread, or a second process,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from viewlet.algebra.query import Query
 from viewlet.engine.contract import Engine, LocalEngine, Stages
 from viewlet.engine.declaration import Declaration
-from viewlet.engine.kind import CompiledForm, DistributedForm, Hints, Step, Subject, Tables, ViewKind
+from viewlet.engine.kind import CompiledForm, DistributedForm, Hints, ResultForm, Step, Subject, Tables, ViewKind
 from viewlet.errors import InternalError, UnsupportedError
 from viewlet.triggers.interpreter import Interpreter
 from viewlet.triggers.program import Program
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from viewlet.runtime.dictionary import StringDictionary
     from viewlet.spark.run.engine import Engine as Cluster
     from viewlet.spark.run.units.unit import ProgramUnit
+    from viewlet.spark.run.units.unit_reading import UnitReading
+    from viewlet.spark.run.views.unit_view import ProgramView
     from viewlet.sqlgen.bulk_load import ProgramLoad
 
 ON_SPARK = {
@@ -202,7 +204,7 @@ def _if_small(declared: Declaration, tables: Tables, strategy: str, stored: bool
     from viewlet.triggers.compiler import ProgramTooLargeError
 
     try:
-        return _planned_on_spark(declared, tables, strategy, stored, ON_SPARK[strategy])
+        return _planned_on_spark(declared, tables, strategy, stored, ON_SPARK.get(strategy, UNLIMITED))
     except ProgramTooLargeError:
         return None
 
@@ -245,6 +247,34 @@ def engine_on_spark(cluster: Cluster, unit: ProgramUnit, declared: Declaration) 
     return ProgramView(cluster, unit, unit.program)
 
 
+def readings_on_spark(units: Iterable[ProgramUnit], declared: Declaration, tables: Tables) -> Iterator[UnitReading]:
+    """How a view is read from units whose stored views are enough for it.
+
+    The view is planned with the strategy of the unit, if it leaves the choice.
+    """
+    from viewlet.spark.plan.table_views import tables_as_views
+    from viewlet.spark.run.units.unit_reading import UnitReading
+
+    planned: dict[str, Program | None] = {}
+    for unit in units:
+        strategy = unit.program.strategy
+        if declared.strategy not in (AUTO, strategy):
+            continue
+        if strategy not in planned:
+            planned[strategy] = _if_small(declared, tables, strategy, stored=False)
+        program = planned[strategy]
+        found = None if program is None else unit.by_shape.result_of(tables_as_views(program, tables))
+        if found is not None:
+            yield UnitReading(unit, found)
+
+
+def reader_on_spark(cluster: Cluster, reading: UnitReading) -> ProgramView:
+    from viewlet.spark.run.views.unit_view import ProgramView
+
+    unit, program = reading.unit, reading.program
+    return ProgramView(cluster, unit, program, cluster.add_result(unit.name, program))
+
+
 def reason_on_spark(cluster: Cluster, unit: ProgramUnit) -> str:
     return f"{cluster.partitions} partitions"
 
@@ -263,7 +293,13 @@ TRIGGER_PROGRAMS = ViewKind(
     reference=interpreted,
     compiled=CompiledForm(draft_program, lambda tables: wide_values(tables.values()), _stays, migrate),
     distributed=DistributedForm(
-        plan_on_spark, unit_on_spark, engine_on_spark, reason_on_spark, inline_views, lambda declared: declared.query
+        plan_on_spark,
+        unit_on_spark,
+        engine_on_spark,
+        reason_on_spark,
+        inline_views,
+        lambda declared: declared.query,
+        ResultForm(readings_on_spark, reader_on_spark),
     ),
     bulk_load=bulk_load,
     stages=stages,

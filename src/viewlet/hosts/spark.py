@@ -11,20 +11,20 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from viewlet import __version__
 from viewlet.changes import Change, Changes
 from viewlet.engine.catalogue_json import Json
 from viewlet.engine.choice import Choice
-from viewlet.engine.contract import ReadByTasks
-from viewlet.engine.declaration import Declaration, planned_again
+from viewlet.engine.declaration import READ_FROM, Declaration, planned_again
 from viewlet.engine.ingest import change_of, net_change
 from viewlet.engine.kind import Hints
 from viewlet.engine.kinds import distributed_form
 from viewlet.engine.maintained_view import MaintainedView
 from viewlet.engine.maintainer import Maintainer
-from viewlet.engine.shape import shape_of
 from viewlet.errors import StateError, UnsupportedError
 from viewlet.hosts.catalogue import Catalogue
 from viewlet.hosts.contract import Batch, Signed, Start
@@ -37,6 +37,15 @@ from viewlet.hosts.spread_views import (
     RelocationRequest,
     SpreadView,
     planned_unit,
+    read_by_tasks,
+    unit_sharers,
+)
+from viewlet.hosts.unit_sharing import (
+    equal_view,
+    maintained_as,
+    partitioned,
+    readable,
+    reading_of,
 )
 from viewlet.hosts.view_stack import choose_form, over_tables, tables_under
 from viewlet.runtime.dictionary import StringDictionary
@@ -45,6 +54,7 @@ from viewlet.runtime.durable.log import Record
 from viewlet.runtime.durable.snapshot import SnapshotReader, SnapshotWriter
 from viewlet.spark.plan.locations import describe
 from viewlet.spark.plan.partitioning import DRIVER_ROWS, FEW_ROWS, few_of_a_load, gatherable, outgrown
+from viewlet.spark.plan.result_location import ResultLocation
 from viewlet.spark.run.engine import Engine
 from viewlet.spark.run.exchange.change_files import FOLDER
 from viewlet.spark.run.execution.batch import Batch as ClusterBatch
@@ -53,6 +63,8 @@ from viewlet.spark.run.state.checkpoint import DRIVER
 from viewlet.spark.run.units.relocation import Relocation, check_movable, is_worth_moving, only_gathers
 from viewlet.spark.run.units.table_unit import unit_name
 from viewlet.spark.run.units.unit import LOCATIONS, Unit
+from viewlet.spark.run.units.unit_reading import UnitReading
+from viewlet.spark.run.units.unit_result import ResultKey
 from viewlet.spark.run.views.scan import TableScan, ViewScan
 from viewlet.tables import BaseTable
 from viewlet.triggers.statistics import UNKNOWN, Statistics
@@ -66,25 +78,9 @@ SETUP = 100
 BUSY_BATCHES = 100
 
 
-def _positions(declared: Declaration) -> list[int]:
-    """The columns that a view is to be partitioned by."""
-    names = [column.name for column in declared.query.columns]
-    return [names.index(name) for name in declared.partition_by]
-
-
-def _maintained_as(planned: Declaration, unit: Unit) -> Declaration:
-    """The declaration with the strategy of its unit, which never changes."""
-    return planned if unit.strategy is None else replace(planned, strategy=unit.strategy)
-
-
 def is_busy(view: MaintainedView) -> bool:
     """It has seen enough changes that a small size says something of its size later."""
     return view.work.tuples >= DRIVER_ROWS or view.work.batches >= BUSY_BATCHES
-
-
-def _read_by_tasks(view: MaintainedView) -> ReadByTasks | None:
-    engine = view.engine
-    return engine if isinstance(engine, ReadByTasks) else None
 
 
 @dataclass(slots=True)
@@ -100,6 +96,8 @@ class SparkHost:
     """Undoes what the driver knows of the rows of views."""
     feeds: Feeds = field(init=False)
     _views: dict[str, SpreadView] = field(default_factory=dict)
+    _keys: WeakKeyDictionary[Maintainer, ResultKey] = field(default_factory=WeakKeyDictionary)
+    """What the cluster calls the results that are read."""
     _under_way: BatchInProgress | None = None
     _is_open: bool = False
     """Everything that the log says has been repeated."""
@@ -153,12 +151,12 @@ class SparkHost:
         return UNKNOWN
 
     def start(self, declared: Declaration, engine: str | None) -> Start:
-        """Plans a view, and fills it if one of its tables has received rows; or finds a unit with the same rows."""
+        """Plans a view, and fills it if one of its tables has received rows; or finds a unit that has what it needs."""
         checkpoint = self.cluster.checkpoint
         shared = self._shared(declared)
         if shared is not None:
             self._under_way = BatchInProgress(checkpoint.started, self.cluster.units_now(), dict(self._views))
-            return Start(self._sharing(declared, shared))
+            return Start(shared())
         planned = self._renamed(declared)
         unit = self._unit(planned, self.hints, {})
         made = PlannedUnit(planned, unit, self.hints)
@@ -174,22 +172,41 @@ class SparkHost:
         made = under_way.declared or made
         return Start(self._spread(declared, planned, made.unit, made.hints), records)
 
-    def _shared(self, declared: Declaration) -> SpreadView | None:
-        """A view over the same tables that has the same rows, and is to be partitioned in the same way."""
-        shape, by = shape_of(declared), _positions(declared)
-        if shape is None or not declared.sources <= self.catalogue.tables.keys():
-            return None
-        for known in self._views.values():
-            maintainer = known.view.maintainer
-            alike = maintainer.shape == shape and _positions(maintainer.declared) == by
-            if alike and known.hints.partition_by == self.hints.partition_by:
-                return known
-        return None
+    def _shared(self, declared: Declaration) -> Callable[[], MaintainedView] | None:
+        """What makes a view of a unit that is there: one with its rows, or with all that they are computed from."""
+        if declared.sources <= self.catalogue.tables.keys():
+            equal = equal_view(declared, self._views.values(), self.hints)
+            if equal is not None:
+                return partial(self._sharing, declared, equal)
+        flat = self.over_tables(declared)
+
+        def is_gathered() -> bool:
+            return self._unit(self._renamed(declared), self.hints, {}).reading is ResultLocation.GATHERED
+
+        units = map(planned_unit, self._by_unit().values())
+        found = readable(declared, flat, self.catalogue.sources_of(flat), units, self.hints, is_gathered)
+        return None if found is None else partial(self._read_from, declared, *found)
 
     def _sharing(self, declared: Declaration, other: SpreadView) -> MaintainedView:
         view = MaintainedView(declared, other.view.maintainer, self.log)
-        self._views[view.name] = SpreadView(view, other.unit, other.hints)
+        self._views[view.name] = replace(other, view=view)
         return view
+
+    def _read_from(self, declared: Declaration, other: PlannedUnit, reading: UnitReading) -> MaintainedView:
+        """A view whose rows are another result over the stored views of a unit."""
+        form, unit, planned = distributed_form(declared), other.unit, other.declared
+        assert form.results is not None
+        engine = form.results.engine(self.cluster, reading)
+        maintainer = Maintainer(declared, Choice(engine, self._reason(unit, planned, is_own=False)))
+        view = MaintainedView(declared, maintainer, self.log)
+        self._keys[maintainer] = engine.key
+        self._views[view.name] = SpreadView(view, unit, other.hints, planned, is_own=False)
+        return view
+
+    def _reason(self, unit: Unit, planned: Declaration, is_own: bool) -> str:
+        """Where a view is, and what it is read from if that is the unit of another."""
+        spread = distributed_form(planned).reason(self.cluster, unit)
+        return spread if is_own else f"{spread}; read from what is kept for view {planned.name}"
 
     def _renamed(self, declared: Declaration) -> Declaration:
         """The declaration under a name that no unit has: the name of a dropped view may be that of a shared unit."""
@@ -213,24 +230,33 @@ class SparkHost:
     def _spread(self, declared: Declaration, planned: Declaration, unit: Unit, hints: Hints) -> MaintainedView:
         """A view whose unit the cluster has; it may have been planned for another view of the same rows."""
         form = distributed_form(planned)
-        choice = Choice(form.engine(self.cluster, unit, planned), form.reason(self.cluster, unit))
-        view = MaintainedView(declared, Maintainer(planned, choice), self.log)
-        self._views[view.name] = SpreadView(view, unit, hints)
+        maintainer = Maintainer(
+            planned, Choice(form.engine(self.cluster, unit, planned), self._reason(unit, planned, True))
+        )
+        view = MaintainedView(declared, maintainer, self.log)
+        self._keys[maintainer] = ResultKey(unit.name)
+        self._views[view.name] = SpreadView(view, unit, hints, planned)
         return view
 
     def facts(self, view: MaintainedView) -> Json:
         return self._views[view.name].facts()
 
     def forget_view(self, view: MaintainedView) -> None:
-        """The unit stays while other views share it; it is gone already if another has taken its name."""
+        """The unit stays while other views are read from it; it is gone already if another has taken its name."""
         view.maintainer.leave(view)
-        known, unit = self._views.get(view.name), view.maintainer.declared.name
+        known, key = self._views.get(view.name), self._key(view)
         if known is not None and known.view is view:
             del self._views[view.name]
-        if unit in self.cluster.units and all(other.unit.name != unit for other in self._views.values()):
-            self.cluster.remove(unit)
-        self.cluster.forget_changes(unit, view.name)
+        if key.unit in self.cluster.units and all(other.unit.name != key.unit for other in self._views.values()):
+            self.cluster.remove(key.unit)
+        elif all(self._key(other.view) != key for other in self._views.values()):
+            self.cluster.forget_result(key)
+        self.cluster.forget_changes(key, view.name)
         self.feeds.forget(view.name, with_files=self._is_open)
+
+    def _key(self, view: MaintainedView) -> ResultKey:
+        """What the cluster calls the rows of a view."""
+        return self._keys.get(view.maintainer) or ResultKey(view.maintainer.declared.name)
 
     @contextmanager
     def relocating(self, partition_by: Mapping[str, Sequence[str]], partitions: int | None) -> Iterator[bool]:
@@ -239,9 +265,9 @@ class SparkHost:
         units: dict[str, tuple[Declaration, Unit]] = {}
         for name, columns in partition_by.items():
             known = self._views[self.catalogue.find_view(name).name]
-            planned = self._partitioned(known, tuple(columns))
-            unit = self._unit(_maintained_as(planned, known.unit), known.hints, {})
-            is_said = planned.partition_by == known.view.maintainer.declared.partition_by
+            planned = partitioned(known, tuple(columns))
+            unit = self._unit(maintained_as(planned, known.unit), known.hints, {})
+            is_said = planned.partition_by == known.planned.partition_by
             if unit.locations != known.unit.locations or not is_said:
                 units[unit.name] = planned, unit
         if count != self.cluster.partitions:
@@ -253,17 +279,6 @@ class SparkHost:
         finally:
             self._wishes = None
 
-    @staticmethod
-    def _partitioned(known: SpreadView, columns: tuple[str, ...]) -> Declaration:
-        """What a view is planned from when it is spread by some of its columns, which its unit may call otherwise."""
-        planned = known.view.maintainer.declared
-        if not known.unit.is_movable:
-            hint = "drop it, and declare it again with PARTITION BY"
-            raise UnsupportedError(f"ALTER VIEW {known.view.name!r}, {known.view.kind.noun}", hint, "engine")
-        shown = [column.name for column in known.view.declared.query.columns]
-        own = [column.name for column in planned.query.columns]
-        return replace(planned, partition_by=tuple(own[shown.index(name)] for name in columns))
-
     def stats(self, view: MaintainedView) -> dict[str, object]:
         """Without the number of rows, which would have to be read."""
         return {
@@ -273,6 +288,7 @@ class SparkHost:
             **view.engine.stats(),
             "subscribers": len(view.subscribers),
             "shared_with": view.sharers,
+            "state_shared_with": unit_sharers(view, self._views),
         }
 
     def scan(self, name: str) -> ViewScan | TableScan | None:
@@ -280,8 +296,8 @@ class SparkHost:
         view = self.catalogue.views.get(name)
         if view is None:
             table = self.catalogue.find_kept(name).schema
-            return TableScan(self.cluster.context().of(unit_name(table.name)), table)
-        engine = _read_by_tasks(view)
+            return TableScan(self.cluster.context().of(ResultKey(unit_name(table.name))), table)
+        engine = read_by_tasks(view)
         scan = None if engine is None else engine.scan(view.declared.query)
         return scan if scan is not None and scan.is_possible else None
 
@@ -294,7 +310,7 @@ class SparkHost:
     def feed(self, view: MaintainedView, since: int) -> None:
         """After an epoch, the changes of a view are written to files."""
         self.feeds.since[view.name] = since
-        engine = _read_by_tasks(view)
+        engine = read_by_tasks(view)
         if engine is None or not engine.keep_changes(view.name, view.declared.query):
             view.subscribe(FOLDER, lambda epoch, changes: None)
 
@@ -340,9 +356,9 @@ class SparkHost:
         if ran is None:
             return
         for view, changes in visible:
-            unit = self._views[view.name].unit.name
-            if self.cluster.keeps_changes_of(unit, view.name):
-                self.feeds.write_shares(ran.commit, view.name, ran.shares.get(unit, ()))
+            key = self._key(view)
+            if self.cluster.keeps_changes_of(key, view.name):
+                self.feeds.write_shares(ran.commit, view.name, ran.shares.get(key, ()))
             else:
                 self.feeds.write(ran.commit, view.name, view.columns, changes)
 
@@ -393,7 +409,7 @@ class SparkHost:
         """Views whose sizes are not what they were taken to be are written to better places."""
         better = {unit: self._replaced(known) for unit, known in self._by_unit().items()}
         self._moves = moves = {
-            name: SpreadView(known.view, *found)
+            name: replace(known, unit=found[0], hints=found[1])
             for name, known in self._views.items()
             if (found := better[known.unit.name]) is not None
         }
@@ -410,8 +426,8 @@ class SparkHost:
             return self.cluster.save(writer, facts, relocation)
 
     def _by_unit(self) -> dict[str, SpreadView]:
-        """One view of every unit."""
-        return {known.unit.name: known for known in self._views.values()}
+        """One view of every unit, the first that was declared."""
+        return {known.unit.name: known for known in reversed(self._views.values())}
 
     def _replaced(self, known: SpreadView) -> tuple[Unit, Hints] | None:
         """A unit in better places, by the sizes that it has turned out to have; None if there are none."""
@@ -426,12 +442,14 @@ class SparkHost:
         if not (large or small):
             return None
         found = self._planned_again(planned_unit(known), {**large, **small})
+        if not large and self.cluster.gathers_more(before, found.unit):
+            return None
         return (found.unit, found.hints) if is_worth_moving(before, found.unit, has_to_move=bool(large)) else None
 
     def _planned_again(self, known: PlannedUnit, sizes: Mapping[str, float], facts: Json | None = None) -> PlannedUnit:
         """A unit as it is planned for views of some sizes, or as `facts` say that it was."""
         hints = Hints({**known.hints.rows, **sizes}, known.hints.partition_by)
-        declared = _maintained_as(known.declared, known.unit)
+        declared = maintained_as(known.declared, known.unit)
         return PlannedUnit(known.declared, self._unit(declared, hints, facts or {}), hints)
 
     def _relocated(
@@ -451,6 +469,8 @@ class SparkHost:
             after = self._planned_again(before, sizes) if sizes else before
             if not is_worth_moving(unit, after.unit, has_to_move=False) or not only_gathers(unit, after.unit):
                 return None
+            if self.cluster.gathers_more(unit, after.unit):
+                return None
         else:
             after = self._planned_again(before, sizes, {**unit.facts, LOCATIONS: locations})
         self._take_placed(after)
@@ -464,7 +484,7 @@ class SparkHost:
         if under_way is not None and under_way.declared is not None:
             under_way.declared = made
         self._views |= {
-            name: SpreadView(known.view, made.unit, made.hints)
+            name: replace(known, unit=made.unit, hints=made.hints)
             for name, known in self._views.items()
             if known.unit.name == made.unit.name
         }
@@ -478,7 +498,11 @@ class SparkHost:
         wishes, self._wishes = self._wishes, None
         self._views |= moves
         for unit, (planned, _) in wishes.units.items() if wishes is not None else ():
-            self._by_unit()[unit].view.maintainer.declared = planned
+            mine = {name: known for name, known in self._views.items() if known.unit.name == unit}
+            self._views |= {name: replace(known, planned=planned) for name, known in mine.items()}
+            for known in mine.values():
+                if known.is_own:
+                    known.view.maintainer.declared = planned
         self._read_again(moves.values() if self.cluster.partitions == partitions else self._views.values())
         for unit, known in {known.unit.name: known for known in moves.values()}.items():
             for view, at in known.unit.locations.items():
@@ -489,11 +513,11 @@ class SparkHost:
     def _read_again(self, moved: Iterable[SpreadView]) -> None:
         """Views are read, and their changes told, from other places."""
         for known in moved:
-            view, form = known.view, distributed_form(known.view.declared)
+            view = known.view
             view.subscribers.pop(FOLDER, None)
             if view.name in self.feeds.since:
                 self.feed(view, self.feeds.since[view.name])
-            reason = form.reason(self.cluster, known.unit)
+            reason = self._reason(known.unit, known.planned, known.is_own)
             view.maintainer.run_on(replace(view.choice, reason=reason))
 
     def take_up(self, saved: SnapshotReader) -> Json:
@@ -506,17 +530,32 @@ class SparkHost:
         """With the unit that it had; a unit of the log is filled by the records that follow."""
         hints = Hints(known["rows"], known["partition_by"])
         planned = planned_again(known, declared, self.catalogue.schemas(), self.catalogue.aggregates)
-        shared = self._by_unit().get(planned.name) if planned is not declared else None
-        if shared is not None:
-            view = self._sharing(declared, shared)
-            return self._followed(view, saved)
+        mine = [each for each in self._views.values() if each.unit.name == planned.name and planned is not declared]
+        is_own = READ_FROM not in known
+        unit = mine[0].unit if mine else self._unit_again(planned, hints, known, saved)
+        alike = [each for each in mine if each.is_own is is_own]
+        equal = next(iter(alike), None) if is_own else equal_view(declared, alike, hints)
+        if equal is not None:
+            view = self._sharing(declared, equal)
+        elif is_own:
+            view = self._spread(declared, planned, unit, hints)
+        else:
+            flat = self.over_tables(declared)
+            reading = reading_of(unit, declared, flat, self.catalogue.sources_of(flat))
+            if reading is None:
+                raise StateError(f"this version of Viewlet ({__version__}) would keep it in another way")
+            view = self._read_from(declared, PlannedUnit(planned, unit, hints), reading)
+        return self._followed(view, saved)
+
+    def _unit_again(self, planned: Declaration, hints: Hints, known: Json, saved: SnapshotReader | None) -> Unit:
+        """A unit as it was."""
         unit = self._unit(planned, hints, known)
         if unit.digest != known["digest"]:
             raise StateError(f"this version of Viewlet ({__version__}) would keep it in another way")
         self.cluster.add(unit)
         if saved is not None:
             self.cluster.restore(unit.name, saved)
-        return self._followed(self._spread(declared, planned, unit, hints), saved)
+        return unit
 
     def _followed(self, view: MaintainedView, saved: SnapshotReader | None) -> MaintainedView:
         """A view of a snapshot, whose changes are written to files if they were before."""

@@ -9,7 +9,8 @@ from typing import Any
 from viewlet.changes import Change, Changes, RowChange
 from viewlet.engine.arrow_rows import in_reading_order
 from viewlet.engine.catalogue_json import Json
-from viewlet.engine.declaration import Declaration, planned_to_json
+from viewlet.engine.contract import ReadByTasks
+from viewlet.engine.declaration import PLANNED, READ_FROM, Declaration, planned_to_json
 from viewlet.engine.kind import Hints
 from viewlet.engine.maintained_view import MaintainedView
 from viewlet.spark.run.engine import Engine
@@ -18,6 +19,7 @@ from viewlet.spark.run.execution.batch import BatchStats
 from viewlet.spark.run.unit_registry import Units
 from viewlet.spark.run.units.table_unit import unit_name
 from viewlet.spark.run.units.unit import Unit
+from viewlet.spark.run.units.unit_result import ResultKey
 from viewlet.types import Row, Table
 
 
@@ -48,22 +50,26 @@ class ClusterTable:
         """All partitions would have to be read."""
 
     def _rows(self) -> Changes:
-        return self.cluster.result(unit_name(self.schema.name))
+        return self.cluster.result(ResultKey(unit_name(self.schema.name)))
 
 
 @dataclass(frozen=True, slots=True)
 class SpreadView:
-    """A view with its unit, which it may share, and what the user had said when that was planned."""
+    """A view with its unit, which it may share, what that was planned from, and what the user had said then."""
 
     view: MaintainedView
     unit: Unit
     hints: Hints
+    planned: Declaration
+    is_own: bool = True
+    """The unit maintains its query; otherwise the view is another result over what the unit stores."""
 
     def facts(self, planned: Declaration | None = None) -> Json:
         """What the catalogue notes; `planned` is what the unit will be planned from."""
         by = {name: list(keys) for name, keys in self.hints.partition_by.items()}
         said = {"rows": dict(self.hints.rows), "partition_by": by}
-        known = planned_to_json(planned or self.view.maintainer.declared, self.view.declared)
+        fact = PLANNED if self.is_own else READ_FROM
+        known = planned_to_json(planned or self.planned, self.view.declared, fact)
         return {"digest": self.unit.digest, **self.unit.facts, **said, **known}
 
 
@@ -97,4 +103,16 @@ class BatchInProgress:
 
 
 def planned_unit(known: SpreadView) -> PlannedUnit:
-    return PlannedUnit(known.view.maintainer.declared, known.unit, known.hints)
+    return PlannedUnit(known.planned, known.unit, known.hints)
+
+
+def read_by_tasks(view: MaintainedView) -> ReadByTasks | None:
+    """The engine of a view whose rows tasks can read."""
+    engine = view.engine
+    return engine if isinstance(engine, ReadByTasks) else None
+
+
+def unit_sharers(view: MaintainedView, views: Mapping[str, SpreadView]) -> list[str]:
+    """The other views that are read from the unit of a view."""
+    unit = views[view.name].unit.name
+    return [name for name, known in views.items() if known.unit.name == unit and name != view.name]

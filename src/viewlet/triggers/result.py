@@ -37,14 +37,16 @@ def evaluate_result(program: Program, views: Mapping[str, MapStore]) -> dict[Row
 
 
 class ResultRows:
-    def __init__(self, program: Program, views: Mapping[str, MapStore], log: UndoLog) -> None:
+    """The rows of a query; one of several that read the same views `follows` them, and keeps its own touched keys."""
+
+    def __init__(self, program: Program, views: Mapping[str, MapStore], log: UndoLog, follows: bool = False) -> None:
         self._output = program.query.output
         self._row_of = values_of(tuple(var.name for var in self._output))
         self._log = log
         self._state = State({}, {}, views)
         self._terms = [_term(expr) for expr in summands(program.result)]
         self._read = {view for term in self._terms for view, _ in term.sources}
-        self._touched = {name: views[name].touched for name in self._read}
+        self._touched = {name: views[name].follow() if follows else views[name].touched for name in self._read}
         self._clear()
 
     def over(self, views: Mapping[str, MapStore], borrowed: Collection[str]) -> ResultRows:

@@ -40,13 +40,14 @@ from viewlet.spark.run.state.checkpoint import DRIVER, Checkpoint
 from viewlet.spark.run.state.segment_files import LoadedViews
 from viewlet.spark.run.state.unit_state import NOTHING
 from viewlet.spark.run.unit_registry import Sizes, UnitEntry
-from viewlet.spark.run.units.node import with_result
+from viewlet.spark.run.units.node import ResultNode, with_result
 from viewlet.spark.run.units.table_unit import unit_name
 from viewlet.spark.run.units.unit import (
     AT_DRIVER,
     LOCATIONS,
     SPREAD,
 )
+from viewlet.spark.run.units.unit_result import ResultKey
 
 REMEMBERED_BATCHES = 1000
 
@@ -100,18 +101,21 @@ class Engine(Snapshots):
 
     def _tell(self, batch: Batch, loaded: Collection[str]) -> None:
         """The changes of results that are not read in the partitions."""
-        for name in self._watched:
-            if name in loaded:
-                batch.changes[name] = self.result(name)
-            elif name in batch.runs and self.units[name].reading is ResultLocation.DRIVER:
-                batch.changes[name] = with_result(self._units[name].node).result_change()
-        for name in self._kept_changes.keys() & loaded:
-            task = KeepRows(replace(self.context(), commit=batch.commit), name)
-            batch.shares[name] = [share for share in self._ask(task, f"changes of {name}") if share is not None]
-            batch.count_stage()
+        for key in self._watched:
+            if key.unit in loaded:
+                batch.changes[key] = self.result(key)
+            elif key.unit in batch.runs and self.reading(key) is ResultLocation.DRIVER:
+                batch.changes[key] = with_result(self._units[key.unit].node, self._other(key)).result_change()
+        for key, kept in self._kept_changes.items():
+            if key.unit in loaded:
+                task = KeepRows(replace(self.context(), commit=batch.commit), key)
+                batch.shares[key] = [share for share in self._ask(task, f"changes of {kept.view}") if share is not None]
+                batch.count_stage()
 
     def _run(self, entry: UnitEntry, key: str, changed: Iterable[str]) -> UnitRun:
         plan = entry.code.plan(key, entry.unit.tables.intersection(changed))
+        if isinstance(entry.node, ResultNode):
+            entry.node.keep_results([watched.digest for watched in self._watched_here(entry.unit.name)])
         if self.cluster.is_here and (key, plan.tables) not in entry.compiled:
             entry.compiled.add((key, plan.tables))
             entry.node.compile_all(plan)
@@ -123,11 +127,11 @@ class Engine(Snapshots):
         tables = tuple(sorted(changed))
         return MapChanges(self.context(), mine, tables, change.table, change.sign, change.encoded, batch.token, wanted)
 
-    def changes(self, name: str) -> Changes | None:
+    def changes(self, key: ResultKey) -> Changes | None:
         """What the batch under way has done to the rows of a query; None if it is not watched."""
-        if name not in self._watched:
+        if key not in self._watched:
             return None
-        told = self._under_way.changes.get(name, {}) if self._under_way is not None else {}
+        told = self._under_way.changes.get(key, {}) if self._under_way is not None else {}
         return {row: weight for row, weight in told.items() if weight}
 
     def record(self, batch: Batch | None, epoch: int) -> Record:
@@ -219,7 +223,7 @@ class Engine(Snapshots):
 
     def _placed(self, name: str, loaded: LoadedViews) -> LoadedViews:
         """What was loaded, with views of few rows in one place, unless somebody follows the changes of the unit."""
-        is_followed = name in self._watched or name in self._kept_changes
+        is_followed = any(key.unit == name for key in (*self._watched, *self._kept_changes))
         sizes = None if is_followed else self._move(name, {view: each.rows for view, each in loaded.views.items()})
         if sizes is None:
             return loaded
@@ -272,5 +276,5 @@ class Engine(Snapshots):
             batch.run({}, {}, lambda: (piece for part in self._ask(task, f"fill {name}") for piece in part))
         else:
             batch.runs[name] = self._run(entry, AT_DRIVER, names)
-            batch.run({table: RowChange(self.result(unit_name(table))) for table in names}, {})
+            batch.run({table: RowChange(self.result(ResultKey(unit_name(table)))) for table in names}, {})
         return batch, stats

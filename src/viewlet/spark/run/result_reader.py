@@ -27,41 +27,42 @@ from viewlet.spark.run.units.table_unit import rows_view, unit_name
 from viewlet.spark.run.units.unit import (
     ProgramCode,
 )
+from viewlet.spark.run.units.unit_result import OWN, ResultKey
 from viewlet.types import Table
 
 
 class ResultReader(UnitRegistry):
     """The units of a cluster, and the rows of their queries."""
 
-    def result(self, name: str) -> Changes:
+    def result(self, key: ResultKey) -> Changes:
         """The rows of a query with their multiplicities."""
-        entry = self._units[name]
-        if entry.unit.reading is ResultLocation.DRIVER:
-            return with_result(entry.node).result()
-        if entry.unit.reading is ResultLocation.PARTITIONS:
-            return _sum(self._ask(ReadResult(self.context(), name), f"read {name}"))
-        return with_result(self._gathered(entry)).result()
+        if self.reading(key) is ResultLocation.PARTITIONS:
+            return _sum(self._ask(ReadResult(self.context(key), key), f"read {key.unit}"))
+        return with_result(self._node_of(key), self._other(key)).result()
+
+    def _node_of(self, key: ResultKey) -> Node:
+        """A node with all views that a result is read from."""
+        entry = self._units[key.unit]
+        return entry.node if self.reading(key) is ResultLocation.DRIVER else self._gathered(entry, key)
 
     def explain(self, name: str, stage: str) -> list[str]:
         """What the engines of the partitions tell of themselves."""
         return self._ask(ExplainPartition(self.context(), name, stage), f"explain {name}")
 
-    def arrow(self, name: str) -> Any:
+    def arrow(self, key: ResultKey) -> Any:
         """The rows of a result as an Arrow table; a row may be listed in several pieces."""
         import pyarrow as pa
 
-        entry = self._units[name]
-        if entry.unit.reading is ResultLocation.PARTITIONS:
-            parts = self._ask(ReadArrow(self.context(), name), f"read {name}")
+        if self.reading(key) is ResultLocation.PARTITIONS:
+            parts = self._ask(ReadArrow(self.context(key), key), f"read {key.unit}")
             return pa.concat_tables([bytes_table(part) for part in parts])
-        node = entry.node if entry.unit.reading is ResultLocation.DRIVER else self._gathered(entry)
-        return rows_table(node, entry.code)
+        return rows_table(self._node_of(key), self._units[key.unit].code, self._other(key))
 
-    def count(self, name: str) -> int:
+    def count(self, key: ResultKey) -> int:
         """How many rows a query has."""
-        if self._units[name].unit.reading is ResultLocation.PARTITIONS:
-            return sum(self._ask(CountRows(self.context(), name), f"count {name}"))
-        found = self.arrow(name)
+        if self.reading(key) is ResultLocation.PARTITIONS:
+            return sum(self._ask(CountRows(self.context(key), key), f"count {key.unit}"))
+        found = self.arrow(key)
         return int(found.column(found.num_columns - 1).to_numpy().sum())
 
     def table_rows(self, table: Table) -> Any:
@@ -73,17 +74,16 @@ class ResultReader(UnitRegistry):
         parts = [table_rows(table, bytes_table(blob)) for blob in found]
         return pa.concat_tables(parts) if parts else rows_to_arrow(table.columns, [], with_multiplicity=True)
 
-    def scan(self, name: str) -> Context | None:
+    def scan(self, key: ResultKey) -> Context | None:
         """What tasks have to know to read the rows of a query, if each partition can compute its share."""
-        reading = self._units[name].unit.reading
-        return self.context().of(name) if reading is ResultLocation.PARTITIONS else None
+        return self.context(key).of(key) if self.reading(key) is ResultLocation.PARTITIONS else None
 
-    def _gathered(self, entry: UnitEntry) -> Node:
+    def _gathered(self, entry: UnitEntry, key: ResultKey) -> Node:
         """The views that a query reads, in one place."""
         unit, code = entry.unit, entry.code
         if not isinstance(code, ProgramCode):
             raise InternalError(f"the views of {unit.name} are not those of a query")
-        node, wanted = code.gathered()
+        node, wanted = code.gathered(code.program if key.digest == OWN else self._results[key].program)
         locations = unit.locations
         remote = tuple(name for name in wanted if locations[name] != LOCAL)
         found = self._ask(ReadViews(self.context(), unit.name, remote), f"read {unit.name}")
@@ -93,31 +93,31 @@ class ResultReader(UnitRegistry):
             node.put(name, [entry.node.contents(name)])
         return node
 
-    def watch(self, name: str) -> bool:
+    def watch(self, key: ResultKey) -> bool:
         """From now on batches tell what they do to the rows of a query, if they can."""
-        entry = self._units[name]
-        if entry.unit.reading is ResultLocation.GATHERED:
+        reading = self.reading(key)
+        if reading is ResultLocation.GATHERED:
             return False
-        if name not in self._watched:
-            self._watched.add(name)
-            if entry.unit.reading is ResultLocation.DRIVER:
-                with_result(entry.node).watch()
+        if key not in self._watched:
+            self._watched.add(key)
+            if reading is ResultLocation.DRIVER:
+                with_result(self._units[key.unit].node, self._other(key)).watch()
         return True
 
-    def keep_changes(self, name: str, kept: KeptChanges) -> bool:
+    def keep_changes(self, key: ResultKey, kept: KeptChanges) -> bool:
         """From now on tasks write what batches do to the rows of a query; False if only the driver can tell it."""
-        if self._units[name].unit.reading is not ResultLocation.PARTITIONS:
+        if self.reading(key) is not ResultLocation.PARTITIONS:
             return False
-        return self._kept_changes.setdefault(name, kept).view == kept.view  # they write for one of the sharing views
+        return self._kept_changes.setdefault(key, kept).view == kept.view  # they write for one of the sharing views
 
-    def keeps_changes_of(self, unit: str, view: str) -> bool:
-        """Tasks write the changes of a unit for this view."""
-        return unit in self._kept_changes and self._kept_changes[unit].view == view
+    def keeps_changes_of(self, key: ResultKey, view: str) -> bool:
+        """Tasks write the changes of a result for this view."""
+        return key in self._kept_changes and self._kept_changes[key].view == view
 
-    def forget_changes(self, unit: str, view: str) -> None:
-        """Tasks no longer write the changes of a unit for this view."""
-        if self.keeps_changes_of(unit, view):
-            del self._kept_changes[unit]
+    def forget_changes(self, key: ResultKey, view: str) -> None:
+        """Tasks no longer write the changes of a result for this view."""
+        if self.keeps_changes_of(key, view):
+            del self._kept_changes[key]
 
 
 def _sum(parts: Iterable[Changes]) -> Changes:

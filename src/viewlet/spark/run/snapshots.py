@@ -130,12 +130,12 @@ class Snapshots(ResultReader):
 
     def _follow_again(self, name: str) -> None:
         """The changes of a unit that has moved are told, or written by tasks, from where it is."""
-        entry = self._units[name]
-        if entry.unit.reading is not ResultLocation.PARTITIONS:
-            self._kept_changes.pop(name, None)
-        if name in self._watched:
-            self._watched.discard(name)
-            self.watch(name)
+        for key in [key for key in self._kept_changes if key.unit == name]:
+            if self.reading(key) is not ResultLocation.PARTITIONS:
+                del self._kept_changes[key]
+        for key in [key for key in self._watched if key.unit == name]:
+            self._watched.discard(key)
+            self.watch(key)
 
     def restore(self, unit: str, saved: SnapshotReader) -> None:
         """The driver's views of a unit as a snapshot has them; older versions name them without their unit."""

@@ -14,7 +14,7 @@ from viewlet.runtime.dictionary import StringDictionary
 from viewlet.spark.plan.compile import DistributedProgram, compile_at, compile_distributed
 from viewlet.spark.plan.locations import REPLICATED
 from viewlet.spark.plan.partitioning import DRIVER_ROWS
-from viewlet.spark.plan.result_location import ResultLocation
+from viewlet.spark.plan.result_location import ResultLocation, result_location
 from viewlet.spark.plan.strategy import cheapest
 from viewlet.spark.plan.tree_split import TreeSplit
 from viewlet.spark.run.exchange.change_files import KeptChanges
@@ -38,7 +38,9 @@ from viewlet.spark.run.units.unit import (
     Unit,
     UnitCode,
     can_run_generated,
+    digest_of,
 )
+from viewlet.spark.run.units.unit_result import OWN, ResultCode, ResultKey
 from viewlet.triggers.program import Program
 from viewlet.triggers.rename import rename_views
 from viewlet.types import Table
@@ -63,7 +65,7 @@ class UnitEntry:
     unit: Unit
     code: UnitCode
     node: Node
-    shared: SharedCode | None = None
+    shared: SharedCode[UnitCode] | None = None
     size: StateSize = field(default_factory=StateSize)
     """What it has at the workers, as far as batches and loads have told."""
     driver_rows: int = 0
@@ -72,13 +74,24 @@ class UnitEntry:
     """Plans whose code is in the cache of this machine."""
 
 
+@dataclass(slots=True)
+class ResultEntry:
+    """A result over the views of a unit that is not its own, and its code for what the unit runs now."""
+
+    program: Program
+    """That of the unit, with another query and result."""
+    written_for: UnitCode | None = None
+    shared: SharedCode[ResultCode] | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Units:
-    """The units of an engine at one moment, those whose changes are wanted, and the history of their state."""
+    """The units of an engine at one moment, the results whose changes are wanted, and the history of their state."""
 
     entries: Mapping[str, UnitEntry]
-    watched: frozenset[str]
-    kept: Mapping[str, KeptChanges]
+    results: Mapping[ResultKey, ResultEntry]
+    watched: frozenset[ResultKey]
+    kept: Mapping[ResultKey, KeptChanges]
     history: History
 
 
@@ -101,9 +114,11 @@ class UnitRegistry:
         """Batches have told of files that machines keep of the state."""
         self.relocate: Relocate = lambda unit, sizes, locations: None
         self._units: dict[str, UnitEntry] = {}
-        self._watched: set[str] = set()
-        self._kept_changes: dict[str, KeptChanges] = {}
-        """The units whose changes tasks write to files."""
+        self._results: dict[ResultKey, ResultEntry] = {}
+        """Those of other queries than the units were planned for."""
+        self._watched: set[ResultKey] = set()
+        self._kept_changes: dict[ResultKey, KeptChanges] = {}
+        """The results whose changes tasks write to files."""
 
     @property
     def generated(self) -> bool | None:
@@ -186,18 +201,65 @@ class UnitRegistry:
 
     def remove(self, name: str) -> None:
         del self._units[name]
-        self._watched.discard(name)
-        self._kept_changes.pop(name, None)
+        for key in [key for key in (*self._results, *self._watched, *self._kept_changes) if key.unit == name]:
+            self.forget_result(key)
         self.checkpoint.forget(name)
+
+    # -- results ----------------------------------------------------------------------------------------------------
+
+    def add_result(self, unit: str, program: Program) -> ResultKey:
+        """The views of a unit are read for another query: `program` is that of the unit, with the result of that."""
+        key = ResultKey(unit, digest_of((program.query, program.result)))
+        self._results.setdefault(key, ResultEntry(program))
+        return key
+
+    def forget_result(self, key: ResultKey) -> None:
+        """Nobody reads a result any more; may be called again."""
+        self._results.pop(key, None)
+        self._watched.discard(key)
+        self._kept_changes.pop(key, None)
+
+    def gathers_more(self, before: Unit, after: Unit) -> bool:
+        """With the views of a unit in other places, some result would have to be gathered that is not now."""
+        programs = [entry.program for key, entry in self._results.items() if key.unit == before.name]
+        places = [
+            (result_location(each, before.locations), result_location(each, after.locations)) for each in programs
+        ]
+        return any(now is not ResultLocation.GATHERED and then is ResultLocation.GATHERED for now, then in places)
+
+    def reading(self, key: ResultKey) -> ResultLocation:
+        """Where the rows of a result are computed."""
+        unit = self._units[key.unit].unit
+        return unit.reading if key.digest == OWN else result_location(self._results[key].program, unit.locations)
+
+    def _other(self, key: ResultKey) -> ResultCode | None:
+        """The code of a result; None is the unit's own."""
+        return None if key.digest == OWN else self._result_code(key).value
+
+    def _result_code(self, key: ResultKey) -> SharedCode[ResultCode]:
+        """What processes have to know of a result that is not the unit's own."""
+        entry, code = self._results[key], self._units[key.unit].code
+        if entry.shared is None or entry.written_for is not code:
+            reader = None
+            if code.module is not None:
+                from viewlet.codegen.reader import write_reader
+
+                reader = write_reader(entry.program, code.module)
+            shared = self.cluster.share(ResultCode(key, entry.program, reader))
+            entry.shared, entry.written_for = SharedCode(uuid.uuid4().hex, shared), code
+        return entry.shared
+
+    # -- what there is ----------------------------------------------------------------------------------------------
 
     def units_now(self) -> Units:
         """The units that there are, to be brought back by `reset`."""
-        return Units(dict(self._units), frozenset(self._watched), dict(self._kept_changes), self.checkpoint.history)
+        watched, kept = frozenset(self._watched), dict(self._kept_changes)
+        return Units(dict(self._units), dict(self._results), watched, kept, self.checkpoint.history)
 
     def reset(self, units: Units) -> None:
         """Takes back what was added and removed; may be called again if it was interrupted."""
-        self._units, self._watched = dict(units.entries), set(units.watched)
-        self._kept_changes = dict(units.kept)
+        self._units, self._results = dict(units.entries), dict(units.results)
+        self._watched, self._kept_changes = set(units.watched), dict(units.kept)
         self.checkpoint.go_back_to(units.history)
 
     def _node(self, code: UnitCode) -> Node:
@@ -222,10 +284,15 @@ class UnitRegistry:
         node = self._node(code)
         for name in code.local:
             node.restore(name, entry.node.contents(name))
-        if entry.unit.name in self._watched and entry.unit.reading is ResultLocation.DRIVER:
-            with_result(node).watch()
         entry.code, entry.node, entry.shared = code, node, None
         entry.compiled.clear()
+        for key in self._watched_here(entry.unit.name):
+            with_result(node, self._other(key)).watch()
+
+    def _watched_here(self, unit: str) -> list[ResultKey]:
+        """The watched results of a unit whose rows are computed at the driver."""
+        mine = (key for key in self._watched if key.unit == unit)
+        return [key for key in mine if self.reading(key) is ResultLocation.DRIVER]
 
     @property
     def needs_snapshot(self) -> bool:
@@ -276,23 +343,26 @@ class UnitRegistry:
             removal.start()
             removal.join(CLOSE_SECONDS)
 
-    def context(self) -> Context:
-        """What tasks need to know now."""
+    def context(self, read: ResultKey | None = None) -> Context:
+        """What tasks need to know now, and to `read` a result."""
+        told = {key for key in self._watched if self.reading(key) is ResultLocation.PARTITIONS}
+        watched = frozenset(told | self._kept_changes.keys())
+        known = (key for key in (*watched, *([] if read is None else [read])) if key.digest != OWN)
         return Context(
             self.checkpoint.directory,
             self.cluster.state_folder,
             self.partitions,
             {name: self._share(entry) for name, entry in self._units.items()},
             self.checkpoint.history,
-            frozenset(name for name in self._watched if self.units[name].reading is ResultLocation.PARTITIONS)
-            | self._kept_changes.keys(),
-            {name: replace(kept, is_told=name in self._watched) for name, kept in self._kept_changes.items()},
+            watched,
+            {key: replace(kept, is_told=key in self._watched) for key, kept in self._kept_changes.items()},
+            {key: self._result_code(key) for key in known},
             None,
             self.inline_bytes,
             self.checkpoint.sync,
         )
 
-    def _share(self, entry: UnitEntry) -> SharedCode:
+    def _share(self, entry: UnitEntry) -> SharedCode[UnitCode]:
         if entry.shared is None:
             entry.shared = SharedCode(uuid.uuid4().hex, self.cluster.share(entry.code))
         return entry.shared

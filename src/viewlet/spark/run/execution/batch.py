@@ -32,6 +32,7 @@ from viewlet.spark.run.state.partition import Context
 from viewlet.spark.run.units.inputs import Input, SharedInputs, inputs_of
 from viewlet.spark.run.units.node import Node
 from viewlet.spark.run.units.plan_code import Departure, DriverBlock, PlanCode, Receipt, WorkerBlock
+from viewlet.spark.run.units.unit_result import ResultKey
 from viewlet.triggers.program import Statement
 
 
@@ -171,8 +172,8 @@ class Batch:
     loads: Mapping[str, Any] = field(default_factory=dict)
     """Units that were loaded, and from where."""
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
-    changes: dict[str, Changes] = field(default_factory=dict)
-    shares: dict[str, list[Share]] = field(default_factory=dict)
+    changes: dict[ResultKey, Changes] = field(default_factory=dict)
+    shares: dict[ResultKey, list[Share]] = field(default_factory=dict)
     """What tasks tell of changes that are to be kept as files."""
     began: int = field(default_factory=lambda: time.time_ns() // 1000)
     begun: list[UnitRun] = field(default_factory=list)
@@ -250,12 +251,12 @@ class Batch:
                 raise reply.error
         for reply in replies:
             self._route(reply.pieces)
-            for name, changes in reply.changes.items():
-                total = self.changes.setdefault(name, {})
+            for key, changes in reply.changes.items():
+                total = self.changes.setdefault(key, {})
                 for row, weight in changes.items():
                     total[row] = total.get(row, 0) + weight
-            for name, share in reply.shares.items():
-                self.shares.setdefault(name, []).append(share)
+            for key, share in reply.shares.items():
+                self.shares.setdefault(key, []).append(share)
         self.has_files |= any(reply.has_files for reply in replies)
         for name in {name for reply in replies for name in reply.sizes}:
             self.sizes[name] = StateSize.of([reply.sizes[name] for reply in replies])

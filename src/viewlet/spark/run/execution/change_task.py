@@ -12,35 +12,41 @@ from viewlet.errors import InternalError
 from viewlet.runtime.durable.files import files_at
 from viewlet.spark.run.exchange.change_files import KeptChanges, Share, write_part
 from viewlet.spark.run.exchange.wire import table_bytes, weighted_table
-from viewlet.spark.run.execution.scan_task import ArrowNode, output_columns, result_table
+from viewlet.spark.run.execution.scan_task import ArrowResult, output_columns, result_table
 from viewlet.spark.run.state.partition import Context
 from viewlet.spark.run.units.node import Node, with_result
 from viewlet.spark.run.units.unit import ProgramCode, UnitCode
+from viewlet.spark.run.units.unit_result import ResultCode
 from viewlet.types import Column, Row
 
 
-def change_table(node: Node, code: UnitCode, told: Mapping[Row, int] | None) -> Any:
-    """What a batch has done to the stored rows of a node, as an Arrow table; `told` is the same, where it is known."""
-    columns = _columns(code)
-    found = node.change_arrow() if told is None and isinstance(node, ArrowNode) else None
+def change_table(node: Node, code: UnitCode, other: ResultCode | None, told: Mapping[Row, int] | None) -> Any:
+    """What a batch has done to the stored rows of a result, as an Arrow table; `told` is the same, where it is known.
+
+    The result is that of a unit, or an `other` one over its views.
+    """
+    columns, result = _columns(code, other), with_result(node, other)
+    found = result.change_arrow() if told is None and isinstance(result, ArrowResult) else None
     if found is not None:
         return weighted_table(columns, *found)
-    rows = with_result(node).result_change() if told is None else told
+    rows = result.result_change() if told is None else told
     return rows_to_arrow(columns, rows.items(), with_multiplicity=True)
 
 
-def rows_table(node: Node, code: UnitCode) -> Any:
-    """All stored rows of a node, as `change_table` gives their changes."""
-    if not isinstance(code, ProgramCode) and isinstance(node, ArrowNode) and (found := node.result_arrow()) is not None:
-        arrays, multiplicities = found
-        return pa.table([*arrays, multiplicities], [*(f"c{i}" for i in range(len(arrays))), MULTIPLICITY])
-    return result_table(node, _columns(code))
+def rows_table(node: Node, code: UnitCode, other: ResultCode | None = None) -> Any:
+    """All stored rows of a result, as `change_table` gives their changes."""
+    if not isinstance(code, ProgramCode) and isinstance(node, ArrowResult):
+        found = node.result_arrow()
+        if found is not None:
+            arrays, multiplicities = found
+            return pa.table([*arrays, multiplicities], [*(f"c{i}" for i in range(len(arrays))), MULTIPLICITY])
+    return result_table(node, _columns(code, other), other=other)
 
 
-def _columns(code: UnitCode) -> tuple[Column, ...]:
+def _columns(code: UnitCode, other: ResultCode | None) -> tuple[Column, ...]:
     if not isinstance(code, ProgramCode):
         raise InternalError(f"tasks do not know the changes of {code.name}")
-    return output_columns(code.program.query)
+    return output_columns((code if other is None else other).program.query)
 
 
 def share_of(context: Context, kept: KeptChanges, partition: int, table: Any) -> Share | None:

@@ -16,12 +16,13 @@ from viewlet.spark.run.state.partition import Context
 from viewlet.spark.run.state.version import read_version
 from viewlet.spark.run.units.node import Node, with_result
 from viewlet.spark.run.units.table_unit import rows_view, unit_name
+from viewlet.spark.run.units.unit_result import ResultCode, ResultKey
 from viewlet.types import MAX_DECIMAL_DIGITS, Column, Kind, SqlType
 
 
 @runtime_checkable
-class ArrowNode(Protocol):
-    """A kernel that can compute the rows of the unit's view without a Python object per value."""
+class ArrowResult(Protocol):
+    """A result whose rows a kernel can compute without a Python object per value."""
 
     def result_arrow(self, places: Sequence[int] | None = None) -> tuple[list[Any], Any] | None:
         """Columns of the rows, or all, as Arrow, with their multiplicities; None where they are computed one by one."""
@@ -47,33 +48,40 @@ class ListingNode(Protocol):
         """How many rows there are; None where they have to be listed."""
 
 
-def result_tables(node: Node, columns: Sequence[Column], places: Sequence[int] | None = None) -> Iterator[Any]:
+def result_tables(
+    node: Node, columns: Sequence[Column], places: Sequence[int] | None = None, other: ResultCode | None = None
+) -> Iterator[Any]:
     """The rows of `result_table` one table after the other."""
     if isinstance(node, ListingNode):
         return node.result_tables(columns, range(len(columns)) if places is None else places)
-    return iter([result_table(node, columns, places)])
+    return iter([result_table(node, columns, places, other)])
 
 
-def result_table(node: Node, columns: Sequence[Column], places: Sequence[int] | None = None) -> Any:
+def result_table(
+    node: Node, columns: Sequence[Column], places: Sequence[int] | None = None, other: ResultCode | None = None
+) -> Any:
     """The rows that a node computes, as an Arrow table with a column for the multiplicity; some of the columns, or all.
 
-    Generated code may list a row in several pieces. They are added up if one of them is negative.
+    They are those of the unit's view, or those of an `other` query over its stored views. Generated code may list a row
+    in several pieces. They are added up if one of them is negative.
     """
     if isinstance(node, ListingNode):
         return pa.concat_tables(result_tables(node, columns, places))
-    found = node.result_arrow(places) if isinstance(node, ArrowNode) else None
+    result = with_result(node, other)
+    found = result.result_arrow(places) if isinstance(result, ArrowResult) else None
     if found is None or (found[1] < 0).any():
-        rows = rows_to_arrow(columns, with_result(node).result().items(), with_multiplicity=True)
+        rows = rows_to_arrow(columns, result.result().items(), with_multiplicity=True)
         return rows if places is None else rows.select([*places, len(columns)])
     return weighted_table(columns if places is None else [columns[place] for place in places], *found)
 
 
-def result_count(node: Node, columns: Sequence[Column]) -> int:
+def result_count(node: Node, columns: Sequence[Column], other: ResultCode | None = None) -> int:
     """How many rows `repeated` would make of the rows of a node."""
-    found = node.result_count() if isinstance(node, ArrowNode | ListingNode) else None
+    result = node if isinstance(node, ListingNode) else with_result(node, other)
+    found = result.result_count() if isinstance(result, ArrowResult | ListingNode) else None
     if found is not None:
         return found
-    return sum(repeated(table).num_rows for table in result_tables(node, columns))
+    return sum(repeated(table).num_rows for table in result_tables(node, columns, other=other))
 
 
 def output_columns(query: Query) -> tuple[Column, ...]:
@@ -104,15 +112,16 @@ class ReadRows:
     """Reads the share that a partition has of a query's rows."""
 
     context: Context
-    unit: str
+    key: ResultKey
     columns: tuple[Column, ...]
     """The variables of the query's output."""
     places: tuple[int, ...] | None = None
     """The columns that are read, if not all."""
 
     def __call__(self, partition: int) -> Any:
+        other = self.context.result(self.key)
         return read_version(
-            self.context, self.unit, partition, lambda node: result_table(node, self.columns, self.places)
+            self.context, self.key.unit, partition, lambda node: result_table(node, self.columns, self.places, other)
         )
 
 
@@ -121,13 +130,14 @@ class ListRows:
     """Like `ReadRows`, one table after the other."""
 
     context: Context
-    unit: str
+    key: ResultKey
     columns: tuple[Column, ...]
     places: tuple[int, ...]
 
     def __call__(self, partition: int) -> Iterator[Any]:
+        other = self.context.result(self.key)
         found: Iterator[Any] = read_version(
-            self.context, self.unit, partition, lambda node: result_tables(node, self.columns, self.places)
+            self.context, self.key.unit, partition, lambda node: result_tables(node, self.columns, self.places, other)
         )
         return found
 
@@ -137,11 +147,14 @@ class CountRows:
     """Counts the share that a partition has of a query's rows."""
 
     context: Context
-    unit: str
+    key: ResultKey
     columns: tuple[Column, ...]
 
     def __call__(self, partition: int) -> int:
-        return read_version(self.context, self.unit, partition, lambda node: result_count(node, self.columns))
+        other = self.context.result(self.key)
+        return read_version(
+            self.context, self.key.unit, partition, lambda node: result_count(node, self.columns, other)
+        )
 
 
 @dataclass(frozen=True, slots=True)

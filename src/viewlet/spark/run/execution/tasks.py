@@ -34,6 +34,7 @@ from viewlet.spark.run.units.partitioned_node import PartitionedNode
 from viewlet.spark.run.units.plan_code import Departure, Place, WorkerBlock
 from viewlet.spark.run.units.table_unit import rows_view, unit_name
 from viewlet.spark.run.units.unit import SPREAD, UnitCode
+from viewlet.spark.run.units.unit_result import ResultKey
 from viewlet.types import Table
 
 R = TypeVar("R")
@@ -47,8 +48,8 @@ class Reply:
     """The outcome of a stage in a partition."""
 
     pieces: list[Piece] = field(default_factory=list)
-    changes: dict[str, Changes] = field(default_factory=dict)
-    shares: dict[str, Share] = field(default_factory=dict)
+    changes: dict[ResultKey, Changes] = field(default_factory=dict)
+    shares: dict[ResultKey, Share] = field(default_factory=dict)
     """Changes that are to be kept as files."""
     sizes: dict[str, tuple[Mapping[str, int], int]] = field(default_factory=dict)
     """By unit: the rows of each view, and the bytes of all."""
@@ -87,27 +88,27 @@ class RunStage:
     def _run(self, stage: UnitStage, partition: int, delivery: Delivery, reply: Reply, outbox: Outbox) -> None:
         context, unit = self.context, stage.unit
         code = context.code(unit)
-        watched = unit in context.watched
+        watched = context.watched_of(unit)
         with held(context, unit, partition) as state:
-            block = state.perform(code, stage, self.token, delivery, watched)
+            block = state.perform(code, stage, self.token, delivery, [context.result(key) for key in watched])
             if stage.last:
                 _check(code, state.node)
-                if watched:
-                    self._tell(unit, state.node, partition, reply)
+                for key in watched:
+                    self._tell(key, state.node, partition, reply)
             outbox.put(leaving(unit, state.node, block.departures, context.partitions, partition))
             reply.sizes[unit] = state.node.sizes(), state.node.bytes()
             reply.has_files |= state.has_files
 
-    def _tell(self, unit: str, node: Node, partition: int, reply: Reply) -> None:
-        """What the batch has done to the rows of a unit: to the driver, to a file, or both."""
-        kept = self.context.kept.get(unit)
+    def _tell(self, key: ResultKey, node: Node, partition: int, reply: Reply) -> None:
+        """What the batch has done to the rows of a result: to the driver, to a file, or both."""
+        kept, other = self.context.kept.get(key), self.context.result(key)
         if kept is None or kept.is_told:
-            reply.changes[unit] = with_result(node).result_change()
+            reply.changes[key] = with_result(node, other).result_change()
         if kept is not None:
-            table = change_table(node, self.context.code(unit), reply.changes.get(unit))
+            table = change_table(node, self.context.code(key.unit), other, reply.changes.get(key))
             share = share_of(self.context, kept, partition, table)
             if share is not None:
-                reply.shares[unit] = share
+                reply.shares[key] = share
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,11 +340,11 @@ class ReadResult(PartitionTask[Changes]):
     """Reads the rows of a query that each partition can compute for its share."""
 
     context: Context
-    unit: str
+    key: ResultKey
 
     def answer(self, partition: int) -> Changes:
-        with held(self.context, self.unit, partition) as state:
-            return with_result(state.node).result()
+        with held(self.context, self.key.unit, partition) as state:
+            return with_result(state.node, self.context.result(self.key)).result()
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,11 +367,10 @@ class ReadArrow(PartitionTask[bytes]):
     """Reads the rows of a result as Arrow, with multiplicities."""
 
     context: Context
-    unit: str
+    key: ResultKey
 
     def answer(self, partition: int) -> bytes:
-        with held(self.context, self.unit, partition) as state:
-            return table_bytes(rows_table(state.node, self.context.code(self.unit)))
+        return table_bytes(_rows_of(self.context, self.key, partition))
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,22 +378,26 @@ class CountRows(PartitionTask[int]):
     """How many rows of a query a partition has, in parts that may have to be added up."""
 
     context: Context
-    unit: str
+    key: ResultKey
 
     def answer(self, partition: int) -> int:
-        with held(self.context, self.unit, partition) as state:
-            table = rows_table(state.node, self.context.code(self.unit))
+        table = _rows_of(self.context, self.key, partition)
         return int(table.column(table.num_columns - 1).to_numpy().sum())
 
 
 @dataclass(frozen=True, slots=True)
 class KeepRows(PartitionTask[Share | None]):
-    """Writes all rows of a unit as its changes, after a load."""
+    """Writes all rows of a result as its changes, after a load."""
 
     context: Context
-    unit: str
+    key: ResultKey
 
     def answer(self, partition: int) -> Share | None:
-        with held(self.context, self.unit, partition) as state:
-            table = rows_table(state.node, self.context.code(self.unit))
-        return share_of(self.context, self.context.kept[self.unit], partition, table)
+        table = _rows_of(self.context, self.key, partition)
+        return share_of(self.context, self.context.kept[self.key], partition, table)
+
+
+def _rows_of(context: Context, key: ResultKey, partition: int) -> Any:
+    """The rows of a result in a partition, as an Arrow table."""
+    with held(context, key.unit, partition) as state:
+        return rows_table(state.node, context.code(key.unit), context.result(key))

@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 from viewlet.errors import StateError
@@ -39,6 +39,7 @@ from viewlet.spark.run.state.unit_state import (
 )
 from viewlet.spark.run.units.node import Node
 from viewlet.spark.run.units.unit import UnitCode
+from viewlet.spark.run.units.unit_result import OWN, ResultCode, ResultKey
 
 T_co = TypeVar("T_co", covariant=True)
 UNUSED_DAYS = 3
@@ -58,20 +59,23 @@ class Broadcast(Protocol[T_co]):
     def value(self) -> T_co: ...
 
 
-_codes: WeakValueDictionary[str, UnitCode] = WeakValueDictionary()
+_codes: WeakValueDictionary[str, Any] = WeakValueDictionary()
 """The code that states of this process run."""
 
 
 @dataclass(frozen=True, slots=True)
-class SharedCode:
-    """The code of a unit. Spark may discard a broadcast value that no task uses, so states keep their own reference."""
+class SharedCode(Generic[T_co]):
+    """The code of a unit or a result.
+
+    Spark may discard a broadcast value that no task uses, so states keep their own reference.
+    """
 
     key: str
-    sent: Broadcast[UnitCode]
+    sent: Broadcast[T_co]
 
     @property
-    def value(self) -> UnitCode:
-        code = _codes.get(self.key)
+    def value(self) -> T_co:
+        code: T_co | None = _codes.get(self.key)
         if code is None:
             code = _codes[self.key] = self.sent.value
         return code
@@ -144,11 +148,14 @@ class Context:
     state: str
     """The folder of cached state; empty if each machine has its own."""
     partitions: int
-    units: Mapping[str, SharedCode]
+    units: Mapping[str, SharedCode[UnitCode]]
     history: History
-    watched: frozenset[str] = frozenset()
-    kept: Mapping[str, KeptChanges] = field(default_factory=dict)
-    """The watched units whose changes tasks write to files."""
+    watched: frozenset[ResultKey] = frozenset()
+    """The results whose changes tasks tell, or write to files."""
+    kept: Mapping[ResultKey, KeptChanges] = field(default_factory=dict)
+    """The watched results whose changes tasks write to files."""
+    results: Mapping[ResultKey, SharedCode[ResultCode]] = field(default_factory=dict)
+    """The results that are watched or read, and are not those of the units' own queries."""
     commit: Commit | None = None
     """The batch that a stage belongs to."""
     inline_bytes: int = INLINE_BYTES
@@ -163,10 +170,21 @@ class Context:
     def code(self, unit: str) -> UnitCode:
         return self.units[unit].value
 
-    def of(self, unit: str) -> Context:
-        """What tasks need to know of one unit."""
-        units, watched = {unit: self.units[unit]}, self.watched & {unit}
-        return replace(self, units=units, history=self.history.of(unit), watched=watched, kept={})
+    def result(self, key: ResultKey) -> ResultCode | None:
+        """What is read of the views of a unit; None is the result of its own query."""
+        return None if key.digest == OWN else self.results[key].value
+
+    def watched_of(self, unit: str) -> list[ResultKey]:
+        """The results of a unit that are watched."""
+        return sorted((key for key in self.watched if key.unit == unit), key=lambda key: key.digest)
+
+    def of(self, key: ResultKey) -> Context:
+        """What tasks need to know to read one result."""
+        unit = key.unit
+        watched = frozenset(self.watched_of(unit))
+        results = {each: code for each, code in self.results.items() if each == key or each in watched}
+        units = {unit: self.units[unit]}
+        return replace(self, units=units, history=self.history.of(unit), watched=watched, kept={}, results=results)
 
 
 _kept: dict[tuple[str, str, int], UnitState] = {}
@@ -231,8 +249,9 @@ def _opened(context: Context, code: UnitCode, partition: int) -> UnitState:
             return ResidentState(code, initial)
     from viewlet.codegen.module_cache import runtime_digest
     from viewlet.runtime.durable.mapped_state import MappedState
+    from viewlet.spark.run.units.batch_file import FORMAT
 
-    folder, identity = _folder(context, code, partition), code.digest + runtime_digest().hex()
+    folder, identity = _folder(context, code, partition), f"{code.digest}{runtime_digest().hex()}{FORMAT}"
     return FileState(code, MappedState.open(folder, identity, WAIT_SECONDS), initial)
 
 
@@ -317,7 +336,8 @@ def _run_again(context: Context, code: UnitCode, partition: int, state: UnitStat
     stage = step.head.stage(code.name)
     assert stage is not None
     delivery = read_delivery(context.checkpoint, step, code.name, partition)
-    state.perform(code, stage, step.head.token, delivery, code.name in context.watched)
+    watched = [context.result(key) for key in context.watched_of(code.name)]
+    state.perform(code, stage, step.head.token, delivery, watched)
 
 
 def loaded_contents(checkpoint: str, code: UnitCode, known: Any, partition: int) -> dict[str, bytes | memoryview]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,14 +17,17 @@ from viewlet.errors import StateError
 from viewlet.runtime.durable.compression import packed, unpacked
 from viewlet.spark.run.exchange.stage_record import Delivery, UnitStage
 from viewlet.spark.run.state.saved_versions import SavedVersions, newest
-from viewlet.spark.run.units.node import Node, with_result
+from viewlet.spark.run.units.node import Node, ResultNode, with_result
 from viewlet.spark.run.units.plan_code import WorkerBlock
 from viewlet.spark.run.units.unit import ProgramCode, UnitCode, can_run_generated
+from viewlet.spark.run.units.unit_result import OWN, ResultCode
 
 if TYPE_CHECKING:
     from viewlet.runtime.durable.mapped_state import MappedState
     from viewlet.spark.run.units.node import SharedNode
 
+Watched = Sequence[ResultCode | None]
+"""The results of a unit whose changes are wanted; None is its own."""
 NOTHING = "nothing"
 """The token of the state before the first batch."""
 SAVE_AFTER = 0.5
@@ -73,14 +76,18 @@ class UnitState(ABC):
     def give_up(self) -> None:
         """Releases the object, which is not used again."""
 
-    def perform(self, code: UnitCode, stage: UnitStage, token: str, delivery: Delivery, watched: bool) -> WorkerBlock:
+    def perform(
+        self, code: UnitCode, stage: UnitStage, token: str, delivery: Delivery, watched: Watched
+    ) -> WorkerBlock:
         """Runs one stage, of which this is the version before."""
         plan = code.plan(stage.plan, stage.tables)
         block = plan.blocks[stage.block]
         if not isinstance(block, WorkerBlock):
             raise StateError(f"block {stage.block} of a batch of {stage.unit} does not run at workers")
-        if watched:
-            with_result(self.node).watch()
+        if isinstance(self.node, ResultNode):
+            self.node.keep_results([OWN if each is None else each.key.digest for each in watched])
+        for each in watched:
+            with_result(self.node, each).watch()
         if stage.first:
             self.node.begin(plan)
             self._is_committed()
@@ -138,7 +145,9 @@ class ResidentState(UnitState):
     def has_files(self) -> bool:
         return self._cost > 0
 
-    def perform(self, code: UnitCode, stage: UnitStage, token: str, delivery: Delivery, watched: bool) -> WorkerBlock:
+    def perform(
+        self, code: UnitCode, stage: UnitStage, token: str, delivery: Delivery, watched: Watched
+    ) -> WorkerBlock:
         started = time.perf_counter()
         block = super().perform(code, stage, token, delivery, watched)
         self._work += time.perf_counter() - started
@@ -274,7 +283,9 @@ class FileState(UnitState):
     def give_up(self) -> None:
         self._files.close()
 
-    def perform(self, code: UnitCode, stage: UnitStage, token: str, delivery: Delivery, watched: bool) -> WorkerBlock:
+    def perform(
+        self, code: UnitCode, stage: UnitStage, token: str, delivery: Delivery, watched: Watched
+    ) -> WorkerBlock:
         self._files.begin()
         block = super().perform(code, stage, token, delivery, watched)
         self._finish(token)

@@ -98,7 +98,7 @@ class ColumnNode(PartitionedNode):
             return super().contents(name)
         return table_bytes(self._leaving[name]) if name in self._leaving else b""
 
-    # -- result: an `ArrowNode` -------------------------------------------------------------------------------------
+    # -- result: an `ArrowResult` -----------------------------------------------------------------------------------
 
     def result_arrow(self, places: Sequence[int] | None = None) -> tuple[list[Any], Any] | None:
         """Columns of the rows, or all, as Arrow, with their multiplicities."""

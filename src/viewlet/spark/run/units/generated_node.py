@@ -6,34 +6,30 @@ can be finished by another, or rolled back (see `node.SharedNode`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from viewlet.algebra.nodes import View
-from viewlet.algebra.traverse import walk
 from viewlet.changes import Change, Changes, ColumnChange
 from viewlet.codegen.blocks import BlockPlan
-from viewlet.codegen.node import CompiledNode, Contents, Undo
+from viewlet.codegen.node import CompiledNode, Undo
 from viewlet.errors import InternalError
-from viewlet.runtime.arrow_columns import arrow_column
 from viewlet.runtime.columns import to_columns
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FlatStore, Layout
-from viewlet.spark.run.exchange.wire_columns import decode_contents, encode_contents, numbers_of, partitions_of
+from viewlet.spark.run.exchange.wire_columns import decode_contents, encode_contents, partitions_of
 from viewlet.spark.run.units import batch_file
+from viewlet.spark.run.units.generated_result import GeneratedResult, bits
 from viewlet.spark.run.units.node import REPLACED, tells_effects
 from viewlet.spark.run.units.plan_code import Departure, DriverBlock, PlanCode, WorkerBlock
 from viewlet.spark.run.units.unit import ProgramCode
-from viewlet.triggers.program import Program, Statement
-from viewlet.triggers.result import evaluate_result
-from viewlet.triggers.result_view import counting_field, result_store
-from viewlet.triggers.store import MapStore
+from viewlet.spark.run.units.unit_result import OWN, ResultCode
+from viewlet.triggers.program import Statement
 from viewlet.types import Row, Table
 
 Blob = bytes | memoryview
-Done = tuple[Undo, Changes]
+Done = tuple[Undo, Mapping[str, Changes]]
 
 
 def block_plan(code: PlanCode) -> BlockPlan:
@@ -77,10 +73,10 @@ class GeneratedNode:
         }
         self._plan = ""
         self._program = code.program
-        self._is_watched = False
-        self._shown: str | None = None
-        """The view whose rows make the watched result, each on its own, if there is one."""
-        self._before: Changes = {}
+        self._results: dict[str, GeneratedResult] = {}
+        """Those that have been asked for, by their digests."""
+        self._before: dict[str, Changes] = {}
+        """The rows of results before the batch, where they are needed; results know them too."""
 
     def compile_all(self, plan: PlanCode) -> None:
         """Compiles what a plan runs anywhere, so that all processes of this machine find it in the cache."""
@@ -95,9 +91,9 @@ class GeneratedNode:
     def begin(self, code: PlanCode) -> None:
         self._node.end_batch()
         self._plan = code.key
-        self._before = {}
-        if self._is_watched and self._shown is None:
-            self._before = self._whole_result()
+        self._before.clear()
+        for each in self._results.values():
+            each.begin()
 
     def go_on(self, code: PlanCode) -> None:
         self._plan = code.key
@@ -108,7 +104,7 @@ class GeneratedNode:
 
     @property
     def done(self) -> Done:
-        """What the batch has done to each view, and the rows of the result before it."""
+        """What the batch has done to each view, and the rows of results before it."""
         return self._node.undo, self._before
 
     def progress(self, before: str | None) -> bytes:
@@ -121,14 +117,16 @@ class GeneratedNode:
                 store.attach_again()
 
     def take_over(self, progress: bytes) -> str | None:
-        before, undo, self._before = batch_file.from_bytes(progress)
+        before, undo, rows = batch_file.from_bytes(progress)
         self._node.undo[:] = undo
+        self._before.clear()
+        self._before.update(rows)
         return before
 
     def change(self, table: str, change: Change) -> None:
         node = self._node
         given = change.columns(self._code.tables[table], self._columns[table], node.dictionary)
-        node.add_change(table, lambda i: _bits(given.words[i]), given.multiplicity)
+        node.add_change(table, lambda i: bits(given.words[i]), given.multiplicity)
 
     def record(self) -> dict[str, list[bytes]]:
         """What was done to each view, and to no more of it than has changed."""
@@ -186,96 +184,17 @@ class GeneratedNode:
         else:
             self._node.stores[name].clear()
 
-    def result(self) -> Changes:
-        rows = self._node.read(self._program.query)
-        return self._whole_result() if rows is None else rows
+    def result_of(self, other: ResultCode | None = None) -> GeneratedResult:
+        digest = OWN if other is None else other.key.digest
+        if digest not in self._results:
+            program, reader = (self._program, self._node.result) if other is None else (other.program, None)
+            if other is not None and other.module is not None:
+                reader = self._node.other_result(other.module)
+            self._results[digest] = GeneratedResult(digest, program, self._node, self._views, reader, self._before)
+        return self._results[digest]
 
-    def result_arrow(self, places: Sequence[int] | None = None) -> tuple[list[Any], Any] | None:
-        """Columns of the rows, or all, as Arrow, with their multiplicities; None where they are computed one by one."""
-        query = self._program.query
-        found = self._node.read_columns(query)
-        if found is None:
-            return None
-        return self._arrow(*found, places)
-
-    def result_count(self) -> int | None:
-        """How many rows there are, without making Arrow of them; None where they are computed one by one."""
-        counted = counting_field(self._program)
-        if counted is not None and self._program.query.limit is None:
-            return self._node.stores[counted.name].rows_with(counted.field)
-        found = self._node.read_columns(self._program.query)
-        if found is None or (found[1] < 0).any():
-            return None
-        return int(found[1].sum())
-
-    def change_arrow(self) -> tuple[list[Any], Any] | None:
-        """What the batch has done to the rows, like `result_arrow`."""
-        if not self._is_watched:
-            raise InternalError("nobody watches the result")
-        if self._shown is None:
-            return None
-        found = self._node.read_change(self._program.query, self._shown, self._key_columns(self._shown))
-        if found is None:
-            return None
-        listed, is_net = found
-        return self._arrow(*(listed if is_net else _net(*listed)))
-
-    def _key_columns(self, shown: str) -> list[int]:
-        """Where the result has the keys of the view that it is made of; none unless it has all of them."""
-        program = self._program
-        atoms = (node for node in walk(program.result) if isinstance(node, View) and node.name == shown)
-        keys, output = next(atoms).args, program.query.output
-        return [output.index(key) for key in keys] if set(keys) <= set(output) else []
-
-    def _arrow(
-        self, columns: Sequence[Any], weights: Any, places: Sequence[int] | None = None
-    ) -> tuple[list[Any], Any]:
-        types, dictionary = [var.type for var in self._program.query.output], self._node.dictionary
-        wanted = range(len(types)) if places is None else places
-        return [arrow_column(types[place], columns[place], dictionary) for place in wanted], weights
-
-    def _whole_result(self) -> Changes:
-        """All rows, whatever the LIMIT."""
-        program = self._program
-        wanted = {node.name for node in walk(program.result) if isinstance(node, View)}
-        return evaluate_result(program, {name: self._as_map(name, self._node.contents(name)) for name in wanted})
-
-    def _as_map(self, name: str, contents: Contents) -> MapStore:
-        """Rows of a view, each key once, as the evaluator reads them."""
-        view = self._views[name]
-        types = self._node.key_types(name)
-        keys = [self._node.decode(words, type) for words, type in zip(contents.keys, types, strict=True)]
-        rows = list(zip(*keys, strict=True)) if keys else [()] * len(contents)
-        kinds = self._node.stores[name].layout.kinds
-        numbers = [numbers_of(kind, words) for kind, words in zip(kinds, contents.numbers, strict=True)]
-        found = MapStore([field.name for field in view.fields], view.presence)
-        found.assign(dict(zip(rows, zip(*numbers, strict=True), strict=True)))
-        return found
-
-    def watch(self) -> None:
-        if not self._is_watched:
-            self._is_watched, self._shown = True, self._row_by_row(self._program)
-
-    def _row_by_row(self, program: Program) -> str | None:
-        """The view whose touched rows tell how a result has changed."""
-        shown = result_store(program)
-        if shown is None:
-            return None
-        layout = self._node.stores[shown].layout
-        # What a sum of doubles was cannot be told from what it is and what was added.
-        return shown if layout.arity and "double" not in layout.kinds else None
-
-    def result_change(self) -> Changes:
-        if not self._is_watched:
-            raise InternalError("nobody watches the result")
-        before, after = self._before, {}
-        if self._shown is None:
-            after = self._whole_result()
-        else:
-            was, is_now = (self._as_map(self._shown, rows) for rows in self._node.changed(self._shown))
-            before = evaluate_result(self._program, {self._shown: was})
-            after = evaluate_result(self._program, {self._shown: is_now})
-        return {row: n for row in before.keys() | after.keys() if (n := after.get(row, 0) - before.get(row, 0))}
+    def keep_results(self, digests: Collection[str]) -> None:
+        self._results = {key: each for key, each in self._results.items() if key in digests}
 
     def misfit(self, name: str, at_most: int | None) -> tuple[Row, int] | None:
         """Reads only the keys that the batch has touched."""
@@ -304,23 +223,3 @@ class GeneratedNode:
         if name not in self._code.plans[self._plan].temporaries:
             raise InternalError(f"{name} is neither a view nor a temporary of the plan for {self._plan}")
         return self._node.module.temporaries[self._plan, name]
-
-
-def _net(columns: Sequence[Any], weights: Any) -> tuple[list[Any], Any]:
-    """Columns of words with the multiplicities of equal rows added up, without rows that are there zero times."""
-    import pyarrow as pa
-
-    names = [str(i) for i in range(len(columns))]
-    words = [_bits(column + 0.0 if column.dtype == np.float64 else column) for column in columns]  # -0.0 equals 0.0
-    table = pa.table([*words, weights], names=[*names, "weight"])
-    total = table.group_by(names).aggregate([("weight", "sum")])
-    total = total.filter(pa.compute.not_equal(total.column("weight_sum"), 0))
-    found = [total.column(name).to_numpy() for name in names]
-    is_double = [column.dtype == np.float64 for column in columns]
-    typed = [column.view(np.float64) if double else column for column, double in zip(found, is_double, strict=True)]
-    return typed, total.column("weight_sum").to_numpy()
-
-
-def _bits(column: Any) -> Any:
-    """Keys are words; doubles among them are their bits."""
-    return column.view(np.int64) if column.dtype == np.float64 else column

@@ -8,7 +8,7 @@ A batch begins with empty temporaries and ends when the next one begins, or when
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from viewlet.changes import Change, Changes, ColumnChange, RowChange
@@ -17,10 +17,11 @@ from viewlet.runtime.durable.rows import from_arrow, to_arrow
 from viewlet.spark.plan.hashing import partition_of
 from viewlet.spark.run.exchange.wire import bytes_table, decode, encode, table_bytes
 from viewlet.spark.run.units.plan_code import DriverBlock, PlanCode, Receipt
+from viewlet.spark.run.units.unit_result import OWN, ResultCode
 from viewlet.triggers.executor import Executor
 from viewlet.triggers.program import Program, Statement, ViewDefinition
 from viewlet.triggers.result import ResultRows, evaluate_result
-from viewlet.triggers.store import MapStore, Payload
+from viewlet.triggers.store import MapStore, Payload, UndoLog
 from viewlet.types import Row, Table
 
 Blob = bytes | memoryview
@@ -86,9 +87,8 @@ class Node(Protocol):
         """What the views take, as far as that is known."""
 
 
-@runtime_checkable
-class ResultNode(Node, Protocol):
-    """A kernel that computes the rows of the unit's view from what is here."""
+class NodeResult(Protocol):
+    """The rows of a query, computed from what a kernel has."""
 
     def result(self) -> Changes:
         """The rows; with ORDER BY and LIMIT, those that can be among the first."""
@@ -98,6 +98,17 @@ class ResultNode(Node, Protocol):
 
     def result_change(self) -> Changes:
         """What the batch has done so far to the rows."""
+
+
+@runtime_checkable
+class ResultNode(Node, Protocol):
+    """A kernel that computes the rows of a unit's view from what is here."""
+
+    def result_of(self, other: ResultCode | None = None) -> NodeResult:
+        """The result of the unit, or another one over its views."""
+
+    def keep_results(self, digests: Collection[str]) -> None:
+        """Forgets the results but these, which nobody watches any more."""
 
 
 class SharedNode(Node, Protocol):
@@ -119,11 +130,38 @@ class SharedNode(Node, Protocol):
         """Continues from what the last process told of its progress; returns the version before the batch."""
 
 
-def with_result(node: Node) -> ResultNode:
-    """The kernel of a unit whose rows are read where its state is."""
+def with_result(node: Node, other: ResultCode | None = None) -> NodeResult:
+    """The result of a unit whose rows are read where its state is, or another one over its views."""
     if not isinstance(node, ResultNode):
         raise InternalError(f"a {type(node).__name__} has no rows of its own")
-    return node
+    return node.result_of(other)
+
+
+class ReferenceResult:
+    """The rows of a query over views as dictionaries."""
+
+    def __init__(self, program: Program, views: Mapping[str, MapStore], log: UndoLog) -> None:
+        self._program, self._views, self._log = program, views, log
+        self._watched: ResultRows | None = None
+
+    def result(self) -> Changes:
+        return evaluate_result(self._program, self._views)
+
+    def watch(self) -> None:
+        if self._watched is None:
+            rows = ResultRows(self._program, self._views, self._log, follows=True)
+            rows.refresh_all()
+            self._watched = rows
+
+    def result_change(self) -> Changes:
+        if self._watched is None:
+            raise InternalError("nobody watches the result")
+        return self._watched.refresh()
+
+    def catch_up(self) -> None:
+        """A batch begins."""
+        if self._watched is not None:
+            self._watched.refresh()
 
 
 class ReferenceNode:
@@ -134,7 +172,8 @@ class ReferenceNode:
         self._executor = Executor(views.values())
         self._views = self._executor.views
         self._received: dict[str, Sequence[Blob]] = {}
-        self._watched: ResultRows | None = None
+        self._results: dict[str, ReferenceResult] = {}
+        """Those that have been asked for, by their digests."""
 
     def compile_all(self, plan: PlanCode) -> None:
         pass
@@ -148,8 +187,8 @@ class ReferenceNode:
     def begin(self, code: PlanCode) -> None:
         log = self._executor.log
         log.commit()
-        if self._watched is not None:
-            self._watched.refresh()
+        for each in self._results.values():
+            each.catch_up()
         for store in self._views.values():
             store.touched.clear()
         log.begin()
@@ -228,26 +267,16 @@ class ReferenceNode:
     def restore(self, name: str, blob: Blob) -> None:
         self._executor.put(name, dict(decode(self._executor.definition(name), blob)))
 
-    def result(self) -> Changes:
-        program = self._query
-        return evaluate_result(program, self._views)
-
-    @property
-    def _query(self) -> Program:
-        if self._program is None:
+    def result_of(self, other: ResultCode | None = None) -> ReferenceResult:
+        digest, program = (OWN, self._program) if other is None else (other.key.digest, other.program)
+        if program is None:
             raise InternalError("the node was made without a query")
-        return self._program
+        if digest not in self._results:
+            self._results[digest] = ReferenceResult(program, self._views, self._executor.log)
+        return self._results[digest]
 
-    def watch(self) -> None:
-        if self._watched is None:
-            rows = ResultRows(self._query, self._views, self._executor.log)
-            rows.refresh_all()
-            self._watched = rows
-
-    def result_change(self) -> Changes:
-        if self._watched is None:
-            raise InternalError("nobody watches the result")
-        return self._watched.refresh()
+    def keep_results(self, digests: Collection[str]) -> None:
+        self._results = {key: each for key, each in self._results.items() if key in digests}
 
     def misfit(self, name: str, at_most: int | None) -> tuple[Row, int] | None:
         store = self._views[name]

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 from viewlet.changes import Change, Changes, RowChange
-from viewlet.errors import StateError
+from viewlet.errors import InternalError, StateError
 from viewlet.runtime.durable.rows import from_arrow, to_arrow
 from viewlet.spark.run.exchange.wire import bytes_table, table_bytes
 from viewlet.spark.run.units.one_stage import Blob, OneStageNode, change_name
 from viewlet.spark.run.units.plan_code import PlanCode
 from viewlet.spark.run.units.routes import Route
+from viewlet.spark.run.units.unit_result import ResultCode
 from viewlet.triggers.program import Statement
 from viewlet.triggers.saved_state import Item
 from viewlet.triggers.sources import Sources
@@ -121,6 +122,14 @@ class PartitionedNode(OneStageNode):
         return 0
 
     # -- result -----------------------------------------------------------------------------------------------------
+
+    def result_of(self, other: ResultCode | None = None) -> PartitionedNode:
+        if other is not None:
+            raise InternalError(f"an engine of {self._name} has no stored views for other queries")
+        return self
+
+    def keep_results(self, digests: Collection[str]) -> None:
+        """There is only one."""
 
     def result(self) -> Changes:
         return dict(self._engine.result())

@@ -1,5 +1,7 @@
 """A unit maintains one query, for all views that declare it. Its state is somewhere else only after a snapshot.
 
+Other queries may be read from what it stores too (`unit_result`).
+
 It is planned when the first view is declared, and again when a snapshot moves its state (`relocation`).
 
 Most units are trigger programs; views over rings are maintained by view trees (`tree_unit`).
@@ -36,6 +38,7 @@ from viewlet.triggers.compose import layer_rows
 from viewlet.triggers.program import Program, ViewDefinition
 from viewlet.triggers.step import initial_contents
 from viewlet.triggers.store import Payload
+from viewlet.triggers.view_shapes import ViewsByShape, views_by_shape
 from viewlet.triggers.wide_numbers import wide_numbers, wide_values
 from viewlet.types import Row, Table
 
@@ -151,9 +154,9 @@ class ProgramCode(UnitCode):
 
         return GeneratedNode(self, self.views, dictionary, make_store)
 
-    def gathered(self) -> tuple[Node, Mapping[str, ViewDefinition]]:
-        """A place for all the views that the query reads, and these views."""
-        wanted = {name: self.program.view(name) for name in views_of(self.program)}
+    def gathered(self, program: Program) -> tuple[Node, Mapping[str, ViewDefinition]]:
+        """A place for all the views that a result reads, and these views."""
+        wanted = {name: self.program.view(name) for name in views_of(program)}
         if self.module is None or not can_run_generated():
             return self.evaluated(wanted), wanted
         from viewlet.spark.run.units.generated_node import GeneratedNode
@@ -253,6 +256,11 @@ class ProgramUnit:
     @property
     def stored(self) -> tuple[ViewDefinition, ...]:
         return self.program.views
+
+    @cached_property
+    def by_shape(self) -> ViewsByShape:
+        """Its stored views, by what other queries would need of them."""
+        return views_by_shape(self.program)
 
     @cached_property
     def may_generate(self) -> bool:

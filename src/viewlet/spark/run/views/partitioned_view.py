@@ -28,7 +28,7 @@ class ColumnView(PartitionedView):
     """One whose engines list their rows as Arrow."""
 
     def arrow(self) -> Any:
-        return self._cluster.arrow(self._unit_name)
+        return self._cluster.arrow(self.key)
 
     def count(self) -> int:
-        return self._cluster.count(self._unit_name)
+        return self._cluster.count(self.key)

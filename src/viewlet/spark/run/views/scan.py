@@ -25,6 +25,7 @@ from viewlet.spark.run.load.partition_frame import partition_frame, schema_of
 from viewlet.spark.run.load.row_frame import ReadTable
 from viewlet.spark.run.load.sources import has_spark_type
 from viewlet.spark.run.state.partition import Context
+from viewlet.spark.run.units.unit_result import ResultKey
 from viewlet.types import COUNT, Column, Table
 
 
@@ -33,7 +34,7 @@ class ViewScan:
     """The rows of a query in the version of a context, of which each partition computes its share."""
 
     context: Context
-    unit: str
+    key: ResultKey
     query: Query
     adds_up: bool
     """Partitions may have parts of the same row that have to be added up."""
@@ -59,10 +60,10 @@ class ViewScan:
 
     @property
     def read(self) -> ReadRows:
-        return ReadRows(self.context, self.unit, self.columns)
+        return ReadRows(self.context, self.key, self.columns)
 
     def read_columns(self, places: Sequence[int]) -> ReadRows:
-        return ReadRows(self.context, self.unit, self.columns, tuple(places))
+        return ReadRows(self.context, self.key, self.columns, tuple(places))
 
     def frame(self, spark: Any, wanted: Selection | None = None) -> Any:
         """The rows as a lazy frame, in the order of the query if it has one."""
@@ -71,7 +72,7 @@ class ViewScan:
         chosen = Selection(tuple(range(len(self.query.columns)))) if wanted is None else wanted
         partitions, places = self.context.partitions, self._places(chosen)
         columns = [self.columns[place] for place in places]
-        listed = ListRows(self.context, self.unit, self.columns, tuple(places))
+        listed = ListRows(self.context, self.key, self.columns, tuple(places))
         tested = _Tested(listed, chosen.condition, tuple(map(self.place, _tested(chosen))))
         if self.adds_up:
             found = partition_frame(spark, partitions, tested, [*columns, Column(MULTIPLICITY, COUNT)])
@@ -83,7 +84,7 @@ class ViewScan:
         names = [(f"c{self.place(place)}", self.query.columns[place].name) for place in chosen.shown]
         shown = frame.select(*(f.col(stored).alias(name) for stored, name in names))
         if not self.adds_up:
-            count = CountRows(self.context, self.unit, self.columns)
+            count = CountRows(self.context, self.key, self.columns)
             _count_by(shown, spark, partitions, count if chosen.condition is None else _Lengths(_EachRepeated(tested)))
         return shown
 

@@ -9,6 +9,7 @@ from viewlet.algebra.ring_query import FactorisedPayload
 from viewlet.spark.run.engine import Engine
 from viewlet.spark.run.units.tree_unit import TreeUnit, deletes_are_checked
 from viewlet.spark.run.units.unit import unit_stats
+from viewlet.spark.run.units.unit_result import ResultKey
 from viewlet.spark.run.views.scan import ViewScan
 from viewlet.spark.run.views.spread_tree import SpreadTree
 from viewlet.viewtree.show_plan import draw_plan, show_plan
@@ -59,8 +60,9 @@ class SpreadRows(SpreadView, FactorisedEngine):
 
     def scan(self, query: Query) -> ViewScan | None:
         """How tasks list the rows of the query."""
-        context = self._cluster.scan(self.unit.name)
-        return None if context is None else ViewScan(context, self.unit.name, query, self._adds_up)
+        key = ResultKey(self.unit.name)
+        context = self._cluster.scan(key)
+        return None if context is None else ViewScan(context, key, query, self._adds_up)
 
     @property
     def _adds_up(self) -> bool:

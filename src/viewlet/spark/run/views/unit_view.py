@@ -10,6 +10,8 @@ from viewlet.spark.plan import draw_plan, show_plan
 from viewlet.spark.plan.result_location import rows_are_apart
 from viewlet.spark.run.exchange.change_files import KeptChanges
 from viewlet.spark.run.units.unit import ProgramUnit, unit_stats
+from viewlet.spark.run.units.unit_reading import UnitReading
+from viewlet.spark.run.units.unit_result import ResultKey
 from viewlet.spark.run.views.scan import ViewScan
 from viewlet.types import Column, Row
 
@@ -39,23 +41,24 @@ class UnitView:
 
     name = "spark"
 
-    def __init__(self, cluster: Engine, unit: Any, plan: Any) -> None:
+    def __init__(self, cluster: Engine, unit: Any, plan: Any, key: ResultKey | None = None) -> None:
+        """`key` names what is read, if that is not the unit's own query but another one, which `plan` has."""
         self._cluster = cluster
-        self._unit_name = unit.name
+        self.key = ResultKey(unit.name) if key is None else key
         self.plan = plan
 
     @property
     def unit(self) -> Any:
         """As it is now: a snapshot may move its state."""
-        return self._cluster.units[self._unit_name]
+        return self._cluster.units[self.key.unit]
 
     def result(self) -> Mapping[Row, int]:
-        return self._cluster.result(self._unit_name)
+        return self._cluster.result(self.key)
 
     def scan(self, query: Query) -> ViewScan | None:
-        """How tasks read the rows of the query that the unit maintains; None where the driver reads them."""
-        context = self._cluster.scan(self._unit_name)
-        return None if context is None else ViewScan(context, self._unit_name, query, self._adds_up)
+        """How tasks read the rows of the query; None where the driver reads them."""
+        context = self._cluster.scan(self.key)
+        return None if context is None else ViewScan(context, self.key, query, self._adds_up)
 
     def keep_changes(self, name: str, query: Query) -> bool:
         """From now on tasks write the changes of the view to files; False if that is left to the driver.
@@ -67,7 +70,7 @@ class UnitView:
             return False
         columns = tuple(Column(column.name, column.var.type) for column in query.columns)
         places = tuple(query.output.index(column.var) for column in query.columns)
-        return self._cluster.keep_changes(self._unit_name, KeptChanges(name, columns, places))
+        return self._cluster.keep_changes(self.key, KeptChanges(name, columns, places))
 
     @property
     def _adds_up(self) -> bool:
@@ -75,10 +78,10 @@ class UnitView:
         return True
 
     def watch(self) -> bool:
-        return self._cluster.watch(self._unit_name)
+        return self._cluster.watch(self.key)
 
     def finish(self) -> Mapping[Row, int] | None:
-        return self._cluster.changes(self._unit_name)
+        return self._cluster.changes(self.key)
 
     def commit(self) -> None:
         """The cluster commits."""
@@ -87,8 +90,13 @@ class UnitView:
         """The cluster rolls back."""
 
     def stats(self) -> dict[str, object]:
-        rows = self._cluster.partition_rows(self._unit_name)
-        return {**unit_stats(self.unit), "partition_rows": list(rows), "hot_partitions": hot_partitions(rows)}
+        rows = self._cluster.partition_rows(self.key.unit)
+        return {
+            **unit_stats(self.unit),
+            "reading": self._cluster.reading(self.key).value,
+            "partition_rows": list(rows),
+            "hot_partitions": hot_partitions(rows),
+        }
 
 
 class ProgramView(UnitView):
@@ -101,13 +109,17 @@ class ProgramView(UnitView):
 
     @property
     def _adds_up(self) -> bool:
-        return not rows_are_apart(self.unit.program, self.unit.locations)
+        return not rows_are_apart(self.plan, self.unit.locations)
 
     def arrow(self) -> Any:
-        return self._cluster.arrow(self.unit.name)
+        return self._cluster.arrow(self.key)
 
     def count(self) -> int:
-        return self._cluster.count(self.unit.name)
+        return self._cluster.count(self.key)
+
+    def own_columns(self, columns: Sequence[str]) -> tuple[str, ...] | None:
+        """The columns of the unit's own query that PARTITION BY has to name; None if it does not show them."""
+        return UnitReading(self.unit, self.plan).own_columns(columns)
 
     def stages(self, format: str) -> Mapping[str, Callable[[], str]]:
         """What a batch of all tables does, block by block; as a picture too."""
@@ -116,6 +128,6 @@ class ProgramView(UnitView):
 
     def _skew(self) -> str:
         """Which partitions have far more rows than others."""
-        rows = self._cluster.partition_rows(self._unit_name)
+        rows = self._cluster.partition_rows(self.key.unit)
         lines = [f"hot partition {i}: {rows[i]:,} of {sum(rows):,} rows" for i in hot_partitions(rows)]
         return "".join(f"\n{line}" for line in lines)

@@ -1,0 +1,103 @@
+"""Which units new views on Spark can be read from.
+
+    v: SELECT k, SUM(x) AS s FROM t GROUP BY k                           a unit of its own
+    w: SELECT key, SUM(x) AS total FROM t GROUP BY key                   the same query: the same unit and result
+    x: SELECT k FROM t GROUP BY k HAVING SUM(x) > 100                    the same stored views: the unit, another result
+
+A result that is read from the unit of another view has no state, no stages and nothing to load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+from viewlet.engine.declaration import Declaration
+from viewlet.engine.kind import Hints
+from viewlet.engine.kinds import distributed_form
+from viewlet.engine.shape import shape_of
+from viewlet.errors import UnsupportedError
+from viewlet.hosts.spread_views import PlannedUnit, SpreadView
+from viewlet.spark.plan.result_location import ResultLocation
+from viewlet.spark.run.units.unit import Unit
+from viewlet.spark.run.units.unit_reading import UnitReading
+from viewlet.types import Table
+
+
+def positions(declared: Declaration) -> list[int]:
+    """The columns that a view is to be partitioned by."""
+    names = [column.name for column in declared.query.columns]
+    return [names.index(name) for name in declared.partition_by]
+
+
+def equal_view(declared: Declaration, views: Iterable[SpreadView], hints: Hints) -> SpreadView | None:
+    """A view that has the same rows, and is to be partitioned in the same way."""
+    shape, by = shape_of(declared), positions(declared)
+    if shape is None:
+        return None
+    for known in views:
+        wanted = known.planned if known.is_own else known.view.maintainer.declared
+        alike = known.view.maintainer.shape == shape and positions(wanted) == by
+        if alike and known.hints.partition_by == hints.partition_by:
+            return known
+    return None
+
+
+def readable(
+    declared: Declaration,
+    flat: Declaration,
+    tables: Mapping[str, Table],
+    units: Iterable[PlannedUnit],
+    hints: Hints,
+    is_gathered: Callable[[], bool],
+) -> tuple[PlannedUnit, UnitReading] | None:
+    """A unit that stores all that a new view needs, and how the view is read from it.
+
+    `flat` is the declaration over tables. Both have to be over the same tables, because none that a unit reads may be
+    dropped while a view is read from it. A result whose stored views would have to be brought to the driver is taken
+    only if a unit of its own would have to do the same: if it `is_gathered`.
+    """
+    form, results = distributed_form(declared), distributed_form(declared).results
+    if results is None:
+        return None
+    lenders = {
+        known.unit.name: known
+        for known in units
+        if distributed_form(known.declared) is form
+        and known.declared.sources == flat.sources
+        and known.hints.partition_by == hints.partition_by
+    }
+    for found in results.readings([known.unit for known in lenders.values()], flat, tables):
+        known, by = lenders[found.unit.name], declared.partition_by
+        if by and not found.is_partitioned_like(by, known.declared.partition_by):
+            continue
+        if found.location is not ResultLocation.GATHERED or is_gathered():
+            return known, found
+    return None
+
+
+def reading_of(unit: Unit, declared: Declaration, flat: Declaration, tables: Mapping[str, Table]) -> UnitReading | None:
+    """How a view is read from a unit; None if its stored views do not suffice."""
+    results = distributed_form(declared).results
+    return None if results is None else next(iter(results.readings([unit], flat, tables)), None)
+
+
+def maintained_as(planned: Declaration, unit: Unit) -> Declaration:
+    """The declaration with the strategy of its unit, which never changes."""
+    return planned if unit.strategy is None else replace(planned, strategy=unit.strategy)
+
+
+def partitioned(known: SpreadView, columns: tuple[str, ...]) -> Declaration:
+    """What a view is planned from when it is spread by some of its columns, which its unit may call otherwise."""
+    planned, hint = known.planned, "drop it, and declare it again with PARTITION BY"
+    if not known.unit.is_movable:
+        raise UnsupportedError(f"ALTER VIEW {known.view.name!r}, {known.view.kind.noun}", hint, "engine")
+    if not known.is_own:
+        found = known.view.engine.own_columns(columns)
+        if found is None:
+            what = f"ALTER VIEW {known.view.name!r}, which is read from what is kept for view {planned.name!r}"
+            raise UnsupportedError(f"{what} and that does not show {', '.join(columns)}", hint, "engine")
+        return replace(planned, partition_by=found)
+    shown = [column.name for column in known.view.declared.query.columns]
+    own = [column.name for column in planned.query.columns]
+    return replace(planned, partition_by=tuple(own[shown.index(name)] for name in columns))

@@ -1,0 +1,163 @@
+"""The rows of a query over the arrays of generated code (see `node.NodeResult`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableMapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from viewlet.algebra.nodes import View
+from viewlet.algebra.traverse import walk
+from viewlet.changes import Changes
+from viewlet.codegen.node import CompiledNode, CompiledResult, Contents
+from viewlet.codegen.process import Listed
+from viewlet.errors import InternalError
+from viewlet.runtime.arrow_columns import arrow_column
+from viewlet.spark.run.exchange.wire_columns import numbers_of
+from viewlet.triggers.program import Program, ViewDefinition
+from viewlet.triggers.result import evaluate_result
+from viewlet.triggers.result_view import counting_field, result_store
+from viewlet.triggers.store import MapStore
+
+
+class GeneratedResult:
+    """A result over the views of a node, read by generated code where there is some (`reader`).
+
+    `before` has the rows of results before the batch by their digests, of those that have to be compared.
+    """
+
+    def __init__(
+        self,
+        digest: str,
+        program: Program,
+        node: CompiledNode,
+        views: Mapping[str, ViewDefinition],
+        reader: CompiledResult | None,
+        before: MutableMapping[str, Changes],
+    ) -> None:
+        self._digest = digest
+        self._program = program
+        self._node = node
+        self._views = views
+        self._reader = reader
+        self._before = before
+        self._is_watched = False
+        self._shown: str | None = None
+        """The view whose rows make the watched result, each on its own, if there is one."""
+
+    def begin(self) -> None:
+        """A batch begins."""
+        if self._is_watched and self._shown is None:
+            self._before[self._digest] = self._whole_result()
+
+    def result(self) -> Changes:
+        rows = None if self._reader is None else self._reader.rows(self._program.query)
+        return self._whole_result() if rows is None else rows
+
+    def result_arrow(self, places: Sequence[int] | None = None) -> tuple[list[Any], Any] | None:
+        """Columns of the rows, or all, as Arrow, with their multiplicities; None where they are computed one by one."""
+        found = self._columns()
+        return None if found is None else self._arrow(*found, places)
+
+    def result_count(self) -> int | None:
+        """How many rows there are, without making Arrow of them; None where they are computed one by one."""
+        counted = counting_field(self._program)
+        if counted is not None and self._program.query.limit is None:
+            return self._node.stores[counted.name].rows_with(counted.field)
+        found = self._columns()
+        if found is None or (found[1] < 0).any():
+            return None
+        return int(found[1].sum())
+
+    def _columns(self) -> Listed | None:
+        return None if self._reader is None else self._reader.columns(self._program.query)
+
+    def change_arrow(self) -> tuple[list[Any], Any] | None:
+        """What the batch has done to the rows, like `result_arrow`."""
+        if not self._is_watched:
+            raise InternalError("nobody watches the result")
+        if self._shown is None or self._reader is None:
+            return None
+        found = self._reader.change(self._program.query, self._shown, self._key_columns(self._shown))
+        if found is None:
+            return None
+        listed, is_net = found
+        return self._arrow(*(listed if is_net else _net(*listed)))
+
+    def _key_columns(self, shown: str) -> list[int]:
+        """Where the result has the keys of the view that it is made of; none unless it has all of them."""
+        program = self._program
+        atoms = (node for node in walk(program.result) if isinstance(node, View) and node.name == shown)
+        keys, output = next(atoms).args, program.query.output
+        return [output.index(key) for key in keys] if set(keys) <= set(output) else []
+
+    def _arrow(
+        self, columns: Sequence[Any], weights: Any, places: Sequence[int] | None = None
+    ) -> tuple[list[Any], Any]:
+        types, dictionary = [var.type for var in self._program.query.output], self._node.dictionary
+        wanted = range(len(types)) if places is None else places
+        return [arrow_column(types[place], columns[place], dictionary) for place in wanted], weights
+
+    def _whole_result(self) -> Changes:
+        """All rows, whatever the LIMIT."""
+        program = self._program
+        wanted = {node.name for node in walk(program.result) if isinstance(node, View)}
+        return evaluate_result(program, {name: self._as_map(name, self._node.contents(name)) for name in wanted})
+
+    def _as_map(self, name: str, contents: Contents) -> MapStore:
+        """Rows of a view, each key once, as the evaluator reads them."""
+        view = self._views[name]
+        types = self._node.key_types(name)
+        keys = [self._node.decode(words, type) for words, type in zip(contents.keys, types, strict=True)]
+        rows = list(zip(*keys, strict=True)) if keys else [()] * len(contents)
+        kinds = self._node.stores[name].layout.kinds
+        numbers = [numbers_of(kind, words) for kind, words in zip(kinds, contents.numbers, strict=True)]
+        found = MapStore([field.name for field in view.fields], view.presence)
+        found.assign(dict(zip(rows, zip(*numbers, strict=True), strict=True)))
+        return found
+
+    def watch(self) -> None:
+        if not self._is_watched:
+            self._is_watched, self._shown = True, self._row_by_row()
+
+    def _row_by_row(self) -> str | None:
+        """The view whose touched rows tell how the result has changed."""
+        shown = result_store(self._program)
+        if shown is None:
+            return None
+        layout = self._node.stores[shown].layout
+        # What a sum of doubles was cannot be told from what it is and what was added.
+        return shown if layout.arity and "double" not in layout.kinds else None
+
+    def result_change(self) -> Changes:
+        if not self._is_watched:
+            raise InternalError("nobody watches the result")
+        before, after = self._before.get(self._digest, {}), {}
+        if self._shown is None:
+            after = self._whole_result()
+        else:
+            was, is_now = (self._as_map(self._shown, rows) for rows in self._node.changed(self._shown))
+            before = evaluate_result(self._program, {self._shown: was})
+            after = evaluate_result(self._program, {self._shown: is_now})
+        return {row: n for row in before.keys() | after.keys() if (n := after.get(row, 0) - before.get(row, 0))}
+
+
+def _net(columns: Sequence[Any], weights: Any) -> tuple[list[Any], Any]:
+    """Columns of words with the multiplicities of equal rows added up, without rows that are there zero times."""
+    import pyarrow as pa
+
+    names = [str(i) for i in range(len(columns))]
+    words = [bits(column + 0.0 if column.dtype == np.float64 else column) for column in columns]  # -0.0 equals 0.0
+    table = pa.table([*words, weights], names=[*names, "weight"])
+    total = table.group_by(names).aggregate([("weight", "sum")])
+    total = total.filter(pa.compute.not_equal(total.column("weight_sum"), 0))
+    found = [total.column(name).to_numpy() for name in names]
+    is_double = [column.dtype == np.float64 for column in columns]
+    typed = [column.view(np.float64) if double else column for column, double in zip(found, is_double, strict=True)]
+    return typed, total.column("weight_sum").to_numpy()
+
+
+def bits(column: Any) -> Any:
+    """Keys are words; doubles among them are their bits."""
+    return column.view(np.int64) if column.dtype == np.float64 else column
