@@ -22,6 +22,7 @@ from viewlet.connection.spark_facade import SparkConnection, connect_inline
 from viewlet.connection.stored_view import open_view
 from viewlet.hosts import spark as host
 from viewlet.spark.plan import partitioning
+from viewlet.spark.run.state.partition import forget
 
 SEEDS = int(os.environ.get("VIEWLET_SHARED_VIEWS", "3"))
 FAMILIES = (
@@ -131,6 +132,10 @@ class Play:
             except (viewlet.SchemaError, viewlet.UnsupportedError):
                 """The column is no key of what is kept, or not one of the view that it is kept for."""
 
+    def lose(self) -> None:
+        """The process of the tasks is gone: another one has files of the state, or begins from the log."""
+        forget()
+
     def reopen(self) -> None:
         if self.choose.random() < 0.5:
             self.db.checkpoint()
@@ -187,6 +192,7 @@ def played(seed: int, path: Path, engine: str, kind: str, steps: int = 16) -> Pl
     for _ in range(choose.choice((3, 5, 7))):
         play.declare()
     moves = [play.change, play.change, play.change, play.drop, play.reopen, play.follow, play.keep_changes, play.move]
+    moves += [play.lose]
     if kind == "TABLE":
         moves += [play.declare, play.declare]
     for _ in range(steps):

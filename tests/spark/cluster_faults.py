@@ -16,6 +16,7 @@ import os
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +40,15 @@ DECLARED = """
     CREATE MATERIALIZED VIEW revenue AS
     SELECT city, SUM(price) AS total, COUNT(*) AS n
     FROM orders JOIN items USING (id) JOIN cities USING (customer) GROUP BY city;
+    CREATE MATERIALIZED VIEW large AS
+    SELECT city, SUM(price) AS total
+    FROM orders JOIN items USING (id) JOIN cities USING (customer) GROUP BY city HAVING SUM(price) > 40;
+    CREATE MATERIALIZED VIEW cheapest AS
+    SELECT city, MIN(price) AS least
+    FROM orders JOIN items USING (id) JOIN cities USING (customer) GROUP BY city;
+    CREATE MATERIALIZED VIEW cheap AS
+    SELECT city, MIN(price) AS least
+    FROM orders JOIN items USING (id) JOIN cities USING (customer) GROUP BY city HAVING MIN(price) < 2;
     CREATE MATERIALIZED VIEW prices AS SELECT price, COUNT(*) AS n FROM items GROUP BY price;
     CREATE MATERIALIZED VIEW moments AS
     SELECT city, COFACTOR(price) AS c FROM orders JOIN items USING (id) JOIN cities USING (customer) GROUP BY city
@@ -168,6 +178,9 @@ def run(spark: Any, engine: str, home: Path) -> None:
     reference.execute(DECLARED)
     with viewlet.connect(spark=spark, checkpoint=home / "state", partitions=3, engine=engine) as db:
         db.execute(DECLARED)
+        if {known.unit.name for known in db._host._views.values()} & {"large", "cheap"}:
+            raise SystemExit(f"{engine}: views that others keep have units of their own")
+        told = {name: follow(db, name) for name in ("large", "cheap")}
         faults = Faults(db, home)
         number = 0
         for victim, when in (("nobody", "yet"), *SCENARIOS[engine]):
@@ -182,11 +195,25 @@ def run(spark: Any, engine: str, home: Path) -> None:
                 found, expected = db.view(name).rows(), reference.view(name).rows()
                 if found != expected:
                     raise SystemExit(f"{engine}, {victim} {when}: {name} is {found} instead of {expected}")
+                if name in told and sorted(told[name].elements()) != expected:
+                    raise SystemExit(f"{engine}, {victim} {when}: {name} was told to be {told[name]}, not {expected}")
             if victim != "nobody" and faults._next is not None:
                 raise SystemExit(f"{engine}, {victim} {when}: a batch has {faults.stages} stages, nothing was killed")
             print(f"{engine}: {victim} {when}", flush=True)
             if number % 4 == 0:
                 db.checkpoint()
+
+
+def follow(db: Any, name: str) -> Counter[tuple[Any, ...]]:
+    """The rows of an empty view, as they are told from now on."""
+    told = Counter[tuple[Any, ...]]()
+
+    def hear(_: int, changes: Any) -> None:
+        for *row, weight in zip(*(column.to_pylist() for column in changes.columns), strict=True):
+            told[tuple(row)] += weight
+
+    db.view(name).subscribe(hear)
+    return told
 
 
 def main(directory: str) -> None:

@@ -44,6 +44,10 @@ DECLARED = """
 COUNTED = (
     "CREATE MATERIALIZED VIEW IF NOT EXISTS counted AS SELECT customer, COUNT(*) AS n FROM orders GROUP BY customer"
 )
+SELDOM = (
+    "CREATE MATERIALIZED VIEW IF NOT EXISTS seldom AS SELECT customer FROM orders GROUP BY customer HAVING COUNT(*) < 2"
+)
+"""It is read from what is kept for `counted`, which is dropped before it."""
 
 
 def apply(number: int, **tables: list[tuple[Any, ...]]) -> Callable[[Any], object]:
@@ -65,10 +69,11 @@ HISTORY: tuple[Callable[[Any], object], ...] = (
     apply(1, orders=[(1, "ada", 1), (2, "bob", 1)], items=[(1, 5, 1), (2, 7, 1), (2, 9, 1)]),
     apply(2, items=[(1, 11, 1), (2, 7, -1)]),
     lambda db: db.execute(COUNTED),
+    lambda db: db.execute(SELDOM),
     lambda db: db.checkpoint() if hasattr(db, "spark") else None,
     apply(3, orders=[(2, "bob", -1), (2, "cyd", 1), (3, "zoë", 1)], items=[(3, 20, 1), (3, 20, 1)]),
     lambda db: db.execute("DROP VIEW IF EXISTS counted"),
-    apply(4, items=[(3, 20, -1), (1, 5, -1), (9, 1, 1)]),
+    apply(4, orders=[(4, "zoë", 1)], items=[(3, 20, -1), (1, 5, -1), (9, 1, 1)]),
 )
 FIRST_BATCH = 1
 

@@ -3,8 +3,8 @@
     a_items[id].sum = Sum[id](items(id, price) * price)          (0), Sum[0](items(0, 1) * 1)
     b_items[k].sum  = Sum[k](items(k, p) * p)                    the same
 
-Variables are numbered as they occur. Programs of different queries may have a stored view in common, or one with fewer
-fields: then the result of one can be read from the views of another.
+Variables are numbered as they occur, in a fixed order of the factors of products. Programs of different queries may
+have a stored view in common, or one with fewer fields: then the result of one can be read from the views of another.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
 from typing import Any
 
-from viewlet.algebra.nodes import Expr, Rel, Var, View
+from viewlet.algebra.nodes import Expr, Mul, Rel, Var, View
 from viewlet.algebra.query import OutputColumn
 from viewlet.algebra.traverse import rebuild, walk
 from viewlet.triggers.program import COUNT_FIELD, Program, ViewDefinition
@@ -45,6 +45,8 @@ def numbered(value: object, numbers: dict[Var, int]) -> Hashable:
             return numbered(var, numbers)
         case tuple():
             return tuple(numbered(each, numbers) for each in value)
+        case Mul(factors):
+            return Mul, *(numbered(each, numbers) for each in sorted(factors, key=_rank))
         case _ if is_dataclass(value) and not isinstance(value, type):
             parts = (numbered(getattr(value, name), numbers) for name in _compared(type(value)))
             return type(value), *parts
@@ -54,6 +56,11 @@ def numbered(value: object, numbers: dict[Var, int]) -> Hashable:
 
 Fields = Mapping[str, str]
 """What another view calls the fields of a view."""
+
+
+def _rank(factor: Expr) -> tuple[str, str]:
+    """Factors of a product commute: those of different kinds, and different tables, are put in one order."""
+    return type(factor).__name__, factor.name if isinstance(factor, Rel) else ""
 
 
 @dataclass(frozen=True, slots=True)
