@@ -423,9 +423,9 @@ def _sharing(file: Path) -> list[str]:
     text = (
         "1,250 rows at a time for views over the same two streams, the median of five batches: CPU seconds of the\n"
         "interpreter and of four partitions in one process, seconds on Spark. Equal views have the same query. Others\n"
-        "select from the same groups (HAVING), or differ in a condition on one of the streams; what they share is\n"
-        "kept once on the interpreter. Measured by `bench/spark_sharing.py` with a load between "
-        f"{min(loads)} and {max(loads)}."
+        "select from the same groups (HAVING): they are kept once. Others differ in a condition on one of the\n"
+        "streams: the interpreter keeps what they have in common once, units on Spark keep it each for itself.\n"
+        f"Measured by `bench/spark_sharing.py` with a load between {min(loads)} and {max(loads)}."
     )
     measured = list(latest.values())
     places = {"process": "interpreter", "partitions": "four partitions", "spark": "Spark, two cores"}

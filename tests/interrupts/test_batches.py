@@ -169,14 +169,18 @@ def test_signals(engine: str, kind: str) -> None:
 
 
 def test_in_partitions(tmp_path: Path) -> None:
-    """Tasks run in this process."""
+    """Tasks run in this process. One view is read from what is kept for another."""
     from viewlet.connection.spark_facade import connect_inline
+
+    large = "SELECT city, SUM(price) AS total FROM sales GROUP BY city HAVING SUM(price) > 3"
 
     def make() -> viewlet.Connection:
         db = connect_inline(tmp_path / "db", 2, sync=False)
         db.execute("CREATE TABLE sales (id BIGINT NOT NULL, item BIGINT, city VARCHAR, price BIGINT)")
         db.execute("CREATE TABLE items (item BIGINT NOT NULL, colour VARCHAR, weight DOUBLE)")
         db.execute(VIEWS)
+        db.execute(f"CREATE MATERIALIZED VIEW large AS {large}")
+        assert db.view("large").stats()["state_shared_with"] == ["totals"]
         return db
 
     check_all(Trial(make, FIRST, batch(1), batch(-1), good(1), good(-1)), 12)
