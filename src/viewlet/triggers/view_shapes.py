@@ -94,7 +94,14 @@ class ViewsByShape:
                 return View(name, fields_here[expr.field], expr.args)
             return rebuild(expr, over)
 
-        return replace(self.program, name=other.name, query=other.query, result=over(other.result), passes=other.passes)
+        return replace(
+            self.program,
+            name=other.name,
+            query=other.query,
+            result=over(other.result),
+            passes=other.passes,
+            costs=other.costs,
+        )
 
 
 def views_by_shape(program: Program) -> ViewsByShape:

@@ -82,6 +82,8 @@ class ResultEntry:
     """That of the unit, with another query and result."""
     written_for: UnitCode | None = None
     shared: SharedCode[ResultCode] | None = None
+    read_at: tuple[Unit, ResultLocation] | None = None
+    """Where its rows are computed, with a unit whose views are where they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +232,12 @@ class UnitRegistry:
     def reading(self, key: ResultKey) -> ResultLocation:
         """Where the rows of a result are computed."""
         unit = self._units[key.unit].unit
-        return unit.reading if key.digest == OWN else result_location(self._results[key].program, unit.locations)
+        if key.digest == OWN:
+            return unit.reading
+        entry = self._results[key]
+        if entry.read_at is None or entry.read_at[0] is not unit:
+            entry.read_at = unit, result_location(entry.program, unit.locations)
+        return entry.read_at[1]
 
     def _other(self, key: ResultKey) -> ResultCode | None:
         """The code of a result; None is the unit's own."""
