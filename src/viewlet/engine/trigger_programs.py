@@ -254,16 +254,18 @@ def readings_on_spark(units: Iterable[ProgramUnit], declared: Declaration, table
     """
     from viewlet.spark.plan.table_views import tables_as_views
     from viewlet.spark.run.units.unit_reading import UnitReading
+    from viewlet.triggers.view_shapes import WantedResult, wanted_result
 
-    planned: dict[str, Program | None] = {}
+    planned: dict[str, WantedResult | None] = {}
     for unit in units:
         strategy = unit.program.strategy
         if declared.strategy not in (AUTO, strategy):
             continue
         if strategy not in planned:
-            planned[strategy] = _if_small(declared, tables, strategy, stored=False)
-        program = planned[strategy]
-        found = None if program is None else unit.by_shape.result_of(tables_as_views(program, tables))
+            program = _if_small(declared, tables, strategy, stored=False)
+            planned[strategy] = None if program is None else wanted_result(tables_as_views(program, tables))
+        wanted = planned[strategy]
+        found = None if wanted is None else unit.by_shape.result_of(wanted)
         if found is not None:
             yield UnitReading(unit, found)
 

@@ -71,19 +71,19 @@ class ViewsByShape:
     views: Mapping[Hashable, Mapping[str, str]]
     """By shape: the views that have such a field, and what they call it."""
 
-    def find(self, view: ViewDefinition) -> tuple[str, Fields] | None:
+    def find(self, shapes: Mapping[str, Hashable]) -> tuple[str, Fields] | None:
         """A view with at least the fields of another, and their names there."""
-        known = {field: self.views.get(shape, {}) for field, shape in _unnamed_shapes(view).items()}
+        known = {field: self.views.get(shape, {}) for field, shape in shapes.items()}
         here = (name for name in next(iter(known.values()), {}) if all(name in views for views in known.values()))
         found = next(here, None)
         return None if found is None else (found, {field: views[found] for field, views in known.items()})
 
-    def result_of(self, other: Program) -> Program | None:
+    def result_of(self, wanted: WantedResult) -> Program | None:
         """This program with the result of another one, read from its own views; None if they do not suffice."""
-        if self.program.layers or other.layers or any(isinstance(node, Rel) for node in walk(other.result)):
+        other = wanted.program
+        if self.program.layers or not wanted.reads_views_only:
             return None
-        read = {node.name for node in walk(other.result) if isinstance(node, View)}
-        found = {name: self.find(other.view(name)) for name in sorted(read)}
+        found = {name: self.find(shapes) for name, shapes in wanted.views.items()}
         names = {name: here for name, here in found.items() if here is not None}
         if not names or len(names) < len(found):
             return None
@@ -102,6 +102,22 @@ class ViewsByShape:
             passes=other.passes,
             costs=other.costs,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class WantedResult:
+    """The result of a program, and the shapes of the fields of the views that it reads."""
+
+    program: Program
+    views: Mapping[str, Mapping[str, Hashable]]
+    reads_views_only: bool
+
+
+def wanted_result(program: Program) -> WantedResult:
+    nodes = list(walk(program.result))
+    read = sorted({node.name for node in nodes if isinstance(node, View)})
+    reads_views_only = not program.layers and not any(isinstance(node, Rel) for node in nodes)
+    return WantedResult(program, {name: _unnamed_shapes(program.view(name)) for name in read}, reads_views_only)
 
 
 def views_by_shape(program: Program) -> ViewsByShape:
