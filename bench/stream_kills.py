@@ -43,8 +43,8 @@ STATEMENTS = (
        GROUP BY g, window_start""",
 )
 VIEWS = ("runs", "sums", "most", "visits")
-STEPS = ("load", "create", "create_all", "create_over", "commit")
-STATEMENTS_OF = {"duckdb": ("_execute", "_run"), "postgres": ("_run",), "spark": ("_sql",)}
+STEPS = ("load", "create", "start", "settle", "create_all", "create_over", "commit")
+STATEMENTS_OF = {"duckdb": ("_execute", "_run"), "postgres": ("_post",), "spark": ("_sql",)}
 """What a host calls for each statement."""
 
 

@@ -33,7 +33,7 @@ class Window:
     def __init__(self, width: int) -> None:
         self.width, self.name = width, f"SUM over {width} parts"
         self.statement = WINDOW.format("SUM", width)
-        self.columns = "src BIGINT, dest BIGINT, s NUMERIC, n NUMERIC", "src BIGINT, dest BIGINT, s BIGINT"
+        self.columns = "src BIGINT, dest BIGINT, s BIGINT"
 
     def helper(self, number: int) -> str:
         new = f"SELECT src, dest, SUM(loss) AS s, COUNT(*)::NUMERIC AS n FROM m{number} GROUP BY src, dest"
@@ -54,7 +54,7 @@ class Pattern:
 
     stream = ONE_ROW
     statement = PATTERN
-    columns = ("src BIGINT, dest BIGINT, ct BIGINT, s BIGINT",) * 2
+    columns = "src BIGINT, dest BIGINT, ct BIGINT, s BIGINT"
 
     def __init__(self, scope: int) -> None:
         self.width, self.name = scope, f"pattern, scope {scope}"
@@ -121,14 +121,14 @@ class Generated:
 
 
 class ByHand:
-    """The same view by hand; the rows, what a helper has and the view of a part are partitions too."""
+    """The same view by hand; the rows and the view of a part are partitions too, what a helper has is a table."""
 
     def __init__(self, server: str, program: Program) -> None:
         self.host, self.program = PostgresHost(server), program
         self.clock = Clock(self.host)
         self.host._run("DROP SCHEMA IF EXISTS by_hand CASCADE; CREATE SCHEMA by_hand; SET search_path = by_hand;")
         rows = "ts TIMESTAMP, src BIGINT, dest BIGINT, loss BIGINT"
-        for name, columns in zip("mhv", (rows, *program.columns), strict=True):
+        for name, columns in ("m", rows), ("v", program.columns):
             self.host._run(f"CREATE TABLE {name} ({columns}, part BIGINT) PARTITION BY LIST (part);")
         self.host._run("CREATE TABLE progress AS SELECT -1 AS part;")
 
@@ -147,7 +147,7 @@ class ByHand:
             f"CREATE TABLE h{number} AS {self.program.helper(number)}",
             f"CREATE TABLE v{number} AS {self.program.result(number)}",
         ]
-        for name in ("m", "h", "v"):
+        for name in ("m", "v"):
             statements.append(f"ALTER TABLE {name}{number} ADD COLUMN part BIGINT DEFAULT {number}")
             statements.append(f"ALTER TABLE {name} ATTACH PARTITION {name}{number} FOR VALUES IN ({number})")
         self.host._run_together([*statements, f"UPDATE progress SET part = {number}", "COMMIT"])

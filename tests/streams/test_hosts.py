@@ -18,6 +18,7 @@ from tests.streams.host_programs import check
 from tests.streams.model import at
 from tests.streams.test_durable import BATCHES, contents, declare
 from viewlet.streams import DuckDBHost, PostgresHost, postgres_host
+from viewlet.streams.warehouse import Warehouse
 
 
 def test_duckdb_in_a_file(tmp_path: Path) -> None:
@@ -66,8 +67,8 @@ def test_patterns_on_postgresql(connection: str) -> None:
 def test_postgresql_hashes_groups_that_may_be_null(connection: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It would compare all pairs of rows for IS NOT DISTINCT FROM; the views are those of DuckDB."""
     hosts, queries, found = (PostgresHost(connection), DuckDBHost()), [], []
-    monkeypatch.setattr(hosts[0], "create", lambda table, query: queries.append(query) or create(table, query))
-    create = PostgresHost.create.__get__(hosts[0])
+    creation = hosts[0]._creation
+    monkeypatch.setattr(hosts[0], "_creation", lambda table, query: queries.append(query) or creation(table, query))
     for host in hosts:
         db = viewlet.connect(streams=host)
         db.execute("""CREATE STREAM m (ts TIMESTAMP, g VARCHAR, b BOOLEAN, d DATE, n BIGINT, k BIGINT NOT NULL)
@@ -94,6 +95,18 @@ def test_postgresql_hashes_groups_that_may_be_null(connection: str, monkeypatch:
     assert [plan for plan in plans if "Nested Loop" in plan and "VALUES" not in plan] == []
 
 
+def tables_to_read(warehouse: Warehouse) -> set[str]:
+    """The tables of streams and views; those of helpers are nobody's to read."""
+    helpers = ("running_", "pattern_", "matches_")
+    return {
+        segment.table
+        for name, relation in warehouse.catalogue.relations.items()
+        if not name.startswith(helpers)
+        for part in relation.stored.values()
+        for segment in part.segments
+    }
+
+
 def test_parts_on_postgresql_are_partitions_of_one_table(connection: str, tmp_path: Path) -> None:
     """After every batch, also with late rows in parts that were rolled up; the table is what other users read."""
     host = PostgresHost(connection)
@@ -109,7 +122,7 @@ def test_parts_on_postgresql_are_partitions_of_one_table(connection: str, tmp_pa
         attached = host.read("""SELECT parent.relname AS relation, child.relname AS part FROM pg_inherits
             JOIN pg_class AS child ON inhrelid = child.oid JOIN pg_class AS parent ON inhparent = parent.oid""")
         assert {f'viewlet."{name}"' for name in attached.column("part").to_pylist()} == set(
-            map(host.source, warehouse.catalogue.uses)
+            map(host.source, tables_to_read(warehouse))
         )
         rows = host.read("SELECT ts, g, x FROM viewlet_streams.m ORDER BY ts, g, x").to_pylist()
         assert [tuple(row.values()) for row in rows] == sorted(db.table("m").rows())
@@ -160,7 +173,7 @@ def test_parts_of_an_earlier_version_on_postgresql(
             assert contents(db) == contents(memory)
             warehouse = db._session.database().host.warehouse  # type: ignore[attr-defined]
             attached = set(warehouse.host._partitions())
-            assert attached == {postgres_host._short(table) for table in warehouse.catalogue.uses}
+            assert attached == {postgres_host._short(table) for table in tables_to_read(warehouse)}
 
 
 def test_rows_and_names_are_data_for_psql(connection: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,6 +246,95 @@ def test_an_answer_of_psql_that_nobody_waited_for_is_not_taken_for_the_next(
     host.close()
 
 
+CHAIN = (
+    "CREATE STREAM m (ts TIMESTAMP, g VARCHAR, x BIGINT) PARTITION LENGTH 60 BY ts",
+    "CREATE VIEW twice AS INITIALIZE twice[i] AS SELECT g, x * 2 AS x FROM m[i] UPDATE twice[j] AS "
+    "SELECT g, x * 2 AS x FROM m[j]",
+    "CREATE VIEW large AS INITIALIZE large[i] AS SELECT g, x FROM twice[i] WHERE x > 10 UPDATE large[j] AS "
+    "SELECT g, x FROM twice[j] WHERE x > 10",
+    "CREATE VIEW known AS INITIALIZE known[i] AS SELECT g FROM large[i] UPDATE known[j] AS SELECT g FROM large[j]",
+)
+"""Views that read each other."""
+
+
+def test_queries_of_new_parts_are_sent_before_the_first_is_answered(
+    connection: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = PostgresHost(connection)
+    db, calls = viewlet.connect(streams=host), []
+    for statement in CHAIN:
+        db.execute(statement)
+    db.insert("m", [(at(0), "a", 4), (at(1), "b", 7)])
+    for name in ("_post", "_answer"):
+        call = getattr(host, name)
+        monkeypatch.setattr(host, name, lambda *given, n=name, c=call: calls.append((n, given[0])) or c(*given))
+    db.insert("m", [(at(60), "a", 1)])
+    db.insert("m", [(at(120), "a", 9)])
+    made = [i for i, (name, text) in enumerate(calls) if name == "_post" and text.startswith("CREATE TABLE viewlet.")]
+    chain = [i for i in made if " AS SELECT" in calls[i][1]]
+    assert [calls[i][0] for i in range(chain[0], chain[0] + 6)] == ["_post"] * 3 + ["_answer"] * 3
+    rows = {name: [part.rows for part in db.view(name).parts()] for name in ("twice", "large", "known")}
+    assert rows == {"twice": [2, 1], "large": [1, 0], "known": [1, 0]}
+    db.insert("m", [(at(5), "c", 100)])
+    assert [part.rows for part in db.view("known").parts()] == [2, 0]
+    assert sorted(db.view("large").rows()) == [("b", 14, at(0)), ("c", 200, at(0))]
+    db.close()
+
+
+def test_a_query_that_fails_behind_others_undoes_the_batch(connection: str, tmp_path: Path) -> None:
+    with viewlet.connect(tmp_path / "db", streams=PostgresHost(connection)) as db:
+        for statement in CHAIN:
+            db.execute(statement)
+        db.insert("m", [(at(0), "a", 2**62), (at(1), "b", 7)])
+        for _ in range(2):
+            with pytest.raises(viewlet.DataError, match="out of range"):
+                db.insert("m", [(at(60), "a", 1)])
+            assert [part.rows for part in db.view("twice").parts()] == []
+        db.delete("m", [(at(0), "a", 2**62)])
+        db.insert("m", [(at(60), "a", 1)])
+        assert db.view("known").rows() == [("b", at(0))]
+    with viewlet.connect(tmp_path / "db", streams=PostgresHost(connection)) as db:
+        assert db.view("known").rows() == [("b", at(0))]
+        warehouse = db._session.database().host.warehouse  # type: ignore[attr-defined]
+        assert set(map(warehouse.host.source, warehouse.catalogue.uses)) == set(
+            map(warehouse.host.source, warehouse.host.tables())
+        )
+
+
+def test_an_interrupt_while_tables_are_made_undoes_the_batch(connection: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    host, until = PostgresHost(connection), postgres_host._until
+    db, left = viewlet.connect(streams=host), 0
+
+    def interrupted(*arguments: Any) -> bytes:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            raise KeyboardInterrupt
+        return until(*arguments)
+
+    for statement in CHAIN:
+        db.execute(statement)
+    db.insert("m", [(at(0), "a", 4), (at(1), "b", 7)])
+    monkeypatch.setattr(postgres_host, "_until", interrupted)
+    steps = 0
+    while True:
+        steps += 1
+        left = steps
+        try:
+            db.insert("m", [(at(60), "a", 1)])
+        except KeyboardInterrupt:
+            left = 0
+            if len(db.view("known")):
+                break
+            continue
+        break
+    left = 0
+    assert steps > 14
+    assert db.view("known").rows() == [("b", at(0))]
+    assert [part.rows for part in db.view("large").parts()] == [1]
+    db.close()
+
+
 class Kill(BaseException):
     """What a test raises where the process would end."""
 
@@ -249,9 +351,9 @@ def test_a_kill_on_postgresql_leaves_a_batch_done_or_not(
         for batch in BATCHES[:4]:
             each.insert("m", batch)
     expected[1].insert("m", BATCHES[4])
-    original, done = host._run, 0
+    original, done = host._post, 0
 
-    def run(*arguments: Any, **named: Any) -> bytes:
+    def post(*arguments: Any, **named: Any) -> bytes:
         nonlocal done
         done += 1
         if done == step:
@@ -260,7 +362,7 @@ def test_a_kill_on_postgresql_leaves_a_batch_done_or_not(
             raise Kill
         return original(*arguments, **named)
 
-    monkeypatch.setattr(host, "_run", run)
+    monkeypatch.setattr(host, "_post", post)
     with contextlib.suppress(Kill, viewlet.ViewletError):
         db.insert("m", BATCHES[4])
     if not (tmp_path / "copy").exists():

@@ -33,6 +33,8 @@ class Part:
 
 
 EMPTY = Part((), 0, 0)
+PENDING = -1
+"""The rows of a part whose table is being made, during a batch."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,6 +84,19 @@ class PartitioningHost(PartHost, Protocol):
         """With the next commit, drops what there is of a relation."""
 
 
+class PipeliningHost(PartHost, Protocol):
+    """A host that is sent queries before it has answered the ones before."""
+
+    def start(self, table: str, query: str) -> None:
+        """Begins to make a table of what a query returns, which may read tables that were started before."""
+
+    def settle(self) -> dict[str, int]:
+        """The numbers of rows of all tables that were started since the last time; fails where one could not be made.
+
+        Other calls wait for these tables, too.
+        """
+
+
 class JobHost(PartHost, Protocol):
     """A host on which every query is a job that takes a while to start, and which keeps tables in files."""
 
@@ -100,6 +113,11 @@ class JobHost(PartHost, Protocol):
 def is_partitioning(host: PartHost) -> TypeGuard[PartitioningHost]:
     """A host with partitions. Parts are computed in a millisecond: `isinstance` with a protocol takes long for that."""
     return hasattr(host, "attach")
+
+
+def is_pipelining(host: PartHost) -> TypeGuard[PipeliningHost]:
+    """A host that need not answer one query before it is sent the next."""
+    return hasattr(host, "settle")
 
 
 def runs_jobs(host: PartHost) -> TypeGuard[JobHost]:

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from viewlet.streams.archive import Archive
-from viewlet.streams.catalogue import EMPTY, Catalogue, Part, Segment
+from viewlet.streams.catalogue import EMPTY, PENDING, Catalogue, Part, Segment
 from viewlet.streams.check import computation_order
 from viewlet.streams.compare_parts import are_equal
 from viewlet.streams.definition import BEGINNING, PartQuery, PartView, Reference, part_of
-from viewlet.streams.host import PartHost, runs_jobs
+from viewlet.streams.host import PartHost, is_pipelining, runs_jobs
 from viewlet.streams.native_windows import compute_natively
 from viewlet.streams.new_parts import next_part, put_new_part, run_concurrently
 from viewlet.streams.render import Queries, no_rows, read_parts, rows_of, start_literal, typed
@@ -67,6 +67,8 @@ class Maintainer:
     _serial: Iterator[int] = field(default_factory=lambda: count(1))
     created: list[str] = field(default_factory=list)
     """The tables that the batch has made."""
+    pending: list[Changed] = field(default_factory=list)
+    """New parts whose tables are being made."""
     _dimensions: dict[str, str] = field(default_factory=dict)
     """The tables that hold dimensions during a batch."""
 
@@ -107,6 +109,7 @@ class Maintainer:
         ends = {name: self.catalogue.relations[name].progress.next for name in self.views}
         self.recompute(changed, is_eager=is_eager)
         new_parts(self)
+        self.settle()
         self._recompute_provisional(ends)
 
     def begin_view(self, view: PartView) -> None:
@@ -158,19 +161,22 @@ class Maintainer:
 
     # -- queries ----------------------------------------------------------------------------------------------------
 
-    def compute(self, view: PartView, number: int, retry: bool = False) -> Part:
-        """Part `number` of a view, in a new table unless it has no rows."""
+    def compute(self, view: PartView, number: int, retry: bool = False, waits: bool = True) -> Part:
+        """Part `number` of a view, in a new table unless it has no rows.
+
+        Unless it `waits` for the table, the part may have PENDING rows until `settle`.
+        """
         query = self._query(view, number)
         if self._is_known_empty(view, query, number):
             return Part((), 0, self.clock())
         table, now = self._table_of(view, number, retry), self.clock()
         self.work.computed += 1
-        quickly = self._compute_quickly(view, number, table)
+        quickly = self._compute_quickly(view, number, table, waits)
         if quickly is not None:
             return Part((Segment(f"{table} quick"),), quickly, now)
         rows = compute_natively(self, view, query, number, table)
         if rows is None:
-            rows = self.create(table, typed(self.host, view.columns, self._sql(view, query, number)))
+            rows = self.create(table, typed(self.host, view.columns, self._sql(view, query, number)), waits)
         return Part((Segment(table),), rows, now)
 
     def compute_parts(self, view: PartView, again: Sequence[int], new: Sequence[int] = ()) -> dict[int, Part]:
@@ -219,14 +225,15 @@ class Maintainer:
             return view.fallback
         return query
 
-    def _compute_quickly(self, view: PartView, number: int, table: str) -> int | None:
+    def _compute_quickly(self, view: PartView, number: int, table: str, waits: bool) -> int | None:
         """Makes a part by the cheaper query of its view; None if that is not right for its rows."""
         if view.quick is None:
             return None
         is_first = number == self.catalogue.relations[view.name].progress.first
         query, check = view.quick.initialize if is_first else view.quick.update, view.quick.check
         made = f"{table} quick"
-        rows = self.create(made, typed(self.host, view.columns, self._sql(view, query, number)))
+        sql = typed(self.host, view.columns, self._sql(view, query, number))
+        rows = self.create(made, sql, waits or check is not None)
         if check is None:
             return rows
 
@@ -293,10 +300,23 @@ class Maintainer:
     def _next_serial(self) -> str:
         return f"{self.clock():x}-{next(self._serial)}"
 
-    def create(self, table: str, query: str) -> int:
+    def create(self, table: str, query: str, waits: bool = True) -> int:
         """Makes a table of what a query returns; dropped with the batch unless a part names it."""
         self.created.append(table)
-        return self.host.create(table, query)
+        if waits or not is_pipelining(self.host):
+            return self.host.create(table, query)
+        self.host.start(table, query)
+        return PENDING
+
+    def settle(self) -> None:
+        """Waits for the tables that are being made, and enters their rows."""
+        pending, self.pending = self.pending, []
+        if not pending or not is_pipelining(self.host):
+            return
+        rows = self.host.settle()
+        for name, number in pending:
+            part = self.catalogue.relations[name].part(number)
+            self.catalogue.set_part(name, number, replace(part, rows=rows[part.segments[0].table]))
 
     def create_all(self, queries: Mapping[str, str]) -> dict[str, int]:
         """Makes tables with the same columns, likewise; a host of jobs makes them by one."""
@@ -314,7 +334,7 @@ class Maintainer:
         """Forgets what a batch has made; returns it."""
         for matcher in self.matchers.values():
             matcher.end_batch(is_undone)
-        tables, self.created, self._dimensions = self.created, [], {}
+        tables, self.created, self._dimensions, self.pending = self.created, [], {}, []
         return tables
 
     # -- changed parts ----------------------------------------------------------------------------------------------
@@ -377,6 +397,7 @@ class Maintainer:
         View by view, each after those it reads, and in the order of time within a view and within views that are
         declared together. If `is_eager`, new parts may be computed on the way, where that saves a job of the host.
         """
+        self.settle()
         queue: list[tuple[int, int, int, int, str]] = []
         waiting: set[Changed] = set()
         place = {name: number for number, name in enumerate(self.order)}

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from viewlet.errors import SchemaError
-from viewlet.streams.catalogue import Part
+from viewlet.streams.catalogue import PENDING, Part
 from viewlet.streams.definition import PartView, start_of
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def _advance_view(maintainer: Maintainer, view: PartView) -> bool:
         if view.name in maintainer.matchers:
             _search_new_parts(maintainer, view)
         else:
-            put_new_part(maintainer, view, number, maintainer.compute(view, number))
+            put_new_part(maintainer, view, number, maintainer.compute(view, number, waits=False))
         found = True
     return found
 
@@ -119,12 +119,15 @@ def put_new_part(maintainer: Maintainer, view: PartView, number: int, part: Part
     """Enters the next part of a view."""
     maintainer.catalogue.set_part(view.name, number, part)
     maintainer.catalogue.set_progress(view.name, next=number + 1)
+    if part.rows == PENDING:
+        maintainer.pending.append((view.name, number))
     for name in view.partners:
         next_part(maintainer, maintainer.views[name])  # which may begin now
 
 
 def _search_new_parts(maintainer: Maintainer, view: PartView) -> None:
     """Searches all new parts at once; matches of earlier parts may have moved to them."""
+    maintainer.settle()
     (reference,) = view.references()
     first = maintainer.catalogue.relations[view.name].progress.next
     end = maintainer.catalogue.relations[reference.relation].progress.next

@@ -20,7 +20,7 @@ import shutil
 import subprocess
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from queue import Queue
+from queue import SimpleQueue
 from typing import Any
 
 from viewlet.changes.staged_change import PART_COLUMN
@@ -63,6 +63,12 @@ class PostgresHost:
         self._outputs = tuple(_follow(stream) for stream in (self._process.stdout, self._process.stderr))
         self._number = 0
         self._is_open = False
+        self._started: dict[str, bytes] = {}
+        """Tables that are being made, with the marks that end the answers."""
+        self._settled: dict[str, int] = {}
+        """The rows of tables that were started and are made."""
+        self._partitioned_relations: set[str] = set()
+        """Relations that are known to have a partitioned table."""
         self._attached: dict[str, tuple[str, range]] = {}
         """Tables that the next commit makes partitions, with their relation and parts."""
         self._forgotten: set[str] = set()
@@ -81,6 +87,11 @@ class PostgresHost:
 
     def _send(self, text: str, data: bytes = b"") -> bytes:
         """What `psql` prints for a text, with data after it."""
+        self._collect()
+        return self._answer(self._post(text, data))
+
+    def _post(self, text: str, data: bytes = b"") -> bytes:
+        """Sends a text, with data after it; returns the mark that ends its answer."""
         self._number += 1
         mark = f"{self._secret} {self._number}\n".encode()
         assert self._process.stdin is not None
@@ -90,6 +101,10 @@ class PostgresHost:
                 self._process.stdin.flush()
         except OSError as error:
             raise StateError(f"psql has ended: {error}") from error
+        return mark
+
+    def _answer(self, mark: bytes) -> bytes:
+        """What `psql` prints before a mark."""
         printed, errors = (_until(output, mark, self._secret.encode()) for output in self._outputs)
         failed = [line for line in errors.decode(errors="replace").splitlines() if "ERROR:" in line or "FATAL:" in line]
         if failed:
@@ -136,8 +151,27 @@ class PostgresHost:
         self._run("", "\\set ON_ERROR_STOP 0")
 
     def create(self, table: str, query: str) -> int:
+        return int(self._run(*self._creation(table, query)))
+
+    def start(self, table: str, query: str) -> None:
+        sql, command = self._creation(table, query)
+        self._started[table] = self._post(f"{_checked(sql)} {command}")
+
+    def settle(self) -> dict[str, int]:
+        self._collect()
+        settled, self._settled = self._settled, {}
+        return settled
+
+    def _collect(self) -> None:
+        """Waits for the tables that were started. Each is waited for once, also if that is interrupted."""
+        while self._started:
+            table, mark = next(iter(self._started.items()))
+            del self._started[table]
+            self._settled[table] = int(self._answer(mark))
+
+    def _creation(self, table: str, query: str) -> tuple[str, str]:
         # psql knows the rows that its last statement has made; statistics are left to the server's autovacuum
-        return int(self._run(f"CREATE TABLE {self.source(table)} AS {query};", "\\echo :ROW_COUNT"))
+        return f"CREATE TABLE {self.source(table)} AS {query};", "\\echo :ROW_COUNT"
 
     def read(self, query: str) -> Any:
         import pyarrow as pa
@@ -178,18 +212,23 @@ class PostgresHost:
         self.begin()
         attached = self._partitions() if self._is_repeated else set()
         statements: list[str] = []
-        if entries:
-            values = [f"({_text(key)}, {_text(value)})" for key, value in entries.items() if value is not None]
-            statements.append(f"DELETE FROM {_CATALOGUE} WHERE key IN ({', '.join(map(_text, entries))})")
-            if values:
-                statements.append(f"INSERT INTO {_CATALOGUE} VALUES {', '.join(values)}")
-        statements += [f"DROP TABLE IF EXISTS {self.source(table)}" for table in unused]
-        statements += [f"DROP TABLE IF EXISTS {self._partitioned(relation)}" for relation in sorted(self._forgotten)]
+        values = [f"({_text(key)}, {_text(value)})" for key, value in entries.items() if value is not None]
+        removed = [_text(key) for key, value in entries.items() if value is None]
+        if removed:
+            statements.append(f"DELETE FROM {_CATALOGUE} WHERE key IN ({', '.join(removed)})")
+        if values:
+            put = f"INSERT INTO {_CATALOGUE} VALUES {', '.join(values)}"
+            statements.append(f"{put} ON CONFLICT (key) DO UPDATE SET value = EXCLUDED.value")
+        dropped = [*map(self.source, unused), *map(self._partitioned, sorted(self._forgotten))]
+        if dropped:
+            statements.append(f"DROP TABLE IF EXISTS {', '.join(dropped)}")
+        self._partitioned_relations -= self._forgotten
         for table, (relation, parts) in self._attached.items():
             if _short(table) not in attached:
                 statements += self._attach(table, relation, parts)
         self._is_repeated = True
         self._run_together([*statements, "COMMIT"])
+        self._partitioned_relations |= {relation for relation, _ in self._attached.values()}
         self._is_open = self._is_repeated = False
         self._attached, self._forgotten = {}, set()
 
@@ -215,14 +254,16 @@ class PostgresHost:
             f"ADD COLUMN IF NOT EXISTS {name} BIGINT DEFAULT {value}"
             for name, value in ((part, first), (segment, number))
         ]
+        creation = f"CREATE TABLE IF NOT EXISTS {parent} (LIKE {child}) PARTITION BY RANGE ({part}, {segment})"
         return [
             f"ALTER TABLE {child} {', '.join(defaults)}",
-            f"CREATE TABLE IF NOT EXISTS {parent} (LIKE {child}) PARTITION BY RANGE ({part}, {segment})",
+            *([] if relation in self._partitioned_relations else [creation]),
             f"ALTER TABLE {parent} ATTACH PARTITION {child} FOR VALUES FROM ({first}, {low}) TO ({last}, {high})",
         ]
 
     def rollback(self) -> None:
         self._attached, self._is_repeated = {}, False
+        self._started, self._settled = {}, {}  # answers that nobody reads are left out
         if self._is_open:
             self._run("", "\\set ON_ERROR_STOP 0")  # a load may have been interrupted
             self._run("ROLLBACK;")
@@ -244,9 +285,9 @@ def _checked(sql: str) -> str:
     return sql
 
 
-def _follow(stream: Any) -> Queue[bytes]:
+def _follow(stream: Any) -> SimpleQueue[bytes]:
     """The lines of a stream as they come."""
-    lines: Queue[bytes] = Queue()
+    lines: SimpleQueue[bytes] = SimpleQueue()
 
     def read() -> None:
         for line in stream:
@@ -257,7 +298,7 @@ def _follow(stream: Any) -> Queue[bytes]:
     return lines
 
 
-def _until(lines: Queue[bytes], mark: bytes, secret: bytes) -> bytes:
+def _until(lines: SimpleQueue[bytes], mark: bytes, secret: bytes) -> bytes:
     """What comes before a mark, but after the mark of a statement whose answer nobody read: it was interrupted."""
     found: list[bytes] = []
     while (line := lines.get()) != mark:

@@ -60,7 +60,7 @@ def typed(host: PartHost, columns: Sequence[Column], query: str) -> str:
 def start_literal(host: PartHost, number: int, length: int) -> str:
     """The start of a part, as SQL."""
     start = datetime(1970, 1, 1) + timedelta(seconds=number * length)
-    return f"{host.type_name(TIMESTAMP)} '{start:%Y-%m-%d %H:%M:%S}'"
+    return f"{host.type_name(TIMESTAMP)} '{start.isoformat(' ', 'seconds')}'"
 
 
 class Queries:

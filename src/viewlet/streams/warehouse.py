@@ -241,10 +241,11 @@ class Warehouse:
         self.catalogue.dropped = {}
 
     def _placements(self, made: set[str]) -> dict[str, dict[str, range]]:
-        """The parts of the tables that the batch has made, by relation; what several parts share is the first one's."""
+        """The parts of the tables that the batch has made, by relation; those of helpers are nobody else's to read."""
         found: dict[str, dict[str, range]] = {}
+        internal = {*self._helper_users, *map(points_name, self.maintainer.matchers)}
         for name, number in sorted(self.catalogue.changed_parts()):
-            relation = self.catalogue.relations.get(name)
+            relation = None if name in internal else self.catalogue.relations.get(name)
             for segment in () if relation is None else relation.part(number).segments:
                 if segment.table in made:
                     tables = found.setdefault(name, {})
