@@ -2,14 +2,13 @@
 
     python -m bench.stream_postgres --records 100000        # on a cluster of its own, or --server "host=... dbname=..."
 
-Both go through `psql`. Wall seconds for a new part, the median of the last ones, and the mean of the CPU seconds of the
-backend. The ratio is the median of the ratios of the parts, which both compute in turns.
+Both go through `psql`. Milliseconds of the clock for a new part, the median of the last ones, and CPU milliseconds of
+the backend. Ratios are medians of the ratios of the parts, which both compute in turns.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
 import time
 from collections.abc import Callable
@@ -75,6 +74,8 @@ class Pattern:
 
 
 Program = Window | Pattern
+FEW = 5
+"""Parts that are recomputed."""
 
 
 class Clock:
@@ -82,17 +83,17 @@ class Clock:
 
     def __init__(self, host: PostgresHost) -> None:
         backend = int(host._run("SELECT pg_backend_pid();"))
-        self._stat = Path(f"/proc/{backend}/stat")
+        self._stat = Path(f"/proc/{backend}/schedstat")
         self.wall = self.cpu = 0.0
 
-    def _ticks(self) -> float:
-        fields = self._stat.read_text().rpartition(")")[2].split() if self._stat.exists() else ["0"] * 13
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    def _spent(self) -> float:
+        return int(self._stat.read_text().split()[0]) / 1e9 if self._stat.exists() else 0.0
 
     def run(self, call: Callable[[], object]) -> None:
-        started, ticks = time.perf_counter(), self._ticks()
+        spent, started = self._spent(), time.perf_counter()
         call()
-        self.wall, self.cpu = self.wall + time.perf_counter() - started, self.cpu + self._ticks() - ticks
+        self.wall += time.perf_counter() - started
+        self.cpu += self._spent() - spent
 
     def taken(self) -> tuple[float, float]:
         """The time of the part, which ends."""
@@ -126,6 +127,7 @@ class ByHand:
     def __init__(self, server: str, program: Program) -> None:
         self.host, self.program = PostgresHost(server), program
         self.clock = Clock(self.host)
+        self.host._run("RESET enable_mergejoin;")  # a setting of the host's own
         self.host._run("DROP SCHEMA IF EXISTS by_hand CASCADE; CREATE SCHEMA by_hand; SET search_path = by_hand;")
         rows = "ts TIMESTAMP, src BIGINT, dest BIGINT, loss BIGINT"
         for name, columns in ("m", rows), ("v", program.columns):
@@ -164,17 +166,25 @@ class ByHand:
         self.host.close()
 
 
-def in_turns(server: str, program: Program, load: Load, last: int) -> list[tuple[tuple[float, float], ...]]:
-    """The time of each of the last parts, recomputed, by hand and generated; each part by all three."""
+Time = tuple[float, float]
+"""Seconds of the clock, and CPU seconds."""
+
+
+def in_turns(server: str, program: Program, load: Load, last: int) -> tuple[list[Time], list[tuple[Time, Time]]]:
+    """The time of a few parts recomputed, and of each of the last ones by hand and generated.
+
+    They are recomputed at the end: a query over many parts takes the buffers of the rows that the next part reads.
+    """
     view, hand, taken = Generated(server, program), ByHand(server, program), []
     for number in range(program.width + last + 2):
         rows = load.part(number)
         both = (hand, view) if number % 2 else (view, hand)
         found = {each: each.part(number, rows) for each in both}
-        taken.append((hand.naive(number), found[hand], found[view]))
+        taken.append((found[hand], found[view]))
+    whole = [hand.naive(number) for number in range(program.width + last + 2)[-FEW:]]
     view.close()
     hand.close()
-    return taken[-last:]
+    return whole, taken[-last:]
 
 
 def main() -> None:
@@ -192,12 +202,18 @@ def main() -> None:
     with nullcontext(options.server) if options.server else cluster() as server:
         for program in programs:
             load = Load(options.records, per_pair=10 if isinstance(program, Window) else 1)
-            taken = in_turns(server, program, load, options.last)
-            whole, hand, made = (statistics.median(wall for wall, _ in each) for each in zip(*taken, strict=True))
-            _, hand_cpu, made_cpu = (statistics.mean(cpu for _, cpu in each) for each in zip(*taken, strict=True))
-            ratio = statistics.median(each[2][0] / each[1][0] for each in taken)
-            shown = f"| {whole:.3f} | {hand:.3f} | {made:.3f} | {ratio:.2f} | {hand_cpu:.3f} | {made_cpu:.3f} "
-            print(f"| {program.name} {shown}| {made_cpu / hand_cpu if hand_cpu else 0:.2f} |", flush=True)
+            naive, taken = in_turns(server, program, load, options.last)
+            whole = f"{1000 * statistics.median(wall for wall, _ in naive):.1f}"
+            hand, made = (
+                [f"{1000 * statistics.median(side):.1f}" for side in zip(*each, strict=True)]
+                for each in zip(*taken, strict=True)
+            )
+            wall, cpu = (
+                f"{statistics.median(made[side] / hand[side] if hand[side] else 0 for hand, made in taken):.2f}"
+                for side in (0, 1)
+            )
+            cells = program.name, whole, hand[0], made[0], wall, hand[1], made[1], cpu
+            print(f"| {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":

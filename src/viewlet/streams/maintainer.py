@@ -397,6 +397,9 @@ class Maintainer:
         View by view, each after those it reads, and in the order of time within a view and within views that are
         declared together. If `is_eager`, new parts may be computed on the way, where that saves a job of the host.
         """
+        known, first = list(dict.fromkeys(changed)), list(again)
+        if not known and not first:
+            return
         self.settle()
         queue: list[tuple[int, int, int, int, str]] = []
         waiting: set[Changed] = set()
@@ -415,8 +418,7 @@ class Maintainer:
                 end = (number + 1) * self.views[name].length
                 heapq.heappush(queue, (shared[name], end, place[name], number, name))
 
-        known = list(dict.fromkeys(changed))
-        for name, number in [*again, *self._extend_back(known)]:
+        for name, number in [*first, *self._extend_back(known)]:
             put(name, number)
         add_differences(self, known, is_eager)
         for source, part in known:

@@ -77,6 +77,8 @@ class PostgresHost:
         """A commit was interrupted: it may have reached the server."""
         self._run("SET TIME ZONE 'UTC'; SET client_min_messages = warning; SET client_encoding = 'UTF8';")
         self._run("SET standard_conforming_strings = on;")
+        # parts are joined before they have statistics, and the planner would sort both sides
+        self._run("SET enable_mergejoin = off;")
         self._run(f"CREATE SCHEMA IF NOT EXISTS {_SCHEMA}; SET search_path = {_SCHEMA};")
         self._run(f"CREATE SCHEMA IF NOT EXISTS {_RELATIONS};")
         self._run(f"CREATE TABLE IF NOT EXISTS {_CATALOGUE} (key TEXT PRIMARY KEY, value TEXT);")
