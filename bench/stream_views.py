@@ -1,6 +1,6 @@
 """Generated view delta functions against naive recomputation and hand-written programs (Figures 6 to 12).
 
-    python -m bench.stream_views --only patterns --out docs/benchmarks/streams.jsonl
+    python -m bench.stream_views --figures 6,7,8 --out docs/benchmarks/streams.jsonl
     python -m bench.stream_report docs/benchmarks/streams.jsonl
 
 All run in DuckDB in this process, over the same parts in memory. CPU seconds of the process for one new part; the
@@ -30,6 +30,8 @@ import viewlet
 
 SCOPE, WIDTH, BEFORE = 20, 10, 8
 """Parts of a pattern and of a window over parts of different size, and parts before those that are measured."""
+FEW = 5
+"""Parts that are recomputed, at most."""
 FEW_PARTS = 20
 """Parts of the longest window and of the longest pattern that are recomputed more than once."""
 ORIGIN = datetime(2015, 1, 1)
@@ -232,25 +234,25 @@ def pattern_point(figure: str, at: int, load: Load, scope: int, last: int, naive
     return Point(figure, at, load.records, naive, *own, checked.ratio)
 
 
-def pattern_figures(records: int, scopes: list[int], last: int) -> Iterator[Point]:
-    for size in (records // 10, records):
-        yield pattern_point("6", size, Load(size), SCOPE, last, last)
-    for scope in scopes:
-        yield pattern_point("7", scope, Load(records), scope, last, last if scope <= FEW_PARTS else 1)
-    for percent in (10, 50, 100):
-        yield pattern_point("8", percent, Load(records, high=percent / 100), 4, last, last)
+def pattern_figures(records: int, scopes: list[int], last: int, figures: list[str]) -> Iterator[Point]:
+    few = min(last, FEW)
+    for size in (records // 10, records) if "6" in figures else ():
+        yield pattern_point("6", size, Load(size), SCOPE, last, few)
+    for scope in scopes if "7" in figures else ():
+        yield pattern_point("7", scope, Load(records), scope, last, few if scope <= FEW_PARTS else 1)
+    for percent in (10, 50, 100) if "8" in figures else ():
+        yield pattern_point("8", percent, Load(records, high=percent / 100), 4, last, few)
 
 
-def window_figures(records: int, scopes: list[int], last: int, functions: list[str]) -> Iterator[Point]:
+def window_figures(records: int, scopes: list[int], last: int, figures: list[str]) -> Iterator[Point]:
     """Windows of ten parts over fewer records, and of other lengths over all; the longest are recomputed once."""
     names = {"MAX": ("9", "10", hand_max), "SUM": ("11", "12", hand_sum)}
-    for function in functions:
-        by_size, by_width, by_hand = names[function]
+    for function, (by_size, by_width, by_hand) in names.items():
         points = [(by_size, size, size, WIDTH) for size in (records // 10, records)]
         points += [(by_width, width, records, width) for width in scopes]
-        for figure, at, size, width in points:
+        for figure, at, size, width in (each for each in points if each[0] in figures):
             ten, parts = Load(size, per_pair=10), width + last + 1
-            naive_last = last if width <= FEW_PARTS else 1
+            naive_last = min(last, FEW) if width <= FEW_PARTS else 1
             naive = naive_window(ten, width + naive_last, naive_last, function, width)
             made = in_turns(by_hand(ten, width), Generated(WINDOW.format(function, width), ten, STREAM), parts, last)
             yield Point(figure, at, size, naive, made.hand, made.refresh, made.ratio, made.insert, made.worst)
@@ -261,17 +263,12 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--scopes", default="5,20,50,100")
     parser.add_argument("--last", type=int, default=5, help="parts that are measured")
-    parser.add_argument("--only", choices=["patterns", "windows"])
-    parser.add_argument("--functions", default="MAX,SUM")
+    parser.add_argument("--figures", default="6,7,8,9,10,11,12")
     parser.add_argument("--out", type=Path, help="a file to which the points are added, one line of JSON for each")
     options = parser.parse_args()
     scopes = [int(each) for each in options.scopes.split(",")]
-    found: list[Iterator[Point]] = []
-    if options.only != "windows":
-        found.append(pattern_figures(options.records, scopes, options.last))
-    if options.only != "patterns":
-        found.append(window_figures(options.records, scopes, options.last, options.functions.split(",")))
-    for point in chain(*found):
+    wanted = options.records, scopes, options.last, options.figures.split(",")
+    for point in chain(pattern_figures(*wanted), window_figures(*wanted)):
         line = json.dumps(asdict(point))
         print(line, flush=True)
         if options.out is not None:

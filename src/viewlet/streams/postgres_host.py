@@ -4,6 +4,7 @@
     viewlet_streams."packets"     PARTITION BY RANGE (viewlet_part, viewlet_segment)
 
 A table is made on its own. The commit attaches it, with two columns that take no room in its rows: they are defaults.
+Tables of helpers stay on their own. What makes the tables of a batch is sent without waiting for the answers (`start`).
 
 `psql` runs commands of its own, which begin with a backslash and may start programs. So no text of a user is ever read
 by it outside quotes: statements are checked for what it would not take for SQL, and rows are sent with every backslash
