@@ -110,8 +110,15 @@ def test_in_one_process(program: str, engine: Engine, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("program", ON_SPARK)
-def test_on_spark(program: str, spark: Any, spark_with_codegen: Any, tmp_path: Path) -> None:
+def test_on_spark(
+    program: str, spark: Any, spark_with_codegen: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One program with code of whole stages and frames that are fetched, the others with changes that are spread."""
+    from viewlet.spark.run.execution import frame_change
+
     session = spark_with_codegen if program == EVERYWHERE else spark
+    if program != EVERYWHERE:
+        monkeypatch.setattr(frame_change, "SMALL_BYTES", 0)
     assert objections(OnSpark(session), program, tmp_path) == {}
 
 

@@ -13,6 +13,7 @@ from tests.conformance.workload import order_book, warehouse
 from tests.spark.harness import Run, players
 from tests.spark_plan.test_stages import TABLE_5_1
 from viewlet.changes import Changes
+from viewlet.spark.run.execution import frame_change
 from viewlet.spark.run.execution.cluster import SparkCluster
 from viewlet.spark.run.execution.frame_change import FrameChange
 from workloads import finance, tpch
@@ -43,7 +44,8 @@ def test_warehouse(spark: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 7])
-def test_order_book(spark: Any, partitions: int, tmp_path: Path) -> None:
+def test_order_book(spark: Any, partitions: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frame_change, "SMALL_BYTES", 0)
     tables, batches = order_book().stream
     run = SparkRun(tmp_path, finance.QUERIES, tables, partitions, SparkCluster(spark))
     assert disagreement(players(run, spread=partitions == 2), batches) is None
@@ -57,8 +59,9 @@ def stages_run(spark: Any, group: str) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("query", tpch.QUERIES, ids=lambda query: query.name)
-def test_stages(spark: Any, query: NamedQuery, tmp_path: Path) -> None:
+def test_stages(spark: Any, query: NamedQuery, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch of data frames with changes of every table of the query, but those that the thesis loads beforehand."""
+    monkeypatch.setattr(frame_change, "SMALL_BYTES", 0)
     tables, batches = warehouse().stream
     run = SparkRun(tmp_path, [query], tables, 2, SparkCluster(spark))
     before = {name: batches[0][name] for name in run.references[query.name].stores if name in LOADED_BEFORE}

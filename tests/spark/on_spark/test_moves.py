@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import viewlet
+from viewlet.spark.run.execution import frame_change
 
 DECLARED = """
     CREATE STREAM orders (id BIGINT NOT NULL, customer VARCHAR NOT NULL);
@@ -18,8 +19,11 @@ DECLARED = """
 
 
 @pytest.mark.slow
-def test_large_changes_in_data_frames_pass_the_driver_by(spark: Any, tmp_path: Path) -> None:
+def test_large_changes_in_data_frames_pass_the_driver_by(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The driver is told where the files are; a connection that is opened again replays them."""
+    monkeypatch.setattr(frame_change, "SMALL_BYTES", 0)
     state = tmp_path / "state"
     ids = range(1, 41)
     orders = spark.createDataFrame([(i, f"c{i % 3}") for i in ids], "id bigint, customer string").repartition(3)

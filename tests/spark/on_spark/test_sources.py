@@ -12,6 +12,7 @@ import pytest
 import viewlet
 from viewlet import DataError
 from viewlet.connection.spark_facade import SparkConnection
+from viewlet.spark.run.execution import frame_change
 
 DECLARED = """
     CREATE STREAM items (id BIGINT NOT NULL, price DECIMAL(9,2));
@@ -122,8 +123,6 @@ def test_a_small_file_of_many_rows_stays_where_it_is(
     db: SparkConnection, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Run-length encoding makes millions of rows a few bytes; what the user says of jobs is left alone meanwhile."""
-    from viewlet.spark.run.execution import frame_change
-
     monkeypatch.setattr(frame_change, "SMALL_ROWS", 1000)
     rows = spark.range(60_000).selectExpr("id % 2 AS id", "CAST(1 AS decimal(9,2)) AS price")
     rows.coalesce(1).write.parquet(str(tmp_path / "many"))
@@ -141,6 +140,66 @@ def test_a_small_file_of_many_rows_stays_where_it_is(
         assert (len(fetched), db.view("totals").rows()[0]) == (1, (0, Decimal("30500.00"), 30_500))
     finally:
         spark.sparkContext.setLocalProperty("spark.job.description", None)
+
+
+def orders_and_items(db: SparkConnection, spark: Any, folder: Path, count: int) -> dict[str, Any]:
+    """Data frames that read files, for a join that is declared here."""
+    db.execute("""
+        CREATE STREAM orders (id BIGINT NOT NULL, customer VARCHAR);
+        CREATE MATERIALIZED VIEW revenue AS
+        SELECT customer, SUM(price) AS total FROM orders JOIN items USING (id) GROUP BY customer
+    """)
+    rows = {
+        "orders": spark.range(count).selectExpr("id", "CONCAT('c', id % 7) AS customer"),
+        "items": spark.range(count).selectExpr("id % 50 AS id", "CAST(id AS decimal(9,2)) AS price"),
+    }
+    for name, frame in rows.items():
+        frame.write.parquet(str(folder / name))
+    return {name: spark.read.parquet(str(folder / name)) for name in rows}
+
+
+def joined(spark: Any, frames: dict[str, Any]) -> list[tuple[Any, ...]]:
+    for name, frame in frames.items():
+        frame.createOrReplaceTempView(name)
+    query = "SELECT customer, SUM(price) FROM orders JOIN items USING (id) GROUP BY customer ORDER BY customer"
+    return [tuple(row) for row in spark.sql(query).collect()]
+
+
+@pytest.mark.parametrize(("most", "fetched"), [(300, ["items", "orders"]), (298, [])])
+def test_small_frames_that_come_together_are_fetched_at_once(
+    most: int, fetched: list[str], db: SparkConnection, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Jobs in threads are jobs of the user, too; frames of too many rows, all of them together, stay where they are."""
+    monkeypatch.setattr(frame_change, "SMALL_ROWS", most)
+    found: list[str] = []
+    at_driver = frame_change.FrameChange.at_driver
+
+    def noted(change: frame_change.FrameChange, *arguments: Any) -> Any:
+        found.append(change.table.name)
+        return at_driver(change, *arguments)
+
+    monkeypatch.setattr(frame_change.FrameChange, "at_driver", noted)
+    frames = orders_and_items(db, spark, tmp_path, 150)
+    context, group = spark.sparkContext, f"fetched {most}"
+    context.setJobGroup(group, group)
+    try:
+        db.apply(frames)
+    finally:
+        context.setJobGroup("", "")
+    assert len(context.statusTracker().getJobIdsForGroup(group)) > len(frames)
+    assert (found, db.view("revenue").rows()) == (fetched, joined(spark, frames))
+
+
+def test_a_frame_that_fails_beside_another_one(db: SparkConnection, spark: Any, tmp_path: Path) -> None:
+    """The error of a job in a thread is raised, and the batch is undone."""
+    frames = orders_and_items(db, spark, tmp_path, 150)
+    for name, column in (("orders", "string) AS customer"), ("items", "decimal(9,2)) AS price")):
+        broken = frames | {name: spark.range(10).selectExpr("id", f"CAST(assert_true(id < 9) AS {column}")}
+        with pytest.raises(Exception, match=r"id.*9.*is not true"):
+            db.apply(broken)
+        assert (db.epoch, db.view("revenue").rows()) == (0, [])
+    db.apply(frames)
+    assert db.view("revenue").rows() == joined(spark, frames)
 
 
 def test_moments_are_those_of_the_session(db: SparkConnection, spark: Any) -> None:

@@ -29,7 +29,7 @@ from viewlet.spark.run.exchange.stage_record import (
 from viewlet.spark.run.execution import loader
 from viewlet.spark.run.execution.batch import Batch, BatchStats, StateSize, UnitRun
 from viewlet.spark.run.execution.cluster import Cluster
-from viewlet.spark.run.execution.frame_change import FrameChange, by_place, is_small, needed_at_driver
+from viewlet.spark.run.execution.frame_change import FrameChange, by_place, fetch_frames, fetch_small, needed_at_driver
 from viewlet.spark.run.execution.tasks import (
     KeepRows,
     MapChanges,
@@ -80,9 +80,8 @@ class Engine(Snapshots):
         rest = [each for each in concerned if each.unit.name not in loaded]
         read = {table for each in rest for table in each.unit.tables}
         spread = {name: each for name, each in frames.items() if name in read}
-        small = is_small([*spread.values()])
-        wanted_here = set(spread) if small else needed_at_driver([each.code for each in rest], spread, local)
-        local = {**local, **{name: self._collected(batch, spread[name]) for name in sorted(wanted_here)}}
+        wanted_here = self._wanted_here(batch, rest, spread, local)
+        local = {**local, **self._collected(batch, [spread[name] for name in sorted(wanted_here)])}
         spread = {name: each for name, each in spread.items() if name not in wanted_here}
         for each in rest:
             plan = SPREAD if each.unit.tables & spread.keys() else AT_DRIVER  # nothing else is spread then
@@ -91,13 +90,25 @@ class Engine(Snapshots):
         self._tell(batch, loaded)
         return batch, stats
 
-    def _collected(self, batch: Batch, change: FrameChange) -> Change:
-        """What a data frame has, at the driver."""
+    def _wanted_here(
+        self, batch: Batch, units: Sequence[UnitEntry], spread: Mapping[str, FrameChange], local: Collection[str]
+    ) -> set[str]:
+        """The tables whose data frames the driver gets: small ones, which are fetched, or those that units need."""
         started = time.perf_counter()
-        change.fetch()
-        batch.count_stage()
+        is_small = fetch_small([*spread.values()])
         batch.stats.spent("changes", started)
-        return change.at_driver(self.takes_columns(change.table.name), self.dictionary)
+        return set(spread) if is_small else needed_at_driver([each.code for each in units], spread, local)
+
+    def _collected(self, batch: Batch, changes: Sequence[FrameChange]) -> dict[str, Change]:
+        """What data frames have, at the driver, by table."""
+        started = time.perf_counter()
+        fetch_frames(changes)
+        for _ in changes:
+            batch.count_stage()
+        batch.stats.spent("changes", started)
+        return {
+            each.table.name: each.at_driver(self.takes_columns(each.table.name), self.dictionary) for each in changes
+        }
 
     def _tell(self, batch: Batch, loaded: Collection[str]) -> None:
         """The changes of results that are not read in the partitions."""

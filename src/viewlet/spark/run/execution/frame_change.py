@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from viewlet.changes import CHANGE_TYPE, MULTIPLICITY, Change, Changes, ColumnChange, RowChange, to_changes
 from viewlet.changes.word_codec import Codes
 from viewlet.errors import DataError
 from viewlet.runtime.dictionary import StringDictionary
+from viewlet.spark.run.execution.parallel_jobs import at_once
 from viewlet.spark.run.load.sources import in_local_time
 from viewlet.spark.run.units.unit import SPREAD, UnitCode
 from viewlet.types import Table
 
 SMALL_BYTES, SMALL_ROWS = 4 << 20, 1 << 18
-"""A data frame that comes alone and has no more than this is fetched by the driver: that takes no Python workers."""
+"""Data frames that have no more than this together are fetched by the driver: that takes no Python workers."""
 LOCAL_ROWS = "LocalRelation"
 """What Spark calls rows that are at the driver: it knows their size. Of others it knows how long their files are."""
 
@@ -59,13 +61,12 @@ class FrameChange(Change):
             self._arrow = pa.concat_tables(self.frame) if isinstance(self.frame, list) else self.frame.toArrow()
         return self._arrow
 
-    def is_small(self) -> bool:
-        """The driver may fetch it. A few bytes of a compressed file can be millions of rows, which are not fetched."""
-        if self._arrow is None and expected_bytes(self.frame) <= SMALL_BYTES:
-            if self.frame._jdf.queryExecution().optimizedPlan().nodeName() == LOCAL_ROWS:
-                return True
-            first = self.frame.limit(SMALL_ROWS + 1).toArrow()
-            self._arrow = first if first.num_rows <= SMALL_ROWS else None
+    def fetch_up_to(self, rows: int) -> bool:
+        """Fetches the rows unless they are more than that: a few bytes of a compressed file can be millions."""
+        if self._arrow is None:
+            is_here = self.frame._jdf.queryExecution().optimizedPlan().nodeName() == LOCAL_ROWS
+            first = (self.frame if is_here else self.frame.limit(rows + 1)).toArrow()
+            self._arrow = first if is_here or first.num_rows <= rows else None
         return self._arrow is not None
 
     def negated(self) -> FrameChange:
@@ -121,9 +122,22 @@ def expected_bytes(frame: Any) -> int:
     return int(str(plan.queryExecution().optimizedPlan().stats().sizeInBytes()))
 
 
-def is_small(frames: Sequence[FrameChange]) -> bool:
-    """There is one data frame and it is small; several would take the driver one job each."""
-    return len(frames) == 1 and frames[0].is_small()
+def fetch_small(frames: Sequence[FrameChange]) -> bool:
+    """Fetches data frames that are small together, all at once; says whether they are."""
+    if not frames or sum(expected_bytes(each.frame) for each in frames) > SMALL_BYTES:
+        return False
+    most = SMALL_ROWS // len(frames)
+    return all(at_once(_session(frames), [partial(each.fetch_up_to, most) for each in frames]))
+
+
+def fetch_frames(frames: Sequence[FrameChange]) -> None:
+    """Fetches data frames, whatever their size, all at once."""
+    at_once(_session(frames), [each.fetch for each in frames])
+
+
+def _session(frames: Sequence[FrameChange]) -> Any:
+    """The session of data frames; None for what stands for them."""
+    return getattr(frames[0].frame, "sparkSession", None) if frames else None
 
 
 def needed_at_driver(units: Sequence[UnitCode], spread: Collection[str], local: Collection[str]) -> set[str]:
