@@ -80,9 +80,9 @@ class Engine(Snapshots):
         rest = [each for each in concerned if each.unit.name not in loaded]
         read = {table for each in rest for table in each.unit.tables}
         spread = {name: each for name, each in frames.items() if name in read}
-        wanted_here = self._wanted_here(batch, rest, spread, local)
-        local = {**local, **self._collected(batch, [spread[name] for name in sorted(wanted_here)])}
-        spread = {name: each for name, each in spread.items() if name not in wanted_here}
+        collected = self._collected(batch, rest, spread, local) if spread else {}
+        local = {**local, **collected}
+        spread = {name: each for name, each in spread.items() if name not in collected}
         for each in rest:
             plan = SPREAD if each.unit.tables & spread.keys() else AT_DRIVER  # nothing else is spread then
             batch.runs[each.unit.name] = self._run(each, plan, changed)
@@ -90,18 +90,14 @@ class Engine(Snapshots):
         self._tell(batch, loaded)
         return batch, stats
 
-    def _wanted_here(
+    def _collected(
         self, batch: Batch, units: Sequence[UnitEntry], spread: Mapping[str, FrameChange], local: Collection[str]
-    ) -> set[str]:
-        """The tables whose data frames the driver gets: small ones, which are fetched, or those that units need."""
+    ) -> dict[str, Change]:
+        """The changes of data frames that the driver gets, by table: small ones, or those that units need here."""
         started = time.perf_counter()
         is_small = fetch_small([*spread.values()])
-        batch.stats.spent("changes", started)
-        return set(spread) if is_small else needed_at_driver([each.code for each in units], spread, local)
-
-    def _collected(self, batch: Batch, changes: Sequence[FrameChange]) -> dict[str, Change]:
-        """What data frames have, at the driver, by table."""
-        started = time.perf_counter()
+        wanted = spread.keys() if is_small else needed_at_driver([each.code for each in units], spread, local)
+        changes = [spread[name] for name in sorted(wanted)]
         fetch_frames(changes)
         for _ in changes:
             batch.count_stage()
