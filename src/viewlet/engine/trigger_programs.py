@@ -76,7 +76,10 @@ def large_code(source: str) -> str | None:
     """Why code is not compiled unless somebody asks for it."""
     if len(source) <= MOST_CODE:
         return None
-    return f"its code has {len(source):,} characters, more than {MOST_CODE:,}: compiling it would take minutes"
+    return (
+        f"its code has {len(source):,} characters, more than {MOST_CODE:,}: compiling it would take minutes "
+        "(connect(engine='compiled') does it all the same)"
+    )
 
 
 @dataclass(frozen=True, slots=True)
