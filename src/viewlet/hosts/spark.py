@@ -541,7 +541,7 @@ class SparkHost:
             view = self._spread(declared, planned, unit, hints)
         else:
             flat = self.over_tables(declared)
-            reading = reading_of(unit, declared, flat, self.catalogue.sources_of(flat))
+            reading = reading_of(unit, flat, self.catalogue.sources_of(flat))
             if reading is None:
                 raise StateError(f"this version of Viewlet ({__version__}) would keep it in another way")
             view = self._read_from(declared, PlannedUnit(planned, unit, hints), reading)

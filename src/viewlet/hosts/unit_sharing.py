@@ -57,8 +57,8 @@ def readable(
     dropped while a view is read from it. A result whose stored views would have to be brought to the driver is taken
     only if a unit of its own would have to do the same: if it `is_gathered`.
     """
-    form, results = distributed_form(declared), distributed_form(declared).results
-    if results is None:
+    form = distributed_form(flat)
+    if (results := form.results) is None:
         return None
     lenders = {
         known.unit.name: known
@@ -76,9 +76,9 @@ def readable(
     return None
 
 
-def reading_of(unit: Unit, declared: Declaration, flat: Declaration, tables: Mapping[str, Table]) -> UnitReading | None:
-    """How a view is read from a unit; None if its stored views do not suffice."""
-    results = distributed_form(declared).results
+def reading_of(unit: Unit, flat: Declaration, tables: Mapping[str, Table]) -> UnitReading | None:
+    """How a view, as it is over tables, is read from a unit; None if its stored views do not suffice."""
+    results = distributed_form(flat).results
     return None if results is None else next(iter(results.readings([unit], flat, tables)), None)
 
 
