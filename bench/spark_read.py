@@ -1,11 +1,13 @@
-"""A view on Spark read as a data frame, beside Spark reading the same rows from Parquet.
+"""Views on Spark read as data frames, beside Spark reading the same rows from Parquet.
 
     python -m bench.spark_read                        # into docs/benchmarks/spark.jsonl and spark.md
-    python -m bench.spark_read --rows 100000
+    python -m bench.spark_read --rows 100000 --views groups,extremes
+    python -m bench.spark_read --before               # of an earlier version of Viewlet, on PYTHONPATH, to be compared
 
-The view has a row per key: a key, a sum and a count. `count` counts the rows, `scan` reads all columns and drops them,
-`write` writes them to Parquet. The first scan of a view includes what comes once: the state is made from the files of
-the load, and code is compiled. Peaks are those of the driver's Python process above what it had before.
+The views have a row per key, and are made of one stored view or of several (`VIEWS`). `count` counts the rows, `scan`
+reads all columns and drops them, `write` writes them to Parquet. The first scan of a view includes what comes once: the
+state is made from the files of the load, and code is compiled. `batch` inserts 1,000 rows while the changes of the view
+are kept. Peaks are those of the driver's Python process above what it had before.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -27,8 +30,21 @@ from bench.spark_scale import Peak
 
 ROWS = (1_000_000, 6_000_000)
 REPEATS = 3
-STREAM = "CREATE STREAM s (k BIGINT NOT NULL, x DECIMAL(9,2) NOT NULL)"
-VIEW = "CREATE MATERIALIZED VIEW v PARTITION BY (k) AS SELECT k, SUM(x) AS total, COUNT(*) AS n FROM s GROUP BY k"
+BATCH_ROWS = 1_000
+STREAMS = """
+    CREATE STREAM s (k BIGINT NOT NULL, x DECIMAL(9,2) NOT NULL);
+    CREATE STREAM t (k BIGINT NOT NULL, y DECIMAL(9,2) NOT NULL)
+"""
+VIEWS = {
+    "groups": "SELECT k, SUM(x) AS total, COUNT(*) AS n FROM s GROUP BY k",
+    "extremes": "SELECT k, MIN(x) AS low, MAX(x) AS high, COUNT(*) AS n FROM s GROUP BY k",
+    "joined": (
+        "SELECT k, total, mean FROM (SELECT k, SUM(x) AS total FROM s GROUP BY k) a "
+        "JOIN (SELECT k, AVG(y) AS mean FROM t GROUP BY k) b USING (k)"
+    ),
+    "share": "SELECT k, SUM(x) AS total, (SELECT SUM(x) FROM s) AS whole FROM s GROUP BY k",
+}
+"""Of one stored view; of values per group; of two aggregates; of one in partitions and one at the driver."""
 
 
 def actions(folder: Path) -> dict[str, Callable[[Any], object]]:
@@ -48,19 +64,24 @@ def clocked(work: Callable[[], object]) -> tuple[float, int]:
     return seconds, peak.megabytes
 
 
-def measured(spark: Any, rows: int, folder: Path) -> Iterator[Record]:
+def measured(spark: Any, view: str, rows: int, folder: Path) -> Iterator[Record]:
     import viewlet
 
-    source = folder / "source"
-    spark.range(rows).selectExpr("id AS k", "CAST(id % 1000 AS DECIMAL(9,2)) AS x").write.parquet(str(source))
+    for name, column in (("s", "x"), ("t", "y")):
+        made = spark.range(rows).selectExpr("id AS k", f"CAST(id % 1000 AS DECIMAL(9,2)) AS {column}")
+        made.write.parquet(str(folder / name))
     with viewlet.connect(spark=spark, checkpoint=folder / "state") as db:
-        db.execute(f"{STREAM}; {VIEW}")
-        load, _ = clocked(lambda: db.insert("s", spark.read.parquet(str(source))))
+        db.execute(STREAMS)
+        db.expect_rows({"s": rows, "t": rows, "s.k": rows, "t.k": rows, "s.x": rows})
+        db.execute(f"CREATE MATERIALIZED VIEW v PARTITION BY (k) AS {VIEWS[view]}")
+        given = {name: spark.read.parquet(str(folder / name)) for name in ("s", "t") if f" {name} " in VIEWS[view]}
+        load, _ = clocked(lambda: db.apply(given))
         first, _ = clocked(lambda: actions(folder)["scan"](db.view("v").to_spark()))
         db.view("v").to_spark().write.parquet(str(folder / "same"))
         assert db.view("v").to_spark().count() == rows
         for action, run in actions(folder).items():
-            found = {"what": action, "rows": rows, "load_seconds": round(load, 2), "first_seconds": round(first, 2)}
+            found = {"what": action, "view": view, "rows": rows, "load_seconds": round(load, 2)}
+            found["first_seconds"] = round(first, 2)
             frames = {
                 "view": lambda: db.view("v").to_spark(),
                 "parquet": lambda: spark.read.parquet(str(folder / "same")),
@@ -70,11 +91,25 @@ def measured(spark: Any, rows: int, folder: Path) -> Iterator[Record]:
                 found[f"{name}_seconds"] = round(median(seconds for seconds, _ in runs), 2)
                 found[f"{name}_megabytes"] = max(megabytes for _, megabytes in runs)
             yield found
+        db.changes("v")
+        batches = [clocked(lambda number=number: db.insert("s", batch(number))) for number in range(REPEATS + 1)]
+        yield {"what": "batch", "view": view, "rows": rows, "view_seconds": round(median(s for s, _ in batches[1:]), 3)}
+
+
+def batch(number: int) -> Any:
+    """New rows of some keys."""
+    import pyarrow as pa
+
+    keys = range(number * BATCH_ROWS, (number + 1) * BATCH_ROWS)
+    values = pa.array([5] * BATCH_ROWS, pa.int64()).cast(pa.decimal128(21, 2)).cast(pa.decimal128(9, 2))
+    return pa.table({"k": pa.array(keys, pa.int64()), "x": values})
 
 
 def main(tell: Callable[[str], None] = print) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", default=",".join(map(str, ROWS)))
+    parser.add_argument("--views", default=",".join(VIEWS))
+    parser.add_argument("--before", action="store_true")
     parser.add_argument("--master", default="local[2]")
     parser.add_argument("--file", type=Path, default=ROOT / "docs" / "benchmarks" / FILE)
     asked = parser.parse_args()
@@ -82,12 +117,13 @@ def main(tell: Callable[[str], None] = print) -> None:
 
     spark = viewlet.spark_session(asked.master, **{"spark.driver.memory": "3g"})
     run = time.strftime("%Y%m%dT%H%M%S")
-    for rows in map(int, asked.rows.split(",")):
+    for rows, view in product(map(int, asked.rows.split(",")), asked.views.split(",")):
         with tempfile.TemporaryDirectory() as folder:
-            for record in measured(spark, rows, Path(folder)):
+            for record in measured(spark, view, rows, Path(folder)):
                 tell(str(record))
                 load = round(os.getloadavg()[0], 1)
-                records.append(asked.file, {"kind": "read", "run": run, "load": load, **record})
+                kind = "read before" if asked.before else "read"
+                records.append(asked.file, {"kind": kind, "run": run, "load": load, **record})
     spark.stop()
     write(asked.file)
 

@@ -326,33 +326,45 @@ def _reading(file: Path) -> list[str]:
     latest: dict[tuple[Any, ...], Record] = {}
     for line in file.read_text().splitlines():
         record = json.loads(line)
-        if record["kind"] == "read":
-            latest[record["rows"], record["what"]] = record
-    if not latest:
+        if record["kind"] in ("read", "read before"):
+            latest[record["kind"], record.get("view", "groups"), record["rows"], record["what"]] = record
+    found = {key[1:]: record for key, record in latest.items() if key[0] == "read"}
+    if not found:
         return []
     loads = [record["load"] for record in latest.values()]
     text = (
-        "A view with a row per key (a key, a decimal, a count) as `to_spark()`, and the same rows from Parquet files.\n"
-        "*scan* reads all columns and drops them, *first* is the first scan after the load. Measured by\n"
-        f"`bench/spark_read.py` on two cores with a load between {min(loads)} and {max(loads)}, its own included.\n"
-        "Memory is what the driver's Python process took more. Spark counts the rows of Parquet files without reading\n"
-        "them."
+        "Views with a row per key as `to_spark()`, and the same rows from Parquet files. *groups* is made of one\n"
+        "stored view (a key, a decimal, a count), *extremes* (MIN, MAX, COUNT) of the groups and of the values of\n"
+        "each, *joined* of two aggregates, *share* of the groups and of a total at the driver. *scan* reads all\n"
+        "columns and drops them, *first* is the first scan after the load, *batch* inserts 1,000 rows while the\n"
+        "changes of the view are kept. *Before* is the version in which results over several stored views were\n"
+        f"evaluated in Python. Measured by `bench/spark_read.py` on two cores with a load between {min(loads)} and\n"
+        f"{max(loads)}, its own included. Memory is what the driver's Python process took more, before and now.\n"
+        "Spark counts the rows of Parquet files without reading them."
     )
-    rows = [
-        (
-            f"{r['rows']:,}",
-            r["what"],
-            seconds(r["view_seconds"]),
-            seconds(r["parquet_seconds"]),
-            f"{r['view_seconds'] / r['parquet_seconds']:.1f}x",
-            str(r["view_megabytes"]),
-            seconds(r["first_seconds"]),
-            seconds(r["load_seconds"]),
-        )
-        for r in latest.values()
-    ]
-    heads = ("rows", "action", "view, s", "Parquet, s", "ratio", "driver, more MB", "first, s", "load of the view, s")
+    views = list(dict.fromkeys(view for view, *_ in found))
+    ordered = sorted(found, key=lambda key: (views.index(key[0]), key[1]))
+    rows = [_read_row(found[key], key[0], latest.get(("read before", *key))) for key in ordered]
+    timed = ("before, s", "now, s", "Parquet, s", "ratio")
+    heads = ("view", "rows", "action", *timed, "driver, more MB", "first, s", "load of the view, s")
     return ["## Views as data frames", text, table(heads, rows)]
+
+
+def _read_row(now: Record, view: str, before: Record | None) -> tuple[str, ...]:
+    """A line of the table of `spark_read`; batches have nothing to do with Parquet."""
+    earlier = "" if before is None else seconds(before["view_seconds"])
+    line = (view, f"{now['rows']:,}", now["what"], earlier, seconds(now["view_seconds"]))
+    if "parquet_seconds" not in now:
+        return (*line, "", "", "", "", "")
+    memory = "" if before is None else f"{before['view_megabytes']} / "
+    return (
+        *line,
+        seconds(now["parquet_seconds"]),
+        f"{now['view_seconds'] / now['parquet_seconds']:.1f}x",
+        f"{memory}{now['view_megabytes']}",
+        seconds(now["first_seconds"]),
+        seconds(now["load_seconds"]),
+    )
 
 
 def _small_driver(file: Path) -> list[str]:

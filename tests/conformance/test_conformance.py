@@ -20,6 +20,7 @@ from tests.conformance.play import Objections, play
 from tests.conformance.program import Program
 from tests.conformance.programs import PROGRAMS
 from tests.conformance.refused import REFUSED
+from viewlet.codegen import compiled_result
 from viewlet.codegen import engine as compiled
 from viewlet.engine import chooser
 from viewlet.runtime import ordered_index
@@ -47,7 +48,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarn
 def whatever_the_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """Views are compiled, results read by code and ranges kept in order however few rows there are."""
     monkeypatch.setattr(chooser, "COMPILE_AFTER_ROWS", 2)
-    monkeypatch.setattr(compiled, "READ_BY_CODE_FROM", 0)
+    for module in (compiled, compiled_result):
+        monkeypatch.setattr(module, "READ_BY_CODE_FROM", 0)
     monkeypatch.setattr(ordered_index, "SHORT", 2)
 
 

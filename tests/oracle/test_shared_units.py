@@ -212,7 +212,7 @@ def test_views_that_are_read_from_units_of_others_are_right(
 
     Rows that arrive are left as they come, as if they were many with different keys.
     """
-    monkeypatch.setattr("viewlet.codegen.node.READ_BY_CODE_FROM", 0)
+    monkeypatch.setattr("viewlet.codegen.compiled_result.READ_BY_CODE_FROM", 0)
     monkeypatch.setattr("viewlet.codegen.node.APART_FROM", 0)
     monkeypatch.setattr(host, "BUSY_BATCHES", 3)
     monkeypatch.setattr(host, "FEW_ROWS", 6)

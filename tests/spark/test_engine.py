@@ -52,7 +52,7 @@ READ = ("q03", "q04", "q07", "q09", "q10", "q12", "q13", "q16", "q18")
 @pytest.mark.parametrize("query", [q for q in tpch.QUERIES if q.name in READ], ids=lambda query: query.name)
 def test_results_read_by_generated_code(query: NamedQuery, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a result with a LIMIT, all rows that can be among the first, and nothing that is no row."""
-    monkeypatch.setattr("viewlet.codegen.node.READ_BY_CODE_FROM", 0)
+    monkeypatch.setattr("viewlet.codegen.compiled_result.READ_BY_CODE_FROM", 0)
     tables, batches = warehouse().stream
     run = Run(tmp_path, [query], tables, 2, generated=True)
     ((unit, _),) = run.units
@@ -89,7 +89,7 @@ def test_order_book_all_queries_in_one_plan(spread: bool, tmp_path: Path) -> Non
 
 def test_all_ways_of_reading_are_met(tmp_path: Path) -> None:
     run = Run(tmp_path, SOME, warehouse().tables, 2)
-    assert {unit.reading for unit in run.engine.units.values()} == set(ResultLocation)
+    assert {unit.reading for unit in run.engine.units.values()} == {*ResultLocation} - {ResultLocation.GATHERED}
 
 
 @pytest.mark.parametrize("generated", [False, True])
@@ -114,9 +114,7 @@ def test_announced_changes_add_up_to_the_result(generated: bool, tmp_path: Path)
     tables, batches = warehouse().stream
     run = Run(tmp_path, SOME, tables, 3, generated=generated)
     told = {name: result for name, result in run.results().items() if run.engine.watch(ResultKey(name))}
-    assert told.keys() == {
-        name for name, unit in run.engine.units.items() if unit.reading is not ResultLocation.GATHERED
-    }
+    assert told.keys() == {name for name, unit in run.engine.units.items() if unit.reading is not ResultLocation.SENT}
     for number, batch in enumerate(batches):
         _, changes = run.apply(batch)
         for name, rows in told.items():

@@ -18,7 +18,7 @@ from viewlet import DataError, StateError
 from viewlet.connection.spark_facade import SparkConnection, connect_inline
 from viewlet.spark.run.exchange import change_files
 from viewlet.spark.run.execution import change_task
-from viewlet.spark.run.units.unit_result import ResultKey
+from viewlet.spark.run.units import generated_result
 
 PARTITIONS = 3
 TABLES = """
@@ -33,10 +33,20 @@ VIEWS = """
     CREATE MATERIALIZED VIEW weights AS SELECT shop, SUM(weight) AS weight FROM sales GROUP BY shop;
     CREATE MATERIALIZED VIEW days AS SELECT day, COUNT(*) AS n FROM sales GROUP BY day ORDER BY n LIMIT 2;
     CREATE MATERIALIZED VIEW joined AS SELECT shop, s.day, v.day AS visit FROM sales s JOIN visits v USING (shop);
-    CREATE MATERIALIZED VIEW whole AS SELECT SUM(price) AS total FROM sales
+    CREATE MATERIALIZED VIEW whole AS SELECT SUM(price) AS total FROM sales;
+    CREATE MATERIALIZED VIEW spans AS
+    SELECT shop, MIN(price) AS low, MAX(day) AS last, SUM(weight) AS weight, COUNT(DISTINCT day) AS days
+    FROM sales GROUP BY shop;
+    CREATE MATERIALIZED VIEW visited AS
+    SELECT shop, a.n, b.visits FROM (SELECT shop, COUNT(*) AS n FROM sales GROUP BY shop) a
+    LEFT JOIN (SELECT shop, COUNT(*) AS visits FROM visits GROUP BY shop) b USING (shop);
+    CREATE MATERIALIZED VIEW less AS SELECT shop FROM sales EXCEPT ALL SELECT shop FROM visits;
+    CREATE MATERIALIZED VIEW heavier AS SELECT id, weight FROM sales WHERE weight > (SELECT AVG(weight) FROM sales)
 """
-NAMES = ("totals", "bag", "weights", "days", "joined", "whole")
-WRITTEN_BY_TASKS = {"totals", "bag", "weights", "joined"}
+SEVERAL = ("spans", "visited", "less", "heavier")
+"""Views that are made of several stored ones, or of one that every batch replaces."""
+NAMES = ("totals", "bag", "weights", "days", "joined", "whole", *SEVERAL)
+WRITTEN_BY_TASKS = {"totals", "bag", "weights", "joined", *SEVERAL}
 
 COLUMNS = ("id", "shop", "day", "price", "weight")
 
@@ -45,7 +55,7 @@ Rows = Counter[tuple[Any, ...]]
 
 @pytest.fixture(params=["interpreter", "compiled"])
 def db(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SparkConnection:
-    monkeypatch.setattr("viewlet.codegen.node.READ_BY_CODE_FROM", 0)
+    monkeypatch.setattr("viewlet.codegen.compiled_result.READ_BY_CODE_FROM", 0)
     db = connect_inline(tmp_path / "state", PARTITIONS, sync=False, engine=request.param)
     db.execute(TABLES)
     db.execute(VIEWS)
@@ -102,7 +112,9 @@ def test_changes_lead_from_one_state_to_the_next(db: SparkConnection, tmp_path: 
     states = {db.epoch: {name: rows_of(db, name) for name in NAMES}}
     for name in NAMES:
         db.changes(name)
-    assert {name for name in NAMES if db._host.cluster.keeps_changes_of(ResultKey(name), name)} == WRITTEN_BY_TASKS
+    keys = {name: view.engine.key for name, view in db._host.catalogue.views.items()}
+    assert keys["less"].unit == "visited"
+    assert {name for name in NAMES if db._host.cluster.keeps_changes_of(keys[name], name)} == WRITTEN_BY_TASKS
     heard: dict[int, Rows] = {}
     db.view("totals").subscribe(lambda epoch, rows: heard.update(told_once(epoch, rows)))
     for seed in range(2, 8):
@@ -130,9 +142,47 @@ def test_generated_code_tells_changes_without_rows(db: SparkConnection, monkeypa
     db.changes("totals")
     if db._host.cluster.code("totals").module is None:
         return
-    monkeypatch.setattr(change_task, "rows_to_arrow", lambda *_, **__: pytest.fail("rows were made"))
+    for name in (*SEVERAL, "weights"):
+        db.changes(name)
+    for module in (change_task, generated_result):
+        monkeypatch.setattr(module, "rows_to_arrow", lambda *_, **__: pytest.fail("rows were made"))
     played(db, 3, 5)
-    assert db.changes("totals").num_rows > 0
+    for name in ("totals", "weights", *SEVERAL):
+        assert db.changes(name).num_rows > 0
+
+
+def test_generated_code_tells_what_is_new_without_rows(db: SparkConnection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However few rows there were before."""
+    monkeypatch.setattr("viewlet.codegen.compiled_result.READ_BY_CODE_FROM", 10)
+    db.changes("spans")
+    if db._host.cluster.code("spans").module is None:
+        return
+    monkeypatch.setattr(generated_result, "evaluate_result", lambda *_: pytest.fail("rows were made"))
+    db.apply({"sales": [(i, f"shop {i}", None, Decimal(i), 0.5 * i) for i in range(100, 200)]})
+    assert db.changes("spans").num_rows == 100
+
+
+def test_few_rows_are_evaluated_one_by_one_and_no_others(db: SparkConnection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch reads what its changes concern, not all that there is."""
+    monkeypatch.setattr("viewlet.codegen.compiled_result.READ_BY_CODE_FROM", 10_000)
+    db.apply({"sales": [(i, f"shop {i}", date(2024, 1, 1), Decimal(i), 0.5 * i) for i in range(100, 200)]})
+    for name in ("spans", "visited", "weights"):
+        db.changes(name)
+    if db._host.cluster.code("spans").module is None:
+        return
+    seen: list[int] = []
+    evaluate = generated_result.evaluate_result
+
+    def counted(program: Any, views: Any) -> Any:
+        seen.append(sum(map(len, views.values())))
+        return evaluate(program, views)
+
+    monkeypatch.setattr(generated_result, "evaluate_result", counted)
+    db.apply({"sales": [(300, "shop 150", None, Decimal(7), 1.5)], "visits": [("shop 150", date(2024, 1, 1))]})
+    assert 0 < max(seen) <= 8
+    (spans,) = told(db.changes("spans")).values()
+    day = date(2024, 1, 1)
+    assert spans == {("shop 150", Decimal(150), day, 75.0, 1): -1, ("shop 150", Decimal(7), day, 76.5, 1): 1}
 
 
 def test_files_look_like_a_change_data_feed(db: SparkConnection, tmp_path: Path) -> None:

@@ -17,12 +17,13 @@ import viewlet
 from viewlet import SchemaError, StateError
 from viewlet.connection.spark_facade import SparkConnection, connect_inline
 from viewlet.connection.stored_view import open_view
+from viewlet.spark.plan.result_location import ResultLocation
 from viewlet.spark.run.execution import scan_task
 from viewlet.spark.run.execution.scan_task import repeated
 from viewlet.spark.run.execution.selection import selection
 from viewlet.spark.run.state import partition
 from viewlet.spark.run.state.checkpoint import Checkpoint
-from viewlet.spark.run.units import flat_tree_node, tree_node
+from viewlet.spark.run.units import flat_tree_node, generated_result, tree_node
 from viewlet.spark.run.views.scan import TableScan, ViewScan
 from viewlet.spark.run.views.stored_rows import StoredRows
 
@@ -76,13 +77,15 @@ ROWS += [(100 + id, *ROWS[1][1:]) for id in range(3)]
 
 @pytest.fixture(params=["interpreter", "compiled"])
 def make(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
-    monkeypatch.setattr("viewlet.codegen.node.READ_BY_CODE_FROM", 0)
+    monkeypatch.setattr("viewlet.codegen.compiled_result.READ_BY_CODE_FROM", 0)
 
     def made(views: str) -> SparkConnection:
         db = connect_inline(tmp_path / "state", PARTITIONS, sync=False, engine=request.param)
         db.execute(TABLES)
         db.partition_by("mixed_sales", "shop_3")
         db.partition_by("mixed_visits", "size_3")
+        db.partition_by("shares_sales", "shop")
+        db.partition_by("above_sales", "shop")
         db.execute(views)
         db.apply({"sales": ROWS, "visits": [("ab", -1), ("ab", -1), ("x", None)]})
         return db
@@ -320,6 +323,37 @@ def test_a_commit_while_the_checkpoint_is_opened(db: SparkConnection, monkeypatc
     assert read_by_others(db, "totals")[0] == shown(db, "totals")
 
 
+SHARES = """
+    ; CREATE MATERIALIZED VIEW shares AS
+      SELECT shop, SUM(price) AS total, (SELECT SUM(price) FROM sales) AS whole, (SELECT COUNT(*) FROM visits) AS visits
+      FROM sales GROUP BY shop;
+    CREATE MATERIALIZED VIEW above AS
+      SELECT shop, COUNT(*) AS n, SUM(weight) AS weight FROM sales GROUP BY shop
+      HAVING COUNT(*) > (SELECT COUNT(*) / 5 FROM sales) OR SUM(weight) > (SELECT AVG(weight) FROM sales)
+"""
+"""Rows in partitions that are compared with what is at the driver."""
+
+
+def test_partitions_read_along_with_what_is_at_the_driver(make: Callable[[str], SparkConnection]) -> None:
+    db = make(TOTALS + SHARES)
+    for step in range(3):
+        for number, name in enumerate(("shares", "above")):
+            assert db._host.cluster.units[name].reading is ResultLocation.SENT
+            found, rows = scan(db, name), shown(db, name)
+            assert rows_of(found) == rows == read_by_others(db, name)[0]
+            assert rows.total() == len(db.view(name)) == db.view(name).to_arrow().num_rows > 0
+            db.insert(
+                "sales", [(500 + 2 * step + number, f"new {step}{name}", None, None, Decimal(step), 9.5, None, None)]
+            )
+            assert rows_of(found) == rows != shown(db, name)
+        if step == 0:
+            db.checkpoint()
+    whole = sum((row[4] for row in db.table("sales").rows() if row[4] is not None), Decimal())
+    assert {row[2:] for row in db.view("shares").rows()} == {(whole, 3)}
+    few = sum((Counter({row[1]: 1}) for row in db.table("sales").rows()), Counter())
+    assert {row[0]: row[1] for row in db.view("above").rows()}.items() <= few.items()
+
+
 def remove_local_state(found: ViewScan | TableScan) -> None:
     """As on a machine that has never worked on the views."""
     import hashlib
@@ -376,7 +410,8 @@ def test_arrow_is_read_without_rows(make: Callable[[str], SparkConnection], monk
         return
     for module in ("viewlet.spark.run.execution.scan_task", "viewlet.spark.run.execution.change_task"):
         monkeypatch.setattr(f"{module}.rows_to_arrow", lambda *_, **__: pytest.fail("rows were made"))
-    for name in ("bag", "sorted", "whole"):
+    monkeypatch.setattr(generated_result, "evaluate_result", lambda *_: pytest.fail("rows were made"))
+    for name in ("bag", "sorted", "whole", "totals", "mixed", "several", "less"):
         assert db.view(name).to_arrow().num_rows == len(db.view(name)) > 0
     assert db.table("sales").to_arrow().num_rows == len(db.table("sales")) == len(ROWS)
 

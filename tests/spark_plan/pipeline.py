@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from viewlet.algebra.evaluate import State, evaluate
-from viewlet.changes import Changes, RowChange
+from viewlet.changes import Changes, RowChange, rows_to_arrow
 from viewlet.spark.plan.compile import DistributedProgram
 from viewlet.spark.plan.locations import LOCAL, REPLICATED
+from viewlet.spark.plan.result_location import ResultLocation
 from viewlet.spark.run.exchange.stage_record import DRIVER, EVERYWHERE, Piece
 from viewlet.spark.run.exchange.wire import decode
+from viewlet.spark.run.execution.scan_task import ArrowResult, output_columns
 from viewlet.spark.run.execution.tasks import leaving
 from viewlet.spark.run.units.generated_node import GeneratedNode
-from viewlet.spark.run.units.node import Node, ReferenceNode
+from viewlet.spark.run.units.node import Node, with_result
 from viewlet.spark.run.units.plan_code import DriverBlock, PlanCode, Receipt
 from viewlet.spark.run.units.unit import AT_DRIVER, SPREAD, ProgramUnit
 from viewlet.triggers.program import Statement, ViewDefinition
@@ -38,6 +42,12 @@ class Pipeline:
         self.driver = self._made(self.unit.local)
         self.workers = [self._made(self.unit.views) for _ in range(partitions)]
         self._begin()
+        self._readers = {
+            ResultLocation.DRIVER: [self.driver],
+            ResultLocation.PARTITIONS: self.workers,
+        }.get(program.reading, [])
+        for node in self._readers:
+            with_result(node).watch()
         self._key = plan if plan in self.unit.plans else AT_DRIVER
         self.code: PlanCode = self.unit.plans[self._key]
 
@@ -46,7 +56,7 @@ class Pipeline:
         return self.unit.module is not None
 
     def _made(self, views: Mapping[str, ViewDefinition]) -> Node:
-        return ReferenceNode(views) if self.unit.module is None else GeneratedNode(self.unit, views)
+        return self.unit.evaluated(views) if self.unit.module is None else GeneratedNode(self.unit, views)
 
     def _begin(self) -> None:
         """Brings every node to where it is before the first batch."""
@@ -96,9 +106,12 @@ class Pipeline:
                 pieces += leaving("", self.driver, [step], self.partitions, 0)
 
     def _rows(self, view: ViewDefinition) -> list[tuple[Row, tuple[object, ...]]]:
+        return [item for node in self._holders(view) for item in decode(view, node.contents(view.name))]
+
+    def _holders(self, view: ViewDefinition) -> list[Node]:
+        """The nodes that together have a view."""
         location = self.program.locations[view.name]
-        nodes = [self.driver] if location == LOCAL else self.workers[:1] if location == REPLICATED else self.workers
-        return [item for node in nodes for item in decode(view, node.contents(view.name))]
+        return [self.driver] if location == LOCAL else self.workers[:1] if location == REPLICATED else self.workers
 
     def contents(self) -> dict[str, dict[Row, tuple[object, ...]]]:
         """All views; sums of doubles are rounded."""
@@ -119,3 +132,34 @@ class Pipeline:
                 store.add(key, numbers)
         found = evaluate(query.result, query.query.output, State({}, {}, views))
         return {row: int(number) for row, number in found.items()}  # type: ignore[arg-type]
+
+    def read(self) -> dict[Row, int]:
+        """The rows of the query as a kernel reads them that has all views."""
+        node, wanted = self.unit.gathered(self.unit.program)
+        for view in wanted.values():
+            node.put(view.name, [holder.contents(view.name) for holder in self._holders(view)])
+        return with_result(node).result()
+
+    def told(self) -> dict[Row, int] | None:
+        """What the nodes say that the batch has done to the rows of the query; None if none of them can tell."""
+        if not self._readers:
+            return None
+        total: Counter[Row] = Counter()
+        for node in self._readers:
+            result = with_result(node)
+            changes = result.result_change()
+            if isinstance(result, ArrowResult) and (found := result.change_arrow()) is not None:
+                assert _counted(*found) == _counted(*self._as_arrow(changes))
+            total.update(changes)
+        return {row: count for row, count in total.items() if count}
+
+    def _as_arrow(self, changes: Changes) -> tuple[list[Any], Any]:
+        columns = output_columns(self.unit.program.query)
+        table = rows_to_arrow(columns, changes.items(), with_multiplicity=True)
+        return table.columns[:-1], table.columns[-1].to_numpy()
+
+
+def _counted(columns: Sequence[Any], weights: Any) -> dict[tuple[object, ...], int]:
+    """Rows in Arrow with their multiplicities, as Python values."""
+    values = [column.to_pylist() for column in columns]
+    return dict(zip(zip(*values, strict=True) if values else [()] * len(weights), weights.tolist(), strict=True))

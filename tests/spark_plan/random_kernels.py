@@ -19,6 +19,7 @@ from tests.oracle.scenario import Scenario, random_scenario
 from tests.patience import TooSlow, at_most
 from tests.spark_plan.distributing import Reference, program_of
 from tests.spark_plan.pipeline import Pipeline
+from viewlet.codegen import compiled_result
 from viewlet.errors import InternalError, ViewletError
 from viewlet.spark.plan.compile import compile_distributed
 from viewlet.spark.run.units.unit import AT_DRIVER, SPREAD
@@ -45,6 +46,10 @@ def rounded(rows: dict[Row, int]) -> dict[Row, int]:
     return dict(found)
 
 
+def difference(before: dict[Row, int], after: dict[Row, int]) -> dict[Row, int]:
+    return {row: n for row in before.keys() | after.keys() if (n := after.get(row, 0) - before.get(row, 0))}
+
+
 def outcome(seed: int) -> str:
     """What comes of one scenario: `SAME`, `ONLY_REFERENCE`, `REFUSED`, or the difference."""
     scenario = random_scenario(RandomChoices(seed))
@@ -66,20 +71,28 @@ def compared(seed: int, scenario: Scenario, strategy: str) -> str:
     kernels = {
         name: Pipeline(plan, sources, name == "generated", partitions, arrival) for name in ("reference", "generated")
     }
+    shown: dict[str, dict[Row, int]] = {name: kernel.result() for name, kernel in kernels.items()}
     for number, batch in enumerate(batches):
         mine = {table: changes for table, changes in batch.items() if table in sources}
         expected = rounded(reference.apply(mine))  # type: ignore[arg-type]
         for name, kernel in kernels.items():
             kernel.apply(mine)
-            found = rounded(kernel.result())
-            if found != expected:
+            before, shown[name] = shown[name], kernel.result()
+            told = kernel.told()
+            if told is not None and told != difference(before, shown[name]):
                 where = f"seed {seed}, {name} kernel, {partitions} partitions, {arrival} changes, batch {number}"
-                return f"{where}:\n{found} instead of\n{expected}\n{scenario.script()}"
+                return f"{where}: told {told} from\n{before} to\n{shown[name]}\n{scenario.script()}"
+            is_limited = program.query.limit is not None  # then only rows are read that can be among the first
+            for rows in (shown[name], *([] if is_limited else [kernel.read()])):
+                if (found := rounded(rows)) != expected:
+                    where = f"seed {seed}, {name} kernel, {partitions} partitions, {arrival} changes, batch {number}"
+                    return f"{where}:\n{found} instead of\n{expected}\n{scenario.script()}"
     return SAME if kernels["generated"].is_generated else ONLY_REFERENCE
 
 
 def main(first: int, count: int) -> None:
     """Tells differences and failures as they are found, and how many there were of each outcome."""
+    compiled_result.READ_BY_CODE_FROM = 0
     told, started = Counter[str](), time.process_time()
     for seed in range(first, first + count):
         before = time.process_time()

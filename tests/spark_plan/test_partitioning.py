@@ -119,7 +119,7 @@ def test_a_result_is_not_gathered_for_the_sake_of_its_groups() -> None:
     plan = distributed(NamedQuery("v", sql), shop())
     assert plan.reading is ResultLocation.DRIVER
     large = {name: 1e6 for name in views_of(plan.program) if plan.view(name).keys}
-    assert distributed(NamedQuery("v", sql), shop(), rows=large).reading is ResultLocation.GATHERED
+    assert distributed(NamedQuery("v", sql), shop(), rows=large).reading is ResultLocation.SENT
 
 
 def test_what_is_absent_is_not_looked_for_in_every_partition() -> None:

@@ -5,26 +5,26 @@ Contents are passed as columns of words: the words of each key column, then one 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 
-from viewlet.algebra.query import Query
+from viewlet.codegen.affected_rows import ChangedRows, affected_rows
 from viewlet.codegen.blocks import BlockModule, Computation, StoreCopy
-from viewlet.codegen.process import Column, Listed, Process
+from viewlet.codegen.process import Column, Process
 from viewlet.runtime.add_rows import slots_at
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FlatStore, Layout
-from viewlet.types import Row, SqlType
+from viewlet.triggers.result import TermSources
+from viewlet.types import SqlType
 
 APART_FROM, APART_SHARE = 50_000, 0.75
 """Rows from which those that arrive may stay apart, and how many different keys they must have for each of them."""
 _FACTOR, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
 _SAMPLED = np.uint64(63)
 """The bits of a hash that are zero where a key is looked at."""
-READ_BY_CODE_FROM = 10_000
-"""Rows of a view from which compiling the reader of a result pays; fewer are read in Python."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +57,8 @@ class Contents:
 Undo = list[tuple[str, Contents, bool]]
 
 
-@dataclass(frozen=True, slots=True)
-class ChangedRows:
-    """Rows of a store as they were and as they are; the first of them, `both` in number, are in the same order."""
-
-    before: Column
-    after: Column
-    both: int
+Images = dict[str, list[Column]]
+"""Rows of stores before they were changed."""
 
 
 class CompiledNode:
@@ -76,33 +71,36 @@ class CompiledNode:
         make_store: Callable[[Layout], FlatStore] = FlatStore,
     ) -> None:
         self.module = module
-        self._process = Process(module.generated, dictionary, make_store)
-        self.dictionary = self._process.dictionary
-        self.stores = self._process.stores
+        self.process = Process(module.generated, dictionary, make_store)
+        self.dictionary = self.process.dictionary
+        self.stores = self.process.stores
         self._scratch: CompiledNode | None = None
         self.undo: Undo = []
         """What this batch did to views: what was added, or what there was before it was replaced."""
+        self.images: Images = {}
+        """Rows as they were when this batch first changed them, of watched views with sums of doubles."""
+        self._imaged: frozenset[str] = frozenset()
 
     def compile_all(self, plan: str, statements: Iterable[int]) -> None:
         """Compiles the code of some statements before it is needed."""
         functions = (self.module.computations[plan, i].function for i in statements)
-        self._process.compile_all(list(dict.fromkeys(name for name in functions if name)))
+        self.process.compile_all(list(dict.fromkeys(name for name in functions if name)))
 
     def key_types(self, store: str) -> tuple[SqlType, ...]:
         return tuple(var.type for var in self.module.keys[store])
 
     def encode(self, type: SqlType, values: Sequence[object]) -> Column:
         """Values of one type as words of a key."""
-        return self._process.key_words(type, values)  # type: ignore[arg-type]
+        return self.process.key_words(type, values)  # type: ignore[arg-type]
 
     def decode(self, words: Column, type: SqlType) -> list[object]:
         """Words of a key as values."""
-        return self._process.decode_column(words.view(np.float64) if type.is_float else words, type)  # type: ignore[return-value]
+        return self.process.decode_column(words.view(np.float64) if type.is_float else words, type)  # type: ignore[return-value]
 
     def add(self, store: str, contents: Contents) -> None:
         """Adds rows to a store."""
-        self._process.add_rows(store, self._rows(store, contents))
-        self._process.check_overflow()
+        self.process.add_rows(store, self._rows(store, contents))
+        self.process.check_overflow()
 
     def arrive(self, store: str, parts: Sequence[Contents]) -> None:
         """Adds rows that have come from elsewhere to a store.
@@ -121,8 +119,12 @@ class CompiledNode:
 
     def replace(self, store: str, contents: Contents) -> None:
         """Makes rows, no two with the same key, the contents of a store."""
-        if len(contents):
-            self.stores[store].fill(self._rows(store, contents))
+        self.replace_rows(store, self._rows(store, contents))
+
+    def replace_rows(self, store: str, rows: Column, indexed: bool = True) -> None:
+        """Like `replace`, for rows as the store has them; unless they are `indexed`, they can only be scanned."""
+        if len(rows):
+            self.stores[store].fill(rows, indexed=indexed)
         else:
             self.stores[store].clear()
 
@@ -144,9 +146,9 @@ class CompiledNode:
     def contents(self, store: str) -> Contents:
         """All rows of a store."""
         kept = self.stores[store]
-        return self._contents(store, kept.packed() if kept.layout.arity or not kept.is_empty else kept.pool[:0])
+        return self.contents_of(store, kept.packed() if kept.layout.arity or not kept.is_empty else kept.pool[:0])
 
-    def _contents(self, store: str, rows: Column) -> Contents:
+    def contents_of(self, store: str, rows: Column) -> Contents:
         """Rows as a store has them, by column."""
         layout = self.stores[store].layout
         keys = tuple(np.ascontiguousarray(rows[:, i]) for i in range(layout.arity))
@@ -159,10 +161,10 @@ class CompiledNode:
 
     def run(self, plan: str, statements: Iterable[int]) -> None:
         """Carries out statements of a plan, in the order given."""
-        self._process.fill_lookups()
+        self.process.fill_lookups()
         for i in statements:
             self._carry_out(self.module.computations[plan, i])
-        self._process.check_overflow()
+        self.process.check_overflow()
 
     def _carry_out(self, computation: Computation) -> None:
         if computation.replaces and computation.lasts:
@@ -173,9 +175,9 @@ class CompiledNode:
         if not self.stores[computation.into].is_empty:
             self.stores[computation.into].clear()
         if computation.copied is not None:
-            self._process.add_rows(computation.into, self._copy(computation.copied))
+            self.process.add_rows(computation.into, self._copy(computation.copied))
         else:
-            self._process.compute(computation.function, computation.into, computation.scratches)
+            self.process.compute(computation.function, computation.into, computation.scratches)
         if not computation.replaces:
             self._add(computation, self.stores[computation.into].packed())
 
@@ -190,8 +192,29 @@ class CompiledNode:
     def _add(self, computation: Computation, rows: Column) -> None:
         """Adds rows to what a statement changes."""
         if computation.lasts:
-            self.undo.append((computation.target, self._contents(computation.target, rows), False))
-        self._process.add_rows(computation.target, rows)
+            if computation.target in self._imaged:
+                self._keep_image(computation.target, rows)
+            self.undo.append((computation.target, self.contents_of(computation.target, rows), False))
+        self.process.add_rows(computation.target, rows)
+
+    def watch(self, views: Iterable[str]) -> None:
+        """From now on `changed_rows` is asked for these views too.
+
+        What a sum of doubles was cannot be told from what it is and what was added.
+        """
+        self._imaged |= {name for name in views if "double" in self.stores[name].layout.kinds}
+
+    def unwatch(self) -> None:
+        """From now on `changed_rows` is asked for no views."""
+        self._imaged = frozenset()
+
+    def _keep_image(self, store: str, changes: Column) -> None:
+        """Notes the rows that are about to change, unless all of them have been replaced before."""
+        if any(name == store and replaced for name, _, replaced in self.undo):
+            return
+        kept = self.stores[store]
+        slots = self._slots(store, changes[:, : kept.layout.arity])
+        self.images.setdefault(store, []).append(_at(kept, slots, changes))
 
     def _copy(self, copied: StoreCopy) -> Column:
         """Rows of one store as another takes them."""
@@ -212,20 +235,7 @@ class CompiledNode:
             else:
                 self.add(store, contents.negated())
         self.undo.clear()
-
-    @property
-    def result(self) -> CompiledResult:
-        """The result that its own module reads."""
-        return CompiledResult(self, self.module, self._process)
-
-    def other_result(self, reader: BlockModule) -> CompiledResult:
-        """A result that another module reads from the stores of this one (`codegen/reader.py`)."""
-        stores = self.stores
-
-        def store_of(layout: Layout) -> FlatStore:
-            return FlatStore(layout) if layout.scratch else stores[layout.name]
-
-        return CompiledResult(self, reader, Process(reader.generated, self.dictionary, store_of))
+        self.images.clear()
 
     @property
     def beside(self) -> CompiledNode:
@@ -249,30 +259,30 @@ class CompiledNode:
         return counts
 
     def _slots(self, store: str, keys: Column) -> Column:
+        """Where a store has the rows with some keys; less than zero for those it does not have."""
         kept = self.stores[store]
         found = np.zeros(len(keys), np.int64)
-        slots_at(kept.pool, kept.index, np.ascontiguousarray(keys), found)
+        if kept.layout.arity:
+            slots_at(kept.pool, kept.index, np.ascontiguousarray(keys), found)
         return found
-
-    def changed(self, store: str) -> tuple[Contents, Contents]:
-        """The rows of a view of exact numbers that this batch has changed, as they were and as they are."""
-        rows = self.changed_rows(store)
-        return self._contents(store, rows.before), self._contents(store, rows.after)
 
     def added_rows(self, store: str) -> int:
         """How many rows this batch has added to a view."""
         return sum(map(len, self._added(store)))
 
     def changed_rows(self, store: str) -> ChangedRows:
-        """The rows of a view of exact numbers that this batch has changed, as the store has them."""
-        kept, added = self.stores[store], self._net_added(store)
-        arity = kept.layout.arity
-        slots = self._slots(store, added[:, :arity])
-        after = kept.pool[slots]
-        after[slots < 0] = 0
-        after[:, :arity] = added[:, :arity]
-        before = _difference(kept.layout, after, added)
-        was, is_now = before[:, arity:].any(axis=1), after[:, arity:].any(axis=1)
+        """The rows of a view that this batch has changed, as the store has them."""
+        if any(name == store and replaced for name, _, replaced in self.undo):
+            return ChangedRows(self._replaced(store), self.stores[store].packed(), 0)
+        kept, layout = self.stores[store], self.stores[store].layout
+        if store in self._imaged:
+            before = self._image(store)
+            after = _at(kept, self._slots(store, before[:, : layout.arity]), before)
+        else:
+            added = self._net_added(store)
+            after = _at(kept, self._slots(store, added[:, : layout.arity]), added)
+            before = _difference(layout, after, added)
+        was, is_now = before[:, layout.arity :].any(axis=1), after[:, layout.arity :].any(axis=1)
         both = was & is_now
         return ChangedRows(
             np.concatenate([before[both], before[was & ~both]]),
@@ -280,89 +290,66 @@ class CompiledNode:
             int(both.sum()),
         )
 
+    def _image(self, store: str) -> Column:
+        """The rows of a store that this batch has changed as they were, each key once."""
+        kept = self.stores[store]
+        images = self.images.get(store)
+        if images is None:
+            return kept.pool[:0]
+        rows = np.concatenate(images)
+        if not kept.layout.arity:
+            return rows[:1]
+        _, first = np.unique(rows[:, : kept.layout.arity], axis=0, return_index=True)
+        return np.asarray(rows[first])
+
+    def _replaced(self, store: str) -> Column:
+        """The rows that a store had before this batch, which has replaced them."""
+        own = [(contents, replaced) for name, contents, replaced in self.undo if name == store]
+        first = next(i for i, (_, replaced) in enumerate(own) if replaced)
+        if not first:
+            return self._rows(store, own[0][0])
+        images = self._image(store)
+        with self._set_aside(store) as aside:
+            self.beside.replace(store, own[first][0])
+            for contents, _ in own[:first]:
+                self.beside.add(store, contents.negated())
+            slots = self.beside._slots(store, images[:, : aside.layout.arity])
+            aside.pool[slots[slots >= 0]] = images[slots >= 0]  # exactly as they were, where doubles have rounded
+            return aside.packed()
+
     def _net_added(self, store: str) -> Column:
         """What this batch has added to a view in all, as rows of the store, each key once."""
         added = self._added(store)
         if not added:
             return self.stores[store].pool[:0]
-        is_shown = store == self.module.shown  # what is added to other views may have a key twice
-        if len(added) == 1 and is_shown:
+        if len(added) == 1 and store == self.module.shown:
             return self._rows(store, added[0])
-        total = self.beside.stores[store]
-        try:
-            if is_shown:
-                self.beside.replace(store, added[0])
-            for contents in added[1 if is_shown else 0 :]:
+        with self._set_aside(store) as total:
+            for contents in added:
                 self.beside.add(store, contents)
             return total.packed()
+
+    @contextmanager
+    def _set_aside(self, store: str) -> Iterator[FlatStore]:
+        """A store of the same layout, to compute something in."""
+        try:
+            yield self.beside.stores[store]
         finally:
-            total.clear()
+            self.beside.stores[store].clear()
+
+    def affected(self, terms: Sequence[TermSources]) -> dict[str, ChangedRows]:
+        """The rows from which the change of a result can be told, by view: see `affected_rows`."""
+        views = dict.fromkeys(view for term in terms for view, _ in term.positions)
+        changed = {view: self.changed_rows(view) for view in views}
+        return affected_rows(terms, changed, self.stores, self._slots)
 
     def end_batch(self) -> None:
         """Discards the state of the batch, which can no longer be rolled back."""
         self.undo.clear()
+        self.images.clear()
         for name in (*self.module.temporaries.values(), *self.module.changes.values()):
             if not self.stores[name].is_empty:
                 self.stores[name].clear()
-
-
-class CompiledResult:
-    """A result over the stores of a node that a module has code for: the one of the node, or another one."""
-
-    def __init__(self, node: CompiledNode, module: BlockModule, process: Process) -> None:
-        self._node = node
-        self._module = module
-        self._process = process
-        self._scratch: CompiledNode | None = None
-
-    def rows(self, query: Query) -> dict[Row, int] | None:
-        """The result by generated code; None where there is none, where it does not pay, or if a number did not fit.
-
-        Of a query with ORDER BY and LIMIT these are all rows that can be among the first.
-        """
-        return self._process.result(query, READ_BY_CODE_FROM)
-
-    def columns(self, query: Query) -> Listed | None:
-        """The columns of the result and the multiplicities of its rows; None where `rows` has none."""
-        return self._process.read_result([var.type for var in query.output], READ_BY_CODE_FROM)
-
-    def change(self, query: Query, store: str, keys: Sequence[int]) -> tuple[Listed, bool] | None:
-        """What this batch has done to a result whose rows are each made of one of a view: rows as they are and were.
-
-        Those as they were have negative multiplicities. None where `columns` has none, or few rows have changed.
-        True if no row is listed twice: `keys` are the columns of the result that are the keys of the view, if it has
-        all of them, so that a row as it was can only equal the one that was made of the same key.
-        """
-        if self._node.added_rows(store) < READ_BY_CODE_FROM:
-            return None
-        types = [var.type for var in query.output]
-        rows = self._node.changed_rows(store)
-        found = []
-        reader = self._module.generated.result
-        is_scan = reader is not None and reader.scans
-        beside = self._beside
-        try:
-            for each in (rows.after, rows.before):
-                beside.stores[store].fill(each, indexed=not is_scan)
-                found.append(beside.result._process.read_result(types))
-        finally:
-            beside.stores[store].clear()
-        after, before = found
-        if after is None or before is None:
-            return None
-        lists_each = keys and len(after[1]) == len(rows.after) and len(before[1]) == len(rows.before)
-        if lists_each and all(np.array_equal(after[0][i][: rows.both], before[0][i][: rows.both]) for i in keys):
-            return _net(after, before, rows.both), True
-        return _both(after, before), False
-
-    @property
-    def _beside(self) -> CompiledNode:
-        """Other stores for the same code, to compute something on the side."""
-        if self._module is self._node.module:
-            return self._node.beside
-        if self._scratch is None:
-            self._scratch = CompiledNode(self._module, self._node.dictionary)
-        return self._scratch
 
 
 def _are_different(parts: Sequence[Contents]) -> bool:
@@ -389,27 +376,12 @@ def _negative(number: tuple[Column, ...]) -> tuple[Column, ...]:
     return np.where(low == 0, -high, ~high), -low
 
 
-def _net(after: Listed, before: Listed, count: int) -> Listed:
-    """What has come, and what has gone, where only rows at the same of the first places of both lists can be equal."""
-    equal = np.ones(count, bool)
-    for one, other in zip(after[0], before[0], strict=True):
-        equal &= one[:count] == other[:count]
-    more = after[1].copy()
-    more[:count] -= np.where(equal, before[1][:count], 0)
-    return _both(_without((after[0], more), more[:count] == 0), _without(before, equal))
-
-
-def _without(listed: Listed, dropped: Column) -> Listed:
-    """A list of rows without some of the first ones."""
-    kept = np.ones(len(listed[1]), bool)
-    kept[: len(dropped)] = ~dropped
-    return [column[kept] for column in listed[0]], listed[1][kept]
-
-
-def _both(after: Listed, before: Listed) -> Listed:
-    """What has come, and what has gone."""
-    columns = [np.concatenate(pair) for pair in zip(after[0], before[0], strict=True)]
-    return columns, np.concatenate([after[1], -before[1]])
+def _at(store: FlatStore, slots: Column, keyed: Column) -> Column:
+    """The rows of a store at some slots; those it does not have are zeros behind the keys of `keyed`."""
+    rows: Column = store.pool[slots]
+    rows[slots < 0] = 0
+    rows[:, : store.layout.arity] = keyed[:, : store.layout.arity]
+    return rows
 
 
 def _difference(layout: Layout, rows: Column, taken: Column) -> Column:

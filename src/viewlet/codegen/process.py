@@ -117,7 +117,7 @@ class Process(ModuleInstance):
             return None
         stores = function.stores
         self.fill_lookups()
-        capacity = max((len(self.stores[store]) for store in stores), default=1)
+        capacity = max(1, sum(len(self.stores[store]) for store in stores))
         while True:
             columns = [np.empty(capacity, np.float64 if type.is_float else np.int64) for type in types]
             weights = np.empty(capacity, np.int64)

@@ -71,6 +71,8 @@ class ProductWriter:
         self.room: dict[str, list[str]] = {}  # store -> rows each place can add to it at most
         self.changes_nothing = False
         """The stores stay as they are while the code runs: the row that a loop is at need not be looked up."""
+        self.is_read_once = False
+        """The stores are forgotten afterwards: ordering them would take longer than visiting the rows of each chain."""
         self._visited: dict[tuple[str, tuple[Var, ...]], str] = {}
         """The slots of the rows that loops are at, by store and key."""
         trees = TreeWriter(self)

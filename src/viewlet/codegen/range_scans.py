@@ -36,8 +36,6 @@ class RangeScanWriter:
         self.out = out
         self.trees = trees
         self.top: Top | None = None
-        self.may_request = True
-        """The stores may be given the indexes that a scan needs."""
         self.covered: set[Scalar] = set()
         """Conditions that an order answers: no row is visited that fails them."""
 
@@ -50,8 +48,6 @@ class RangeScanWriter:
         slowly: Callable[[], None],
     ) -> bool:
         """Writes a loop over the rows of the first atom that pass a later condition, if an order finds them."""
-        if not self.may_request:
-            return False
         factors = [chain[0] for chain in chains]
         exists = isinstance(factors[0], Exists)
         atoms = [atom for f in factors if isinstance(atom := f.body if isinstance(f, Exists) else f, View)]
@@ -167,7 +163,7 @@ class RangeScanWriter:
     def extreme(self, which: Extreme, of: Var, body: Expr, bound: Bound, best: str, found: str) -> str | None:
         """Writes the search for the least or greatest value; code that says whether the index was ready, or None."""
         source = _ordered_values(body, of)
-        if source is None:
+        if source is None or self.out.is_read_once:
             return None
         atom, field = source
         if len(set(atom.args)) < len(atom.args) or not is_ordered(of) or not self.trees.pays(atom, bound):

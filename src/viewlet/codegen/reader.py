@@ -1,51 +1,73 @@
-"""The generated module that reads another result from the stores of a module.
+"""The generated reader of a result over stored views, for modules of blocks that have no code for it.
 
-The views of a distributed program may hold what other queries need too. Their results are read from its stores as they
-are: what such a result would need an index for is found by a scan.
+    Exists(a.count[k]) * (low := min x: b.count[k, x])          for each row of `a`, the rows of `b` with the same k
+
+Blocks of a distributed program have only the indexes that batches need, since every batch maintains them. A result that
+needs others, such as the slice of `b` by k, is read by a module of its own: it copies the rows of such views, and
+indexes the copies for the time of one reading. Views that need no other index are read where they are. So are those of
+results of other queries that the stored views of the program suffice for.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 
 from viewlet.algebra.nodes import View
 from viewlet.algebra.traverse import walk
-from viewlet.codegen.blocks import BlockModule
 from viewlet.codegen.lines import Lines
-from viewlet.codegen.module_writer import ModuleWriter
+from viewlet.codegen.module_writer import GeneratedModule, ModuleWriter, layout_of
 from viewlet.codegen.names import hint
+from viewlet.codegen.not_compilable import NotCompilable
+from viewlet.codegen.process import Process
 from viewlet.codegen.result import write_result
+from viewlet.runtime.dictionary import StringDictionary
+from viewlet.runtime.flat import FlatStore
 from viewlet.triggers.program import Program
-from viewlet.triggers.result_view import result_store
 
 
-def write_reader(program: Program, blocks: BlockModule) -> BlockModule | None:
-    """A module without statements for the result of a program over the views of another; None if it has no such code.
-
-    Like that of the other program, it is read by code if each of its rows is made of one row of a view.
-    """
-    shown = result_store(program)
-    if shown is None:
-        return None
-    read = {node.name for node in walk(program.result) if isinstance(node, View)}
-    layouts = {layout.name: layout for layout in blocks.generated.layouts if layout.name in read}
+def write_reader(program: Program) -> GeneratedModule | None:
+    """A module with nothing but the reader of a result; None if generated code cannot express it."""
     module = ModuleWriter([program.result])
-    products = module.products(Lines(depth=1), layouts)
-    products.range_scans.may_request = False
-    result = write_result(program, module, products, selects=False)
-    requests = module.requests
-    if result is None or requests.slices or requests.orders:
+    read = {node.name for node in walk(program.result) if isinstance(node, View)}
+    layouts = {name: replace(layout_of(program.view(name)), transient=True) for name in sorted(read)}
+    writer = module.products(Lines(depth=1), layouts)
+    writer.is_read_once = True
+    try:
+        function = write_result(program, module, writer, selects=False)
+        complete = module.requests.layouts(layouts)
+    except NotCompilable:
         return None
-    scratches = {layout.name: layout for layout in requests.scratches}
-    generated = module.module(f"The result of {hint(program.name)}", {**layouts, **scratches}, result)
-    keys = {name: blocks.keys[name] for name in layouts}
-    return replace(
-        blocks,
-        generated=generated,
-        computations={},
-        keys=keys,
-        changes={},
-        temporaries={},
-        delta_columns={},
-        shown=shown,
-    )
+    return None if function is None else module.module(f"The result of {hint(program.name)}", complete, function)
+
+
+class ResultReader:
+    """Reads the result of a program from the stores of a node; without a module it reads nothing."""
+
+    def __init__(self, module: GeneratedModule | None, dictionary: StringDictionary) -> None:
+        layouts = () if module is None else module.layouts
+        self._process = None if module is None else Process(module, dictionary)
+        self.function = None if module is None else module.result
+        self._scratches = [layout.name for layout in layouts if layout.scratch]
+        self._views = [layout.name for layout in layouts if not layout.scratch]
+        self._copied = [layout.name for layout in layouts if layout.slices or layout.ordered]
+
+    @contextmanager
+    def over(self, stores: Mapping[str, FlatStore]) -> Iterator[Process | None]:
+        """The process that reads the result of the rows in some stores."""
+        process = self._process
+        if process is None:
+            yield None
+            return
+        process.read_from({name: stores[name] for name in self._views if name not in self._copied})
+        rows = sum(len(stores[name]) for name in self._views)
+        try:
+            for name in self._copied:
+                process.stores[name].fill(stores[name].packed())
+            for name in self._scratches:
+                process.stores[name].reserve(rows)
+            yield process
+        finally:
+            for name in (*self._copied, *self._scratches):
+                process.stores[name].drain()

@@ -31,7 +31,7 @@ def write_result(program: Program, module: ModuleWriter, writer: ProductWriter, 
     def put(products: list[Product], bound: Bound) -> None:
         if not bound.issuperset(output):
             raise NotCompilable("a result without rows")
-        (weight,) = writer.numbers.evaluate(products[0], "count")
+        weight = _weight(writer, products[0], kind)
         with lines.block("if n < capacity"):
             for i, var in enumerate(output):
                 lines.add(f"out{i}[n] = {writer.names.of(var)}")
@@ -43,9 +43,10 @@ def write_result(program: Program, module: ModuleWriter, writer: ProductWriter, 
     if selects and query.limit is not None and query.order:
         first = query.order[0]
         writer.range_scans.top = Top(first.var, first.descending, query.limit + query.offset + 1)
+    kind = writer.kind_of(expr)
+    if kind == "double":
+        return None
     try:
-        if writer.kind_of(expr) != "count":
-            return None
         writer.write([expr], NONE, [Product()], put)
     except NotCompilable:
         del requests.scratches[known:]
@@ -62,3 +63,12 @@ def write_result(program: Program, module: ModuleWriter, writer: ProductWriter, 
     scans = all(used.isdisjoint((f"{name}_index", f"{name}_at")) for name in map(writer.names.store, stores))
     indexes = {*requests.slices, *requests.orders}.intersection(stores)
     return Function(READ_RESULT, columns, stores, by_order, scans and not indexes)
+
+
+def _weight(writer: ProductWriter, product: Product, kind: str) -> str:
+    """Code for the multiplicity of a row; one that is the difference of two counts is a number like any other."""
+    words = writer.numbers.evaluate(product, kind)
+    if kind == "wide":
+        writer.lines.add(f"if {words[0]} != {words[1]} >> 63:")
+        writer.lines.add("    control[FAILURE] = OVERFLOW")
+    return words[-1]

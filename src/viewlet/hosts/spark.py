@@ -54,7 +54,6 @@ from viewlet.runtime.durable.log import Record
 from viewlet.runtime.durable.snapshot import SnapshotReader, SnapshotWriter
 from viewlet.spark.plan.locations import describe
 from viewlet.spark.plan.partitioning import DRIVER_ROWS, FEW_ROWS, few_of_a_load, gatherable, outgrown
-from viewlet.spark.plan.result_location import ResultLocation
 from viewlet.spark.run.engine import Engine
 from viewlet.spark.run.exchange.change_files import FOLDER
 from viewlet.spark.run.execution.batch import Batch as ClusterBatch
@@ -180,11 +179,11 @@ class SparkHost:
                 return partial(self._sharing, declared, equal)
         flat = self.over_tables(declared)
 
-        def is_gathered() -> bool:
-            return self._unit(self._renamed(declared), self.hints, {}).reading is ResultLocation.GATHERED
+        def is_whole() -> bool:
+            return self._unit(self._renamed(declared), self.hints, {}).reading.is_whole
 
         units = map(planned_unit, self._by_unit().values())
-        found = readable(declared, flat, self.catalogue.sources_of(flat), units, self.hints, is_gathered)
+        found = readable(declared, flat, self.catalogue.sources_of(flat), units, self.hints, is_whole)
         return None if found is None else partial(self._read_from, declared, *found)
 
     def _sharing(self, declared: Declaration, other: SpreadView) -> MaintainedView:
@@ -442,7 +441,7 @@ class SparkHost:
         if not (large or small):
             return None
         found = self._planned_again(planned_unit(known), {**large, **small})
-        if not large and self.cluster.gathers_more(before, found.unit):
+        if not large and self.cluster.reads_more(before, found.unit):
             return None
         return (found.unit, found.hints) if is_worth_moving(before, found.unit, has_to_move=bool(large)) else None
 
@@ -469,7 +468,7 @@ class SparkHost:
             after = self._planned_again(before, sizes) if sizes else before
             if not is_worth_moving(unit, after.unit, has_to_move=False) or not only_gathers(unit, after.unit):
                 return None
-            if self.cluster.gathers_more(unit, after.unit):
+            if self.cluster.reads_more(unit, after.unit):
                 return None
         else:
             after = self._planned_again(before, sizes, {**unit.facts, LOCATIONS: locations})

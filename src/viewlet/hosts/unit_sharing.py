@@ -18,7 +18,6 @@ from viewlet.engine.kinds import distributed_form
 from viewlet.engine.shape import shape_of
 from viewlet.errors import UnsupportedError
 from viewlet.hosts.spread_views import PlannedUnit, SpreadView
-from viewlet.spark.plan.result_location import ResultLocation
 from viewlet.spark.run.units.unit import Unit
 from viewlet.spark.run.units.unit_reading import UnitReading
 from viewlet.types import Table
@@ -49,13 +48,13 @@ def readable(
     tables: Mapping[str, Table],
     units: Iterable[PlannedUnit],
     hints: Hints,
-    is_gathered: Callable[[], bool],
+    is_whole: Callable[[], bool],
 ) -> tuple[PlannedUnit, UnitReading] | None:
     """A unit that stores all that a new view needs, and how the view is read from it.
 
     `flat` is the declaration over tables. Both have to be over the same tables, because none that a unit reads may be
-    dropped while a view is read from it. A result whose stored views would have to be brought to the driver is taken
-    only if a unit of its own would have to do the same: if it `is_gathered`.
+    dropped while a view is read from it. A result that would have to be read whole to know how it changes is taken only
+    if that holds for a unit of its own too: if it `is_whole`.
     """
     form = distributed_form(flat)
     if (results := form.results) is None:
@@ -71,7 +70,7 @@ def readable(
         known, by = lenders[found.unit.name], declared.partition_by
         if by and not found.is_partitioned_like(by, known.declared.partition_by):
             continue
-        if found.location is not ResultLocation.GATHERED or is_gathered():
+        if not found.location.is_whole or is_whole():
             return known, found
     return None
 

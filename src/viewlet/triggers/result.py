@@ -133,14 +133,31 @@ def _put(groups: dict[Row, dict[Row, int]], part: Row, rows: dict[Row, int]) -> 
         groups.pop(part, None)
 
 
-def _term(expr: Expr) -> _Term:
+@dataclass(frozen=True, slots=True)
+class TermSources:
+    """The variables that all views of a term share, and where each view has them in its key.
+
+    What the term makes of some values of these variables depends on nothing but the rows with these values.
+    """
+
+    partition: tuple[Var, ...]
+    positions: tuple[tuple[str, tuple[int, ...]], ...]
+    """By view; one that is read twice with different arguments is listed twice."""
+
+
+def term_sources(expr: Expr) -> TermSources:
     product = _product_of(expr)
-    visible = outputs(product)
     atoms = [node for node in walk(product) if isinstance(node, View)]
-    shared = visible.intersection(*(atom.args for atom in atoms)) if atoms else frozenset()
+    shared = outputs(product).intersection(*(atom.args for atom in atoms)) if atoms else frozenset()
     partition = tuple(sorted(shared, key=lambda var: var.name))
     found = dict.fromkeys((atom.name, tuple(atom.args.index(var) for var in partition)) for atom in atoms)
-    sources = tuple((view, part_of(positions)) for view, positions in found)
+    return TermSources(partition, tuple(found))
+
+
+def _term(expr: Expr) -> _Term:
+    read = term_sources(expr)
+    partition, shared = read.partition, frozenset(read.partition)
+    sources = tuple((view, part_of(positions)) for view, positions in read.positions)
     shown = _show(expr, shared)
     scan, at_partition = prepare(order(shown), NONE), prepare(order(shown, shared), shared)
     return _Term(partition, tuple(var.name for var in partition), sources, scan, at_partition)

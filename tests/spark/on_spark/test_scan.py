@@ -88,6 +88,69 @@ def test_frames_of_one_epoch(db: SparkConnection, spark: Any) -> None:
     kept.unpersist()
 
 
+SEVERAL = {
+    "spans": (
+        "SELECT shop, MIN(price) AS low, MAX(at) AS last, MIN(day) AS first, AVG(weight) AS mean, "
+        "COUNT(DISTINCT size) AS sizes FROM visits GROUP BY shop"
+    ),
+    "joined": (
+        "SELECT a.shop, a.total, b.weight FROM (SELECT shop, SUM(price) AS total FROM visits GROUP BY shop) a "
+        "LEFT JOIN (SELECT shop, SUM(weight) AS weight FROM visits WHERE size > 3 GROUP BY shop) b ON a.shop = b.shop"
+    ),
+    "share": (
+        "SELECT shop, SUM(price) AS total, (SELECT SUM(price) FROM visits) AS whole FROM visits GROUP BY shop "
+        "HAVING SUM(weight) > (SELECT AVG(weight) FROM visits)"
+    ),
+}
+"""Results over several stored views: values per group, two aggregates, a total at the driver."""
+
+
+def test_frames_of_several_stored_views(spark: Any, tmp_path: Path) -> None:
+    """Code reads them in the partitions, with the values that Spark SQL computes, in any time zone."""
+    visits = spark.range(30_000).selectExpr(
+        "IF(id % 7 = 0, NULL, CONCAT('shop ', id % 9000)) AS shop",
+        "IF(id % 5 = 0, NULL, CAST((id * 37) % 10007 / 100 - 20 AS DECIMAL(9,2))) AS price",
+        "IF(id % 11 = 0, NULL, TIMESTAMP_NTZ '1969-12-31 23:59:59.25' + MAKE_DT_INTERVAL(id % 300, id % 24)) AS at",
+        "IF(id % 3 = 0, NULL, DATE_ADD(DATE '1969-12-01', CAST(id % 70 AS INT))) AS day",
+        "IF(id % 4 = 0, NULL, (id % 1000) / 8D - 30) AS weight",
+        "CAST(id % 6 AS INT) AS size",
+    )
+    visits.createOrReplaceTempView("visits")
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        with viewlet.connect(spark=spark, checkpoint=tmp_path / "state", partitions=2, engine="compiled") as db:
+            db.execute(
+                "CREATE STREAM visits (shop VARCHAR, price DECIMAL(9,2), at TIMESTAMP, day DATE, weight DOUBLE, "
+                "size INTEGER) PARTITION BY (shop)"
+            )
+            db.expect_rows({"visits": 1e6, "visits.shop": 1e6})
+            for name, sql in SEVERAL.items():
+                db.execute(f"CREATE MATERIALIZED VIEW {name} AS {sql}")
+            db.apply({"visits": visits})
+            viewlet.register_format(spark)
+            readings = {name: db.view(name).stats()["reading"] for name in SEVERAL}
+            assert readings == {"spans": "partitions", "joined": "partitions", "share": "sent"}
+            for name, sql in SEVERAL.items():
+                expected = rows_of(spark.sql(sql))
+                assert rows_of(db.view(name).to_spark()) == expected
+                assert (db.view(name).to_spark().count(), len(db.view(name))) == (len(expected), len(expected))
+                stored = spark.read.format("viewlet").option("view", name).load(str(tmp_path / "state"))
+                assert rows_of(stored) == expected
+                db.changes(name)
+            before = {name: set(rows_of(db.view(name).to_spark())) for name in SEVERAL}
+            db.apply({"visits": visits.where("shop = 'shop 17'").selectExpr("*", "'delete' AS _change_type")})
+            for name in SEVERAL:
+                told = [tuple(row) for row in db.changes(name).drop("_epoch").collect()]
+                after = set(rows_of(db.view(name).to_spark()))
+                assert {row[:-1] for row in told if row[-1] < 0} == before[name] - after
+                assert {row[:-1] for row in told if row[-1] > 0} == after - before[name]
+                assert told
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)
+        spark.catalog.dropTempView("visits")
+
+
 @pytest.mark.parametrize("db", ["compiled"], indirect=True)
 def test_other_jobs_read_a_view(
     db: SparkConnection, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -143,6 +206,54 @@ def test_a_scan_of_some_columns_and_rows(db: SparkConnection, spark: Any, tmp_pa
         assert frame.where("id < 2").union(frame.where("id > 2")).count() == 3
     finally:
         spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+
+
+def test_pyspark_keeps_the_filters_of_a_query_for_the_next(spark: Any) -> None:
+    """Why filters are not pushed down: if this fails, PySpark has a reader for each query, and they can be."""
+    spark.dataSource.register(_numbers())
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    try:
+        frame = spark.read.format("numbers").load()
+        assert (frame.where("a > 5").count(), frame.count()) == (4, 4)
+        assert frame.where("a > 7").union(frame.where("a < 3")).count() == 13
+        assert "a" in spark.read.format("numbers").load().select("b").toArrow().column("b")[0].as_py()
+    finally:
+        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+
+
+def _numbers() -> Any:
+    """A source of the numbers 0 to 9 that takes filters `a > x`, and says which columns it was asked for."""
+    import pyarrow as pa
+    from pyspark.sql.datasource import DataSource, DataSourceReader, GreaterThan
+
+    class Reader(DataSourceReader):
+        def __init__(self, columns: list[str]) -> None:
+            self.columns, self.least = columns, -1
+
+        def pushFilters(self, filters: Any) -> Any:  # noqa: N802 - the name is Spark's
+            for each in filters:
+                if isinstance(each, GreaterThan):
+                    self.least = max(self.least, each.value)
+                else:
+                    yield each
+
+        def read(self, partition: Any) -> Any:
+            found = range(self.least + 1, 10)
+            arrays = [pa.array(found, pa.int64()), pa.array([str(self.columns)] * len(found))]
+            yield pa.RecordBatch.from_arrays(arrays, names=["a", "b"])
+
+    class Numbers(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "numbers"
+
+        def schema(self) -> str:
+            return "a bigint, b string"
+
+        def reader(self, schema: Any) -> Reader:
+            return Reader(schema.fieldNames())
+
+    return Numbers
 
 
 @pytest.mark.parametrize("db", ["interpreter"], indirect=True)

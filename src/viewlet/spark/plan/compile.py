@@ -182,13 +182,13 @@ class DistributedProgram:
 
     @property
     def burden(self) -> tuple[bool, int]:
-        """What should not grow with the state: reading all of it for the result, then moves of it in a batch."""
+        """What should not grow with the state: comparing all of it for the result, then moves of it in a batch."""
         return self.is_read_whole, state_moves(self.plan())
 
     @property
     def is_read_whole(self) -> bool:
-        """Its views are brought to the driver before the result is read."""
-        return self.reading is ResultLocation.GATHERED
+        """The result has to be read whole, before a batch and after it, to know how it changes."""
+        return self.reading.is_whole
 
     def is_shorter_than(self, other: DistributedProgram) -> bool:
         """Its batches take fewer stages, and it moves and reads no more state."""

@@ -5,6 +5,8 @@
 | `DRIVER`     | all views it reads live at the driver                                                    |
 | `PARTITIONS` | each term reads its views through the keys they are partitioned by: no row needs another |
 |              | partition, and the rows of all partitions together are the result                        |
+| `SENT`       | the same holds once every partition has the views at the driver, which are small: they   |
+|              | are sent along when the rows are read                                                    |
 | `GATHERED`   | otherwise the views are brought to the driver first                                      |
 """
 
@@ -16,14 +18,20 @@ from enum import Enum
 from viewlet.algebra.nodes import Add, Cond, Exists, Expr, Extremum, Lift, Mul, Neg, Sum, Var, View, summands
 from viewlet.algebra.scope import outputs
 from viewlet.algebra.traverse import walk
-from viewlet.spark.plan.locations import LOCAL, Dist, ViewLocation
+from viewlet.spark.plan.locations import LOCAL, REPLICATED, Dist, ViewLocation
 from viewlet.triggers.program import Program
 
 
 class ResultLocation(Enum):
     DRIVER = "driver"
     PARTITIONS = "partitions"
+    SENT = "sent"
     GATHERED = "gathered"
+
+    @property
+    def is_whole(self) -> bool:
+        """The result has to be read whole, before a batch and after it, to know how it changes."""
+        return self in (ResultLocation.GATHERED, ResultLocation.SENT)
 
 
 def views_of(program: Program) -> list[str]:
@@ -36,6 +44,9 @@ def result_location(program: Program, locations: Mapping[str, ViewLocation]) -> 
         return ResultLocation.DRIVER
     if all(_is_apart(term, program, locations) for term in summands(program.result)):
         return ResultLocation.PARTITIONS
+    told = {name: REPLICATED if at == LOCAL else at for name, at in locations.items()}
+    if all(_is_apart(term, program, told) for term in summands(program.result)):
+        return ResultLocation.SENT
     return ResultLocation.GATHERED
 
 

@@ -1,14 +1,15 @@
-"""Reading what units maintain: where the driver has it, in the partitions, or gathered from them."""
+"""Reading what units maintain: where the driver has it, in the partitions, or gathered from them (`ResultLocation`)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from viewlet.changes import Changes, rows_to_arrow
 from viewlet.errors import InternalError
 from viewlet.spark.plan.locations import LOCAL, REPLICATED
-from viewlet.spark.plan.result_location import ResultLocation
+from viewlet.spark.plan.result_location import ResultLocation, views_of
 from viewlet.spark.run.exchange.change_files import KeptChanges
 from viewlet.spark.run.exchange.wire import bytes_table
 from viewlet.spark.run.execution.change_task import rows_table
@@ -28,6 +29,7 @@ from viewlet.spark.run.units.unit import (
     ProgramCode,
 )
 from viewlet.spark.run.units.unit_result import OWN, ResultKey
+from viewlet.triggers.program import Program
 from viewlet.types import Table
 
 
@@ -36,8 +38,8 @@ class ResultReader(UnitRegistry):
 
     def result(self, key: ResultKey) -> Changes:
         """The rows of a query with their multiplicities."""
-        if self.reading(key) is ResultLocation.PARTITIONS:
-            return _sum(self._ask(ReadResult(self.context(key), key), f"read {key.unit}"))
+        if (context := self.scan(key)) is not None:
+            return _sum(self._ask(ReadResult(context, key), f"read {key.unit}"))
         return with_result(self._node_of(key), self._other(key)).result()
 
     def _node_of(self, key: ResultKey) -> Node:
@@ -53,15 +55,15 @@ class ResultReader(UnitRegistry):
         """The rows of a result as an Arrow table; a row may be listed in several pieces."""
         import pyarrow as pa
 
-        if self.reading(key) is ResultLocation.PARTITIONS:
-            parts = self._ask(ReadArrow(self.context(key), key), f"read {key.unit}")
+        if (context := self.scan(key)) is not None:
+            parts = self._ask(ReadArrow(context, key), f"read {key.unit}")
             return pa.concat_tables([bytes_table(part) for part in parts])
         return rows_table(self._node_of(key), self._units[key.unit].code, self._other(key))
 
     def count(self, key: ResultKey) -> int:
         """How many rows a query has."""
-        if self.reading(key) is ResultLocation.PARTITIONS:
-            return sum(self._ask(CountRows(self.context(key), key), f"count {key.unit}"))
+        if (context := self.scan(key)) is not None:
+            return sum(self._ask(CountRows(context, key), f"count {key.unit}"))
         found = self.arrow(key)
         return int(found.column(found.num_columns - 1).to_numpy().sum())
 
@@ -76,14 +78,25 @@ class ResultReader(UnitRegistry):
 
     def scan(self, key: ResultKey) -> Context | None:
         """What tasks have to know to read the rows of a query, if each partition can compute its share."""
-        return self.context(key).of(key) if self.reading(key) is ResultLocation.PARTITIONS else None
+        reading, entry = self.reading(key), self._units[key.unit]
+        if reading is ResultLocation.PARTITIONS:
+            return self.context(key).of(key)
+        if reading is ResultLocation.SENT and isinstance(entry.code, ProgramCode):
+            wanted = views_of(self._program_of(entry.code, key))
+            sent = {view: entry.node.contents(view) for view in wanted if view in entry.code.local}
+            return replace(self.context(key).of(key), sent=sent)
+        return None
+
+    def _program_of(self, code: ProgramCode, key: ResultKey) -> Program:
+        """The program with the query of a result."""
+        return code.program if key.digest == OWN else self._results[key].program
 
     def _gathered(self, entry: UnitEntry, key: ResultKey) -> Node:
         """The views that a query reads, in one place."""
         unit, code = entry.unit, entry.code
         if not isinstance(code, ProgramCode):
             raise InternalError(f"the views of {unit.name} are not those of a query")
-        node, wanted = code.gathered(code.program if key.digest == OWN else self._results[key].program)
+        node, wanted = code.gathered(self._program_of(code, key))
         locations = unit.locations
         remote = tuple(name for name in wanted if locations[name] != LOCAL)
         found = self._ask(ReadViews(self.context(), unit.name, remote), f"read {unit.name}")
@@ -96,7 +109,7 @@ class ResultReader(UnitRegistry):
     def watch(self, key: ResultKey) -> bool:
         """From now on batches tell what they do to the rows of a query, if they can."""
         reading = self.reading(key)
-        if reading is ResultLocation.GATHERED:
+        if reading.is_whole:
             return False
         if key not in self._watched:
             self._watched.add(key)

@@ -76,11 +76,10 @@ class UnitEntry:
 
 @dataclass(slots=True)
 class ResultEntry:
-    """A result over the views of a unit that is not its own, and its code for what the unit runs now."""
+    """A result over the views of a unit that is not its own."""
 
     program: Program
     """That of the unit, with another query and result."""
-    written_for: UnitCode | None = None
     shared: SharedCode[ResultCode] | None = None
     read_at: tuple[Unit, ResultLocation] | None = None
     """Where its rows are computed, with a unit whose views are where they are."""
@@ -221,13 +220,13 @@ class UnitRegistry:
         self._watched.discard(key)
         self._kept_changes.pop(key, None)
 
-    def gathers_more(self, before: Unit, after: Unit) -> bool:
-        """With the views of a unit in other places, some result would have to be gathered that is not now."""
+    def reads_more(self, before: Unit, after: Unit) -> bool:
+        """With the views of a unit in other places, some result would have to be read whole that is not now."""
         programs = [entry.program for key, entry in self._results.items() if key.unit == before.name]
         places = [
             (result_location(each, before.locations), result_location(each, after.locations)) for each in programs
         ]
-        return any(now is not ResultLocation.GATHERED and then is ResultLocation.GATHERED for now, then in places)
+        return any(then.is_whole and not now.is_whole for now, then in places)
 
     def reading(self, key: ResultKey) -> ResultLocation:
         """Where the rows of a result are computed."""
@@ -245,15 +244,9 @@ class UnitRegistry:
 
     def _result_code(self, key: ResultKey) -> SharedCode[ResultCode]:
         """What processes have to know of a result that is not the unit's own."""
-        entry, code = self._results[key], self._units[key.unit].code
-        if entry.shared is None or entry.written_for is not code:
-            reader = None
-            if code.module is not None:
-                from viewlet.codegen.reader import write_reader
-
-                reader = write_reader(entry.program, code.module)
-            shared = self.cluster.share(ResultCode(key, entry.program, reader))
-            entry.shared, entry.written_for = SharedCode(uuid.uuid4().hex, shared), code
+        entry = self._results[key]
+        if entry.shared is None:
+            entry.shared = SharedCode(uuid.uuid4().hex, self.cluster.share(ResultCode(key, entry.program)))
         return entry.shared
 
     # -- what there is ----------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ from viewlet.spark.run.state.partition import (
 )
 from viewlet.spark.run.state.unit_state import empty_node
 from viewlet.spark.run.units.inputs import SharedInputs, inputs_of
-from viewlet.spark.run.units.node import Node, with_result
+from viewlet.spark.run.units.node import Node, informed, with_result
 from viewlet.spark.run.units.partitioned_node import PartitionedNode
 from viewlet.spark.run.units.plan_code import Departure, Place, WorkerBlock
 from viewlet.spark.run.units.table_unit import rows_view, unit_name
@@ -343,7 +343,7 @@ class ReadResult(PartitionTask[Changes]):
     key: ResultKey
 
     def answer(self, partition: int) -> Changes:
-        with held(self.context, self.key.unit, partition) as state:
+        with held(self.context, self.key.unit, partition) as state, informed(state.node, self.context.sent):
             return with_result(state.node, self.context.result(self.key)).result()
 
 
@@ -399,5 +399,5 @@ class KeepRows(PartitionTask[Share | None]):
 
 def _rows_of(context: Context, key: ResultKey, partition: int) -> Any:
     """The rows of a result in a partition, as an Arrow table."""
-    with held(context, key.unit, partition) as state:
+    with held(context, key.unit, partition) as state, informed(state.node, context.sent):
         return rows_table(state.node, context.code(key.unit), context.result(key))

@@ -162,6 +162,8 @@ class Context:
     """What the tasks of a stage may send through the driver, all of them together."""
     sync: bool = True
     """Files that tasks write have to survive a power failure."""
+    sent: Mapping[str, bytes] = field(default_factory=dict)
+    """What views of the unit at the driver hold, if its rows are read along with them."""
 
     def outbox(self, token: str, tasks: int, units: int = 2) -> Outbox:
         """For what leaves one of the tasks of a stage that so many units run, or several."""

@@ -14,7 +14,7 @@ from viewlet.errors import StateError
 from viewlet.runtime.durable.read_only import open_for_reading
 from viewlet.spark.run.state.checkpoint import Checkpoint
 from viewlet.spark.run.state.partition import Context, History, shown
-from viewlet.spark.run.units.node import Node
+from viewlet.spark.run.units.node import Node, informed
 
 T = TypeVar("T")
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 def read_version(context: Context, unit: str, partition: int, question: Callable[[Node], T]) -> T:
     """What a unit in a partition answers to a question, in the version of a context."""
     try:
-        with shown(context, unit, partition) as node:
+        with shown(context, unit, partition) as node, informed(node, context.sent):
             return question(node)
     except (StateError, OSError) as error:
         found = _history_now(context, unit)
@@ -33,7 +33,7 @@ def read_version(context: Context, unit: str, partition: int, question: Callable
             ) from error
         if found == context.history:
             raise
-    with shown(replace(context, history=found), unit, partition) as node:
+    with shown(replace(context, history=found), unit, partition) as node, informed(node, context.sent):
         return question(node)
 
 

@@ -6,14 +6,15 @@ can be finished by another, or rolled back (see `node.SharedNode`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from viewlet.changes import Change, Changes, ColumnChange
+from viewlet.changes import Change, ColumnChange
 from viewlet.codegen.blocks import BlockPlan
-from viewlet.codegen.node import CompiledNode, Undo
+from viewlet.codegen.node import CompiledNode, Images, Undo
 from viewlet.errors import InternalError
 from viewlet.runtime.columns import to_columns
 from viewlet.runtime.dictionary import StringDictionary
@@ -29,7 +30,7 @@ from viewlet.triggers.program import Statement
 from viewlet.types import Row, Table
 
 Blob = bytes | memoryview
-Done = tuple[Undo, Mapping[str, Changes]]
+Done = tuple[Undo, Images]
 
 
 def block_plan(code: PlanCode) -> BlockPlan:
@@ -75,8 +76,6 @@ class GeneratedNode:
         self._program = code.program
         self._results: dict[str, GeneratedResult] = {}
         """Those that have been asked for, by their digests."""
-        self._before: dict[str, Changes] = {}
-        """The rows of results before the batch, where they are needed; results know them too."""
 
     def compile_all(self, plan: PlanCode) -> None:
         """Compiles what a plan runs anywhere, so that all processes of this machine find it in the cache."""
@@ -91,9 +90,6 @@ class GeneratedNode:
     def begin(self, code: PlanCode) -> None:
         self._node.end_batch()
         self._plan = code.key
-        self._before.clear()
-        for each in self._results.values():
-            each.begin()
 
     def go_on(self, code: PlanCode) -> None:
         self._plan = code.key
@@ -104,8 +100,8 @@ class GeneratedNode:
 
     @property
     def done(self) -> Done:
-        """What the batch has done to each view, and the rows of results before it."""
-        return self._node.undo, self._before
+        """What the batch has done to each view, and rows before they were changed, where they are needed."""
+        return self._node.undo, self._node.images
 
     def progress(self, before: str | None) -> bytes:
         return batch_file.to_bytes(before, *(self.done if before is not None else ([], {})))
@@ -117,10 +113,9 @@ class GeneratedNode:
                 store.attach_again()
 
     def take_over(self, progress: bytes) -> str | None:
-        before, undo, rows = batch_file.from_bytes(progress)
+        before, undo, images = batch_file.from_bytes(progress)
         self._node.undo[:] = undo
-        self._before.clear()
-        self._before.update(rows)
+        self._node.images = images
         return before
 
     def change(self, table: str, change: Change) -> None:
@@ -185,16 +180,27 @@ class GeneratedNode:
             self._node.stores[name].clear()
 
     def result_of(self, other: ResultCode | None = None) -> GeneratedResult:
-        digest = OWN if other is None else other.key.digest
+        digest, program = (OWN, self._program) if other is None else (other.key.digest, other.program)
         if digest not in self._results:
-            program, reader = (self._program, self._node.result) if other is None else (other.program, None)
-            if other is not None and other.module is not None:
-                reader = self._node.other_result(other.module)
-            self._results[digest] = GeneratedResult(digest, program, self._node, self._views, reader, self._before)
+            self._results[digest] = GeneratedResult(self._node, program, is_own=other is None)
         return self._results[digest]
 
     def keep_results(self, digests: Collection[str]) -> None:
         self._results = {key: each for key, each in self._results.items() if key in digests}
+        self._node.unwatch()
+        for each in self._results.values():
+            each.watch_again()
+
+    @contextmanager
+    def along_with(self, contents: Mapping[str, Blob]) -> Iterator[None]:
+        """The module has stores for all views; those of others are empty, and memory of this process."""
+        try:
+            for name, blob in contents.items():
+                self.restore(name, blob)
+            yield
+        finally:
+            for name in contents:
+                self._node.stores[name].clear()
 
     def misfit(self, name: str, at_most: int | None) -> tuple[Row, int] | None:
         """Reads only the keys that the batch has touched."""

@@ -2,62 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from viewlet.algebra.nodes import View
+from viewlet.algebra.nodes import View, summands
 from viewlet.algebra.traverse import walk
-from viewlet.changes import Changes
-from viewlet.codegen.node import CompiledNode, CompiledResult, Contents
-from viewlet.codegen.process import Listed
+from viewlet.changes import Changes, rows_to_arrow
+from viewlet.codegen.affected_rows import ChangedRows
+from viewlet.codegen.compiled_result import CompiledResult
+from viewlet.codegen.node import CompiledNode, Contents
 from viewlet.errors import InternalError
 from viewlet.runtime.arrow_columns import arrow_column
+from viewlet.spark.plan.result_location import views_of
 from viewlet.spark.run.exchange.wire_columns import numbers_of
-from viewlet.triggers.program import Program, ViewDefinition
-from viewlet.triggers.result import evaluate_result
+from viewlet.triggers.program import Program
+from viewlet.triggers.result import TermSources, evaluate_result, term_sources
 from viewlet.triggers.result_view import counting_field, result_store
 from viewlet.triggers.store import MapStore
+from viewlet.types import Column
 
 
 class GeneratedResult:
-    """A result over the views of a node, read by generated code where there is some (`reader`).
+    """A result over the views of a node, read by generated code where that pays: its own, or that of another query."""
 
-    `before` has the rows of results before the batch by their digests, of those that have to be compared.
-    """
-
-    def __init__(
-        self,
-        digest: str,
-        program: Program,
-        node: CompiledNode,
-        views: Mapping[str, ViewDefinition],
-        reader: CompiledResult | None,
-        before: MutableMapping[str, Changes],
-    ) -> None:
-        self._digest = digest
-        self._program = program
+    def __init__(self, node: CompiledNode, program: Program, is_own: bool) -> None:
         self._node = node
-        self._views = views
-        self._reader = reader
-        self._before = before
+        self._program = program
+        self._reader = CompiledResult(node, program, is_own)
         self._is_watched = False
         self._shown: str | None = None
         """The view whose rows make the watched result, each on its own, if there is one."""
 
-    def begin(self) -> None:
-        """A batch begins."""
-        if self._is_watched and self._shown is None:
-            self._before[self._digest] = self._whole_result()
-
     def result(self) -> Changes:
-        rows = None if self._reader is None else self._reader.rows(self._program.query)
+        rows = self._reader.rows()
         return self._whole_result() if rows is None else rows
 
     def result_arrow(self, places: Sequence[int] | None = None) -> tuple[list[Any], Any] | None:
         """Columns of the rows, or all, as Arrow, with their multiplicities; None where they are computed one by one."""
-        found = self._columns()
+        found = self._reader.columns()
         return None if found is None else self._arrow(*found, places)
 
     def result_count(self) -> int | None:
@@ -65,21 +50,20 @@ class GeneratedResult:
         counted = counting_field(self._program)
         if counted is not None and self._program.query.limit is None:
             return self._node.stores[counted.name].rows_with(counted.field)
-        found = self._columns()
+        found = self._reader.columns()
         if found is None or (found[1] < 0).any():
             return None
         return int(found[1].sum())
-
-    def _columns(self) -> Listed | None:
-        return None if self._reader is None else self._reader.columns(self._program.query)
 
     def change_arrow(self) -> tuple[list[Any], Any] | None:
         """What the batch has done to the rows, like `result_arrow`."""
         if not self._is_watched:
             raise InternalError("nobody watches the result")
-        if self._shown is None or self._reader is None:
-            return None
-        found = self._reader.change(self._program.query, self._shown, self._key_columns(self._shown))
+        if self._shown is None:
+            rows = self._node.affected(self._terms)
+            several = self._reader.change_of_several(rows)
+            return self._arrow_of(self._change_of(rows)) if several is None else self._arrow(*_net(*several))
+        found = self._reader.change(self._shown, self._key_columns(self._shown))
         if found is None:
             return None
         listed, is_net = found
@@ -102,12 +86,12 @@ class GeneratedResult:
     def _whole_result(self) -> Changes:
         """All rows, whatever the LIMIT."""
         program = self._program
-        wanted = {node.name for node in walk(program.result) if isinstance(node, View)}
+        wanted = views_of(program)
         return evaluate_result(program, {name: self._as_map(name, self._node.contents(name)) for name in wanted})
 
     def _as_map(self, name: str, contents: Contents) -> MapStore:
         """Rows of a view, each key once, as the evaluator reads them."""
-        view = self._views[name]
+        view = self._program.view(name)
         types = self._node.key_types(name)
         keys = [self._node.decode(words, type) for words, type in zip(contents.keys, types, strict=True)]
         rows = list(zip(*keys, strict=True)) if keys else [()] * len(contents)
@@ -120,27 +104,48 @@ class GeneratedResult:
     def watch(self) -> None:
         if not self._is_watched:
             self._is_watched, self._shown = True, self._row_by_row()
+            self.watch_again()
+
+    def watch_again(self) -> None:
+        """The node has forgotten which views are watched."""
+        if self._is_watched:
+            self._node.watch(views_of(self._program))
 
     def _row_by_row(self) -> str | None:
         """The view whose touched rows tell how the result has changed."""
         shown = result_store(self._program)
-        if shown is None:
-            return None
-        layout = self._node.stores[shown].layout
-        # What a sum of doubles was cannot be told from what it is and what was added.
-        return shown if layout.arity and "double" not in layout.kinds else None
+        return shown if shown is not None and self._node.stores[shown].layout.arity else None
 
     def result_change(self) -> Changes:
         if not self._is_watched:
             raise InternalError("nobody watches the result")
-        before, after = self._before.get(self._digest, {}), {}
         if self._shown is None:
-            after = self._whole_result()
+            rows = self._node.affected(self._terms)
         else:
-            was, is_now = (self._as_map(self._shown, rows) for rows in self._node.changed(self._shown))
-            before = evaluate_result(self._program, {self._shown: was})
-            after = evaluate_result(self._program, {self._shown: is_now})
+            rows = {self._shown: self._node.changed_rows(self._shown)}
+        return self._change_of(rows)
+
+    @cached_property
+    def _terms(self) -> list[TermSources]:
+        """How the terms of the result read their views."""
+        return [term_sources(term) for term in summands(self._program.result)]
+
+    def _change_of(self, rows: Mapping[str, ChangedRows]) -> Changes:
+        """The change of the result that some rows of its views make, evaluated one by one."""
+
+        def result(side: Mapping[str, Any]) -> Changes:
+            held = {name: self._as_map(name, self._node.contents_of(name, found)) for name, found in side.items()}
+            return evaluate_result(self._program, held)
+
+        before = result({name: changed.before for name, changed in rows.items()})
+        after = result({name: changed.after for name, changed in rows.items()})
         return {row: n for row in before.keys() | after.keys() if (n := after.get(row, 0) - before.get(row, 0))}
+
+    def _arrow_of(self, rows: Changes) -> tuple[list[Any], Any]:
+        """Rows with their multiplicities as Arrow."""
+        columns = [Column(f"c{i}", var.type) for i, var in enumerate(self._program.query.output)]
+        table = rows_to_arrow(columns, rows.items(), with_multiplicity=True)
+        return table.columns[:-1], table.columns[-1].to_numpy()
 
 
 def _net(columns: Sequence[Any], weights: Any) -> tuple[list[Any], Any]:

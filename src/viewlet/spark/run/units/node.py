@@ -8,7 +8,8 @@ A batch begins with empty temporaries and ends when the next one begins, or when
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol, runtime_checkable
 
 from viewlet.changes import Change, Changes, ColumnChange, RowChange
@@ -111,6 +112,26 @@ class ResultNode(Node, Protocol):
         """Forgets the results but these, which nobody watches any more."""
 
 
+@runtime_checkable
+class ProgramNode(ResultNode, Protocol):
+    """A kernel of a trigger program."""
+
+    def along_with(self, contents: Mapping[str, Blob]) -> AbstractContextManager[None]:
+        """For a while has views that live at the driver too, so that rows can be computed that depend on them."""
+
+
+@contextmanager
+def informed(node: Node, sent: Mapping[str, Blob]) -> Iterator[None]:
+    """For a while a node has views that live at the driver, if there are any."""
+    if not sent:
+        yield
+        return
+    if not isinstance(node, ProgramNode):
+        raise InternalError(f"a {type(node).__name__} has no views at the driver")
+    with node.along_with(sent):
+        yield
+
+
 class SharedNode(Node, Protocol):
     """A kernel whose views are arrays in files that several processes use, one at a time.
 
@@ -138,14 +159,16 @@ def with_result(node: Node, other: ResultCode | None = None) -> NodeResult:
 
 
 class ReferenceResult:
-    """The rows of a query over views as dictionaries."""
+    """The rows of a query over views as dictionaries, and over those that are `told` while rows are read."""
 
-    def __init__(self, program: Program, views: Mapping[str, MapStore], log: UndoLog) -> None:
-        self._program, self._views, self._log = program, views, log
+    def __init__(
+        self, program: Program, views: Mapping[str, MapStore], told: Mapping[str, MapStore], log: UndoLog
+    ) -> None:
+        self._program, self._views, self._told, self._log = program, views, told, log
         self._watched: ResultRows | None = None
 
     def result(self) -> Changes:
-        return evaluate_result(self._program, self._views)
+        return evaluate_result(self._program, {**self._views, **self._told})
 
     def watch(self) -> None:
         if self._watched is None:
@@ -174,6 +197,8 @@ class ReferenceNode:
         self._received: dict[str, Sequence[Blob]] = {}
         self._results: dict[str, ReferenceResult] = {}
         """Those that have been asked for, by their digests."""
+        self._told: dict[str, MapStore] = {}
+        """Views that live at the driver, while rows are read."""
 
     def compile_all(self, plan: PlanCode) -> None:
         pass
@@ -267,12 +292,25 @@ class ReferenceNode:
     def restore(self, name: str, blob: Blob) -> None:
         self._executor.put(name, dict(decode(self._executor.definition(name), blob)))
 
+    @contextmanager
+    def along_with(self, contents: Mapping[str, Blob]) -> Iterator[None]:
+        if self._program is None:
+            raise InternalError("the node was made without a query")
+        try:
+            for name, blob in contents.items():
+                view = self._program.view(name)
+                store = self._told[name] = MapStore([field.name for field in view.fields], view.presence)
+                store.assign(dict(decode(view, blob)))
+            yield
+        finally:
+            self._told.clear()
+
     def result_of(self, other: ResultCode | None = None) -> ReferenceResult:
         digest, program = (OWN, self._program) if other is None else (other.key.digest, other.program)
         if program is None:
             raise InternalError("the node was made without a query")
         if digest not in self._results:
-            self._results[digest] = ReferenceResult(program, self._views, self._executor.log)
+            self._results[digest] = ReferenceResult(program, self._views, self._told, self._executor.log)
         return self._results[digest]
 
     def keep_results(self, digests: Collection[str]) -> None:

@@ -10,13 +10,8 @@ results come and go.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from viewlet.triggers.program import Program
-
-if TYPE_CHECKING:
-    from viewlet.codegen.blocks import BlockModule
-
 
 OWN = ""
 """Stands for the result of a unit's own query."""
@@ -37,5 +32,3 @@ class ResultCode:
     key: ResultKey
     program: Program
     """That of the unit, with the query and the result of another."""
-    module: BlockModule | None = None
-    """Reads it from the arrays of generated code; without it, it is evaluated."""
