@@ -17,7 +17,7 @@ import pytest
 import viewlet
 from tests.oracle.comparison import difference
 from tests.oracle.oracle import Oracle
-from tests.oracle.test_shared_views import COLUMNS, failing, random_query
+from tests.oracle.test_shared_views import COLUMNS, failing, random_changes, random_query
 from viewlet.connection.spark_facade import SparkConnection, connect_inline
 from viewlet.connection.stored_view import open_view
 from viewlet.hosts import spark as host
@@ -145,19 +145,7 @@ class Play:
 
     def change(self) -> None:
         """A batch that adds rows and takes some away; at times it fails first, after all stages have run."""
-        batch: dict[str, list[tuple[tuple[int, int], int]]] = {}
-        for table in self.choose.sample(sorted(COLUMNS), self.choose.choice((1, 2, 3))):
-            rows = self.rows[table]
-            new = [(self.choose.randrange(6), self.choose.randrange(6)) for _ in range(6)]
-            old = self.choose.sample(rows, min(len(rows), self.choose.randrange(5)))
-            for row in old:
-                rows.remove(row)
-            rows += new
-            batch[table] = [(row, 1) for row in new] + [(row, -1) for row in old]
-        given: dict[str, Any] = {
-            table: [{**dict(zip(COLUMNS[table], row, strict=True)), "_multiplicity": sign} for row, sign in changes]
-            for table, changes in batch.items()
-        }
+        batch, given = random_changes(self.choose, self.rows)
         if self.choose.random() < 0.2:
             with pytest.raises(RuntimeError), failing(self.db):
                 self.db.apply(given)

@@ -55,6 +55,25 @@ def random_query(choose: Random) -> str:
     return f"SELECT {', '.join(named)} FROM {tables} {where} {group} {having}"
 
 
+def random_changes(
+    choose: Random, tables: dict[str, list[tuple[int, int]]], many: int = 6
+) -> tuple[dict[str, list[tuple[tuple[int, int], int]]], dict[str, Any]]:
+    """So many new rows for some tables, and some old ones that go: as signed rows, and as `apply` takes them."""
+    batch: dict[str, list[tuple[tuple[int, int], int]]] = {}
+    for table in choose.sample(sorted(COLUMNS), choose.choice((1, 2, 3))):
+        rows = tables[table]
+        new = [(choose.randrange(6), choose.randrange(6)) for _ in range(many)]
+        old = choose.sample(rows, min(len(rows), choose.randrange(5)))
+        for row in old:
+            rows.remove(row)
+        rows += new
+        batch[table] = [(row, 1) for row in new] + [(row, -1) for row in old]
+    return batch, {
+        table: [{**dict(zip(COLUMNS[table], row, strict=True)), "_multiplicity": sign} for row, sign in changes]
+        for table, changes in batch.items()
+    }
+
+
 class Play:
     """A database and DuckDB, with the same tables and changes."""
 
@@ -93,19 +112,7 @@ class Play:
 
     def change(self, many: int = 6) -> None:
         """A batch that adds rows and takes some away; at times it fails first, after all triggers have run."""
-        batch: dict[str, list[tuple[tuple[int, int], int]]] = {}
-        for table in self.choose.sample(sorted(COLUMNS), self.choose.choice((1, 2, 3))):
-            rows = self.rows[table]
-            new = [(self.choose.randrange(6), self.choose.randrange(6)) for _ in range(many)]
-            old = self.choose.sample(rows, min(len(rows), self.choose.randrange(5)))
-            for row in old:
-                rows.remove(row)
-            rows += new
-            batch[table] = [(row, 1) for row in new] + [(row, -1) for row in old]
-        given: dict[str, Any] = {
-            table: [{**dict(zip(COLUMNS[table], row, strict=True)), "_multiplicity": sign} for row, sign in changes]
-            for table, changes in batch.items()
-        }
+        batch, given = random_changes(self.choose, self.rows, many)
         if self.choose.random() < 0.2:
             with pytest.raises(RuntimeError), failing(self.db):
                 self.db.apply(given)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.spark.test_shared_units import create, units
 from viewlet.connection.spark_facade import SparkConnection, connect_inline
 from viewlet.connection.stored_view import open_view
 
@@ -25,15 +26,6 @@ Open = Callable[[], SparkConnection]
 def make(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Open:
     monkeypatch.setattr("viewlet.codegen.compiled_result.READ_BY_CODE_FROM", 0)
     return lambda: connect_inline(tmp_path / "state", 3, sync=False, engine=request.param)
-
-
-def create(db: SparkConnection, **views: str) -> None:
-    for name, sql in views.items():
-        db.execute(f"CREATE MATERIALIZED VIEW {name} AS {sql}")
-
-
-def units(db: SparkConnection) -> set[str]:
-    return {name for name in db._host.cluster.units if not name.startswith("table ")}
 
 
 def kept_changes(db: SparkConnection, name: str) -> Counter[Any]:
