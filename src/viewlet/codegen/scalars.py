@@ -10,7 +10,7 @@ a memo of past arguments and results.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -88,7 +88,20 @@ class Tables:
         return _number(self.strings, text)
 
     def formula(self, scalar: Scalar, parameters: Sequence[Var]) -> int:
+        """Strings that it may choose have codes, and ranks, before it is asked for the first time."""
+        if scalar.type.kind is Kind.VARCHAR:
+            for text in _texts(scalar):
+                self.string(text)
         return _number(self.formulas, Formula(scalar, tuple(parameters)))
+
+
+def _texts(scalar: Scalar) -> Iterator[str]:
+    """The constant strings in a scalar."""
+    if isinstance(scalar, Const) and isinstance(scalar.value, str):
+        yield scalar.value
+    if isinstance(scalar, Call):
+        for arg in scalar.args:
+            yield from _texts(arg)
 
 
 def _number(known: list[T], wanted: T) -> int:
