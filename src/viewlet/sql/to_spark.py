@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlglot import exp, parse_one
+from sqlglot import ErrorLevel, exp, parse_one
 from sqlglot.errors import SqlglotError
 
 from viewlet.types import Column, Kind
@@ -22,12 +22,15 @@ _CLAUSES = (
 )
 _SCALARS = (
     "Add And Between Boolean Case Cast Coalesce DataType Div EQ Exists GT GTE If In Is LT LTE Like Literal Mul NEQ Neg "
-    "Not Null NullSafeEQ NullSafeNEQ Or Sub"
+    "Not Null NullSafeEQ NullSafeNEQ Or Sub Abs Extract Greatest Least Length Mod Nullif Var"
 )
-_AGGREGATES = "Avg Count Max Min Sum"
-_ALIKE = frozenset(f"{_CLAUSES} {_SCALARS} {_AGGREGATES}".split())
+_AGGREGATES = "Avg Count Filter Max Min Sum"
+_WINDOWS = "CumeDist DenseRank FirstValue Lag LastValue Lead Ntile PercentRank Qualify Rank RowNumber Window WindowSpec"
+_ALIKE = frozenset(f"{_CLAUSES} {_SCALARS} {_AGGREGATES} {_WINDOWS}".split())
 """Parts of queries that mean the same in Spark SQL as in DuckDB, or are translated."""
 _TIMES = (Kind.DATE, Kind.TIMESTAMP)
+_UNITS = ("YEAR", "QUARTER", "MONTH", "DAY", "HOUR", "MINUTE")
+"""Parts of times that are integers in both."""
 
 
 def translated(sql: str, places: Mapping[str, str], columns: Iterable[Column]) -> str | None:
@@ -44,15 +47,24 @@ def translated(sql: str, places: Mapping[str, str], columns: Iterable[Column]) -
     nodes = list(tree.walk())
     if not isinstance(tree, exp.Query) or any(type(node).__name__ not in _ALIKE for node in nodes):
         return None
-    if not (_has_plain_texts(nodes) and _has_exact_numbers(nodes, columns) and _rename(tree, places)):
+    if not (_has_plain_texts(nodes) and _has_exact_numbers(nodes, columns) and _has_known_windows(nodes)):
+        return None
+    if any(node.name.upper() not in _UNITS for node in nodes if isinstance(node, exp.Extract)):
+        return None
+    if not _rename(tree, places):
         return None
     for average in reversed(list(tree.find_all(exp.Avg))):  # the innermost first
         average.set("this", exp.cast(average.this.copy(), "double"))
     for division in reversed(list(tree.find_all(exp.Div))):
         division.set("this", exp.cast(division.this.copy(), "double"))
-        by = exp.cast(division.expression.copy(), "double")
+        division.set("expression", exp.cast(division.expression.copy(), "double"))
+    for division in reversed(list(tree.find_all(exp.Div, exp.Mod))):
+        by = division.expression.copy()
         division.set("expression", exp.Nullif(this=by, expression=exp.Literal.number(0)))
-    return tree.sql(dialect="spark", identify=True)
+    try:
+        return tree.sql(dialect="spark", identify=True, unsupported_level=ErrorLevel.RAISE)
+    except SqlglotError:
+        return None
 
 
 def columns_named(sql: str, names: Sequence[str]) -> list[str]:
@@ -94,20 +106,31 @@ def _has_exact_numbers(nodes: Sequence[Any], columns: Iterable[Column]) -> bool:
     products = sum(isinstance(node, exp.Mul) for node in nodes)
     adds = any(isinstance(node, exp.Add | exp.Sub | exp.Neg) for node in nodes)
     has_times = any(type.kind in _TIMES for type in read) or any(isinstance(node, exp.Cast) for node in nodes)
-    one_each = all(len(node.expressions) <= 1 for node in nodes if isinstance(node, exp.Distinct))
+    distinct = [node for node in nodes if isinstance(node, exp.Distinct)]
+    one_each = all(len(node.expressions) <= 1 and not node.args.get("on") for node in distinct)
     averages = (node.this for node in nodes if isinstance(node, exp.Avg))
     is_plain = not any(isinstance(each, exp.Distinct) for each in averages)
     return max(scales, default=0) * (products + 1) <= EXACT_SCALE and not (adds and has_times) and one_each and is_plain
 
 
+def _has_known_windows(nodes: Sequence[Any]) -> bool:
+    """Frames exclude no rows, and QUALIFY, which becomes a condition on more columns, is not among all columns."""
+    frames = (node for node in nodes if isinstance(node, exp.WindowSpec))
+    stars = (node for node in nodes if isinstance(node, exp.Star) and not isinstance(node.parent, exp.Count))
+    chooses = any(isinstance(node, exp.Qualify) for node in nodes)
+    return not any(frame.args.get("exclude") for frame in frames) and not (chooses and any(stars))
+
+
 def _rename(tree: Any, places: Mapping[str, str]) -> bool:
-    """Lets a query read tables under other names; False if it reads others, or might."""
+    """Lets a query read tables under other names; False if it reads others, or might, or renames their columns."""
     known = {name.casefold(): place for name, place in places.items()}
     own = {each.alias.casefold() for each in tree.find_all(exp.CTE)}
     if own & known.keys():
         return False
     for table in list(tree.find_all(exp.Table)):
         if not isinstance(table.this, exp.Identifier) or table.db or table.catalog:
+            return False
+        if table.args.get("alias") and table.args["alias"].columns:
             return False
         name = table.name.casefold()
         if name in own:
