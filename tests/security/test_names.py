@@ -90,6 +90,7 @@ def cases() -> list[Any]:
     """Every name somewhere, each with its neighbours in the list; then random combinations."""
     groups = [(NAMES[i : i + 8] + NAMES[:8])[:8] for i in range(0, len(NAMES), 8)]
     listed = [pytest.param(Case(list(names)), id=ascii(names[0][:20])) for names in groups]
+    listed += [pytest.param(Case(["a\0b", "b\0a", *NAMES[:6]]), id="NUL in tables")]
     drawings = [drawn(Random(seed), 8) for seed in range(ROUNDS)]
     return [*listed, *(pytest.param(Case(names), id=f"random {seed}") for seed, names in enumerate(drawings))]
 

@@ -11,7 +11,7 @@ M[a] += t4[a]
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 
 from viewlet.algebra.nodes import Delta, Expr, Extremum, Sum, Var, View, add, mul, neg
@@ -162,7 +162,7 @@ class Normalizer:
         """Ordered for evaluation: what was moved here comes from a change, or is as small as one."""
         found = self.ordered.get(expr)
         if found is None:
-            found = self.ordered[expr] = _as_views(order(_without_needless_sums(self._as_changes(expr))))
+            found = self.ordered[expr] = _ordered(expr, self.planner.placement.locations)
         return self._over_told(found) if self._told else found
 
     def _over_told(self, expr: Expr) -> Expr:
@@ -171,11 +171,6 @@ class Normalizer:
             atom, columns = self._told[expr.name]
             return View(atom.name, atom.field, tuple(expr.args[columns.index(var)] for var in atom.args))
         return rebuild_calculus(expr, self._over_told)
-
-    def _as_changes(self, expr: Expr) -> Expr:
-        if isinstance(expr, View) and expr.name not in self.planner.placement.locations:
-            return Delta(f"{expr.name}{_FIELD}{expr.field}", expr.args)
-        return rebuild_calculus(expr, self._as_changes)
 
 
 def _sum_of(added: Sequence[Statement], view: View) -> Expr:
@@ -189,8 +184,26 @@ def _sum_of(added: Sequence[Statement], view: View) -> Expr:
     return add(*parts)
 
 
-_FIELD = "\0"
-"""Parts the name of a temporary from that of its field while it passes for a change."""
+def _ordered(expr: Expr, stored: Container[str]) -> Expr:
+    """The expression in the order of evaluation, in which temporaries, which are no stored views, pass for changes."""
+    taken = {atom.name for atom in atoms(expr) if isinstance(atom, Delta)}
+    passing = dict[str, tuple[str, str]]()  # a temporary and its field by the name of the change
+
+    def as_changes(part: Expr) -> Expr:
+        if not isinstance(part, View) or part.name in stored:
+            return rebuild_calculus(part, as_changes)
+        own = part.name, part.field
+        name = "\0".join(own)
+        while name in taken or passing.setdefault(name, own) != own:
+            name += "\0"
+        return Delta(name, part.args)
+
+    def as_views(part: Expr) -> Expr:
+        if isinstance(part, Delta) and part.name in passing:
+            return View(*passing[part.name], part.args)
+        return rebuild_calculus(part, as_views)
+
+    return as_views(order(_without_needless_sums(as_changes(expr))))
 
 
 def _without_needless_sums(expr: Expr) -> Expr:
@@ -200,13 +213,6 @@ def _without_needless_sums(expr: Expr) -> Expr:
             return atom
         case _:
             return rebuild_calculus(expr, _without_needless_sums)
-
-
-def _as_views(expr: Expr) -> Expr:
-    if isinstance(expr, Delta) and _FIELD in expr.name:
-        name, field = expr.name.split(_FIELD)
-        return View(name, field, expr.args)
-    return rebuild_calculus(expr, _as_views)
 
 
 def _origin(body: Moved, placement: Placement) -> Location:
