@@ -216,27 +216,32 @@ def test_rows_and_names_are_data_for_psql(connection: str, tmp_path: Path, monke
     db.close()
 
 
+class InterruptedAnswers:
+    """Answers of psql: Ctrl-C comes while the one is read that is `left` answers ahead; never if that is 0."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.left = 0
+        self._until = postgres_host._until
+        monkeypatch.setattr(postgres_host, "_until", self._read)
+
+    def _read(self, *arguments: Any) -> bytes:
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+        return self._until(*arguments)
+
+
 def test_an_answer_of_psql_that_nobody_waited_for_is_not_taken_for_the_next(
     connection: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    host, until = PostgresHost(connection), postgres_host._until
-    left = 0
-
-    def interrupted(*arguments: Any) -> bytes:
-        nonlocal left
-        left -= 1
-        if left == 0:
-            raise KeyboardInterrupt
-        return until(*arguments)
-
-    monkeypatch.setattr(postgres_host, "_until", interrupted)
+    host, answers = PostgresHost(connection), InterruptedAnswers(monkeypatch)
     for output in (1, 2):
-        left = output
+        answers.left = output
         with pytest.raises(KeyboardInterrupt):
             host._run("SELECT 1 / 0; SELECT 'old';")
         assert host.read("SELECT 7 AS x").to_pylist() == [{"x": 7}]
     host.begin()
-    left = 5  # the first of two outputs of COPY, after those of CREATE TABLE and \\set
+    answers.left = 5  # the first of two outputs of COPY, after those of CREATE TABLE and \\set
     with pytest.raises(KeyboardInterrupt):
         host.load("part", pa.table({"x": [1, 2]}))
     host.rollback()
@@ -302,33 +307,23 @@ def test_a_query_that_fails_behind_others_undoes_the_batch(connection: str, tmp_
 
 
 def test_an_interrupt_while_tables_are_made_undoes_the_batch(connection: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    host, until = PostgresHost(connection), postgres_host._until
-    db, left = viewlet.connect(streams=host), 0
-
-    def interrupted(*arguments: Any) -> bytes:
-        nonlocal left
-        left -= 1
-        if left == 0:
-            raise KeyboardInterrupt
-        return until(*arguments)
-
+    db, answers = viewlet.connect(streams=PostgresHost(connection)), InterruptedAnswers(monkeypatch)
     for statement in CHAIN:
         db.execute(statement)
     db.insert("m", [(at(0), "a", 4), (at(1), "b", 7)])
-    monkeypatch.setattr(postgres_host, "_until", interrupted)
     steps = 0
     while True:
         steps += 1
-        left = steps
+        answers.left = steps
         try:
             db.insert("m", [(at(60), "a", 1)])
         except KeyboardInterrupt:
-            left = 0
+            answers.left = 0
             if len(db.view("known")):
                 break
             continue
         break
-    left = 0
+    answers.left = 0
     assert steps > 14
     assert db.view("known").rows() == [("b", at(0))]
     assert [part.rows for part in db.view("large").parts()] == [1]
