@@ -2,7 +2,7 @@
 
     git worktree add ../before main~20
     python -m bench.compare --before ../before --scale 0.1
-    python -m bench.compare --before ../before --spark --queries q03,q06
+    python -m bench.compare --before ../before --spark 'local[2]' --queries q03,q06
 
 Each tree runs in a process of its own with its own `bench.measure`. The two take turns pass by pass, and change who
 begins, so that a noisy moment spoils neighbours of both. What counts is the median of the ratios of two passes that
@@ -78,7 +78,7 @@ def main(
     passes: Annotated[int, typer.Option(help="passes of each tree, at most")] = 41,
     seconds: Annotated[float, typer.Option(help="seconds per query, after which it is enough")] = 15.0,
     finance_file: Annotated[str, typer.Option(help="csv.gz of order-book messages; generated when empty")] = "",
-    spark: Annotated[bool, typer.Option(help="batches of TPC-H on Spark instead of streams in-process")] = False,
+    spark: Annotated[str, typer.Option(help="a master: batches of TPC-H on Spark instead of streams in-process")] = "",
     data: Annotated[Path, typer.Option(help="where generated tables are kept")] = ROOT / "bench" / "results" / "data",
     out: Annotated[Path | None, typer.Option(help="a file for the table")] = None,
 ) -> None:
@@ -94,7 +94,7 @@ def main(
             for query in WORKLOADS[name]:
                 if not queries or query in names(queries):
                     spec = replace(base, query=query)
-                    pairs.append(measured(spec, before.resolve(), passes, seconds, Path(caches)))
+                    pairs.append(measured(spec, before.resolve(), passes, seconds, Path(caches), spark))
                     print(_line(pairs[-1]), flush=True)
     text = table(pairs)
     print(text)
@@ -102,12 +102,12 @@ def main(
         out.write_text(text)
 
 
-def measured(spec: Spec, before: Path, passes: int, seconds: float, caches: Path) -> Pair:
+def measured(spec: Spec, before: Path, passes: int, seconds: float, caches: Path, master: str) -> Pair:
     """Both trees in turns; the first pass of each, which may compile, does not count."""
     pair = Pair(spec.query)
     with ExitStack() as stack:
-        old = stack.enter_context(side(spec, before, caches / "before"))
-        new = stack.enter_context(side(spec, ROOT, caches / "after"))
+        old = stack.enter_context(side(spec, before, caches / "before", master))
+        new = stack.enter_context(side(spec, ROOT, caches / "after", master))
         try:
             for each in (old, new):
                 each.run_pass()
@@ -122,12 +122,12 @@ def measured(spec: Spec, before: Path, passes: int, seconds: float, caches: Path
 
 
 @contextmanager
-def side(spec: Spec, tree: Path, cache: Path) -> Iterator[Side]:
+def side(spec: Spec, tree: Path, cache: Path, master: str) -> Iterator[Side]:
     """A process for a tree, with a cache of its own."""
     cache.mkdir(mode=0o700, exist_ok=True)
     paths = os.pathsep.join([str(tree), str(tree / "src"), os.environ.get("PYTHONPATH", "")])
     process = subprocess.Popen(
-        [sys.executable, str(ROOT / "bench" / "turns.py"), json.dumps(asdict(spec))],
+        [sys.executable, str(ROOT / "bench" / "turns.py"), json.dumps(asdict(spec)), master],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tree,
         env=os.environ | {"PYTHONPATH": paths, "VIEWLET_CACHE": str(cache), "NUMBA_CACHE_DIR": str(cache)},
     )  # fmt: skip

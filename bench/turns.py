@@ -4,7 +4,7 @@
 
 It is started by its path, with the tree to be measured on PYTHONPATH, so that trees that do not have this file yet can
 be measured too. A line on its input asks for a pass; a line of its output has the tuples and the seconds of it. With
-`"engine": "spark"` the view is on Spark, and a pass is one batch.
+`"engine": "spark"` the view is on Spark, with the master that comes after, and a pass is one batch.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def main() -> None:
     spec, output = worker.Spec(**json.loads(sys.argv[1]) | {"repeats": ENDLESS, "timeout": 1e9}), sys.stdout
     sys.stdout = sys.stderr
     if spec.engine == "spark":
-        on_spark(spec, output)
+        on_spark(spec, sys.argv[2], output)
     else:
         in_process(spec, output)
 
@@ -58,7 +58,7 @@ def in_process(spec: Any, output: TextIO) -> None:
     worker.measure(spec)
 
 
-def on_spark(spec: Any, output: TextIO) -> None:
+def on_spark(spec: Any, master: str, output: TextIO) -> None:
     """Batches of Arrow rows, handed in at the driver, for a view that has been loaded."""
     from bench.sources import find_query
     from bench.spark_views import ARROW, MeasuredView, Plan, clocked
@@ -68,7 +68,7 @@ def on_spark(spec: Any, output: TextIO) -> None:
         os.environ["VIEWLET_STATE"] = str(Path(scratch, "state"))
         import viewlet
 
-        spark = viewlet.spark_session("local[2]", **{"spark.driver.memory": "2g"})
+        spark = viewlet.spark_session(master, **{"spark.driver.memory": "2g"})
         plan = Plan((spec.batch,), (ARROW,), MOST_BATCHES, 2)
         files = load_tpch(spec.scale, Path(spec.data))
         work, state = Path(scratch, "work"), Path(scratch, "state")
