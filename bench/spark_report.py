@@ -335,12 +335,12 @@ def _reading(file: Path) -> list[str]:
     text = (
         "Views with a row per key as `to_spark()`, and the same rows from Parquet files. *groups* is made of one\n"
         "stored view (a key, a decimal, a count), *extremes* (MIN, MAX, COUNT) of the groups and of the values of\n"
-        "each, *joined* of two aggregates, *share* of the groups and of a total at the driver. *scan* reads all\n"
-        "columns and drops them, *first* is the first scan after the load, *batch* inserts 1,000 rows while the\n"
-        "changes of the view are kept. *Before* is the version in which results over several stored views were\n"
-        f"evaluated in Python. Measured by `bench/spark_read.py` on two cores with a load between {min(loads)} and\n"
-        f"{max(loads)}, its own included. Memory is what the driver's Python process took more, before and now.\n"
-        "Spark counts the rows of Parquet files without reading them."
+        "each, *joined* of two aggregates, *large* and *share* of the groups and of a number at the driver.\n"
+        "*scan* reads all columns and drops them, *first* is the first scan after the load, *batch* inserts 1,000\n"
+        "rows while the changes of the view are kept. *Before* is the version in which results over several\n"
+        "stored views were evaluated in Python. Measured by `bench/spark_read.py` on two cores with a load between\n"
+        f"{min(loads)} and {max(loads)}, its own included. Memory is what the driver's Python process took more,\n"
+        "before and now. Spark counts the rows of Parquet files without reading them."
     )
     views = list(dict.fromkeys(view for view, *_ in found))
     ordered = sorted(found, key=lambda key: (views.index(key[0]), key[1]))

@@ -5,7 +5,7 @@ Contents are passed as columns of words: the words of each key column, then one 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -145,8 +145,11 @@ class CompiledNode:
 
     def contents(self, store: str) -> Contents:
         """All rows of a store."""
+        return self.contents_of(store, self._all_rows(store))
+
+    def _all_rows(self, store: str) -> Column:
         kept = self.stores[store]
-        return self.contents_of(store, kept.packed() if kept.layout.arity or not kept.is_empty else kept.pool[:0])
+        return kept.packed() if kept.layout.arity or not kept.is_empty else kept.pool[:0]
 
     def contents_of(self, store: str, rows: Column) -> Contents:
         """Rows as a store has them, by column."""
@@ -337,11 +340,30 @@ class CompiledNode:
         finally:
             self.beside.stores[store].clear()
 
-    def affected(self, terms: Sequence[TermSources]) -> dict[str, ChangedRows]:
-        """The rows from which the change of a result can be told, by view: see `affected_rows`."""
+    def affected(self, terms: Sequence[TermSources], constant: Iterable[str] = ()) -> dict[str, ChangedRows]:
+        """The rows from which the change of a result can be told, by view: see `affected_rows`; all `constant` ones."""
         views = dict.fromkeys(view for term in terms for view, _ in term.positions)
         changed = {view: self.changed_rows(view) for view in views}
-        return affected_rows(terms, changed, self.stores, self._slots)
+        found = affected_rows(terms, changed, self.stores, self._slots)
+        return found | {name: ChangedRows(rows := self._all_rows(name), rows, 0) for name in constant}
+
+    @contextmanager
+    def compared_with(self, before: Mapping[str, Contents], has_run: bool) -> Iterator[None]:
+        """For a while the batch counts as having replaced the contents of some stores, which were these `before`.
+
+        Unless it `has_run` here, what was done last belongs to an earlier batch, and does not count.
+        """
+        undo, images = self.undo, self.images
+        try:
+            self.undo = [*(undo if has_run else ()), *((name, contents, True) for name, contents in before.items())]
+            self.images = images if has_run else {}
+            yield
+        finally:
+            self.undo, self.images = undo, images
+
+    def is_changed(self, store: str) -> bool:
+        """The batch has done something to a view."""
+        return any(name == store for name, _, _ in self.undo)
 
     def end_batch(self) -> None:
         """Discards the state of the batch, which can no longer be rolled back."""

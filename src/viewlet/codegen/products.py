@@ -73,11 +73,18 @@ class ProductWriter:
         """The stores stay as they are while the code runs: the row that a loop is at need not be looked up."""
         self.is_read_once = False
         """The stores are forgotten afterwards: ordering them would take longer than visiting the rows of each chain."""
+        self._outside = 0
+        """The loops around those whose groups are being gathered."""
         self._visited: dict[tuple[str, tuple[Var, ...]], str] = {}
         """The slots of the rows that loops are at, by store and key."""
         trees = TreeWriter(self)
         self.ranges = RangeWriter(self, trees)
         self.range_scans = RangeScanWriter(self, trees)
+
+    @property
+    def runs_once(self) -> bool:
+        """What is written now runs once in all the time that the stores are there."""
+        return self.is_read_once and not self.loops and not self._outside
 
     def write(
         self, exprs: Sequence[Expr], bound: Bound, numbers: list[Product], done: Done, wanted: Bound | None = None
@@ -445,6 +452,7 @@ class ProductWriter:
         name = self.names.store(layout.name)
         self.lines.add(f"clear({name}_pool, {name}_index, {name}_meta, {name}_live, {name}_arity)")
         outer, self.loops = self.loops, []
+        self._outside += len(outer)
 
         def gather(products: list[Product], now: Bound) -> None:
             self.add_to(layout, [self.names.key_word(var) for var in keys], layout.fields, products)
@@ -452,6 +460,7 @@ class ProductWriter:
         depth = self.lines.depth
         self.write([body], bound, [Product()], gather, frozenset(keys))
         self.lines.close_to(depth)
+        self._outside -= len(outer)
         self.loops = [*outer, " + ".join(self.room.get(name, ["0"]))]
         slot = self.lines.fresh("s")
         self.lines.open(f"for {slot} in range({name}_meta[SIZE])")

@@ -118,7 +118,7 @@ class RangeScanWriter:
 
     def _range(self, atom: View, rest: Sequence[Expr], bound: Bound) -> tuple[Path, str, str] | None:
         """An index, the start of a scan, and its end, given by a known number or by conditions."""
-        if all(arg in bound for arg in atom.args) or not self.trees.pays(atom, bound):
+        if all(arg in bound for arg in atom.args) or not self.trees.pays(atom, bound) or self.out.runs_once:
             return None
         layout = self.out.layouts[atom.name]
         for factor in rest:

@@ -145,9 +145,10 @@ class TermSources:
     """By view; one that is read twice with different arguments is listed twice."""
 
 
-def term_sources(expr: Expr) -> TermSources:
+def term_sources(expr: Expr, constant: Collection[str] = ()) -> TermSources:
+    """How a term reads its views; those that are `constant` stay as they are, and are read whole."""
     product = _product_of(expr)
-    atoms = [node for node in walk(product) if isinstance(node, View)]
+    atoms = [node for node in walk(product) if isinstance(node, View) and node.name not in constant]
     shared = outputs(product).intersection(*(atom.args for atom in atoms)) if atoms else frozenset()
     partition = tuple(sorted(shared, key=lambda var: var.name))
     found = dict.fromkeys((atom.name, tuple(atom.args.index(var) for var in partition)) for atom in atoms)

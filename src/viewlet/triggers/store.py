@@ -108,6 +108,12 @@ class MapStore:
         store._rows = {row: (count,) for row, count in rows.items()}
         return store
 
+    def copy(self) -> MapStore:
+        """The same rows in a store that nobody else changes."""
+        found = MapStore(self.fields, None if self._presence is None else self.fields[self._presence])
+        found._rows = dict(self._rows)
+        return found
+
     def __len__(self) -> int:
         return len(self._rows)
 

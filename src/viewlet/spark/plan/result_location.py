@@ -30,8 +30,13 @@ class ResultLocation(Enum):
 
     @property
     def is_whole(self) -> bool:
-        """The result has to be read whole, before a batch and after it, to know how it changes."""
+        """A batch may change the whole result, which has to be read before it and after it to know how."""
         return self in (ResultLocation.GATHERED, ResultLocation.SENT)
+
+    @property
+    def is_spread(self) -> bool:
+        """Each partition computes its share of the rows."""
+        return self in (ResultLocation.PARTITIONS, ResultLocation.SENT)
 
 
 def views_of(program: Program) -> list[str]:

@@ -31,6 +31,7 @@ from viewlet.spark.run.execution.batch import Batch, BatchStats, StateSize, Unit
 from viewlet.spark.run.execution.cluster import Cluster
 from viewlet.spark.run.execution.frame_change import FrameChange, by_place, fetch_frames, fetch_small, needed_at_driver
 from viewlet.spark.run.execution.tasks import (
+    CompareRows,
     KeepRows,
     MapChanges,
     MapTableRows,
@@ -86,8 +87,10 @@ class Engine(Snapshots):
         for each in rest:
             plan = SPREAD if each.unit.tables & spread.keys() else AT_DRIVER  # nothing else is spread then
             batch.runs[each.unit.name] = self._run(each, plan, changed)
+        before = {key: self._at_driver(key) for key in self.context().compared if key.unit in batch.runs}
         batch.run(local, {name: (self._mapper(batch, each, changed), each.frame) for name, each in spread.items()})
         self._tell(batch, loaded)
+        self._compare(batch, before)
         return batch, stats
 
     def _collected(
@@ -115,9 +118,26 @@ class Engine(Snapshots):
                 batch.changes[key] = with_result(self._units[key.unit].node, self._other(key)).result_change()
         for key, kept in self._kept_changes.items():
             if key.unit in loaded:
-                task = KeepRows(replace(self.context(), commit=batch.commit), key)
+                sent = self._at_driver(key) if self.reading(key) is ResultLocation.SENT else {}
+                task = KeepRows(replace(self.context(), commit=batch.commit, sent=sent), key)
                 batch.shares[key] = [share for share in self._ask(task, f"changes of {kept.view}") if share is not None]
                 batch.count_stage()
+
+    def _compare(self, batch: Batch, before: Mapping[ResultKey, Mapping[str, bytes]]) -> None:
+        """The changes of results that are compared with views at the driver, of which tasks get those `before` too."""
+        started = time.perf_counter()
+        for key, views in before.items():
+            now, has_run = self._at_driver(key), batch.runs[key.unit].has_stages
+            different = {name: blob for name, blob in views.items() if now[name] != blob}
+            if different or has_run:
+                context = replace(self.context(), commit=batch.commit, sent=now)
+                task = CompareRows(context, key, different, has_run)
+                for change in self._ask(task, f"changes of {key.unit}"):
+                    batch.note_change(key, change)
+                batch.count_stage()
+                batch.stats.moved_bytes += self.partitions * sum(map(len, (*now.values(), *different.values())))
+        if before:
+            batch.stats.spent("compare", started)
 
     def _run(self, entry: UnitEntry, key: str, changed: Iterable[str]) -> UnitRun:
         plan = entry.code.plan(key, entry.unit.tables.intersection(changed))

@@ -78,14 +78,20 @@ class ResultReader(UnitRegistry):
 
     def scan(self, key: ResultKey) -> Context | None:
         """What tasks have to know to read the rows of a query, if each partition can compute its share."""
-        reading, entry = self.reading(key), self._units[key.unit]
+        reading = self.reading(key)
         if reading is ResultLocation.PARTITIONS:
             return self.context(key).of(key)
-        if reading is ResultLocation.SENT and isinstance(entry.code, ProgramCode):
-            wanted = views_of(self._program_of(entry.code, key))
-            sent = {view: entry.node.contents(view) for view in wanted if view in entry.code.local}
-            return replace(self.context(key).of(key), sent=sent)
+        if reading is ResultLocation.SENT:
+            return replace(self.context(key).of(key), sent=self._at_driver(key))
         return None
+
+    def _at_driver(self, key: ResultKey) -> dict[str, bytes]:
+        """The views at the driver that a result is read from."""
+        entry = self._units[key.unit]
+        if not isinstance(entry.code, ProgramCode):
+            raise InternalError(f"the views of {key.unit} are not those of a query")
+        wanted = views_of(self._program_of(entry.code, key))
+        return {view: entry.node.contents(view) for view in wanted if view in entry.code.local}
 
     def _program_of(self, code: ProgramCode, key: ResultKey) -> Program:
         """The program with the query of a result."""
@@ -109,7 +115,7 @@ class ResultReader(UnitRegistry):
     def watch(self, key: ResultKey) -> bool:
         """From now on batches tell what they do to the rows of a query, if they can."""
         reading = self.reading(key)
-        if reading.is_whole:
+        if reading is ResultLocation.GATHERED:
             return False
         if key not in self._watched:
             self._watched.add(key)
@@ -119,7 +125,7 @@ class ResultReader(UnitRegistry):
 
     def keep_changes(self, key: ResultKey, kept: KeptChanges) -> bool:
         """From now on tasks write what batches do to the rows of a query; False if only the driver can tell it."""
-        if self.reading(key) is not ResultLocation.PARTITIONS:
+        if not self.reading(key).is_spread:
             return False
         return self._kept_changes.setdefault(key, kept).view == kept.view  # they write for one of the sharing views
 

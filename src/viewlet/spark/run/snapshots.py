@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from viewlet.runtime.durable.snapshot import SnapshotReader, SnapshotWriter
-from viewlet.spark.plan.result_location import ResultLocation
 from viewlet.spark.run.exchange.moves import fetch_all
 from viewlet.spark.run.exchange.stage_record import DRIVER as AT_THE_DRIVER
 from viewlet.spark.run.exchange.stage_record import (
@@ -131,7 +130,7 @@ class Snapshots(ResultReader):
     def _follow_again(self, name: str) -> None:
         """The changes of a unit that has moved are told, or written by tasks, from where it is."""
         for key in [key for key in self._kept_changes if key.unit == name]:
-            if self.reading(key) is not ResultLocation.PARTITIONS:
+            if not self.reading(key).is_spread:
                 del self._kept_changes[key]
         for key in [key for key in self._watched if key.unit == name]:
             self._watched.discard(key)

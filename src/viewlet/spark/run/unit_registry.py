@@ -345,7 +345,7 @@ class UnitRegistry:
 
     def context(self, read: ResultKey | None = None) -> Context:
         """What tasks need to know now, and to `read` a result."""
-        told = {key for key in self._watched if self.reading(key) is ResultLocation.PARTITIONS}
+        told = {key for key in self._watched if self.reading(key).is_spread}
         watched = frozenset(told | self._kept_changes.keys())
         known = (key for key in (*watched, *([] if read is None else [read])) if key.digest != OWN)
         return Context(
@@ -355,6 +355,7 @@ class UnitRegistry:
             {name: self._share(entry) for name, entry in self._units.items()},
             self.checkpoint.history,
             watched,
+            frozenset(key for key in watched if self.reading(key) is ResultLocation.SENT),
             {key: replace(kept, is_told=key in self._watched) for key, kept in self._kept_changes.items()},
             {key: self._result_code(key) for key in known},
             None,

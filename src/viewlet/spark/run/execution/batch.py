@@ -25,6 +25,7 @@ from viewlet.spark.run.exchange.stage_record import (
     UnitStage,
     write_step,
 )
+from viewlet.spark.run.execution.change_task import ToldChange
 from viewlet.spark.run.execution.cluster import Cluster
 from viewlet.spark.run.execution.tasks import MapChanges, Reply, RunLoggedStage, RunStage, leaving
 from viewlet.spark.run.state.checkpoint import Checkpoint
@@ -115,6 +116,11 @@ class UnitRun:
                 return self._stage()
             self._run_here(block, route, partitions, shared)
         return None
+
+    @property
+    def has_stages(self) -> bool:
+        """Part of the plan runs at workers."""
+        return any(isinstance(block, WorkerBlock) for block in self.plan.blocks)
 
     def _stage(self) -> UnitStage:
         number = self._at - 1
@@ -251,15 +257,20 @@ class Batch:
                 raise reply.error
         for reply in replies:
             self._route(reply.pieces)
-            for key, changes in reply.changes.items():
-                total = self.changes.setdefault(key, {})
-                for row, weight in changes.items():
-                    total[row] = total.get(row, 0) + weight
-            for key, share in reply.shares.items():
-                self.shares.setdefault(key, []).append(share)
+            for key in reply.changes.keys() | reply.shares.keys():
+                self.note_change(key, ToldChange(reply.changes.get(key), reply.shares.get(key)))
         self.has_files |= any(reply.has_files for reply in replies)
         for name in {name for reply in replies for name in reply.sizes}:
             self.sizes[name] = StateSize.of([reply.sizes[name] for reply in replies])
+
+    def note_change(self, key: ResultKey, change: ToldChange) -> None:
+        """Adds what a partition tells of a result."""
+        if change.rows is not None:
+            total = self.changes.setdefault(key, {})
+            for row, weight in change.rows.items():
+                total[row] = total.get(row, 0) + weight
+        if change.share is not None:
+            self.shares.setdefault(key, []).append(change.share)
 
     def load(self, loads: Mapping[str, Any]) -> None:
         """Some units get all their contents from files."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from viewlet.changes import MULTIPLICITY, rows_to_arrow
+from viewlet.changes import MULTIPLICITY, Changes, rows_to_arrow
 from viewlet.errors import InternalError
 from viewlet.runtime.durable.files import files_at
 from viewlet.spark.run.exchange.change_files import KeptChanges, Share, write_part
@@ -16,8 +17,25 @@ from viewlet.spark.run.execution.scan_task import ArrowResult, output_columns, r
 from viewlet.spark.run.state.partition import Context
 from viewlet.spark.run.units.node import Node, with_result
 from viewlet.spark.run.units.unit import ProgramCode, UnitCode
-from viewlet.spark.run.units.unit_result import ResultCode
+from viewlet.spark.run.units.unit_result import ResultCode, ResultKey
 from viewlet.types import Column, Row
+
+
+@dataclass(frozen=True, slots=True)
+class ToldChange:
+    """What a task tells of the changes of its partition: rows for the driver, a share of what is kept, or both."""
+
+    rows: Changes | None
+    share: Share | None
+
+
+def tell_change(context: Context, key: ResultKey, node: Node, partition: int) -> ToldChange:
+    """What the batch has done to the rows of a result: to the driver, to a file, or both."""
+    kept, other = context.kept.get(key), context.result(key)
+    rows = with_result(node, other).result_change() if kept is None or kept.is_told else None
+    if kept is None:
+        return ToldChange(rows, None)
+    return ToldChange(rows, share_of(context, kept, partition, change_table(node, context.code(key.unit), other, rows)))
 
 
 def change_table(node: Node, code: UnitCode, other: ResultCode | None, told: Mapping[Row, int] | None) -> Any:

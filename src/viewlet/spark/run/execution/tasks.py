@@ -16,7 +16,7 @@ from viewlet.spark.run.exchange.change_files import Share
 from viewlet.spark.run.exchange.moves import Outbox, fetch_all
 from viewlet.spark.run.exchange.stage_record import DRIVER, EVERYWHERE, Delivery, Piece, SentDeliveries, UnitStage
 from viewlet.spark.run.exchange.wire import bytes_table, table_bytes
-from viewlet.spark.run.execution.change_task import change_table, rows_table, share_of
+from viewlet.spark.run.execution.change_task import ToldChange, rows_table, share_of, tell_change
 from viewlet.spark.run.load.row_frame import table_rows
 from viewlet.spark.run.state.partition import (
     Context,
@@ -29,7 +29,7 @@ from viewlet.spark.run.state.partition import (
 )
 from viewlet.spark.run.state.unit_state import empty_node
 from viewlet.spark.run.units.inputs import SharedInputs, inputs_of
-from viewlet.spark.run.units.node import Node, informed, with_result
+from viewlet.spark.run.units.node import Node, compared_with, informed, with_result
 from viewlet.spark.run.units.partitioned_node import PartitionedNode
 from viewlet.spark.run.units.plan_code import Departure, Place, WorkerBlock
 from viewlet.spark.run.units.table_unit import rows_view, unit_name
@@ -57,6 +57,13 @@ class Reply:
     has_files: bool = False
     """The machine keeps files of the state."""
     error: ViewletError | None = None
+
+    def take(self, key: ResultKey, change: ToldChange) -> None:
+        """Adds what the partition tells of a result."""
+        if change.rows is not None:
+            self.changes[key] = change.rows
+        if change.share is not None:
+            self.shares[key] = change.share
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,21 +101,11 @@ class RunStage:
             if stage.last:
                 _check(code, state.node)
                 for key in watched:
-                    self._tell(key, state.node, partition, reply)
+                    if key not in context.compared:
+                        reply.take(key, tell_change(context, key, state.node, partition))
             outbox.put(leaving(unit, state.node, block.departures, context.partitions, partition))
             reply.sizes[unit] = state.node.sizes(), state.node.bytes()
             reply.has_files |= state.has_files
-
-    def _tell(self, key: ResultKey, node: Node, partition: int, reply: Reply) -> None:
-        """What the batch has done to the rows of a result: to the driver, to a file, or both."""
-        kept, other = self.context.kept.get(key), self.context.result(key)
-        if kept is None or kept.is_told:
-            reply.changes[key] = with_result(node, other).result_change()
-        if kept is not None:
-            table = change_table(node, self.context.code(key.unit), other, reply.changes.get(key))
-            share = share_of(self.context, kept, partition, table)
-            if share is not None:
-                reply.shares[key] = share
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,6 +392,25 @@ class KeepRows(PartitionTask[Share | None]):
     def answer(self, partition: int) -> Share | None:
         table = _rows_of(self.context, self.key, partition)
         return share_of(self.context, self.context.kept[self.key], partition, table)
+
+
+@dataclass(frozen=True, slots=True)
+class CompareRows(PartitionTask[ToldChange]):
+    """Tells what a batch has done to rows that depend on views at the driver, which are sent with the context."""
+
+    context: Context
+    key: ResultKey
+    before: Mapping[str, bytes]
+    """What those of these views held before that the batch has changed."""
+    has_run: bool
+    """The batch has run in the partitions too."""
+
+    def answer(self, partition: int) -> ToldChange:
+        context, key = self.context, self.key
+        with held(context, key.unit, partition) as state:
+            with_result(state.node, context.result(key)).watch()  # another process may have run the batch
+            with compared_with(state.node, context.sent, self.before, self.has_run):
+                return tell_change(context, key, state.node, partition)
 
 
 def _rows_of(context: Context, key: ResultKey, partition: int) -> Any:

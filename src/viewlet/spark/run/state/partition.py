@@ -152,6 +152,8 @@ class Context:
     history: History
     watched: frozenset[ResultKey] = frozenset()
     """The results whose changes tasks tell, or write to files."""
+    compared: frozenset[ResultKey] = frozenset()
+    """Those of them whose changes depend on views at the driver, so that they are told when the batch has run."""
     kept: Mapping[ResultKey, KeptChanges] = field(default_factory=dict)
     """The watched results whose changes tasks write to files."""
     results: Mapping[ResultKey, SharedCode[ResultCode]] = field(default_factory=dict)

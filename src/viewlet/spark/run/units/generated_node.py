@@ -14,7 +14,7 @@ import numpy as np
 
 from viewlet.changes import Change, ColumnChange
 from viewlet.codegen.blocks import BlockPlan
-from viewlet.codegen.node import CompiledNode, Images, Undo
+from viewlet.codegen.node import CompiledNode, Contents, Images, Undo
 from viewlet.errors import InternalError
 from viewlet.runtime.columns import to_columns
 from viewlet.runtime.dictionary import StringDictionary
@@ -182,7 +182,8 @@ class GeneratedNode:
     def result_of(self, other: ResultCode | None = None) -> GeneratedResult:
         digest, program = (OWN, self._program) if other is None else (other.key.digest, other.program)
         if digest not in self._results:
-            self._results[digest] = GeneratedResult(self._node, program, is_own=other is None)
+            sent = {*self._code.views, *self._code.local} - self._views.keys()
+            self._results[digest] = GeneratedResult(self._node, program, other is None, sent)
         return self._results[digest]
 
     def keep_results(self, digests: Collection[str]) -> None:
@@ -201,6 +202,17 @@ class GeneratedNode:
         finally:
             for name in contents:
                 self._node.stores[name].clear()
+
+    @contextmanager
+    def compared_with(self, now: Mapping[str, Blob], before: Mapping[str, Blob], has_run: bool) -> Iterator[None]:
+        decoded = {name: self._decoded(name, blob) for name, blob in before.items()}
+        with self.along_with(now), self._node.compared_with(decoded, has_run):
+            yield
+
+    def _decoded(self, name: str, blob: Blob) -> Contents:
+        if len(blob):
+            return decode_contents(self._node, name, blob)
+        return self._node.contents_of(name, self._node.stores[name].pool[:0])
 
     def misfit(self, name: str, at_most: int | None) -> tuple[Row, int] | None:
         """Reads only the keys that the batch has touched."""

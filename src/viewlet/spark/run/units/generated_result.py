@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,13 +27,17 @@ from viewlet.types import Column
 class GeneratedResult:
     """A result over the views of a node, read by generated code where that pays: its own, or that of another query."""
 
-    def __init__(self, node: CompiledNode, program: Program, is_own: bool) -> None:
+    def __init__(self, node: CompiledNode, program: Program, is_own: bool, sent: Collection[str]) -> None:
+        """`sent` are views that the node does not keep: it is told their contents while rows are read."""
         self._node = node
         self._program = program
+        self._sent = [name for name in views_of(program) if name in sent]
         self._reader = CompiledResult(node, program, is_own)
         self._is_watched = False
         self._shown: str | None = None
         """The view whose rows make the watched result, each on its own, if there is one."""
+        self._terms: dict[tuple[str, ...], list[TermSources]] = {}
+        """How the terms of the result read their views, by those that are constant."""
 
     def result(self) -> Changes:
         rows = self._reader.rows()
@@ -60,7 +63,7 @@ class GeneratedResult:
         if not self._is_watched:
             raise InternalError("nobody watches the result")
         if self._shown is None:
-            rows = self._node.affected(self._terms)
+            rows = self._affected()
             several = self._reader.change_of_several(rows)
             return self._arrow_of(self._change_of(rows)) if several is None else self._arrow(*_net(*several))
         found = self._reader.change(self._shown, self._key_columns(self._shown))
@@ -120,15 +123,17 @@ class GeneratedResult:
         if not self._is_watched:
             raise InternalError("nobody watches the result")
         if self._shown is None:
-            rows = self._node.affected(self._terms)
+            rows = self._affected()
         else:
             rows = {self._shown: self._node.changed_rows(self._shown)}
         return self._change_of(rows)
 
-    @cached_property
-    def _terms(self) -> list[TermSources]:
-        """How the terms of the result read their views."""
-        return [term_sources(term) for term in summands(self._program.result)]
+    def _affected(self) -> dict[str, ChangedRows]:
+        """The rows that the batch concerns; views at the driver that it has not changed are constant, read whole."""
+        constant = tuple(name for name in self._sent if not self._node.is_changed(name))
+        if constant not in self._terms:
+            self._terms[constant] = [term_sources(term, constant) for term in summands(self._program.result)]
+        return self._node.affected(self._terms[constant], constant)
 
     def _change_of(self, rows: Mapping[str, ChangedRows]) -> Changes:
         """The change of the result that some rows of its views make, evaluated one by one."""

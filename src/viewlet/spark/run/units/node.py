@@ -16,13 +16,14 @@ from viewlet.changes import Change, Changes, ColumnChange, RowChange
 from viewlet.errors import InternalError
 from viewlet.runtime.durable.rows import from_arrow, to_arrow
 from viewlet.spark.plan.hashing import partition_of
+from viewlet.spark.plan.result_location import views_of
 from viewlet.spark.run.exchange.wire import bytes_table, decode, encode, table_bytes
 from viewlet.spark.run.units.plan_code import DriverBlock, PlanCode, Receipt
+from viewlet.spark.run.units.reference_result import ComparedResult, ReferenceResult
 from viewlet.spark.run.units.unit_result import OWN, ResultCode
 from viewlet.triggers.executor import Executor
 from viewlet.triggers.program import Program, Statement, ViewDefinition
-from viewlet.triggers.result import ResultRows, evaluate_result
-from viewlet.triggers.store import MapStore, Payload, UndoLog
+from viewlet.triggers.store import MapStore, Payload
 from viewlet.types import Row, Table
 
 Blob = bytes | memoryview
@@ -119,6 +120,14 @@ class ProgramNode(ResultNode, Protocol):
     def along_with(self, contents: Mapping[str, Blob]) -> AbstractContextManager[None]:
         """For a while has views that live at the driver too, so that rows can be computed that depend on them."""
 
+    def compared_with(
+        self, now: Mapping[str, Blob], before: Mapping[str, Blob], has_run: bool
+    ) -> AbstractContextManager[None]:
+        """Like `along_with`, to tell how such rows have changed; `before` the batch some of these views were different.
+
+        Unless the batch `has_run` here, the views of this place are as they were.
+        """
+
 
 @contextmanager
 def informed(node: Node, sent: Mapping[str, Blob]) -> Iterator[None]:
@@ -130,6 +139,15 @@ def informed(node: Node, sent: Mapping[str, Blob]) -> Iterator[None]:
         raise InternalError(f"a {type(node).__name__} has no views at the driver")
     with node.along_with(sent):
         yield
+
+
+def compared_with(
+    node: Node, now: Mapping[str, Blob], before: Mapping[str, Blob], has_run: bool
+) -> AbstractContextManager[None]:
+    """For a while a node has views that live at the driver, to tell how rows have changed that depend on them."""
+    if not isinstance(node, ProgramNode):
+        raise InternalError(f"a {type(node).__name__} has no views at the driver")
+    return node.compared_with(now, before, has_run)
 
 
 class SharedNode(Node, Protocol):
@@ -158,35 +176,6 @@ def with_result(node: Node, other: ResultCode | None = None) -> NodeResult:
     return node.result_of(other)
 
 
-class ReferenceResult:
-    """The rows of a query over views as dictionaries, and over those that are `told` while rows are read."""
-
-    def __init__(
-        self, program: Program, views: Mapping[str, MapStore], told: Mapping[str, MapStore], log: UndoLog
-    ) -> None:
-        self._program, self._views, self._told, self._log = program, views, told, log
-        self._watched: ResultRows | None = None
-
-    def result(self) -> Changes:
-        return evaluate_result(self._program, {**self._views, **self._told})
-
-    def watch(self) -> None:
-        if self._watched is None:
-            rows = ResultRows(self._program, self._views, self._log, follows=True)
-            rows.refresh_all()
-            self._watched = rows
-
-    def result_change(self) -> Changes:
-        if self._watched is None:
-            raise InternalError("nobody watches the result")
-        return self._watched.refresh()
-
-    def catch_up(self) -> None:
-        """A batch begins."""
-        if self._watched is not None:
-            self._watched.refresh()
-
-
 class ReferenceNode:
     """Views as dictionaries, on the same executor as the interpreter; `program` has the query whose rows are read."""
 
@@ -195,10 +184,12 @@ class ReferenceNode:
         self._executor = Executor(views.values())
         self._views = self._executor.views
         self._received: dict[str, Sequence[Blob]] = {}
-        self._results: dict[str, ReferenceResult] = {}
+        self._results: dict[str, ReferenceResult | ComparedResult] = {}
         """Those that have been asked for, by their digests."""
         self._told: dict[str, MapStore] = {}
         """Views that live at the driver, while rows are read."""
+        self._told_before: dict[str, MapStore] = {}
+        """Those of them that the batch has changed, as they were, while rows are compared."""
 
     def compile_all(self, plan: PlanCode) -> None:
         pass
@@ -294,24 +285,46 @@ class ReferenceNode:
 
     @contextmanager
     def along_with(self, contents: Mapping[str, Blob]) -> Iterator[None]:
-        if self._program is None:
-            raise InternalError("the node was made without a query")
         try:
-            for name, blob in contents.items():
-                view = self._program.view(name)
-                store = self._told[name] = MapStore([field.name for field in view.fields], view.presence)
-                store.assign(dict(decode(view, blob)))
+            self._told.update(self._decoded(contents))
             yield
         finally:
             self._told.clear()
 
-    def result_of(self, other: ResultCode | None = None) -> ReferenceResult:
+    @contextmanager
+    def compared_with(self, now: Mapping[str, Blob], before: Mapping[str, Blob], has_run: bool) -> Iterator[None]:
+        compared = [each for each in self._results.values() if isinstance(each, ComparedResult)]
+        try:
+            self._told_before.update(self._decoded(before))
+            for each in compared:
+                each.has_run = has_run
+            with self.along_with(now):
+                yield
+        finally:
+            self._told_before.clear()
+
+    def _decoded(self, contents: Mapping[str, Blob]) -> dict[str, MapStore]:
+        if self._program is None:
+            raise InternalError("the node was made without a query")
+        found = {}
+        for name, blob in contents.items():
+            view = self._program.view(name)
+            store = found[name] = MapStore([field.name for field in view.fields], view.presence)
+            store.assign(dict(decode(view, blob)))
+        return found
+
+    def result_of(self, other: ResultCode | None = None) -> ReferenceResult | ComparedResult:
         digest, program = (OWN, self._program) if other is None else (other.key.digest, other.program)
         if program is None:
             raise InternalError("the node was made without a query")
         if digest not in self._results:
-            self._results[digest] = ReferenceResult(program, self._views, self._told, self._executor.log)
+            self._results[digest] = self._made(program)
         return self._results[digest]
+
+    def _made(self, program: Program) -> ReferenceResult | ComparedResult:
+        if self._views.keys() >= set(views_of(program)):
+            return ReferenceResult(program, self._views, self._executor.log)
+        return ComparedResult(program, self._views, self._told, self._told_before)
 
     def keep_results(self, digests: Collection[str]) -> None:
         self._results = {key: each for key, each in self._results.items() if key in digests}
