@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from operator import add
 
 import duckdb
 import pytest
@@ -11,11 +12,11 @@ import pytest
 from tests.conformance.workload import Workload, order_book, warehouse
 from tests.oracle.oracle import Oracle
 from tests.spark_plan import sql_functions
-from tests.spark_plan.sql_database import Ask, Database
+from tests.spark_plan.sql_database import Ask, Contents, Database, number
 from viewlet.algebra.functions import FUNCTIONS
 from viewlet.errors import UnsupportedError
 from viewlet.sqlgen import scalars
-from viewlet.sqlgen.definition import definition_sql
+from viewlet.sqlgen.definition import definition_sql, rows_sql
 from workloads import finance, tpch
 from workloads.query import NamedQuery
 from workloads.streams import Batch
@@ -53,6 +54,42 @@ def test_warehouse(query: NamedQuery) -> None:
     database, ask = benchmark(warehouse)
     for view in database.views(query):
         assert database.disagreement(view, ask, "duckdb") is None
+
+
+def test_rows_add_up_to_the_groups() -> None:
+    """What is listed of one table, row by row, is what a view holds once equal keys are added up."""
+    database, ask = benchmark(warehouse)
+    found = 0
+    for view in (view for query in tpch.QUERIES for view in database.views(query)):
+        rows = rows_sql(view, database.tables, "duckdb", lambda name: name)
+        if rows is None:
+            continue
+        found, width, total = found + 1, len(view.keys), Contents()
+        for row in ask(rows.sql):
+            key, added = tuple(row[:width]), tuple(map(number, row[width:]))
+            total[key] = tuple(map(add, total.get(key, (0,) * len(added)), added))
+        expected = database.contents(view)
+        assert {key: numbers for key, numbers in total.items() if any(numbers)} == expected, rows.sql
+        assert len(list(ask(rows.keys))) == len(list(ask(rows.sql)))
+    assert found > 20
+
+
+def test_what_is_not_listed_row_by_row() -> None:
+    declared = {
+        "s": "CREATE TABLE s (k BIGINT NOT NULL, x BIGINT NOT NULL, w DECIMAL(38,0) NOT NULL)",
+        "t": "CREATE TABLE t (k BIGINT NOT NULL)",
+    }
+    database, _ = loaded(declared, [])
+    for sql, is_listed in {
+        "SELECT k, SUM(x), COUNT(*) FROM s WHERE x > 2 GROUP BY k": True,
+        "SELECT k, SUM(x + 1) FROM s GROUP BY k": True,
+        "SELECT SUM(x) FROM s": False,
+        "SELECT k, SUM(w) FROM s GROUP BY k": False,
+        "SELECT k, SUM(x * x) FROM s GROUP BY k": False,
+        "SELECT k, SUM(x) FROM s JOIN t USING (k) GROUP BY k": False,
+    }.items():
+        view = database.program(NamedQuery("v", sql), "higher-order").views[0]
+        assert (rows_sql(view, database.tables, "spark", lambda name: name) is not None) == is_listed, sql
 
 
 @pytest.mark.parametrize("query", finance.QUERIES, ids=lambda query: query.name)

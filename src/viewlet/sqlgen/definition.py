@@ -22,6 +22,7 @@ days, microseconds, doubles, booleans and strings. Fields f0, f1, ... are 64-bit
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import assert_never
 
 from viewlet.algebra.nodes import (
@@ -47,7 +48,7 @@ from viewlet.algebra.nodes import (
     neg,
 )
 from viewlet.algebra.scope import NONE, Vars, outputs
-from viewlet.algebra.traverse import all_variables
+from viewlet.algebra.traverse import all_variables, walk
 from viewlet.errors import InternalError
 from viewlet.sqlgen.dialects import DIALECTS, Dialect, unsupported
 from viewlet.sqlgen.numbers import Measure, Number, computed, is_computed, value_number
@@ -81,23 +82,61 @@ def definition_sql(
     having = tables.keys() if weighted is None else weighted
     numbers = dict.fromkeys(having, written.quoted(multiplicity)) if multiplicity is not None else {}
     translation = _Translation(tables, written, source or written.quoted, numbers, layers)
-    totals = [translation.summed(field.definition, view.keys, OuterBindings()) for field in view.fields]
-    measures = [
-        Measure.DOUBLE if field.is_float else total.measure for field, total in zip(view.fields, totals, strict=True)
-    ]
+    totals, measures = _totals(view, translation)
     return _select(totals, measures, translation.common, written)
+
+
+@dataclass(frozen=True, slots=True)
+class RowsQuery:
+    """The rows that the groups of a view are made of, with what each adds to the fields."""
+
+    sql: str
+    keys: str
+    """Their keys alone, as a SELECT of columns k0, k1, ..."""
+
+
+def rows_sql(
+    view: ViewDefinition, tables: Mapping[str, Table], dialect: str, source: Callable[[str], str]
+) -> RowsQuery | None:
+    """The contents of a view before equal keys are added up; None unless it adds up rows of one table.
+
+    No sum of them overflows. Rows whose fields are all zero may be among them.
+    """
+    read = [sum(isinstance(node, Rel) for node in walk(field.definition)) for field in view.fields]
+    written = DIALECTS[dialect]
+    translation = _Translation(tables, written, source, {}, ())
+    totals, measures = _totals(view, translation)
+    rows = totals[0].table.rows_text()
+    if set(read) != {1} or not view.keys or not translation.common.is_one or rows is None:
+        return None
+    name = totals[0].table.name
+    keys = ", ".join(f"t1.k{i}" for i in range(len(view.keys)))
+    common = f"WITH {name} AS (\n{rows}\n)\n"
+    fields = _fields(totals[0].table, totals, measures, written)
+    return RowsQuery(f"{common}SELECT {fields}\nFROM {name} AS t1", f"{common}SELECT {keys} FROM {name} AS t1")
+
+
+def _totals(view: ViewDefinition, translation: _Translation) -> tuple[list[Total], list[Measure]]:
+    totals = [translation.summed(field.definition, view.keys, OuterBindings()) for field in view.fields]
+    pairs = zip(view.fields, totals, strict=True)
+    return totals, [Measure.DOUBLE if field.is_float else total.measure for field, total in pairs]
+
+
+def _fields(table: CommonTable, totals: Sequence[Total], measures: Sequence[Measure], dialect: Dialect) -> str:
+    """The keys and fields that come from a table; those of others are 0."""
+    columns = [f"{word(table.key(i, 't1'), dialect)} AS k{i}" for i in range(len(table.keys))]
+    for i, (total, measure) in enumerate(zip(totals, measures, strict=True)):
+        value = f"t1.{total.column}" if total.table is table else "0"
+        columns.append(f"CAST({value} AS {measure.type_name(dialect)}) AS f{i}")
+    return ", ".join(columns)
 
 
 def _select(totals: Sequence[Total], measures: Sequence[Measure], common: CommonTables, dialect: Dialect) -> str:
     """The fields side by side; those that come from different tables are stacked and added up."""
     parts: dict[str, CommonTable] = {total.table.name: total.table for total in totals}
-    selects = []
-    for table in parts.values():
-        columns = [f"{word(table.key(i, 't1'), dialect)} AS k{i}" for i in range(len(table.keys))]
-        for i, (total, measure) in enumerate(zip(totals, measures, strict=True)):
-            value = f"t1.{total.column}" if total.table is table else "0"
-            columns.append(f"CAST({value} AS {measure.type_name(dialect)}) AS f{i}")
-        selects.append(f"SELECT {', '.join(columns)}\nFROM {table.name} AS t1")
+    selects = [
+        f"SELECT {_fields(table, totals, measures, dialect)}\nFROM {table.name} AS t1" for table in parts.values()
+    ]
     if len(parts) == 1:
         return f"{common.text()}{selects[0]}\nWHERE {' OR '.join(f't1.{total.column} <> 0' for total in totals)}"
     stacked = common.plain("\nUNION ALL\n".join(selects))

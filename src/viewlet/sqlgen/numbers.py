@@ -68,14 +68,34 @@ def product(numbers: Sequence[Number], dialect: Dialect) -> Number:
     return Number("(" + " * ".join(widened(number, measure, dialect) for number in numbers) + ")", measure, digits)
 
 
-def total(numbers: Sequence[Number], dialect: Dialect) -> tuple[str, Measure]:
-    """The aggregate that adds up the product of `numbers` over the rows of a group; NULL counts as 0."""
+DIGITS_OF_ROWS = 12
+"""More rows than that many digits tell are not added up anywhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """A sum over the rows of a group, in which NULL counts as 0, and what one row adds to it.
+
+    The latter is None where sums of many rows may have more digits than there are.
+    """
+
+    sql: str
+    of_row: str | None
+    measure: Measure
+
+
+def total(numbers: Sequence[Number], dialect: Dialect) -> Aggregate:
+    """The aggregate that adds up the product of `numbers`."""
     if not numbers:
-        return "COUNT(*)", Measure.COUNT
+        return Aggregate("COUNT(*)", "1", Measure.COUNT)
     number = product(numbers, dialect)
     measure = number.measure
     summand = f"CAST({number.sql} AS BIGINT)" if measure is Measure.COUNT else widened(number, measure, dialect)
-    return f"CAST(COALESCE(SUM({summand}), 0) AS {measure.type_name(dialect)})", measure
+    sql, of_row = (
+        f"CAST(COALESCE({each}, 0) AS {measure.type_name(dialect)})" for each in (f"SUM({summand})", summand)
+    )
+    never_overflows = measure is not Measure.EXACT or number.digits + DIGITS_OF_ROWS <= MAX_DECIMAL_DIGITS
+    return Aggregate(sql, of_row if never_overflows else None, measure)
 
 
 def value_number(scalar: Scalar, bound: Mapping[str, Term], dialect: Dialect) -> Number:

@@ -89,10 +89,14 @@ class CommonTable:
     keys: tuple[Term, ...]
     body: str
     aggregates: list[str] = field(default_factory=list)
+    of_rows: dict[str, str] = field(default_factory=dict)
+    """What one row adds to each aggregate that is a sum."""
 
-    def column(self, aggregate: str) -> str:
+    def column(self, aggregate: str, of_row: str | None = None) -> str:
         if aggregate not in self.aggregates:
             self.aggregates.append(aggregate)
+        if of_row is not None:
+            self.of_rows[aggregate] = of_row
         return f"a{self.aggregates.index(aggregate)}"
 
     def key(self, position: int, alias: str) -> Term:
@@ -104,6 +108,14 @@ class CommonTable:
         varying = [key.sql for key in self.keys if key.constant is None]
         groups = f"\nGROUP BY {', '.join(varying)}" if varying else "\nHAVING COUNT(*) > 0" if self.keys else ""
         return f"SELECT {', '.join(columns)}\n{self.body}{groups}"
+
+    def rows_text(self) -> str | None:
+        """The rows before they are grouped, with what each adds to the aggregates; None if those are not all sums."""
+        if self.of_rows.keys() != set(self.aggregates):
+            return None
+        columns = [f"{key.sql} AS k{i}" for i, key in enumerate(self.keys)]
+        columns += [f"{self.of_rows[aggregate]} AS a{i}" for i, aggregate in enumerate(self.aggregates)]
+        return f"SELECT {', '.join(columns)}\n{self.body}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +142,8 @@ class CommonTables:
     def total(self, block: Block, keys: Sequence[str]) -> Total:
         """The numbers of a block added up per key."""
         table = self.grouped(tuple(block.bound[key] for key in keys), block.text())
-        aggregate, measure = total(block.numbers, self._dialect)
-        return Total(table, table.column(aggregate), measure)
+        found = total(block.numbers, self._dialect)
+        return Total(table, table.column(found.sql, found.of_row), found.measure)
 
     def grouped(self, keys: tuple[Term, ...], body: str) -> CommonTable:
         identity = tuple(key.sql for key in keys), body
@@ -162,6 +174,11 @@ class CommonTables:
         columns = [f"{in_units(key, self._dialect)} AS k{i}" for i, key in enumerate(keys)]
         columns.append(f"CAST(t1.{part.column} AS {measure.type_name(self._dialect)}) AS a0")
         return f"SELECT {', '.join(columns)} FROM {part.table.name} AS t1"
+
+    @property
+    def is_one(self) -> bool:
+        """There is one table, which reads no others."""
+        return len(self._definitions) == 1
 
     def text(self) -> str:
         """WITH ..., or nothing."""

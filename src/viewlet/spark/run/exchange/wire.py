@@ -17,6 +17,8 @@ from viewlet.triggers.store import Payload
 from viewlet.types import Column, Row
 
 Contents = Iterable[tuple[Row, Payload]]
+PARTS = b"parts"
+"""Tells in the schema of contents that a key may come several times."""
 
 
 def encode(view: ViewDefinition, contents: Contents) -> bytes:
@@ -31,6 +33,13 @@ def decode(view: ViewDefinition, blob: bytes | memoryview) -> list[tuple[Row, Pa
     if not any(field.is_float for field in view.fields):
         return rows
     return [(key, tuple(Dyadic.of(n) if isinstance(n, float) else n for n in payload)) for key, payload in rows]
+
+
+def has_parts(blob: bytes | memoryview) -> bool:
+    """The rows of these contents are parts of those of a view: the numbers of equal keys are to be added up."""
+    import pyarrow as pa
+
+    return len(blob) > 0 and PARTS in (pa.ipc.open_stream(pa.py_buffer(blob)).schema.metadata or {})
 
 
 def table_bytes(table: Any) -> bytes:

@@ -13,6 +13,7 @@ from viewlet.errors import DataError
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.spark.run.execution.parallel_jobs import at_once
 from viewlet.spark.run.load.sources import in_local_time
+from viewlet.spark.run.load.table_frame import expected_bytes
 from viewlet.spark.run.units.unit import SPREAD, UnitCode
 from viewlet.types import Table
 
@@ -112,14 +113,6 @@ def by_place(batch: Mapping[str, Change]) -> tuple[dict[str, Change], dict[str, 
     """The changes of a batch that are at the driver, and those in data frames."""
     frames = {name: change for name, change in batch.items() if isinstance(change, FrameChange)}
     return {name: change for name, change in batch.items() if name not in frames}, frames
-
-
-def expected_bytes(frame: Any) -> int:
-    """What Spark expects a data frame to take."""
-    plan = getattr(frame, "_jdf", None)
-    if plan is None:
-        return 1 << 60
-    return int(str(plan.queryExecution().optimizedPlan().stats().sizeInBytes()))
 
 
 def fetch_small(frames: Sequence[FrameChange]) -> bool:

@@ -11,9 +11,9 @@ from typing import Any
 from viewlet.changes import Change
 from viewlet.spark.run.execution.batch import Batch
 from viewlet.spark.run.execution.cluster import Cluster
-from viewlet.spark.run.execution.frame_change import FrameChange, expected_bytes
+from viewlet.spark.run.execution.frame_change import FrameChange
 from viewlet.spark.run.execution.scan_task import ReadTableRows
-from viewlet.spark.run.load.table_frame import NotLoadable, is_cheap_to_read_again
+from viewlet.spark.run.load.table_frame import NotLoadable, expected_bytes, is_cheap_to_read_again
 from viewlet.spark.run.state.checkpoint import Checkpoint
 from viewlet.spark.run.state.partition import Context, files_of
 from viewlet.spark.run.state.segment_files import LoadedViews

@@ -3,7 +3,8 @@
     definition of a view ──► SELECT (viewlet.sqlgen) ──► rows ──► segments of a file per task ──► `LoadedViews`
 
 There is no extra shuffle: each task sorts its rows by partition and writes a segment for each partition. Restoring a
-partition reads its segments.
+partition reads its segments. Where hardly two rows of a large table share the key of a view, Spark would aggregate for
+nothing: tasks write a row for each of them, and equal keys are added up where the state is made of the segments.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import Any
 
 from viewlet.changes import MULTIPLICITY
@@ -22,11 +24,18 @@ from viewlet.spark.run.exchange import task_errors
 from viewlet.spark.run.java import job_description
 from viewlet.spark.run.load.row_frame import rows_frame
 from viewlet.spark.run.load.segment_task import SEGMENTS, WriteSegments
-from viewlet.spark.run.load.table_frame import NotLoadable, TableFrame, empty_frame, is_cheap_to_read_again, table_frame
+from viewlet.spark.run.load.table_frame import (
+    NotLoadable,
+    TableFrame,
+    empty_frame,
+    expected_bytes,
+    is_cheap_to_read_again,
+    table_frame,
+)
 from viewlet.spark.run.state.segment_files import LoadedView, LoadedViews, Segment
 from viewlet.spark.run.units.table_unit import Check
 from viewlet.sqlgen.columns import columns_read
-from viewlet.sqlgen.definition import definition_sql
+from viewlet.sqlgen.definition import definition_sql, rows_sql
 from viewlet.triggers.program import COUNT_FIELD, ProgramLayer, ViewDefinition
 from viewlet.types import Table
 
@@ -38,6 +47,12 @@ SETTINGS = {
     "spark.sql.variable.substitute": "false",  # ${env:HOME} in a name or a text stands for itself
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
 }
+APART_FROM_BYTES = 32 << 20
+"""From so much on, looking at keys takes little of the time of a load."""
+APART_SHARE = 0.75
+"""How many different keys there are for each row where Spark does not add up rows of equal keys."""
+SAMPLED_KEYS, BYTES_OF_ROW = 1 << 14, 8
+"""How many keys are looked at, about, and how little a row is taken to need."""
 EVALUATION_ERRORS = ("ArithmeticException", "SparkRuntimeException", "DateTimeException", "NumberFormatException")
 
 __all__ = ["LoadedViews", "NotLoadable", "load_views", "rows_frame"]
@@ -80,6 +95,9 @@ def load_views(
             loaded = {}
             for number, (view, query) in enumerate(zip(views, queries, strict=True), start=1):
                 task = _task(view, locations[view.name], partitions, checkpoint, folder, checks)
+                rows = _rows_apart(spark, view, tables, found, sources, task, layers)
+                if rows is not None:
+                    query, task = rows, replace(task, has_parts=True)
                 loaded[view.name] = _loaded(spark, view, list(dict.fromkeys(query)), task)
                 if progress is not None:
                     progress(view.name, number, len(views))
@@ -102,6 +120,40 @@ def _query(
         return definition_sql(view, tables, dialect, lambda name: sources[name], MULTIPLICITY, weighted, layers)
     except UnsupportedError as error:
         raise NotLoadable(f"{view.name}: {error}") from error
+
+
+def _rows_apart(
+    spark: Any,
+    view: ViewDefinition,
+    tables: Mapping[str, Table],
+    found: Mapping[str, TableFrame],
+    sources: Mapping[str, str],
+    task: WriteSegments,
+    layers: Sequence[ProgramLayer],
+) -> list[str] | None:
+    """Queries for the rows of a large table that a view groups, if nearly all of them have keys of their own."""
+    if task.by is None or task.checks or layers:
+        return None
+    read = [found[name] for name in columns_read([view], tables) if name in found]
+    if len(read) != 1 or read[0].is_weighted:
+        return None
+    (given,) = (each.pruned() for each in read)
+    if not is_cheap_to_read_again(given) or expected_bytes(given) < APART_FROM_BYTES:
+        return None
+    queries = [rows_sql(view, tables, dialect, lambda name: sources[name]) for dialect in ("spark in words", "spark")]
+    if queries[0] is None or not _are_different(spark, queries[0].keys, len(view.keys), expected_bytes(given)):
+        return None
+    return [query.sql for query in queries if query is not None]
+
+
+def _are_different(spark: Any, keys: str, arity: int, expected: int) -> bool:
+    """Most of the rows with some keys share them with no other; all rows of these keys are looked at."""
+    among = 1 << max(0, (expected // BYTES_OF_ROW // SAMPLED_KEYS).bit_length())
+    columns = ", ".join(f"k{i}" for i in range(arity))
+    hashed = f"SELECT xxhash64({columns}) AS h FROM ({keys})"
+    with job_description(spark.sparkContext, "look at keys"):
+        found = spark.sql(f"SELECT h FROM ({hashed}) WHERE h & {among - 1} = 0").toArrow().column(0)
+    return len(found.unique()) >= APART_SHARE * len(found)
 
 
 def _columns_read(

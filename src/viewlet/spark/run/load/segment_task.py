@@ -48,6 +48,8 @@ class WriteSegments:
     counted: int | None = None
     """The position of the number that `checks` are about."""
     checks: tuple[Check, ...] = ()
+    has_parts: bool = False
+    """A key may come several times, and its numbers are added up where the state is made of them."""
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         try:
@@ -71,7 +73,7 @@ class WriteSegments:
                     writer = RangeWriter(files_at(self.checkpoint), file)
                 self._check(gathered)
                 for part, rows in self._split(gathered):
-                    found.append((part, write_segment(writer, wire_table(rows, self.arity))))
+                    found.append((part, write_segment(writer, wire_table(rows, self.arity, self.has_parts))))
             kept = True
         except OSError as error:
             raise StateError(f"cannot write to {self.checkpoint}/{self.folder}: {error.strerror}") from error

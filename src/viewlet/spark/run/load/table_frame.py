@@ -167,6 +167,14 @@ def _digits(source: str) -> tuple[int, int]:
     return precision - scale, scale
 
 
+def expected_bytes(frame: Any) -> int:
+    """What Spark expects a data frame to take."""
+    plan = getattr(frame, "_jdf", None)
+    if plan is None:
+        return 1 << 60
+    return int(str(plan.queryExecution().optimizedPlan().stats().sizeInBytes()))
+
+
 def is_cheap_to_read_again(frame: Any) -> bool:
     """It comes straight from memory or from files with columns, and is the same every time."""
     plan = frame._jdf.queryExecution().optimizedPlan()

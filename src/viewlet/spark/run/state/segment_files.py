@@ -18,7 +18,7 @@ from viewlet.runtime.durable.files import files_at
 from viewlet.runtime.durable.rows import as_text, is_text, values_of
 from viewlet.spark.run.exchange.file_range import FileRange, RangeWriter
 from viewlet.spark.run.exchange.placement import decimal_words
-from viewlet.spark.run.exchange.wire import bytes_table, table_bytes
+from viewlet.spark.run.exchange.wire import PARTS, bytes_table, table_bytes
 
 WHOLE = 0
 """The only part of a view that is not partitioned."""
@@ -114,13 +114,20 @@ def write_segment(writer: RangeWriter, table: Any) -> Segment:
     return Segment(written.file, written.at, written.size, written.checksum, table.num_rows)
 
 
-def wire_table(columns: Sequence[Any], arity: int) -> Any:
-    """Columns as Spark SQL gives them as the table that `wire` would write for their rows; keys come first."""
+def wire_table(columns: Sequence[Any], arity: int, has_parts: bool = False) -> Any:
+    """Columns as Spark SQL gives them as the table that `wire` would write for their rows; keys come first.
+
+    If it `has_parts`, a key may come several times, and the numbers are to be added up.
+    """
     names = [f"key{i}" if i < arity else f"value{i - arity}" for i in range(len(columns))]
     held = [_held(name, column) for name, column in zip(names, columns, strict=True)]
     rows = len(columns[0])
-    schema = pa.schema([field for field, _ in held], {b"rows": str(rows).encode()})
+    schema = pa.schema([field for field, _ in held], _facts(rows, has_parts))
     return pa.Table.from_arrays([array for _, array in held], schema=schema)
+
+
+def _facts(rows: int, has_parts: bool) -> dict[bytes, bytes]:
+    return {b"rows": str(rows).encode(), **({PARTS: b"yes"} if has_parts else {})}
 
 
 def _held(name: str, column: Any) -> tuple[Any, Any]:
@@ -143,7 +150,8 @@ def joined(blobs: Sequence[bytes | memoryview]) -> bytes | memoryview:
     tables = [bytes_table(blob) for blob in blobs]
     columns = [_joined_column(tables, i) for i in range(tables[0].num_columns)]
     rows = sum(table.num_rows for table in tables)
-    schema = pa.schema([field for field, _ in columns], {b"rows": str(rows).encode()})
+    has_parts = any(PARTS in (table.schema.metadata or {}) for table in tables)
+    schema = pa.schema([field for field, _ in columns], _facts(rows, has_parts))
     return table_bytes(pa.Table.from_arrays([column for _, column in columns], schema=schema))
 
 

@@ -19,6 +19,7 @@ from viewlet.errors import InternalError
 from viewlet.runtime.columns import to_columns
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FlatStore, Layout
+from viewlet.spark.run.exchange.wire import has_parts
 from viewlet.spark.run.exchange.wire_columns import decode_contents, encode_contents, partitions_of
 from viewlet.spark.run.units import batch_file
 from viewlet.spark.run.units.generated_result import GeneratedResult, bits
@@ -174,10 +175,12 @@ class GeneratedNode:
         return {number: encode_contents(self._node, store, part) for number, part in parts.items()}
 
     def restore(self, name: str, blob: Blob) -> None:
-        if len(blob):
+        if len(blob) and not has_parts(blob):
             self._node.replace(name, decode_contents(self._node, name, blob))
-        else:
-            self._node.stores[name].clear()
+            return
+        self._node.stores[name].clear()
+        if len(blob):
+            self._node.add(name, decode_contents(self._node, name, blob))
 
     def result_of(self, other: ResultCode | None = None) -> GeneratedResult:
         digest, program = (OWN, self._program) if other is None else (other.key.digest, other.program)

@@ -17,7 +17,7 @@ from viewlet.errors import InternalError
 from viewlet.runtime.durable.rows import from_arrow, to_arrow
 from viewlet.spark.plan.hashing import partition_of
 from viewlet.spark.plan.result_location import views_of
-from viewlet.spark.run.exchange.wire import bytes_table, decode, encode, table_bytes
+from viewlet.spark.run.exchange.wire import bytes_table, decode, encode, has_parts, table_bytes
 from viewlet.spark.run.units.plan_code import DriverBlock, PlanCode, Receipt
 from viewlet.spark.run.units.reference_result import ComparedResult, ReferenceResult
 from viewlet.spark.run.units.unit_result import OWN, ResultCode
@@ -77,7 +77,7 @@ class Node(Protocol):
         """A view or a temporary by the partitions that some of its keys name; empty parts are left out."""
 
     def restore(self, name: str, blob: Blob) -> None:
-        """Puts contents in place of those of a view."""
+        """Puts contents in place of those of a view; those that have parts are added up."""
 
     def misfit(self, name: str, at_most: int | None) -> tuple[Row, int] | None:
         """A key of a view whose count the batch has made negative, or larger than it may be; None if there is none."""
@@ -281,7 +281,14 @@ class ReferenceNode:
         return {number: encode(self._executor.definition(name), rows) for number, rows in parts.items()}
 
     def restore(self, name: str, blob: Blob) -> None:
-        self._executor.put(name, dict(decode(self._executor.definition(name), blob)))
+        view = self._executor.definition(name)
+        rows = decode(view, blob)
+        if has_parts(blob):
+            total = MapStore([field.name for field in view.fields], None)
+            for key, payload in rows:
+                total.add(key, payload)
+            rows = list(total.items())
+        self._executor.put(name, dict(rows))
 
     @contextmanager
     def along_with(self, contents: Mapping[str, Blob]) -> Iterator[None]:
