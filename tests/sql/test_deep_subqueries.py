@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from math import inf
 
 import pytest
 
@@ -59,4 +60,5 @@ def test_statements_are_smaller_than_those_of_one_expression(monkeypatch: pytest
 
     in_layers = length()
     monkeypatch.setattr(layers, "DEEP_SUBQUERY", 100)
+    monkeypatch.setattr(layers, "LARGE_CHANGES", inf)
     assert 3 * in_layers < length()

@@ -12,6 +12,7 @@ from viewlet.algebra.scope import inputs, outputs
 from viewlet.algebra.traverse import substitute_scalar
 from viewlet.sql.context import Context
 from viewlet.sql.scope import Cte, OutputField, Relation
+from viewlet.types import COUNT
 
 
 def common_table(cte: Cte, context: Context) -> Relation:
@@ -58,6 +59,10 @@ def _as_layer(relation: Relation, context: Context) -> Relation | None:
         else:
             variables[scalar], lift = context.bind(column.name, scalar)
             lifts.append(lift)
+    if not variables:
+        one, lift = context.bind("one", Const(1, COUNT))
+        variables[one] = one
+        lifts.append(lift)
     whole = (*relation.factors, *lifts)
     factors = context.shared(whole, tuple(variables.values()))
     if factors is whole:

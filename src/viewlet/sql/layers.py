@@ -13,11 +13,23 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf, prod
 
+from viewlet.algebra.delta import delta
 from viewlet.algebra.layered_query import Layer, LayeredQuery
 from viewlet.algebra.nodes import Add, Exists, Expr, Extremum, Lift, Mul, Neg, Rel, Sum, Var, factors_of, mul, sum_over
 from viewlet.algebra.query import OutputColumn, Query
-from viewlet.algebra.scope import inputs, outputs
-from viewlet.algebra.traverse import children, has_relations, mentioned, rebuild, size, walk
+from viewlet.algebra.scope import close_scopes, inputs, outputs
+from viewlet.algebra.simplify import simplify
+from viewlet.algebra.traverse import (
+    Names,
+    all_variables,
+    children,
+    has_relations,
+    mentioned,
+    rebuild,
+    relations,
+    size,
+    walk,
+)
 from viewlet.sql.prune import prune
 from viewlet.sql.scope import Relation
 from viewlet.types import Column, Table, TableKind
@@ -53,6 +65,15 @@ DEEP_SUBQUERY = 3
 
 MANY_NODES = 250
 """A query with common table expressions that are used several times is cut at them if it is larger."""
+
+
+LARGE_CHANGES = 20_000
+"""Nodes of the changes of a query with all tables beyond which it is cut: eleven LEFT JOINs in a chain have 14,000.
+
+Aggregates that are compared with each other, and outer joins beside them, repeat each other before and after a change.
+"""
+GROWTH = 4
+"""How many times as large the changes of a query may be once it is simplified, which multiplies unions out."""
 
 
 class LargeOperandError(Exception):
@@ -132,6 +153,19 @@ class Operands:
 def multiplies_out(query: Query) -> bool:
     """Unions of a query, or of an aggregate in it, multiply out to so many products that it is better cut."""
     return any(_terms(node) > MANY_TERMS for node in walk(query.expr) if isinstance(node, Mul))
+
+
+def has_large_changes(query: Query) -> bool:
+    """What a change of each table does to the query is so much that it is better cut."""
+    whole = close_scopes(query.expr)
+    if _changes(whole) * GROWTH <= LARGE_CHANGES:
+        return False
+    return _changes(simplify(whole, Names(var.name for var in all_variables(whole)))) > LARGE_CHANGES
+
+
+def _changes(expr: Expr) -> int:
+    """The nodes of the changes of an expression with all its tables, as they are before they are simplified."""
+    return sum(size(delta(expr, table)) for table in relations(expr))
 
 
 def is_small(expr: Expr) -> bool:

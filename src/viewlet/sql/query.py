@@ -24,6 +24,7 @@ from viewlet.sql.layers import (
     LargeAggregateError,
     LargeOperandError,
     Operands,
+    has_large_changes,
     in_layers,
     multiplies_out,
 )
@@ -82,6 +83,8 @@ def translate_to_query(
         return cut(SIMPLE_OPERAND)
     if operands.repeats and size(found.query.expr) > MANY_NODES:
         return cut(SMALL_OPERAND)
+    if has_large_changes(found.query):
+        return translated(Operands(SMALL_OPERAND, layered=True, aggregates=True))
     return found
 
 
