@@ -57,6 +57,7 @@ class _Hashed:
         "_is_moved",
         "_is_settled",
         "_is_stored",
+        "_mentions",
         "_monomial_count",
         "_node_count",
         "_outputs",

@@ -30,7 +30,7 @@ from viewlet.algebra.nodes import (
     View,
 )
 from viewlet.algebra.scope import NONE, Vars, outputs
-from viewlet.algebra.traverse import mentioned, walk
+from viewlet.algebra.traverse import has_delta, has_relations, mentioned, walk
 from viewlet.types import Kind
 
 _LEVELS = (("or",), ("and",), ("=", "<>", "<", "<=", ">", ">="), ("+", "-"), ("*", "/", "//", "%"))
@@ -184,6 +184,8 @@ def _filled(parts: Sequence[list[str]], width: int) -> list[str]:
 
 def _blank(expr: Expr, unread: Vars, visible: Vars) -> Expr:
     """The expression with `_` in place of columns that are local to a Sum and occur in it only once."""
+    if not has_relations(expr) and not has_delta(expr):
+        return expr
     match expr:
         case Value() | Cond() | View():
             return expr

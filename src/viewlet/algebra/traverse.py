@@ -181,6 +181,17 @@ def mentioned(node: Expr) -> Iterator[Var]:
 
 
 @once
+def mentions(expr: Expr) -> tuple[frozenset[Var], frozenset[Var]]:
+    """The variables that stand in one place anywhere in an expression, and those that stand in several."""
+    single, several = set[Var](), set[Var]()
+    own = [(frozenset((var,)), frozenset[Var]()) for var in mentioned(expr)]
+    for one, many in (*own, *map(mentions, children(expr))):
+        several |= many | (single & one)
+        single |= one
+    return frozenset(single - several), frozenset(several)
+
+
+@once
 def size(expr: Expr) -> int:
     """The number of nodes of an expression."""
     return 1 + sum(size(child) for child in children(expr))

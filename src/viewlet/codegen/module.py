@@ -16,7 +16,8 @@ from dataclasses import dataclass, field, replace
 from viewlet.algebra.nodes import MULTIPLICITY, Var, View
 from viewlet.algebra.recursion import headroom_for
 from viewlet.algebra.scope import NONE
-from viewlet.algebra.traverse import all_variables, walk
+from viewlet.algebra.traverse import all_variables, atoms
+from viewlet.codegen.aggregate_functions import AggregateFunction, statements_size
 from viewlet.codegen.arrays import OtherArray
 from viewlet.codegen.lines import Lines
 from viewlet.codegen.module_writer import KEPT, Function, GeneratedModule, ModuleWriter, layout_of, views_of
@@ -30,6 +31,8 @@ from viewlet.triggers.shared_views import borrowable_by_rows
 from viewlet.triggers.single import RowTrigger, row_trigger
 from viewlet.types import Table
 
+_HUGE_PROGRAM = 8_000
+"""Nodes of statements beyond which they are not simplified again for a single row: that takes a second for 15,000."""
 _LONG_TRIGGER = 700
 """Lines of statements beyond which a trigger calls them as functions."""
 
@@ -64,12 +67,14 @@ class _TriggerWriter:
 
     def write(self) -> Module:
         module = self.module
-        triggers: dict[str, Function] = {}
-        for trigger in self.program.triggers:
-            rows = row_trigger(trigger, self.tables[trigger.table], None)
-            _refuse_write_before_read(rows)
-            triggers[trigger.table] = self._trigger(rows)
-        assignments = {s.view: s for t in self.program.triggers for s in t.statements if s.replaces}
+        triggers, is_small = self.program.triggers, statements_size(self.program.statements) <= _HUGE_PROGRAM
+        rows = [row_trigger(each, self.tables[each.table], None, simplified=is_small) for each in triggers]
+        for each in rows:
+            _refuse_write_before_read(each)
+        assignments = {s.view: s for trigger in triggers for s in trigger.statements if s.replaces}
+        increments = [statement for each in rows for statement in each.statements if not statement.replaces]
+        module.share_aggregates([*increments, *assignments.values()])
+        written = {each.table: self._trigger(each) for each in rows}
         refreshing = {view: self._refresh(statement) for view, statement in assignments.items()}
         products = module.products(Lines(depth=1), self.layouts)
         result = write_result(self.program, module, products, selects=True)
@@ -78,10 +83,9 @@ class _TriggerWriter:
             final[journaled] = replace(final[journaled], journaled=True)
         generated = module.module(f"Triggers of {hint(self.program.name)}", final, result, [OtherArray(KEPT)])
         refreshes = {
-            trigger.table: tuple(refreshing[s.view] for s in trigger.statements if s.replaces)
-            for trigger in self.program.triggers
+            trigger.table: tuple(refreshing[s.view] for s in trigger.statements if s.replaces) for trigger in triggers
         }
-        return Module(generated, triggers, refreshes)
+        return Module(generated, written, refreshes)
 
     # Functions
 
@@ -96,6 +100,8 @@ class _TriggerWriter:
             self.module.names.parameter(var, column.name)
         pieces = [self._piece(s, trigger) for s in trigger.statements if not s.replaces]
         stores = dict.fromkeys(store for piece in pieces for store in piece.stores)
+        called = dict.fromkeys(function for piece in pieces for function in piece.called)
+        rooms = [*(piece.room for piece in pieces), *(function.room for function in called)]
         used = sorted({trigger.row.index(var) for piece in pieces for var in piece.parameters if var != MULTIPLICITY})
         body = Lines(depth=1)
         for view in dict.fromkeys(piece.view for piece in pieces if piece.view in self.borrowable):
@@ -103,7 +109,7 @@ class _TriggerWriter:
         body.open("for row in range(begin, end)")
         for i, store in enumerate(stores):
             prefix = self.module.names.store(store)
-            room = [bound for piece in pieces for bound in piece.room.get(prefix, ())]
+            room = [bound for each in rooms for bound in each.get(prefix, ())]
             if room:
                 body.add(f"need = {' + '.join(room)}")
                 kept = f"{self._keeps(store)} and " if store in self.borrowable else ""
@@ -163,7 +169,8 @@ class _TriggerWriter:
         writer = self.module.products(Lines(self.temporaries), self.layouts)
         scratches = self.module.statement(writer, self.layouts[statement.view], statement, frozenset(given))
         parameters = tuple(var for var in given if _uses(statement, var))
-        return _Piece(statement.view, writer.lines, (*views_of(statement), *scratches), parameters, writer.room)
+        stores = (*views_of(statement), *scratches)
+        return _Piece(statement.view, writer.lines, stores, parameters, writer.room, tuple(writer.called))
 
     def _as_function(self, table: str, number: int, piece: _Piece) -> str:
         """Makes a function of a statement and returns the code that calls it."""
@@ -194,6 +201,7 @@ class _Piece:
     stores: tuple[str, ...]
     parameters: tuple[Var, ...]
     room: Mapping[str, list[str]]
+    called: tuple[AggregateFunction, ...]
 
 
 def _refuse_write_before_read(trigger: RowTrigger) -> None:
@@ -201,7 +209,7 @@ def _refuse_write_before_read(trigger: RowTrigger) -> None:
     for statement in trigger.statements:
         if statement.replaces:
             continue
-        reads = {node.name for update in statement.updates for node in walk(update.expr) if isinstance(node, View)}
+        reads = {atom.name for update in statement.updates for atom in atoms(update.expr) if isinstance(atom, View)}
         if reads & (written | {statement.view}):
             raise NotCompilable("statements that read what others wrote")
         written.add(statement.view)

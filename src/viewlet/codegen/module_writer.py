@@ -12,8 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from viewlet.algebra.nodes import Expr, View
+from viewlet.algebra.pattern import Patterns
 from viewlet.algebra.printer import show
-from viewlet.algebra.traverse import walk
+from viewlet.algebra.traverse import atoms
+from viewlet.codegen.aggregate_functions import AggregateFunctions, function_bodies
 from viewlet.codegen.arrays import Arrays, OtherArray, StateArray
 from viewlet.codegen.assembly import function_text, module_text
 from viewlet.codegen.fusion import Term, fuse
@@ -69,19 +71,29 @@ class ModuleWriter:
         self.tables = Tables(makes_strings(exprs))
         self.names = Identifiers()
         self.requests = Requests()
+        self._aggregates: AggregateFunctions | None = None
         self._functions: list[tuple[str, str]] = []
         self._words: set[str] = set()
         """The identifiers in the functions."""
 
+    def share_aggregates(self, statements: Sequence[Statement]) -> None:
+        """Makes functions of the nested aggregates that these statements repeat, if they are large."""
+        patterns = Patterns()
+        bodies = function_bodies(statements, patterns)
+        self._aggregates = AggregateFunctions(self, patterns, bodies) if bodies else None
+
     def products(self, lines: Lines, layouts: Mapping[str, Layout]) -> ProductWriter:
-        return ProductWriter(lines, layouts, self.names, self.tables, self.requests)
+        writer = ProductWriter(lines, layouts, self.names, self.tables, self.requests)
+        writer.functions = self._aggregates
+        return writer
 
     def statement(self, writer: ProductWriter, into: Layout, statement: Statement, given: Bound) -> tuple[str, ...]:
         """Writes what a statement adds to a store; returns the scratch stores on the way."""
         known = len(self.requests.scratches)
         for group in fuse(statement.updates):
             self._group(writer, into, statement, group, given)
-        return tuple(layout.name for layout in self.requests.scratches[known:])
+        own = [layout.name for layout in self.requests.scratches[known:]]
+        return tuple(dict.fromkeys((*own, *(name for function in writer.called for name in function.scratches))))
 
     def _group(
         self, writer: ProductWriter, into: Layout, statement: Statement, group: list[Term], given: Bound
@@ -129,5 +141,5 @@ def layout_of(view: ViewDefinition) -> Layout:
 
 def views_of(statement: Statement) -> list[str]:
     """The view that a statement changes, and those that it reads."""
-    read = [node.name for update in statement.updates for node in walk(update.expr) if isinstance(node, View)]
+    read = [atom.name for update in statement.updates for atom in atoms(update.expr) if isinstance(atom, View)]
     return [statement.view, *dict.fromkeys(name for name in read if name != statement.view)]

@@ -32,6 +32,7 @@ from viewlet.algebra.nodes import (
     factors_of,
 )
 from viewlet.algebra.scope import outputs
+from viewlet.codegen.aggregate_functions import AggregateFunction, AggregateFunctions
 from viewlet.codegen.lines import Lines
 from viewlet.codegen.names import Identifiers
 from viewlet.codegen.not_compilable import NotCompilable
@@ -39,10 +40,11 @@ from viewlet.codegen.numbers import RANK, NumberWriter, Part, Product, nonzero
 from viewlet.codegen.range_scans import RangeScanWriter
 from viewlet.codegen.ranges import RangeWriter
 from viewlet.codegen.requests import Requests
+from viewlet.codegen.row_updates import add_field, vanishes
 from viewlet.codegen.scalars import ScalarWriter, Tables
 from viewlet.codegen.trees import TreeWriter
 from viewlet.codegen.word import ALWAYS, NEVER, Word, null_word
-from viewlet.runtime.flat import WIDTHS, Layout
+from viewlet.runtime.flat import Layout
 from viewlet.types import Kind
 
 Bound = frozenset[Var]
@@ -69,6 +71,12 @@ class ProductWriter:
         self.numbers = NumberWriter(lines)
         self.loops: list[str] = []  # how often each enclosing loop can run at most
         self.room: dict[str, list[str]] = {}  # store -> rows each place can add to it at most
+        self.functions: AggregateFunctions | None = None
+        """Where nested aggregates that are repeated are functions."""
+        self.called: dict[AggregateFunction, None] = {}
+        """The functions that the code calls, and those that they call."""
+        self.visited_scratches: list[str] = []
+        """The scratch stores that enclosing loops run over."""
         self.changes_nothing = False
         """The stores stay as they are while the code runs: the row that a loop is at need not be looked up."""
         self.is_read_once = False
@@ -414,12 +422,19 @@ class ProductWriter:
         )
 
     def _sum_of(self, body: Expr, bound: Bound) -> tuple[tuple[str, ...], str]:
+        """The words and the kind of a sum."""
+        kind = self.kind_of(body)
+        if self.functions is not None and (words := self.functions.sum_of(self, body, bound)) is not None:
+            return words, kind
+        return self.write_sum(body, bound), kind
+
+    def write_sum(self, body: Expr, bound: Bound) -> tuple[str, ...]:
         kind = self.kind_of(body)
         total = self.numbers.start(kind)
         depth = self.lines.depth
         self.write([body], bound, [Product()], lambda ps, now: self.numbers.accumulate(total, ps[0], kind), frozenset())
         self.lines.close_to(depth)
-        return total, kind
+        return total
 
     def _total(self, var: Var, body: Expr, bound: Bound) -> Word:
         total, kind = self._sum_of(body, bound - {var})
@@ -448,6 +463,28 @@ class ProductWriter:
 
     def _grouped(self, keys: tuple[Var, ...], body: Expr, bound: Bound, then: Callable[[Load], None]) -> None:
         """Adds up the body per key in a scratch store, then visits the keys whose number is not 0; it can be read."""
+        filled = None if self.functions is None else self.functions.groups_of(self, keys, body, bound)
+        if filled is None:
+            layout = self.write_groups(keys, body, bound)
+            rows = self.room.get(self.names.store(layout.name), ["0"])
+        else:
+            keys, layout, rows = filled
+        name, outer, depth = self.names.store(layout.name), self.loops, self.lines.depth
+        self.loops = [*outer, " + ".join(rows)]
+        self.visited_scratches.append(layout.name)
+        slot = self.lines.fresh("s")
+        self.lines.open(f"for {slot} in range({name}_meta[SIZE])")
+        self.lines.open(f"if {name}_live[{slot}]")
+        for i, var in enumerate(keys):
+            word = f"{name}_pool[{slot}, {i}]"
+            self.lines.add(f"{self.names.of(var)} = " + (f"double_of({word})" if var.type.is_float else word))
+        then(lambda: self._load(View(layout.name, "number", keys), layout, slot))
+        self.visited_scratches.pop()
+        self.loops = outer
+        self.lines.close_to(depth)
+
+    def write_groups(self, keys: tuple[Var, ...], body: Expr, bound: Bound) -> Layout:
+        """Adds up the body per key in a scratch store."""
         layout = self.requests.scratch(len(keys), self.kind_of(body))
         name = self.names.store(layout.name)
         self.lines.add(f"clear({name}_pool, {name}_index, {name}_meta, {name}_live, {name}_arity)")
@@ -461,16 +498,8 @@ class ProductWriter:
         self.write([body], bound, [Product()], gather, frozenset(keys))
         self.lines.close_to(depth)
         self._outside -= len(outer)
-        self.loops = [*outer, " + ".join(self.room.get(name, ["0"]))]
-        slot = self.lines.fresh("s")
-        self.lines.open(f"for {slot} in range({name}_meta[SIZE])")
-        self.lines.open(f"if {name}_live[{slot}]")
-        for i, var in enumerate(keys):
-            word = f"{name}_pool[{slot}, {i}]"
-            self.lines.add(f"{self.names.of(var)} = " + (f"double_of({word})" if var.type.is_float else word))
-        then(lambda: self._load(View(layout.name, "number", keys), layout, slot))
         self.loops = outer
-        self.lines.close_to(depth)
+        return layout
 
     def add_to(self, layout: Layout, key: Sequence[str], fields: Sequence[str], products: Sequence[Product]) -> None:
         """Adds numbers to fields of the row with this key, making or removing the row as needed."""
@@ -489,46 +518,15 @@ class ProductWriter:
             lines.open("else")
         lines.add(f"{TOUCH}({name}, {slot})")
         for field, number in zip(fields, words, strict=True):
-            self._add_field(layout, name, slot, field, number)
+            add_field(lines, layout, name, slot, field, number)
         if layout.arity:
-            lines.open(f"if {self._vanishes(layout, name, slot)}")
+            lines.open(f"if {vanishes(layout, name, slot)}")
             lines.add(f"{WITHDRAW}({name}, {slot})")
             lines.add(f"leave(state, {name}_at, {name}_width, {name}_arity, {slot})")
             lines.close_to(depth + 1)
             lines.open("else")
             lines.add(f"{ARRANGE}({name}, {slot})")
         lines.close_to(depth)
-
-    def _vanishes(self, layout: Layout, name: str, slot: str) -> str:
-        """Code for the condition under which a row leaves: its numbers are zero, and in a view the exact ones suffice.
-
-        What a sum of doubles keeps of its rounding is no reason for a row to stay, unless the row is a change.
-        """
-        deciding = set(layout.kinds) if layout.transient else set(layout.kinds) - {"double"} or {"double"}
-        return " and ".join(
-            f"{name}_{'floats' if kind == 'double' else 'pool'}[{slot}, {layout.offset(field) + word}] == 0"
-            for field, kind in zip(layout.fields, layout.kinds, strict=True)
-            if kind in deciding
-            for word in range(WIDTHS[kind])
-        )
-
-    def _add_field(self, layout: Layout, name: str, slot: str, field: str, words: tuple[str, ...]) -> None:
-        at, lines = layout.offset(field), self.lines
-        match layout.kind(field):
-            case "count":
-                lines.add(f"{name}_pool[{slot}, {at}] += {words[0]}")
-            case "wide":
-                high, low, pool = lines.fresh("h"), lines.fresh("l"), f"{name}_pool[{slot}, "
-                lines.add(f"{high}, {low} = wide_add({pool}{at}], {pool}{at + 1}], {words[0]}, {words[1]})")
-                lines.add(f"{pool}{at}] = {high}")
-                lines.add(f"{pool}{at + 1}] = {low}")
-                lines.add(f"if {high} > LIMIT_HIGH or {high} < -LIMIT_HIGH:")
-                lines.add("    control[FAILURE] = OVERFLOW")
-            case _:
-                first, second, pool = lines.fresh("f"), lines.fresh("g"), f"{name}_floats[{slot}, "
-                lines.add(f"{first}, {second} = dd_add({pool}{at}], {pool}{at + 1}], {words[0]}, {words[1]})")
-                lines.add(f"{pool}{at}] = {first}")
-                lines.add(f"{pool}{at + 1}] = {second}")
 
     def note_room(self, store: str) -> None:
         """Remembers that a row may be added here to a store, in the loops now open."""
@@ -537,6 +535,11 @@ class ProductWriter:
     def _extreme(self, which: Extreme, of: Var, body: Expr, bound: Bound) -> Word:
         if of not in outputs(body):  # nothing is ever found
             return Word("0.0" if of.type.is_float else "0", NEVER, of.type.is_float)
+        if self.functions is not None and (word := self.functions.extreme_of(self, which, of, body, bound)) is not None:
+            return word
+        return self.write_extreme(which, of, body, bound)
+
+    def write_extreme(self, which: Extreme, of: Var, body: Expr, bound: Bound) -> Word:
         best, found = self.lines.fresh("m"), self.lines.fresh("b")
         self.lines.add(f"{best} = {'0.0' if of.type.is_float else 'NULL'}")
         self.lines.add(f"{found} = False")

@@ -143,6 +143,10 @@ class ScalarWriter:
         if not var.type.nullable:
             self._absent.add(var)
 
+    def may_be_absent(self, var: Var) -> bool:
+        """It has been noted that the variable may be NULL, whatever its type says."""
+        return var in self._absent
+
     def word(self, scalar: Scalar) -> Word:
         """Code for a value."""
         if isinstance(scalar, Call) and (table := self._table_of(scalar)) is not None:

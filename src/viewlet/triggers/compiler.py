@@ -17,7 +17,7 @@ from viewlet.algebra.order import order
 from viewlet.algebra.query import Query
 from viewlet.algebra.scope import NONE, close_scopes, free_variables
 from viewlet.algebra.simplify import simplify, simplify_monomials
-from viewlet.algebra.traverse import Names, all_variables, relations, size, walk
+from viewlet.algebra.traverse import Names, all_variables, atoms, relations, size
 from viewlet.errors import InternalError
 from viewlet.triggers.benefit import MIN_WASTE, Shape, ThriftyMaterializer, find_waste
 from viewlet.triggers.catalogue import Catalogue, Entry
@@ -336,4 +336,4 @@ def _topological(statements: list[Statement], reverse: bool) -> list[Statement]:
 
 
 def _views_read(statement: Statement) -> set[str]:
-    return {node.name for update in statement.updates for node in walk(update.expr) if isinstance(node, View)}
+    return {atom.name for update in statement.updates for atom in atoms(update.expr) if isinstance(atom, View)}

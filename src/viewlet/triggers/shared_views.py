@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from viewlet.algebra.nodes import View
-from viewlet.algebra.traverse import walk
+from viewlet.algebra.traverse import atoms
 from viewlet.triggers.program import Program, Statement
 
 
@@ -70,4 +70,4 @@ def _reads(program: Program) -> dict[str, set[str]]:
 
 def views_read(statement: Statement) -> frozenset[str]:
     """The views that a statement reads."""
-    return frozenset(node.name for u in statement.updates for node in walk(u.expr) if isinstance(node, View))
+    return frozenset(atom.name for u in statement.updates for atom in atoms(u.expr) if isinstance(atom, View))

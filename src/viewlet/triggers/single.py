@@ -9,7 +9,6 @@ Key variables that every term binds to the same parameter are extracted from the
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from functools import reduce
 
@@ -20,7 +19,7 @@ from viewlet.algebra.order import order
 from viewlet.algebra.scope import Vars
 from viewlet.algebra.simplify import simplify_monomials
 from viewlet.algebra.substitute import substitute
-from viewlet.algebra.traverse import Names, all_variables, mentioned, walk
+from viewlet.algebra.traverse import Names, all_variables, mentions
 from viewlet.triggers.factorise import factorise
 from viewlet.triggers.program import Statement, Trigger, Update
 from viewlet.types import Table
@@ -36,10 +35,11 @@ class RowTrigger:
     statements: tuple[Statement, ...]
 
 
-def row_trigger(trigger: Trigger, table: Table, sign: int | None) -> RowTrigger:
-    """The trigger specialised to one inserted or deleted row."""
+def row_trigger(trigger: Trigger, table: Table, sign: int | None, simplified: bool = True) -> RowTrigger:
+    """The trigger specialised to one inserted or deleted row, and `simplified` by what is known of it."""
     row = _row(table)
-    statements = (_specialise(statement, table, row, sign) for statement in trigger.statements)
+    specialise = _specialise if simplified else _assigned
+    statements = (specialise(statement, table, row, sign) for statement in trigger.statements)
     return RowTrigger(trigger.table, row, sign, tuple(s for s in statements if s.updates))
 
 
@@ -63,7 +63,7 @@ def _specialise(statement: Statement, table: Table, row: tuple[Var, ...], sign: 
     given = frozenset(row) if sign is not None else frozenset((*row, MULTIPLICITY))
     for update in statement.updates:
         names = Names(var.name for var in all_variables(update.expr))
-        change = single_row(update.expr, table.name, row, sign, _mentioned_once(update.expr).difference(statement.args))
+        change = single_row(update.expr, table.name, row, sign, _unread(update.expr, statement))
         updates.append((update.field, simplify_monomials(change, statement.args, names, given)))
     restriction = _restriction([m for _, monomials in updates for m in monomials], statement.args, given)
     args = tuple(restriction.get(arg, arg) for arg in statement.args)
@@ -78,10 +78,21 @@ def _specialise(statement: Statement, table: Table, row: tuple[Var, ...], sign: 
     )
 
 
-def _mentioned_once(expr: Expr) -> Vars:
+def _assigned(statement: Statement, table: Table, row: tuple[Var, ...], sign: int | None) -> Statement:
+    """The statement with assignments of the row's values where it reads the change, and otherwise as it is."""
+    if statement.replaces:
+        return statement
+    updates = (
+        Update(each.field, single_row(each.expr, table.name, row, sign, _unread(each.expr, statement)))
+        for each in statement.updates
+    )
+    return Statement(statement.view, statement.args, tuple(updates))
+
+
+def _unread(expr: Expr, statement: Statement) -> Vars:
     """Variables that stand in one place: they are bound there, and nothing reads them."""
-    places = Counter(var for node in walk(expr) for var in mentioned(node))
-    return frozenset(var for var, count in places.items() if count == 1)
+    single, _ = mentions(expr)
+    return single.difference(statement.args)
 
 
 def _ordered(monomials: list[Monomial], args: tuple[Var, ...], given: Vars) -> Expr:
