@@ -117,17 +117,17 @@ def wanted_result(program: Program) -> WantedResult:
     nodes = list(walk(program.result))
     read = sorted({node.name for node in nodes if isinstance(node, View)})
     reads_views_only = not program.layers and not any(isinstance(node, Rel) for node in nodes)
-    return WantedResult(program, {name: _unnamed_shapes(program.view(name)) for name in read}, reads_views_only)
+    return WantedResult(program, {name: unnamed_shapes(program.view(name)) for name in read}, reads_views_only)
 
 
 def views_by_shape(program: Program) -> ViewsByShape:
     found: dict[Hashable, dict[str, str]] = {}
     for view in program.views:
-        for field, shape in _unnamed_shapes(view).items():
+        for field, shape in unnamed_shapes(view).items():
             found.setdefault(shape, {}).setdefault(view.name, field)
     return ViewsByShape(program, found)
 
 
-def _unnamed_shapes(view: ViewDefinition) -> dict[str, Hashable]:
+def unnamed_shapes(view: ViewDefinition) -> dict[str, Hashable]:
     """The shapes of fields without their names; a field that says whether a key is there stays one."""
     return {name: (name == COUNT_FIELD, *shape[1:]) for name, shape in field_shapes(view).items()}
