@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -88,8 +88,8 @@ class Model:
             return [sorted(db.execute(VIEWS[view]).fetchall(), key=repr) for view in views]
 
 
-def check(db: SparkConnection, model: Model) -> None:
-    for view, expected in zip(VIEWS, model.expected(*VIEWS), strict=True):
+def check(db: SparkConnection, model: Model, views: Sequence[str] = tuple(VIEWS)) -> None:
+    for view, expected in zip(views, model.expected(*views), strict=True):
         assert sorted(db.view(view).rows(), key=repr) == expected, view
 
 
@@ -136,13 +136,13 @@ def test_what_becomes_large_leaves_the_driver(kernel: str, tmp_path: Path, caplo
 @pytest.mark.parametrize("expected", [{}, {"sales.item": 1_000}], ids=["nothing", "many"])
 def test_what_stays_small_moves_to_the_driver(expected: dict[str, float], tmp_path: Path) -> None:
     """When many changes have left few groups, the next snapshot moves them: batches need no stage for them then."""
-    model = Model(2)
+    model, views = Model(2), ("items", "cities")
     with opened(tmp_path) as db:
         db.execute(DECLARED)
         db.insert("shops", model.shops)
         db.expect_rows(expected)
-        for name, sql in VIEWS.items():
-            db.execute(f"CREATE MATERIALIZED VIEW {name} AS {sql}")
+        for name in views:
+            db.execute(f"CREATE MATERIALIZED VIEW {name} AS {VIEWS[name]}")
         assert set(homes(db, "items").values()) == {"[item]"}
         db.apply({"sales": model.batch(3, 20)})
         db.checkpoint()
@@ -153,10 +153,10 @@ def test_what_stays_small_moves_to_the_driver(expected: dict[str, float], tmp_pa
         db.checkpoint()
         assert set(homes(db, "items").values()) == {"local"}
         db.apply({"sales": model.batch(3, 20)})
-        check(db, model)
+        check(db, model, views)
         for _ in range(2):  # and back, when it grows after all
             db.apply({"sales": model.batch(90, 90)})
-            check(db, model)
+            check(db, model, views)
         assert set(homes(db, "items").values()) == {"[item]"}
 
 

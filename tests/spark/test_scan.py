@@ -338,7 +338,7 @@ def test_partitions_read_along_with_what_is_at_the_driver(make: Callable[[str], 
     db = make(TOTALS + SHARES)
     for step in range(3):
         for number, name in enumerate(("shares", "above")):
-            assert db._host.cluster.units[name].reading is ResultLocation.SENT
+            assert db.view(name).stats()["reading"] == ResultLocation.SENT.value
             found, rows = scan(db, name), shown(db, name)
             assert rows_of(found) == rows == read_by_others(db, name)[0]
             assert rows.total() == len(db.view(name)) == db.view(name).to_arrow().num_rows > 0
@@ -400,7 +400,7 @@ def test_arrow_has_the_rows_in_reading_order(make: Callable[[str], SparkConnecti
         assert list(zip(*(column.to_pylist() for column in table.columns), strict=True)) == handle.rows(), name
         assert len(handle) == table.num_rows
         assert table.schema.names == list(handle.columns)
-    assert db._host.cluster.units["several"].reading.value == "gathered"
+    assert db.view("several").stats()["reading"] == "gathered"
     assert db.execute("SELECT SUM(n) AS n FROM totals").to_pydict() == {"n": [len(ROWS) - 4]}
 
 

@@ -310,6 +310,8 @@ class Database:
         if not changed:
             self._note(mark)
             return
+        if (due := self.host.due(changed)) is not None:
+            self.declare(*due)
         batches = self.batches if mark is None else self.batches.adding(mark)
         after = CommittedState(self.epoch + 1, self.version + 1, batches)
         reached = self.catalogue.reach(tuple(changed))

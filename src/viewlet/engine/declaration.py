@@ -19,6 +19,8 @@ PLANNED = "planned"
 """The fact of a view that says what its plan was made of."""
 READ_FROM = "read_from"
 """The fact of a view that says what the plan was made of whose stored views it is read from."""
+MERGED = "merged"
+"""The fact of a view that says what else the plan was made of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +87,23 @@ def declared_by(
 
 def planned_to_json(planned: Declaration, declared: Declaration, fact: str = PLANNED) -> dict[str, Any]:
     """The fact of a view that says what its plan was made of, if that was another declaration: its view may be gone."""
-    if planned is declared:
-        return {}
+    return {} if planned is declared else {fact: declaration_to_json(planned)}
+
+
+def declaration_to_json(planned: Declaration) -> dict[str, Any]:
+    """A declaration that a plan is made of."""
     known = {"name": planned.name, "statement": planned.statement, "layered": planned.layered}
     stacked = {"stacked": True} if planned.stacked else {}
-    return {fact: {**known, **stacked, "partition_by": list(planned.partition_by)}}
+    return {**known, **stacked, "partition_by": list(planned.partition_by)}
+
+
+def declaration_of_json(
+    known: Mapping[str, Any], schemas: Mapping[str, Table], aggregates: Mapping[str, Aggregate]
+) -> Declaration:
+    """What `declaration_to_json` was given."""
+    found = declared_by(known["statement"], schemas, aggregates, known["layered"])
+    stacked = known.get("stacked", False)
+    return replace(found, name=known["name"], partition_by=tuple(known["partition_by"]), stacked=stacked)
 
 
 def planned_for(facts: Mapping[str, Any], declared: Declaration) -> str:
@@ -106,8 +120,4 @@ def planned_again(
 ) -> Declaration:
     """What the plan of a view was made of: plans of the same declaration have the same names."""
     known = facts.get(PLANNED, facts.get(READ_FROM))
-    if known is None:
-        return declared
-    found = declared_by(known["statement"], schemas, aggregates, known["layered"])
-    stacked = known.get("stacked", False)
-    return replace(found, name=known["name"], partition_by=tuple(known["partition_by"]), stacked=stacked)
+    return declared if known is None else declaration_of_json(known, schemas, aggregates)

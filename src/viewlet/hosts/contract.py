@@ -9,7 +9,7 @@ between the two. In place of `commit`, `rollback` takes back what was started or
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -105,6 +105,9 @@ class Host(Protocol):
 
     def expect(self, sizes: Mapping[str, int]) -> None:
         """Before a batch with so many rows per table is converted: lets views move to a better engine."""
+
+    def due(self, tables: Collection[str]) -> tuple[int, Json, Callable[[], None]] | None:
+        """What the host declares by itself before a batch that changes tables: a record, and what puts it in force."""
 
     def begin(self) -> None: ...
 

@@ -7,7 +7,7 @@ it, and becomes visible.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -262,6 +262,9 @@ class LocalHost:
 
     def _maintainers(self) -> Sequence[Maintainer]:
         return maintainers(self.catalogue.views.values())
+
+    def due(self, tables: Collection[str]) -> None:
+        """Engines share stored views between two batches."""
 
     def begin(self) -> None:
         self.inner_views.begin(self._maintainers)

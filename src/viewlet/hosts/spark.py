@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -19,7 +19,11 @@ from viewlet import __version__
 from viewlet.changes import Change, Changes
 from viewlet.engine.catalogue_json import Json
 from viewlet.engine.choice import Choice
-from viewlet.engine.declaration import READ_FROM, Declaration, planned_again
+from viewlet.engine.declaration import (
+    READ_FROM,
+    Declaration,
+    planned_again,
+)
 from viewlet.engine.ingest import change_of, net_change
 from viewlet.engine.kind import Hints
 from viewlet.engine.kinds import distributed_form
@@ -36,13 +40,13 @@ from viewlet.hosts.spread_views import (
     PlannedUnit,
     RelocationRequest,
     SpreadView,
-    planned_unit,
     read_by_tasks,
     unit_sharers,
 )
+from viewlet.hosts.unit_merging import MERGE, UnitMerge, mergeable, merges_of, names_in
+from viewlet.hosts.unit_planning import UnitPlanner
 from viewlet.hosts.unit_sharing import (
     equal_view,
-    maintained_as,
     partitioned,
     readable,
     reading_of,
@@ -94,6 +98,7 @@ class SparkHost:
     log: UndoLog = field(default_factory=UndoLog)
     """Undoes what the driver knows of the rows of views."""
     feeds: Feeds = field(init=False)
+    planner: UnitPlanner = field(init=False)
     _views: dict[str, SpreadView] = field(default_factory=dict)
     _keys: WeakKeyDictionary[Maintainer, ResultKey] = field(default_factory=WeakKeyDictionary)
     """What the cluster calls the results that are read."""
@@ -108,6 +113,7 @@ class SparkHost:
 
     def __post_init__(self) -> None:
         self.feeds = Feeds(self.cluster.checkpoint.files)
+        self.planner = UnitPlanner(self.cluster, self.catalogue)
         self.cluster.checkpoint.on_snapshot = self._adopt
         self.cluster.relocate = self._relocated
 
@@ -157,7 +163,7 @@ class SparkHost:
             self._under_way = BatchInProgress(checkpoint.started, self.cluster.units_now(), dict(self._views))
             return Start(shared())
         planned = self._renamed(declared)
-        unit = self._unit(planned, self.hints, {})
+        unit = self.planner.unit(planned, self.hints, {})
         made = PlannedUnit(planned, unit, self.hints)
         self._under_way = under_way = BatchInProgress(
             checkpoint.started, self.cluster.units_now(), dict(self._views), made
@@ -169,7 +175,7 @@ class SparkHost:
                 under_way.ran = self.cluster.fill(unit.name, checkpoint.epoch)
             records = (self.cluster.record(under_way.ran[0], checkpoint.epoch),)
         made = under_way.declared or made
-        return Start(self._spread(declared, planned, made.unit, made.hints), records)
+        return Start(self._spread(declared, made), records)
 
     def _shared(self, declared: Declaration) -> Callable[[], MaintainedView] | None:
         """What makes a view of a unit that is there: one with its rows, or with all that they are computed from."""
@@ -180,9 +186,9 @@ class SparkHost:
         flat = self.over_tables(declared)
 
         def is_whole() -> bool:
-            return self._unit(self._renamed(declared), self.hints, {}).reading.is_whole
+            return self.planner.unit(self._renamed(declared), self.hints, {}).reading.is_whole
 
-        units = map(planned_unit, self._by_unit().values())
+        units = [known.kept for known in self._by_unit().values()]
         found = readable(declared, flat, self.catalogue.sources_of(flat), units, self.hints, is_whole)
         return None if found is None else partial(self._read_from, declared, *found)
 
@@ -199,7 +205,7 @@ class SparkHost:
         maintainer = Maintainer(declared, Choice(engine, self._reason(unit, planned, is_own=False)))
         view = MaintainedView(declared, maintainer, self.log)
         self._keys[maintainer] = engine.key
-        self._views[view.name] = SpreadView(view, unit, other.hints, planned, is_own=False)
+        self._views[view.name] = SpreadView(view, other, is_own=False)
         return view
 
     def _reason(self, unit: Unit, planned: Declaration, is_own: bool) -> str:
@@ -217,24 +223,14 @@ class SparkHost:
     def _is_unused(self, name: str) -> bool:
         return name not in self.cluster.units and name not in self.catalogue.views and not self.is_in_log(name)
 
-    def _unit(self, declared: Declaration, hints: Hints, facts: Mapping[str, Any]) -> Unit:
-        """How a view is kept; one that continues has `facts`."""
-        flat = self.over_tables(declared)
-        sources = self.catalogue.sources_of(flat)
-        own = {name: table.partition_by for name, table in sources.items() if table.partition_by}
-        said = Hints(hints.rows, {**own, **hints.partition_by})
-        unit: Unit = distributed_form(flat).unit(self.cluster, flat, sources, said, facts)
-        return unit
-
-    def _spread(self, declared: Declaration, planned: Declaration, unit: Unit, hints: Hints) -> MaintainedView:
+    def _spread(self, declared: Declaration, kept: PlannedUnit) -> MaintainedView:
         """A view whose unit the cluster has; it may have been planned for another view of the same rows."""
-        form = distributed_form(planned)
-        maintainer = Maintainer(
-            planned, Choice(form.engine(self.cluster, unit, planned), self._reason(unit, planned, True))
-        )
+        unit, planned = kept.unit, kept.declared
+        engine = distributed_form(planned).engine(self.cluster, unit, planned)
+        maintainer = Maintainer(planned, Choice(engine, self._reason(unit, planned, True)))
         view = MaintainedView(declared, maintainer, self.log)
         self._keys[maintainer] = ResultKey(unit.name)
-        self._views[view.name] = SpreadView(view, unit, hints, planned)
+        self._views[view.name] = SpreadView(view, kept)
         return view
 
     def facts(self, view: MaintainedView) -> Json:
@@ -254,21 +250,19 @@ class SparkHost:
         self.feeds.forget(view.name, with_files=self._is_open)
 
     def _key(self, view: MaintainedView) -> ResultKey:
-        """What the cluster calls the rows of a view."""
         return self._keys.get(view.maintainer) or ResultKey(view.maintainer.declared.name)
 
     @contextmanager
     def relocating(self, partition_by: Mapping[str, Sequence[str]], partitions: int | None) -> Iterator[bool]:
         """Plans units as they will be; the snapshot that moves them clears the wishes."""
         count = self.cluster.partitions if partitions is None else partitions
-        units: dict[str, tuple[Declaration, Unit]] = {}
+        units: dict[str, PlannedUnit] = {}
         for name, columns in partition_by.items():
             known = self._views[self.catalogue.find_view(name).name]
-            planned = partitioned(known, tuple(columns))
-            unit = self._unit(maintained_as(planned, known.unit), known.hints, {})
-            is_said = planned.partition_by == known.planned.partition_by
-            if unit.locations != known.unit.locations or not is_said:
-                units[unit.name] = planned, unit
+            planned = self.planner.again(partitioned(known, tuple(columns)), {})
+            is_said = [each.partition_by for each in planned.members] == [m.partition_by for m in known.kept.members]
+            if planned.unit.locations != known.unit.locations or not is_said:
+                units[planned.unit.name] = planned
         if count != self.cluster.partitions:
             for each in self.cluster.units.values():
                 check_movable(each)
@@ -329,6 +323,41 @@ class SparkHost:
 
     def expect(self, sizes: Mapping[str, int]) -> None:
         """Units are loaded or run by what the batch turns out to hold."""
+
+    def due(self, tables: Collection[str]) -> tuple[int, Json, Callable[[], None]] | None:
+        """Before the first batch of some views: those that have views in common get one unit."""
+        started = self.cluster.checkpoint.started
+        if started.issuperset(tables):
+            return None
+        empty = (known.kept for known in self._by_unit().values() if started.isdisjoint(known.unit.sources))
+        with self.progress("views that have views in common get one unit"):
+            merges = merges_of(self.cluster, [known for known in empty if mergeable(known, self.catalogue.tables)])
+        known = {"merges": [merge.to_json() for merge in merges]}
+        return (MERGE, known, partial(self._merge, merges)) if merges else None
+
+    def _merge(self, merges: Sequence[UnitMerge]) -> None:
+        """Units that hold nothing become one; may be called again if it was interrupted."""
+        for merge in merges:
+            for name in merge.names:
+                if name in self.cluster.units:
+                    self.cluster.remove(name)
+            self.cluster.add(merge.after.unit)
+            self._read_merged([known for known in self._views.values() if known.unit.name in merge.names], merge)
+
+    def _read_merged(self, mine: Sequence[SpreadView], merge: UnitMerge) -> None:
+        """Views are read from the unit that theirs have become."""
+        kept, made = merge.after, dict[Maintainer, Any]()
+        for known in mine:
+            view, maintainer = known.view, known.view.maintainer
+            view.subscribers.pop(FOLDER, None)
+            is_own = known.is_own and known.planned.name == kept.declared.name
+            if maintainer not in made:
+                made[maintainer] = self.planner.reader(known, merge, is_own)
+            self._views[view.name] = SpreadView(view, kept, is_own)
+        for maintainer, engine in made.items():
+            self._keys[maintainer] = engine.key
+            maintainer.run_on(replace(maintainer.choice, engine=engine))
+        self._read_again([self._views[known.view.name] for known in mine])
 
     def begin(self) -> None:
         self._under_way = BatchInProgress(self.cluster.checkpoint.started)
@@ -399,6 +428,10 @@ class SparkHost:
         elif record.kind == FEED:
             known = json.loads(bytes(record.payload))
             self.feed(self.catalogue.views[known["name"]], known["since"])
+        elif record.kind == MERGE:
+            units = {known.unit.name for known in self._views.values()}
+            noted = [known for known in json.loads(bytes(record.payload))["merges"] if names_in(known) & units]
+            self._merge([self.planner.merge_again(known) for known in noted])
 
     def is_in_log(self, name: str) -> bool:
         """The log has stages of a unit of that name."""
@@ -408,13 +441,15 @@ class SparkHost:
         """Views whose sizes are not what they were taken to be are written to better places."""
         better = {unit: self._replaced(known) for unit, known in self._by_unit().items()}
         self._moves = moves = {
-            name: replace(known, unit=found[0], hints=found[1])
+            name: replace(known, kept=found)
             for name, known in self._views.items()
             if (found := better[known.unit.name]) is not None
         }
-        wished = {} if self._wishes is None else {unit: planned for unit, (planned, _) in self._wishes.units.items()}
-        after = self._views | moves
-        saved = [{**each, **(view := after[each["name"]]).facts(wished.get(view.unit.name))} for each in known["views"]]
+        after, noted, saved = self._views | moves, set[str](), list[Json]()
+        for each in known["views"]:
+            view = after[each["name"]]
+            saved.append({**each, **view.facts(with_merged=view.unit.name not in noted)})
+            noted.add(view.unit.name)
         count = self.cluster.partitions if self._wishes is None else self._wishes.partitions
         facts = {**known, "views": saved, "partitions": count, "feeds": self.feeds.since}
         units = {known.unit.name: known.unit for known in moves.values()}
@@ -426,13 +461,16 @@ class SparkHost:
 
     def _by_unit(self) -> dict[str, SpreadView]:
         """One view of every unit, the first that was declared."""
-        return {known.unit.name: known for known in reversed(self._views.values())}
+        found: dict[str, SpreadView] = {}
+        for known in self._views.values():
+            found.setdefault(known.unit.name, known)
+        return found
 
-    def _replaced(self, known: SpreadView) -> tuple[Unit, Hints] | None:
+    def _replaced(self, known: SpreadView) -> PlannedUnit | None:
         """A unit in better places, by the sizes that it has turned out to have; None if there are none."""
         before = known.unit
         if self._wishes is not None and before.name in self._wishes.units:
-            return self._wishes.units[before.name][1], known.hints
+            return self._wishes.units[before.name]
         if not before.is_movable:
             return None
         rows = self.cluster.sizes(before.name)
@@ -440,16 +478,10 @@ class SparkHost:
         small = gatherable(before.locations, rows, FEW_ROWS) if is_busy(known.view) else {}
         if not (large or small):
             return None
-        found = self._planned_again(planned_unit(known), {**large, **small})
+        found = self.planner.again(known.kept, {**large, **small})
         if not large and self.cluster.reads_more(before, found.unit):
             return None
-        return (found.unit, found.hints) if is_worth_moving(before, found.unit, has_to_move=bool(large)) else None
-
-    def _planned_again(self, known: PlannedUnit, sizes: Mapping[str, float], facts: Json | None = None) -> PlannedUnit:
-        """A unit as it is planned for views of some sizes, or as `facts` say that it was."""
-        hints = Hints({**known.hints.rows, **sizes}, known.hints.partition_by)
-        declared = maintained_as(known.declared, known.unit)
-        return PlannedUnit(known.declared, self._unit(declared, hints, facts or {}), hints)
+        return found if is_worth_moving(before, found.unit, has_to_move=bool(large)) else None
 
     def _relocated(
         self, unit: Unit, sizes: Mapping[str, float], locations: Mapping[str, Any] | None
@@ -460,18 +492,18 @@ class SparkHost:
         """
         under_way, known = self._under_way, self._by_unit().get(unit.name)
         before = under_way.declared if known is None and under_way is not None else None
-        before = before if known is None else planned_unit(known)
+        before = before if known is None else known.kept
         if before is None or before.unit is not unit or not unit.is_movable:
             return None
         if locations is None:
             sizes = gatherable(unit.locations, sizes, few_of_a_load(sizes))
-            after = self._planned_again(before, sizes) if sizes else before
+            after = self.planner.again(before, sizes) if sizes else before
             if not is_worth_moving(unit, after.unit, has_to_move=False) or not only_gathers(unit, after.unit):
                 return None
             if self.cluster.reads_more(unit, after.unit):
                 return None
         else:
-            after = self._planned_again(before, sizes, {**unit.facts, LOCATIONS: locations})
+            after = self.planner.again(before, sizes, {**unit.facts, LOCATIONS: locations})
         self._take_placed(after)
         return after.unit, sizes
 
@@ -483,9 +515,7 @@ class SparkHost:
         if under_way is not None and under_way.declared is not None:
             under_way.declared = made
         self._views |= {
-            name: replace(known, unit=made.unit, hints=made.hints)
-            for name, known in self._views.items()
-            if known.unit.name == made.unit.name
+            name: replace(known, kept=made) for name, known in self._views.items() if known.unit.name == made.unit.name
         }
 
     def _adopt(self) -> None:
@@ -494,20 +524,18 @@ class SparkHost:
         before, partitions = self._by_unit(), self.cluster.partitions
         self.cluster.adopt()
         moves, self._moves = self._moves, {}
-        wishes, self._wishes = self._wishes, None
+        self._wishes = None
         self._views |= moves
-        for unit, (planned, _) in wishes.units.items() if wishes is not None else ():
-            mine = {name: known for name, known in self._views.items() if known.unit.name == unit}
-            self._views |= {name: replace(known, planned=planned) for name, known in mine.items()}
-            for known in mine.values():
-                if known.is_own:
-                    known.view.maintainer.declared = planned
+        for known in moves.values():
+            if known.is_own:
+                known.view.maintainer.declared = known.planned
         self._read_again(moves.values() if self.cluster.partitions == partitions else self._views.values())
-        for unit, known in {known.unit.name: known for known in moves.values()}.items():
-            for view, at in known.unit.locations.items():
-                if at != before[unit].unit.locations[view]:
-                    rows = sizes[unit].get(view, 0)
-                    logger.info("view %s: %s has %d rows and is now %s", known.view.name, view, rows, describe(at))
+        for unit, rows in sizes.items():
+            known = before[unit]
+            for view, at in self.cluster.units[unit].locations.items():
+                if at != known.unit.locations[view]:
+                    count = rows.get(view, 0)
+                    logger.info("view %s: %s has %d rows and is now %s", known.view.name, view, count, describe(at))
 
     def _read_again(self, moved: Iterable[SpreadView]) -> None:
         """Views are read, and their changes told, from other places."""
@@ -531,30 +559,28 @@ class SparkHost:
         planned = planned_again(known, declared, self.catalogue.schemas(), self.catalogue.aggregates)
         mine = [each for each in self._views.values() if each.unit.name == planned.name and planned is not declared]
         is_own = READ_FROM not in known
-        unit = mine[0].unit if mine else self._unit_again(planned, hints, known, saved)
+        kept = mine[0].kept if mine else self._unit_again(planned, hints, known, saved)
         alike = [each for each in mine if each.is_own is is_own]
         equal = next(iter(alike), None) if is_own else equal_view(declared, alike, hints)
         if equal is not None:
             view = self._sharing(declared, equal)
         elif is_own:
-            view = self._spread(declared, planned, unit, hints)
+            view = self._spread(declared, kept)
         else:
             flat = self.over_tables(declared)
-            reading = reading_of(unit, flat, self.catalogue.sources_of(flat))
+            reading = reading_of(kept.unit, flat, self.catalogue.sources_of(flat))
             if reading is None:
                 raise StateError(f"this version of Viewlet ({__version__}) would keep it in another way")
-            view = self._read_from(declared, PlannedUnit(planned, unit, hints), reading)
+            view = self._read_from(declared, kept, reading)
         return self._followed(view, saved)
 
-    def _unit_again(self, planned: Declaration, hints: Hints, known: Json, saved: SnapshotReader | None) -> Unit:
+    def _unit_again(self, planned: Declaration, hints: Hints, known: Json, saved: SnapshotReader | None) -> PlannedUnit:
         """A unit as it was."""
-        unit = self._unit(planned, hints, known)
-        if unit.digest != known["digest"]:
-            raise StateError(f"this version of Viewlet ({__version__}) would keep it in another way")
-        self.cluster.add(unit)
+        kept = self.planner.as_noted(planned, hints, known)
+        self.cluster.add(kept.unit)
         if saved is not None:
-            self.cluster.restore(unit.name, saved)
-        return unit
+            self.cluster.restore(kept.unit.name, saved)
+        return kept
 
     def _followed(self, view: MaintainedView, saved: SnapshotReader | None) -> MaintainedView:
         """A view of a snapshot, whose changes are written to files if they were before."""

@@ -10,7 +10,14 @@ from viewlet.changes import Change, Changes, RowChange
 from viewlet.engine.arrow_rows import in_reading_order
 from viewlet.engine.catalogue_json import Json
 from viewlet.engine.contract import ReadByTasks
-from viewlet.engine.declaration import PLANNED, READ_FROM, Declaration, planned_to_json
+from viewlet.engine.declaration import (
+    MERGED,
+    PLANNED,
+    READ_FROM,
+    Declaration,
+    declaration_to_json,
+    planned_to_json,
+)
 from viewlet.engine.kind import Hints
 from viewlet.engine.maintained_view import MaintainedView
 from viewlet.spark.run.engine import Engine
@@ -54,40 +61,61 @@ class ClusterTable:
 
 
 @dataclass(frozen=True, slots=True)
-class SpreadView:
-    """A view with its unit, which it may share, what that was planned from, and what the user had said then."""
-
-    view: MaintainedView
-    unit: Unit
-    hints: Hints
-    planned: Declaration
-    is_own: bool = True
-    """The unit maintains its query; otherwise the view is another result over what the unit stores."""
-
-    def facts(self, planned: Declaration | None = None) -> Json:
-        """What the catalogue notes; `planned` is what the unit will be planned from."""
-        by = {name: list(keys) for name, keys in self.hints.partition_by.items()}
-        said = {"rows": dict(self.hints.rows), "partition_by": by}
-        fact = PLANNED if self.is_own else READ_FROM
-        known = planned_to_json(planned or self.planned, self.view.declared, fact)
-        return {"digest": self.unit.digest, **self.unit.facts, **said, **known}
-
-
-@dataclass(frozen=True, slots=True)
-class RelocationRequest:
-    """Units to be spread otherwise, each with what it is planned from then, and the number of partitions."""
-
-    units: Mapping[str, tuple[Declaration, Unit]]
-    partitions: int
-
-
-@dataclass(frozen=True, slots=True)
 class PlannedUnit:
     """A unit, what it is planned from, and what the user had said then or has turned out since."""
 
     declared: Declaration
+    """That of its own query, which gives it its name."""
     unit: Unit
     hints: Hints
+    merged: tuple[Declaration, ...] = ()
+    """Those of other queries whose programs are parts of its own (`unit_merging`)."""
+
+    @property
+    def members(self) -> tuple[Declaration, ...]:
+        return (self.declared, *self.merged)
+
+    def facts(self, with_merged: bool) -> Json:
+        """What the catalogue notes of it, for one of its views with all that it was merged from."""
+        by = {name: list(keys) for name, keys in self.hints.partition_by.items()}
+        said = {"rows": dict(self.hints.rows), "partition_by": by}
+        merged = {MERGED: [declaration_to_json(each) for each in self.merged]} if with_merged and self.merged else {}
+        return {"digest": self.unit.digest, **self.unit.facts, **said, **merged}
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadView:
+    """A view with its unit, which it may share."""
+
+    view: MaintainedView
+    kept: PlannedUnit
+    is_own: bool = True
+    """It is the unit's own query; otherwise the view is another result over what the unit stores."""
+
+    @property
+    def unit(self) -> Unit:
+        return self.kept.unit
+
+    @property
+    def hints(self) -> Hints:
+        return self.kept.hints
+
+    @property
+    def planned(self) -> Declaration:
+        return self.kept.declared
+
+    def facts(self, with_merged: bool = False) -> Json:
+        """What the catalogue notes of it and its unit."""
+        known = planned_to_json(self.planned, self.view.declared, PLANNED if self.is_own else READ_FROM)
+        return {**self.kept.facts(with_merged), **known}
+
+
+@dataclass(frozen=True, slots=True)
+class RelocationRequest:
+    """Units as they will be when they are spread otherwise, and the number of partitions."""
+
+    units: Mapping[str, PlannedUnit]
+    partitions: int
 
 
 @dataclass(slots=True)
@@ -100,10 +128,6 @@ class BatchInProgress:
     declared: PlannedUnit | None = None
     """The unit of the view that is being declared."""
     ran: tuple[ClusterBatch | None, BatchStats] | None = None
-
-
-def planned_unit(known: SpreadView) -> PlannedUnit:
-    return PlannedUnit(known.planned, known.unit, known.hints)
 
 
 def read_by_tasks(view: MaintainedView) -> ReadByTasks | None:

@@ -35,11 +35,18 @@ def equal_view(declared: Declaration, views: Iterable[SpreadView], hints: Hints)
     if shape is None:
         return None
     for known in views:
-        wanted = known.planned if known.is_own else known.view.maintainer.declared
-        alike = known.view.maintainer.shape == shape and positions(wanted) == by
+        alike = known.view.maintainer.shape == shape and positions(own_declaration(known)) == by
         if alike and known.hints.partition_by == hints.partition_by:
             return known
     return None
+
+
+def own_declaration(known: SpreadView) -> Declaration:
+    """What says how a view is to be partitioned: a declaration that its unit is planned from, or its own."""
+    shape = known.view.maintainer.shape
+    if known.is_own:
+        return known.planned
+    return next((each for each in known.kept.merged if shape_of(each) == shape), known.view.maintainer.declared)
 
 
 def readable(
@@ -86,17 +93,23 @@ def maintained_as(planned: Declaration, unit: Unit) -> Declaration:
     return planned if unit.strategy is None else replace(planned, strategy=unit.strategy)
 
 
-def partitioned(known: SpreadView, columns: tuple[str, ...]) -> Declaration:
-    """What a view is planned from when it is spread by some of its columns, which its unit may call otherwise."""
-    planned, hint = known.planned, "drop it, and declare it again with PARTITION BY"
+def partitioned(known: SpreadView, columns: tuple[str, ...]) -> PlannedUnit:
+    """What the unit of a view is planned from when the view is spread by some columns, which that may call otherwise.
+
+    The unit is the one that there is.
+    """
+    kept, hint = known.kept, "drop it, and declare it again with PARTITION BY"
     if not known.unit.is_movable:
         raise UnsupportedError(f"ALTER VIEW {known.view.name!r}, {known.view.kind.noun}", hint, "engine")
-    if not known.is_own:
+    mine = own_declaration(known)
+    if all(each is not mine for each in kept.members):
         found = known.view.engine.own_columns(columns)
         if found is None:
-            what = f"ALTER VIEW {known.view.name!r}, which is read from what is kept for view {planned.name!r}"
+            what = f"ALTER VIEW {known.view.name!r}, which is read from what is kept for view {known.planned.name!r}"
             raise UnsupportedError(f"{what} and that does not show {', '.join(columns)}", hint, "engine")
-        return replace(planned, partition_by=found)
+        return replace(kept, declared=replace(kept.declared, partition_by=found))
     shown = [column.name for column in known.view.declared.query.columns]
-    own = [column.name for column in planned.query.columns]
-    return replace(planned, partition_by=tuple(own[shown.index(name)] for name in columns))
+    own = [column.name for column in mine.query.columns]
+    by = tuple(own[shown.index(name)] for name in columns)
+    first, *others = (replace(each, partition_by=by) if each is mine else each for each in kept.members)
+    return replace(kept, declared=first, merged=tuple(others))

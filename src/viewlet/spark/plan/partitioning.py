@@ -186,10 +186,10 @@ def _partitioned(
                 return Dist((keys[root],))
     is_meant = spread is Spread.ALL or (spread is Spread.RESULTS and not is_read)
     is_spread = facts.is_large(view) or (is_meant and facts.may_be_large(view))
-    return Dist(_group_keys(view, facts.program)) if view.keys and is_spread else None
+    return Dist(group_keys(view, facts.program)) if view.keys and is_spread else None
 
 
-def _group_keys(view: ViewDefinition, program: Program) -> tuple[Var, ...]:
+def group_keys(view: ViewDefinition, program: Program) -> tuple[Var, ...]:
     """The keys to spread a view by: what all views are grouped by that the result reads, else all keys.
 
     Each partition can then compute its rows of the result.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Thread
 from typing import Any, TypeVar
@@ -137,13 +137,15 @@ class UnitRegistry:
         rows: Mapping[str, float] | None = None,
         partition_by: Sequence[Mapping[str, Sequence[str]]] = (),
         facts: Mapping[str, Any] | None = None,
+        replaced: Iterable[str] = (),
     ) -> ProgramUnit:
         """Plans the cheapest of some programs of the same query, which is not here yet, each with its `partition_by`.
 
-        A program that continues has `facts`, which say where its views are.
+        A program that continues has `facts`, which say where its views are. Units that it takes the place of are
+        `replaced`.
         """
-        wishes = partition_by or [{}] * len(programs)
-        found = [self._planned(each, tables, rows, by, facts) for each, by in zip(programs, wishes, strict=True)]
+        wishes, gone = partition_by or [{}] * len(programs), frozenset(replaced)
+        found = [self._planned(each, tables, rows, by, facts, gone) for each, by in zip(programs, wishes, strict=True)]
         earlier = bool(facts) and LOCATIONS not in (facts or {})
         chosen = found[0] if len(found) == 1 else cheapest(found, rows or {})
         return ProgramUnit(programs[0].name, chosen, dict(tables), earlier=earlier)
@@ -155,16 +157,21 @@ class UnitRegistry:
         rows: Mapping[str, float] | None,
         partition_by: Mapping[str, Sequence[str]],
         facts: Mapping[str, Any] | None,
+        replaced: frozenset[str],
     ) -> DistributedProgram:
-        others = (entry.unit for name, entry in self._units.items() if name != program.name)
-        taken = {view.name for unit in others for view in unit.stored}
-        clashes = [view.name for view in program.views if view.name in taken]
-        program = rename_views(program, {name: f"{program.name}/{name}" for name in clashes})
         known = (facts or {}).get(LOCATIONS)
+        taken = self.names_taken({program.name, *replaced})
+        clashes = [view.name for view in program.views if _is_renamed(program.name, view.name, known, taken)]
+        program = rename_views(program, {name: f"{program.name}/{name}" for name in clashes})
         distributed = None if known is None else compile_at(program, tables, rows or {}, known)
         if distributed is None:
             distributed = compile_distributed(program, tables, rows, partition_by, bool(facts) and known is None)
         return distributed
+
+    def names_taken(self, without: Collection[str]) -> set[str]:
+        """The names of the stored views of all units but some."""
+        others = (entry.unit for name, entry in self._units.items() if name not in without)
+        return {view.name for unit in others for view in unit.stored}
 
     def tree_unit(
         self, name: str, plan: RingPlan, split: TreeSplit, tables: Mapping[str, Table], known: bool | None
@@ -220,9 +227,13 @@ class UnitRegistry:
         self._watched.discard(key)
         self._kept_changes.pop(key, None)
 
+    def results_of(self, unit: str) -> list[Program]:
+        """The program of a unit with each result that is not its own."""
+        return [entry.program for key, entry in self._results.items() if key.unit == unit]
+
     def reads_more(self, before: Unit, after: Unit) -> bool:
         """With the views of a unit in other places, some result would have to be read whole that is not now."""
-        programs = [entry.program for key, entry in self._results.items() if key.unit == before.name]
+        programs = self.results_of(before.name)
         places = [
             (result_location(each, before.locations), result_location(each, after.locations)) for each in programs
         ]
@@ -378,6 +389,13 @@ class UnitRegistry:
         if partition is None:
             return self._ask(task, f"read {name}")
         return [good(answer) for answer in self.cluster.run(task, [partition], f"read {name}", [partition])]
+
+
+def _is_renamed(unit: str, view: str, known: Mapping[str, Any] | None, taken: Collection[str]) -> bool:
+    """A view has the name of its unit before its own: another unit has such a name, or had when it was planned."""
+    if known is not None and (f"{unit}/{view}" in known or view in known):
+        return view not in known
+    return view in taken
 
 
 def has_outgrown(entry: UnitEntry) -> bool:
