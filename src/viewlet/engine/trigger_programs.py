@@ -245,9 +245,11 @@ def unit_on_spark(
 
 
 def engine_on_spark(cluster: Cluster, unit: ProgramUnit, declared: Declaration) -> Engine:
+    """What reads the unit's own query; its plan is the part of the program that the query takes."""
     from viewlet.spark.run.views.unit_view import ProgramView
+    from viewlet.triggers.merge import only_for_result
 
-    return ProgramView(cluster, unit, unit.program)
+    return ProgramView(cluster, unit, only_for_result(unit.program))
 
 
 def readings_on_spark(units: Iterable[ProgramUnit], declared: Declaration, tables: Tables) -> Iterator[UnitReading]:
@@ -275,9 +277,10 @@ def readings_on_spark(units: Iterable[ProgramUnit], declared: Declaration, table
 
 def reader_on_spark(cluster: Cluster, reading: UnitReading) -> ProgramView:
     from viewlet.spark.run.views.unit_view import ProgramView
+    from viewlet.triggers.merge import only_for_result
 
     unit, program = reading.unit, reading.program
-    return ProgramView(cluster, unit, program, cluster.add_result(unit.name, program))
+    return ProgramView(cluster, unit, only_for_result(program), cluster.add_result(unit.name, program))
 
 
 def reason_on_spark(cluster: Cluster, unit: ProgramUnit) -> str:

@@ -473,6 +473,9 @@ class SparkHost:
             return self._wishes.units[before.name]
         if not before.is_movable:
             return None
+        reads_own = any(each.is_own for each in self._views.values() if each.unit.name == before.name)
+        if (pruned := self.planner.pruned(known.kept, reads_own)) is not None:
+            return pruned
         rows = self.cluster.sizes(before.name)
         large = outgrown(before.locations, rows)
         small = gatherable(before.locations, rows, FEW_ROWS) if is_busy(known.view) else {}

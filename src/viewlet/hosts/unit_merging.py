@@ -11,7 +11,7 @@ there, so that the stages of a batch are those of the units before. A merge is a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,9 +28,10 @@ from viewlet.spark.plan.table_views import tables_as_views
 from viewlet.spark.run.engine import Engine
 from viewlet.spark.run.units.unit import LOCATIONS, STRATEGY, ProgramUnit
 from viewlet.spark.run.units.unit_reading import UnitReading
-from viewlet.triggers.merge import MergedProgram, Merger, merge_programs
+from viewlet.triggers.merge import MergedProgram, Merger, merge_programs, only_views, shapes_to_share
 from viewlet.triggers.program import Program
 from viewlet.triggers.rename import rename_views
+from viewlet.triggers.shared_views import needed_for
 from viewlet.types import Table
 
 MERGE = 104
@@ -62,27 +63,61 @@ def names_in(known: Json) -> set[str]:
     return {each["name"] for each in (known[PLANNED], *known[MERGED])}
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A unit that may become a part of another, with its program and where its views are."""
+
+    known: PlannedUnit
+    program: Program
+    places: Mapping[str, Any]
+    shapes: frozenset[Hashable]
+
+    @staticmethod
+    def of(known: PlannedUnit) -> _Candidate:
+        """With names of views as they are planned where no other unit has views of the same names."""
+        unit = known.unit
+        assert isinstance(unit, ProgramUnit)
+        prefix = f"{unit.name}/"
+        names = {view.name: view.name.removeprefix(prefix) for view in unit.stored}
+        places = locations_to_json(unit.stored, unit.locations)
+        program = rename_views(unit.program, {old: new for old, new in names.items() if old != new})
+        return _Candidate(known, program, {names[name]: at for name, at in places.items()}, shapes_to_share(program))
+
+    @property
+    def kind(self) -> Hashable:
+        """What units have to have in common to be compared."""
+        by = self.known.hints.partition_by
+        said = tuple((name, tuple(keys)) for name, keys in sorted(by.items()))
+        return self.known.declared.sources, self.known.unit.strategy, said
+
+
 class _Group:
     """Units that may become one, their programs as one, and where its views are."""
 
-    units: list[PlannedUnit]
-    merger: Merger
-    places: dict[str, Any]
-    statements: int
+    def __init__(self, first: _Candidate) -> None:
+        self.units = [first]
+        self.merger = Merger(first.program)
+        self.places = dict(first.places)
 
-    def fits(self, program: Program, places: Mapping[str, Any]) -> bool:
-        """A program has views in common with these, each in the same place."""
-        if self.statements + len(program.statements) > MOST_STATEMENTS:
+    @property
+    def statements(self) -> int:
+        return sum(len(each.program.statements) for each in self.units)
+
+    def fits(self, others: Sequence[_Candidate]) -> bool:
+        """Some of the units have views in common with these, and all of them have those in the same places."""
+        if not any(self.merger.has_any(each.shapes) for each in others):
             return False
-        partners = self.merger.partners(program)
-        return bool(partners) and all(self.places[each.name] == places[name] for name, each in partners.items())
+        if self.statements + sum(len(each.program.statements) for each in others) > MOST_STATEMENTS:
+            return False
+        found = [(each, self.merger.partners(each.program)) for each in others]
+        pairs = [(self.places[each.name], one.places[name]) for one, mine in found for name, each in mine.items()]
+        return bool(pairs) and all(here == there for here, there in pairs)
 
-    def add(self, known: PlannedUnit, program: Program, places: Mapping[str, Any]) -> None:
-        self.units.append(known)
-        self.statements += len(program.statements)
-        for name, here in self.merger.add(program).items():
-            self.places.setdefault(here, places[name])
+    def add(self, others: Iterable[_Candidate]) -> None:
+        for each in others:
+            self.units.append(each)
+            for name, here in self.merger.add(each.program).items():
+                self.places.setdefault(here, each.places[name])
 
 
 def mergeable(known: PlannedUnit, tables: Iterable[str]) -> bool:
@@ -93,53 +128,49 @@ def mergeable(known: PlannedUnit, tables: Iterable[str]) -> bool:
     return known.declared.sources <= set(tables) and distributed_form(known.declared).results is not None
 
 
-def groups(units: Iterable[PlannedUnit]) -> list[_Group]:
+def _groups(candidates: Iterable[_Candidate]) -> list[_Group]:
     """Units that have views in common, those of one group in their order; each is in one group."""
-    found: dict[object, list[_Group]] = {}
-    for known in units:
-        program, places = _own_program(known), _own_places(known)
-        by = tuple((name, tuple(keys)) for name, keys in sorted(known.hints.partition_by.items()))
-        alike = found.setdefault((known.declared.sources, known.unit.strategy, by), [])
-        group = next((each for each in alike if each.fits(program, places)), None)
+    found: dict[Hashable, list[_Group]] = {}
+    for each in candidates:
+        alike = found.setdefault(each.kind, [])
+        group = next((group for group in alike if group.fits([each])), None)
         if group is None:
-            alike.append(_Group([known], Merger(program), dict(places), len(program.statements)))
+            alike.append(_Group(each))
         else:
-            group.add(known, program, places)
+            group.add([each])
+    for alike in found.values():
+        _connect(alike)
     return [group for alike in found.values() for group in alike if len(group.units) > 1]
 
 
-def _own_program(known: PlannedUnit) -> Program:
-    """The program of a unit as it is planned where no other unit has views of the same names."""
-    program: Program = known.unit.program  # type: ignore[attr-defined]
-    prefix = f"{program.name}/"
-    return rename_views(program, {each.name: each.name.removeprefix(prefix) for each in program.views})
-
-
-def _own_places(known: PlannedUnit) -> dict[str, Any]:
-    prefix, stored = f"{known.unit.name}/", known.unit.stored
-    places = locations_to_json(stored, known.unit.locations)
-    return {name.removeprefix(prefix): place for name, place in places.items()}
+def _connect(alike: list[_Group]) -> None:
+    """Groups that have views in common by now become one."""
+    for group in list(alike):
+        while group in alike:
+            others = alike[alike.index(group) + 1 :]
+            other = next((each for each in others if group.fits(each.units)), None)
+            if other is None:
+                break
+            group.add(other.units)
+            alike.remove(other)
 
 
 def merges_of(cluster: Engine, units: Iterable[PlannedUnit]) -> list[UnitMerge]:
     """What becomes of units that hold nothing yet."""
-    return [merge for group in groups(units) for merge in _merges(cluster, group.units)]
+    return [merge for group in _groups(map(_Candidate.of, units)) for merge in _merges(cluster, group)]
 
 
-def _merges(cluster: Engine, units: Sequence[PlannedUnit]) -> Iterator[UnitMerge]:
+def _merges(cluster: Engine, group: _Group) -> Iterator[UnitMerge]:
     """All units as one; where batches would take more stages then, or cannot be planned, the halves of them."""
-    group = next(iter(groups(units)), None)
-    if group is None:
-        return
     merged = group.merger.merged()
     places = {view.name: group.places[view.name] for view in merged.program.views}
-    made = merged_unit(cluster, group.units, merged, places)
+    made = merged_unit(cluster, [each.known for each in group.units], merged, places)
     if made is not None:
         yield made
-    elif len(units) > 2:
-        half = len(units) // 2
-        yield from _merges(cluster, units[:half])
-        yield from _merges(cluster, units[half:])
+    elif (half := len(group.units) // 2) > 0:
+        for part in (group.units[:half], group.units[half:]):
+            for smaller in _groups(part):
+                yield from _merges(cluster, smaller)
 
 
 def merged_unit(
@@ -187,8 +218,33 @@ def merged_again(
     for declared in members:
         planned = replace(declared, strategy=facts[STRATEGY])
         programs.append(tables_as_views(distributed_form(planned).plan(planned, tables), tables))
-    merged = merge_programs(programs).program
-    return cluster.unit([merged], tables, hints.rows, [{}], facts, replaced=replaced)
+    merged = merge_programs(programs)
+    kept = {name.removeprefix(f"{members[0].name}/") for name in facts[LOCATIONS]}
+    return cluster.unit([_with_views(merged.results, kept)], tables, hints.rows, [{}], facts, replaced=replaced)
+
+
+def needed_views(cluster: Engine, known: PlannedUnit, reads_own: bool) -> frozenset[str]:
+    """The stored views of a unit that it takes to maintain the results that are read from it."""
+    assert isinstance(known.unit, ProgramUnit)
+    program = known.unit.program
+    results = [*cluster.results_of(program.name), *([program] if reads_own else [])]
+    return needed_for(program, {name for each in results for name in views_of(each)})
+
+
+def pruned_unit(cluster: Engine, known: PlannedUnit, names: frozenset[str]) -> ProgramUnit:
+    """A merged unit without the stored views that it had for views that are gone; the others stay where they are."""
+    unit = known.unit
+    assert isinstance(unit, ProgramUnit)
+    program = _with_views((unit.program, *cluster.results_of(unit.name)), names)
+    places: Any = unit.facts[LOCATIONS]
+    facts = {**unit.facts, LOCATIONS: {name: places[name] for name in names}}
+    return cluster.unit([program], unit.sources, known.hints.rows, [{}], facts)
+
+
+def _with_views(results: Sequence[Program], names: Collection[str]) -> Program:
+    """A merged program with some of its views; its own result is the first that they suffice for."""
+    own = next(each for each in results if set(views_of(each)) <= set(names))
+    return only_views(replace(own, name=results[0].name), names)
 
 
 def moved_unit(

@@ -14,7 +14,7 @@ from viewlet.engine.kinds import distributed_form
 from viewlet.errors import InternalError, StateError
 from viewlet.hosts.catalogue import Catalogue
 from viewlet.hosts.spread_views import PlannedUnit, SpreadView
-from viewlet.hosts.unit_merging import UnitMerge, merged_again, moved_unit, names_in
+from viewlet.hosts.unit_merging import UnitMerge, merged_again, moved_unit, names_in, needed_views, pruned_unit
 from viewlet.hosts.unit_sharing import maintained_as, reading_of
 from viewlet.hosts.view_stack import over_tables
 from viewlet.spark.run.engine import Engine
@@ -46,6 +46,15 @@ class UnitPlanner:
         else:
             unit = self.unit(maintained_as(known.declared, known.unit), hints, facts or {})
         return replace(known, unit=unit, hints=hints)
+
+    def pruned(self, known: PlannedUnit, reads_own: bool) -> PlannedUnit | None:
+        """A merged unit without what it has for views that are gone; None if it has nothing of the kind."""
+        if not known.merged:
+            return None
+        names = needed_views(self.cluster, known, reads_own)
+        if names.issuperset(view.name for view in known.unit.stored):
+            return None
+        return replace(known, unit=pruned_unit(self.cluster, known, names))
 
     def _said(self, known: PlannedUnit) -> Iterator[tuple[UnitReading, Declaration]]:
         """How those queries of a merged unit are read that say how they are to be partitioned."""

@@ -65,6 +65,13 @@ def only_views(program: Program, names: Iterable[str]) -> Program:
     )
 
 
+def shapes_to_share(program: Program) -> frozenset[Hashable]:
+    """The shapes of all fields that the program may have in common with others."""
+    shared = lendable(program)
+    views = (view for view in program.views if view.name in shared)
+    return frozenset(shape for view in views for shape in unnamed_shapes(view).values())
+
+
 @dataclass(frozen=True, slots=True)
 class Partner:
     """The view of a merged program that takes the place of another: its name, and what it calls the fields.
@@ -104,6 +111,10 @@ class Merger:
         self._names = Names()
         self._shapes = _Shapes()
         self.add(first)
+
+    def has_any(self, shapes: Iterable[Hashable]) -> bool:
+        """Some view has a field of one of these shapes."""
+        return any(shape in self._shapes.owners for shape in shapes)
 
     def partners(self, program: Program) -> dict[str, Partner]:
         """The views of another program that need not be kept for it, and what is read instead."""

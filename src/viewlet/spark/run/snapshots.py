@@ -123,6 +123,7 @@ class Snapshots(ResultReader):
             self._units = {**self._units, **layout.entries}
             self.partitions = layout.partitions
             for name in layout.entries:
+                self.renew_results(name)
                 self._follow_again(name)
         for entry in self._units.values():
             entry.driver_rows = driver_rows(entry)

@@ -227,6 +227,14 @@ class UnitRegistry:
         self._watched.discard(key)
         self._kept_changes.pop(key, None)
 
+    def renew_results(self, name: str) -> None:
+        """The results of a unit are over the views that it has now, which may be fewer than before."""
+        unit = self._units[name].unit
+        for key, entry in self._results.items():
+            if key.unit == name and isinstance(unit, ProgramUnit) and entry.program.views != unit.program.views:
+                program = replace(entry.program, views=unit.program.views, triggers=unit.program.triggers)
+                self._results[key] = ResultEntry(program)
+
     def results_of(self, unit: str) -> list[Program]:
         """The program of a unit with each result that is not its own."""
         return [entry.program for key, entry in self._results.items() if key.unit == unit]
