@@ -19,7 +19,8 @@ from viewlet.errors import SchemaError
 from viewlet.spark.plan.columns import Column, ColumnClasses, column_classes, key_columns
 from viewlet.spark.plan.key_values import defined_values
 from viewlet.spark.plan.locations import LOCAL, REPLICATED, Dist, ViewLocation
-from viewlet.triggers.program import Program, Statement, ViewDefinition
+from viewlet.triggers.program import Program, ViewDefinition
+from viewlet.triggers.shared_views import views_read
 from viewlet.types import Table
 
 SMALL_ROWS = 1_000.0
@@ -300,7 +301,3 @@ def _height(name: str, facts: Facts, above: frozenset[str]) -> int:
         if other != name
     }
     return 1 + max((_height(other, facts, above | {name}) for other in referred), default=-1)
-
-
-def views_read(statement: Statement) -> set[str]:
-    return {node.name for update in statement.updates for node in walk(update.expr) if isinstance(node, View)}

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from viewlet.algebra.nodes import Delta, Expr, Extremum, Sum, Var, View, add, mul, neg
 from viewlet.algebra.order import order
 from viewlet.algebra.scope import outputs
-from viewlet.algebra.traverse import Names, atoms
+from viewlet.algebra.traverse import Names
 from viewlet.algebra.traverse import rebuild as rebuild_calculus
 from viewlet.spark.plan.annotate import Planner
 from viewlet.spark.plan.cost import is_driven
@@ -38,6 +38,7 @@ from viewlet.spark.plan.temporaries import Family, Temporaries
 from viewlet.spark.plan.wellformed import Placement, is_domain, tag_of
 from viewlet.triggers.compose import rows_over
 from viewlet.triggers.program import ProgramLayer, Statement, Update, ViewDefinition
+from viewlet.triggers.shared_views import views_read
 
 
 @dataclass(slots=True)
@@ -233,12 +234,8 @@ def in_sequence(statements: Sequence[Statement]) -> list[tuple[Statement, bool]]
     All of them read the state before the trigger. One whose view a later one reads is computed in its turn, but
     added to its view only after all others.
     """
-    marked = []
-    for i, statement in enumerate(statements):
-        later = (node for other in statements[i + 1 :] for update in other.updates for node in _views(update.expr))
-        marked.append((statement, any(node.name == statement.view for node in later)))
-    return marked
-
-
-def _views(expr: Expr) -> list[View]:
-    return [atom for atom in atoms(expr) if isinstance(atom, View)]
+    marked, later = list[tuple[Statement, bool]](), set[str]()
+    for statement in reversed(statements):
+        marked.append((statement, statement.view in later))
+        later |= views_read(statement)
+    return marked[::-1]
