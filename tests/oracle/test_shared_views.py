@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
@@ -111,20 +111,37 @@ class Play:
         self.db = self.opened()
 
     def change(self, many: int = 6) -> None:
-        """A batch that adds rows and takes some away; at times it fails first, after all triggers have run."""
-        batch, given = random_changes(self.choose, self.rows, many)
-        if self.choose.random() < 0.2:
-            with pytest.raises(RuntimeError), failing(self.db):
-                self.db.apply(given)
-            self.check("a batch that failed")
-        self.db.apply(given)
-        self.oracle.apply(batch)
+        apply_random_batch(self, many)
 
     def check(self, after: str) -> None:
         for name, sql in self.queries.items():
             found = difference(self.db.view(name).rows(), self.oracle.rows(sql))
             assert found is None, f"{name} after {after}: {found}\n{sql}\nbeside {self.queries}"
             self.borrowed += len(self.db.view(name).stats().get("borrowed", ()))
+
+
+class Played(Protocol):
+    """A database and DuckDB that get the same random batches."""
+
+    choose: Random
+    oracle: Oracle
+    rows: dict[str, list[tuple[int, int]]]
+
+    @property
+    def db(self) -> Connection: ...
+
+    def check(self, after: str) -> None: ...
+
+
+def apply_random_batch(play: Played, many: int = 6) -> None:
+    """A batch that adds rows and takes some away; at times it fails first, after everything else has run."""
+    batch, given = random_changes(play.choose, play.rows, many)
+    if play.choose.random() < 0.2:
+        with pytest.raises(RuntimeError), failing(play.db):
+            play.db.apply(given)
+        play.check("a batch that failed")
+    play.db.apply(given)
+    play.oracle.apply(batch)
 
 
 @contextmanager
