@@ -58,9 +58,9 @@ def translated(sql: str, places: Mapping[str, str], columns: Iterable[Column]) -
     for division in reversed(list(tree.find_all(exp.Div))):
         division.set("this", exp.cast(division.this.copy(), "double"))
         division.set("expression", exp.cast(division.expression.copy(), "double"))
-    for division in reversed(list(tree.find_all(exp.Div, exp.Mod))):
-        by = division.expression.copy()
-        division.set("expression", exp.Nullif(this=by, expression=exp.Literal.number(0)))
+    for divided in reversed(list(tree.find_all(exp.Div, exp.Mod))):
+        by = divided.expression.copy()
+        divided.set("expression", exp.Nullif(this=by, expression=exp.Literal.number(0)))
     try:
         return tree.sql(dialect="spark", identify=True, unsupported_level=ErrorLevel.RAISE)
     except SqlglotError:

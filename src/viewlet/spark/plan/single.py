@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from viewlet.algebra.nodes import Delta, Expr, Extremum, Sum, Var, View, add, mul, neg
 from viewlet.algebra.order import order
 from viewlet.algebra.scope import outputs
-from viewlet.algebra.traverse import Names
+from viewlet.algebra.traverse import Names, atoms
 from viewlet.algebra.traverse import rebuild as rebuild_calculus
 from viewlet.spark.plan.annotate import Planner
 from viewlet.spark.plan.cost import is_driven
