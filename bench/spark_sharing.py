@@ -4,7 +4,8 @@
     python -m bench.spark_sharing --parts process,partitions,moves      # without a JVM
 
 `sharing` gives 1,250 rows at a time to many views over the same two streams: views with the same query, views that
-select from the same groups, and views that differ in a condition on one of the streams. `process` is the interpreter,
+select from the same groups, views of other groups and sums over the same join, and views that differ in a condition on
+one of the streams. `process` is the interpreter,
 `partitions` runs the tasks of four partitions in this process, and `spark` runs them on two cores. `moves` spreads a
 view with many groups over another number of partitions.
 """
@@ -27,10 +28,11 @@ from bench.run import ROOT
 from bench.spark_report import FILE, write
 
 PARTS = ("process", "partitions", "spark", "moves")
-EQUAL, GROUPS_IN_COMMON, DIFFERENT = "equal", "same groups", "different"
+EQUAL, GROUPS_IN_COMMON, JOIN_IN_COMMON, DIFFERENT = "equal", "same groups", "same join", "different"
 COUNTS = (
     *((views, EQUAL) for views in (1, 50, 200)),
     *((views, GROUPS_IN_COMMON) for views in (50, 200)),
+    *((views, JOIN_IN_COMMON) for views in (50, 200)),
     *((views, DIFFERENT) for views in (50, 200)),
 )
 """Numbers of views, and what their queries have in common."""
@@ -44,9 +46,16 @@ QUERY = """
     SELECT customer, SUM(price) AS total FROM orders JOIN items USING (orderkey)
     WHERE priority <> 'x{}' GROUP BY customer
 """
+JOINED = """
+    SELECT {groups}, SUM(price * (price + {number})) AS total FROM orders JOIN items USING (orderkey)
+    GROUP BY {groups}
+"""
+GROUPINGS = ("customer", "priority", "customer, priority")
 
 
 def query(queries: str, number: int) -> str:
+    if queries == JOIN_IN_COMMON:
+        return JOINED.format(groups=GROUPINGS[number % len(GROUPINGS)], number=number)
     if queries == GROUPS_IN_COMMON:
         return f"{QUERY.format('')} HAVING SUM(price) > {number}"
     return QUERY.format(number if queries == DIFFERENT else "")
@@ -67,16 +76,19 @@ def batch(number: int, choose: random.Random) -> dict[str, list[tuple[Any, ...]]
 
 
 def sharing(where: str, db: Any, views: int, queries: str) -> Record:
-    """The median of some batches, after a first one: CPU seconds in this process, seconds on Spark."""
+    """Declarations, the first batch, and the median of some more: CPU seconds in this process, seconds on Spark."""
     clock = time.perf_counter if where == "spark" else time.process_time
     choose, taken = random.Random(7), list[float]()
+    started = clock()
     declare(db, views, queries)
+    declared = clock() - started
     for number in range(BATCHES + 1):
         given = batch(number, choose)
         started = clock()
         db.apply(given)
         taken.append(clock() - started)
     found: Record = {"what": "sharing", "where": where, "views": views, "queries": queries}
+    found |= {"declare_seconds": round(declared, 2), "first_seconds": round(taken[0], 2)}
     if where == "process":
         sizes = {id(view.engine): view.engine.stats()["stored"] for view in db._session.database().views.values()}
         rows = sum(sum(each.values()) for each in sizes.values())

@@ -40,6 +40,7 @@ from viewlet.hosts.spread_views import (
     PlannedUnit,
     RelocationRequest,
     SpreadView,
+    noted,
     read_by_tasks,
     unit_sharers,
 )
@@ -429,9 +430,8 @@ class SparkHost:
             known = json.loads(bytes(record.payload))
             self.feed(self.catalogue.views[known["name"]], known["since"])
         elif record.kind == MERGE:
-            units = {known.unit.name for known in self._views.values()}
-            noted = [known for known in json.loads(bytes(record.payload))["merges"] if names_in(known) & units]
-            self._merge([self.planner.merge_again(known) for known in noted])
+            units, merges = self._by_unit().keys(), json.loads(bytes(record.payload))["merges"]
+            self._merge([self.planner.merge_again(known) for known in merges if names_in(known) & units])
 
     def is_in_log(self, name: str) -> bool:
         """The log has stages of a unit of that name."""
@@ -445,11 +445,7 @@ class SparkHost:
             for name, known in self._views.items()
             if (found := better[known.unit.name]) is not None
         }
-        after, noted, saved = self._views | moves, set[str](), list[Json]()
-        for each in known["views"]:
-            view = after[each["name"]]
-            saved.append({**each, **view.facts(with_merged=view.unit.name not in noted)})
-            noted.add(view.unit.name)
+        saved = list(noted(known["views"], self._views | moves))
         count = self.cluster.partitions if self._wishes is None else self._wishes.partitions
         facts = {**known, "views": saved, "partitions": count, "feeds": self.feeds.since}
         units = {known.unit.name: known.unit for known in moves.values()}
@@ -473,8 +469,7 @@ class SparkHost:
             return self._wishes.units[before.name]
         if not before.is_movable:
             return None
-        reads_own = any(each.is_own for each in self._views.values() if each.unit.name == before.name)
-        if (pruned := self.planner.pruned(known.kept, reads_own)) is not None:
+        if (pruned := self.planner.pruned(known.kept, self._views.values())) is not None:
             return pruned
         rows = self.cluster.sizes(before.name)
         large = outgrown(before.locations, rows)
@@ -537,8 +532,8 @@ class SparkHost:
             known = before[unit]
             for view, at in self.cluster.units[unit].locations.items():
                 if at != known.unit.locations[view]:
-                    count = rows.get(view, 0)
-                    logger.info("view %s: %s has %d rows and is now %s", known.view.name, view, count, describe(at))
+                    many = rows.get(view, 0)
+                    logger.info("view %s: %s has %d rows and is now %s", known.view.name, view, many, describe(at))
 
     def _read_again(self, moved: Iterable[SpreadView]) -> None:
         """Views are read, and their changes told, from other places."""

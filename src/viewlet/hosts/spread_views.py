@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -140,3 +140,12 @@ def unit_sharers(view: MaintainedView, views: Mapping[str, SpreadView]) -> list[
     """The other views that are read from the unit of a view."""
     unit = views[view.name].unit.name
     return [name for name, known in views.items() if known.unit.name == unit and name != view.name]
+
+
+def noted(known: Iterable[Json], views: Mapping[str, SpreadView]) -> Iterator[Json]:
+    """What a snapshot notes of each view; the first of a merged unit has what that was made of."""
+    units = set[str]()
+    for each in known:
+        view = views[each["name"]]
+        yield {**each, **view.facts(with_merged=view.unit.name not in units)}
+        units.add(view.unit.name)

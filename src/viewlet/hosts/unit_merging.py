@@ -37,7 +37,7 @@ from viewlet.types import Table
 MERGE = 104
 """The kind of a record that says which units have become one."""
 MOST_STATEMENTS = 1_000
-"""A merged program is not made larger than this: planning it takes a second."""
+"""A merged program is not made larger than this: planning it takes two seconds."""
 
 
 @dataclass(frozen=True, slots=True)

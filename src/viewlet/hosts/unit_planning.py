@@ -47,10 +47,11 @@ class UnitPlanner:
             unit = self.unit(maintained_as(known.declared, known.unit), hints, facts or {})
         return replace(known, unit=unit, hints=hints)
 
-    def pruned(self, known: PlannedUnit, reads_own: bool) -> PlannedUnit | None:
+    def pruned(self, known: PlannedUnit, views: Iterable[SpreadView]) -> PlannedUnit | None:
         """A merged unit without what it has for views that are gone; None if it has nothing of the kind."""
         if not known.merged:
             return None
+        reads_own = any(each.is_own for each in views if each.unit.name == known.unit.name)
         names = needed_views(self.cluster, known, reads_own)
         if names.issuperset(view.name for view in known.unit.stored):
             return None
