@@ -15,7 +15,7 @@ from tests.oracle.comparison import difference
 from tests.spark.test_shared_results import kept_changes, rows_for_other_jobs
 from tests.spark.test_shared_units import create, state_rows, units
 from viewlet.connection.spark_facade import SparkConnection, connect_inline
-from viewlet.hosts import unit_merging
+from viewlet.engine import unit_merging
 from viewlet.spark.run.state.partition import forget
 
 TABLES = """

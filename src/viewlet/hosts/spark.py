@@ -29,6 +29,8 @@ from viewlet.engine.kind import Hints
 from viewlet.engine.kinds import distributed_form
 from viewlet.engine.maintained_view import MaintainedView
 from viewlet.engine.maintainer import Maintainer
+from viewlet.engine.planned_unit import PlannedUnit
+from viewlet.engine.unit_merging import MERGE, UnitMerge, mergeable, merges_of, names_in
 from viewlet.errors import StateError, UnsupportedError
 from viewlet.hosts.catalogue import Catalogue
 from viewlet.hosts.contract import Batch, Signed, Start
@@ -37,14 +39,12 @@ from viewlet.hosts.progress import Progress, no_progress
 from viewlet.hosts.spread_views import (
     BatchInProgress,
     ClusterTable,
-    PlannedUnit,
     RelocationRequest,
     SpreadView,
     noted,
     read_by_tasks,
     unit_sharers,
 )
-from viewlet.hosts.unit_merging import MERGE, UnitMerge, mergeable, merges_of, names_in
 from viewlet.hosts.unit_planning import UnitPlanner
 from viewlet.hosts.unit_sharing import (
     equal_view,

@@ -10,16 +10,10 @@ from viewlet.changes import Change, Changes, RowChange
 from viewlet.engine.arrow_rows import in_reading_order
 from viewlet.engine.catalogue_json import Json
 from viewlet.engine.contract import ReadByTasks
-from viewlet.engine.declaration import (
-    MERGED,
-    PLANNED,
-    READ_FROM,
-    Declaration,
-    declaration_to_json,
-    planned_to_json,
-)
+from viewlet.engine.declaration import PLANNED, READ_FROM, Declaration, planned_to_json
 from viewlet.engine.kind import Hints
 from viewlet.engine.maintained_view import MaintainedView
+from viewlet.engine.planned_unit import PlannedUnit
 from viewlet.spark.run.engine import Engine
 from viewlet.spark.run.execution.batch import Batch as ClusterBatch
 from viewlet.spark.run.execution.batch import BatchStats
@@ -58,29 +52,6 @@ class ClusterTable:
 
     def _rows(self) -> Changes:
         return self.cluster.result(ResultKey(unit_name(self.schema.name)))
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedUnit:
-    """A unit, what it is planned from, and what the user had said then or has turned out since."""
-
-    declared: Declaration
-    """That of its own query, which gives it its name."""
-    unit: Unit
-    hints: Hints
-    merged: tuple[Declaration, ...] = ()
-    """Those of other queries whose programs are parts of its own (`unit_merging`)."""
-
-    @property
-    def members(self) -> tuple[Declaration, ...]:
-        return (self.declared, *self.merged)
-
-    def facts(self, with_merged: bool) -> Json:
-        """What the catalogue notes of it, for one of its views with all that it was merged from."""
-        by = {name: list(keys) for name, keys in self.hints.partition_by.items()}
-        said = {"rows": dict(self.hints.rows), "partition_by": by}
-        merged = {MERGED: [declaration_to_json(each) for each in self.merged]} if with_merged and self.merged else {}
-        return {"digest": self.unit.digest, **self.unit.facts, **said, **merged}
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,11 @@ from viewlet.engine.catalogue_json import Json
 from viewlet.engine.declaration import MERGED, PLANNED, Declaration, declaration_of_json
 from viewlet.engine.kind import Hints
 from viewlet.engine.kinds import distributed_form
+from viewlet.engine.planned_unit import PlannedUnit
+from viewlet.engine.unit_merging import UnitMerge, merged_again, moved_unit, names_in, needed_views, pruned_unit
 from viewlet.errors import InternalError, StateError
 from viewlet.hosts.catalogue import Catalogue
-from viewlet.hosts.spread_views import PlannedUnit, SpreadView
-from viewlet.hosts.unit_merging import UnitMerge, merged_again, moved_unit, names_in, needed_views, pruned_unit
+from viewlet.hosts.spread_views import SpreadView
 from viewlet.hosts.unit_sharing import maintained_as, reading_of
 from viewlet.hosts.view_stack import over_tables
 from viewlet.spark.run.engine import Engine

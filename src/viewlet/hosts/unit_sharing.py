@@ -15,9 +15,10 @@ from dataclasses import replace
 from viewlet.engine.declaration import Declaration
 from viewlet.engine.kind import Hints
 from viewlet.engine.kinds import distributed_form
+from viewlet.engine.planned_unit import PlannedUnit
 from viewlet.engine.shape import shape_of
 from viewlet.errors import UnsupportedError
-from viewlet.hosts.spread_views import PlannedUnit, SpreadView
+from viewlet.hosts.spread_views import SpreadView
 from viewlet.spark.run.units.unit import Unit
 from viewlet.spark.run.units.unit_reading import UnitReading
 from viewlet.types import Table

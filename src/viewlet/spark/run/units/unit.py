@@ -3,7 +3,7 @@
 Other queries may be read from what it stores too (`unit_result`).
 
 It is planned when the first view is declared, with others whose programs become parts of its own before the first
-batch (`hosts/unit_merging.py`), and again when a snapshot moves its state (`relocation`).
+batch (`engine/unit_merging.py`), and again when a snapshot moves its state (`relocation`).
 
 Most units are trigger programs; views over rings are maintained by view trees (`tree_unit`).
 

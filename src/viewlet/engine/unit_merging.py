@@ -19,8 +19,8 @@ from viewlet.engine.catalogue_json import Json
 from viewlet.engine.declaration import MERGED, PLANNED, Declaration, declaration_to_json
 from viewlet.engine.kind import Hints
 from viewlet.engine.kinds import distributed_form
+from viewlet.engine.planned_unit import PlannedUnit
 from viewlet.errors import InternalError, UnsupportedError
-from viewlet.hosts.spread_views import PlannedUnit
 from viewlet.spark.plan.locations import Dist, locations_to_json
 from viewlet.spark.plan.partitioning import group_keys, result_partitioning
 from viewlet.spark.plan.result_location import views_of
