@@ -152,6 +152,10 @@ class RingPlan:
             found.setdefault(relation.table, []).append(Projection(relation))
         return {table: tuple(projections) for table, projections in found.items()}
 
+    def columns_read(self, table: str) -> frozenset[int]:
+        """The positions of the columns of a table that matter to the tree."""
+        return frozenset(i for projection in self.projections[table] for i in projection.read)
+
     @cached_property
     def ring(self) -> Ring[Any]:
         """The ring of the payloads; not that of a factorised result, which brings its own."""

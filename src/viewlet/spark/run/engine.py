@@ -43,6 +43,7 @@ from viewlet.spark.run.state.unit_state import NOTHING
 from viewlet.spark.run.unit_registry import Sizes, UnitEntry
 from viewlet.spark.run.units.node import ResultNode, with_result
 from viewlet.spark.run.units.table_unit import unit_name
+from viewlet.spark.run.units.tree_unit import TreeUnit
 from viewlet.spark.run.units.unit import (
     AT_DRIVER,
     LOCATIONS,
@@ -150,9 +151,18 @@ class Engine(Snapshots):
 
     def _mapper(self, batch: Batch, change: FrameChange, changed: Iterable[str]) -> MapChanges:
         mine = tuple(name for name in batch.runs if change.table.name in self.units[name].tables)
-        wanted = change.columns_among(self.takes_columns(change.table.name))
-        tables = tuple(sorted(changed))
-        return MapChanges(self.context(), mine, tables, change.table, change.sign, change.encoded, batch.token, wanted)
+        wanted = change.columns_among(self.columns_read(change.table.name, mine))
+        return MapChanges(
+            self.context(),
+            mine,
+            tuple(sorted(changed)),
+            change.table,
+            change.sign,
+            change.encoded,
+            batch.token,
+            wanted,
+            takes_counts=any(isinstance(self.units[name], TreeUnit) for name in mine),
+        )
 
     def changes(self, key: ResultKey) -> Changes | None:
         """What the batch under way has done to the rows of a query; None if it is not watched."""

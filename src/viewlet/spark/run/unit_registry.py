@@ -333,6 +333,17 @@ class UnitRegistry:
                 found |= columns
         return frozenset(found)
 
+    def columns_read(self, table: str, units: Iterable[str]) -> frozenset[int] | None:
+        """The columns of a table that some units read, whether they take columns or rows; None if that may be all."""
+        found: set[int] = set()
+        for entry in map(self._units.__getitem__, units):
+            reader = entry.unit.plan if isinstance(entry.unit, TreeUnit) else entry.node
+            columns = reader.columns_read(table)
+            if columns is None:
+                return None
+            found |= columns
+        return frozenset(found)
+
     def partition_rows(self, name: str) -> tuple[int, ...]:
         """The rows of a unit in each partition, if batches have told."""
         return self._units[name].size.partitions

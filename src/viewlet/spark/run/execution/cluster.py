@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
 from viewlet.changes import CHANGE_TYPE, MULTIPLICITY
@@ -17,6 +17,7 @@ from viewlet.spark.run.exchange.stage_record import Piece, Sent
 from viewlet.spark.run.execution.locality import Locality
 from viewlet.spark.run.execution.tasks import MapChanges
 from viewlet.spark.run.java import job_description, use_this_python
+from viewlet.spark.run.load.repeated_rows import counted_rows
 from viewlet.spark.run.load.table_frame import NotLoadable
 from viewlet.spark.run.state.partition import Broadcast, state_root
 from viewlet.spark.run.state.segment_files import LoadedViews
@@ -208,7 +209,12 @@ def _pruned(frame: Any, wanted: Sequence[str] | None) -> Any:
 def _mapped(frame: Any, mapper: MapChanges) -> Any:
     """What a mapper makes of a frame; columns are numbered on the way, as PySpark takes a dot in a name for a path."""
     names = tuple(frame.columns)
-    return frame.toDF(*(f"c{i}" for i in range(len(names)))).mapInArrow(_OnFrame(mapper, names), PIECES)
+    numbered = frame.toDF(*(f"c{i}" for i in range(len(names))))
+    says_numbers = not {MULTIPLICITY, CHANGE_TYPE}.isdisjoint(names)
+    counted = counted_rows(numbered) if mapper.takes_counts and not says_numbers else None
+    if counted is not None:
+        numbered, mapper, names = counted, replace(mapper, encoded=True), (*names, MULTIPLICITY)
+    return numbered.mapInArrow(_OnFrame(mapper, names), PIECES)
 
 
 def _told(piece: Piece) -> tuple[Any, ...]:

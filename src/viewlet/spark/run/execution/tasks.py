@@ -176,6 +176,8 @@ class MapChanges:
     """That of the batch."""
     wanted: tuple[str, ...] | None = None
     """The columns in use, if not all."""
+    takes_counts: bool = False
+    """Rows that repeat may come once, with their number."""
 
     def __call__(self, batches: Iterable[Any], tasks: int) -> list[Piece]:
         """`batches` are Arrow record batches of one task, of which there are about so many."""

@@ -22,6 +22,7 @@ from viewlet.runtime.durable.files import Files, files_at
 from viewlet.spark.plan.locations import Dist, Location
 from viewlet.spark.run.exchange import task_errors
 from viewlet.spark.run.java import job_description
+from viewlet.spark.run.load.repeated_rows import keys_per_row
 from viewlet.spark.run.load.row_frame import rows_frame
 from viewlet.spark.run.load.segment_task import SEGMENTS, WriteSegments
 from viewlet.spark.run.load.table_frame import (
@@ -51,8 +52,6 @@ APART_FROM_BYTES = 32 << 20
 """From so much on, looking at keys takes little of the time of a load."""
 APART_SHARE = 0.75
 """How many different keys there are for each row where Spark does not add up rows of equal keys."""
-SAMPLED_KEYS, BYTES_OF_ROW = 1 << 14, 8
-"""How many keys are looked at, about, and how little a row is taken to need."""
 EVALUATION_ERRORS = ("ArithmeticException", "SparkRuntimeException", "DateTimeException", "NumberFormatException")
 
 __all__ = ["LoadedViews", "NotLoadable", "load_views", "rows_frame"]
@@ -141,19 +140,9 @@ def _rows_apart(
     if not is_cheap_to_read_again(given) or expected_bytes(given) < APART_FROM_BYTES:
         return None
     queries = [rows_sql(view, tables, dialect, lambda name: sources[name]) for dialect in ("spark in words", "spark")]
-    if queries[0] is None or not _are_different(spark, queries[0].keys, len(view.keys), expected_bytes(given)):
+    if queries[0] is None or keys_per_row(spark.sql(queries[0].keys), expected_bytes(given)) < APART_SHARE:
         return None
     return [query.sql for query in queries if query is not None]
-
-
-def _are_different(spark: Any, keys: str, arity: int, expected: int) -> bool:
-    """Most of the rows with some keys share them with no other; all rows of these keys are looked at."""
-    among = 1 << max(0, (expected // BYTES_OF_ROW // SAMPLED_KEYS).bit_length())
-    columns = ", ".join(f"k{i}" for i in range(arity))
-    hashed = f"SELECT xxhash64({columns}) AS h FROM ({keys})"
-    with job_description(spark.sparkContext, "look at keys"):
-        found = spark.sql(f"SELECT h FROM ({hashed}) WHERE h & {among - 1} = 0").toArrow().column(0)
-    return len(found.unique()) >= APART_SHARE * len(found)
 
 
 def _columns_read(

@@ -81,7 +81,7 @@ class FlatTreeNode(TreeNode):
     # -- a batch ----------------------------------------------------------------------------------------------------
 
     def columns_read(self, table: str) -> frozenset[int]:
-        return frozenset(i for projection in self._plan.projections[table] for i in projection.read)
+        return self._plan.columns_read(table)
 
     def to_columns(self, table: Table, rows: Any, sign: int, encoded: bool) -> ColumnChange | None:
         return to_columns(table, rows, self.columns_read(table.name), self._given, sign, encoded, partial=True)
