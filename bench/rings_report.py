@@ -250,6 +250,10 @@ def on_spark(rows: Rows, machine: Record, out: Path) -> list[str]:
         "columns. Code had been compiled by earlier runs. A load is the first large batch of its session, and ends "
         "with a snapshot; its time contains both. The machine was shared by others, with a load "
         f"average of {min(loads):.0f} to {max(loads):.0f}: CPU seconds can be compared, the others hardly.",
+        "Since then, Spark counts rows that repeat before a tree gets them. Loads of 2,000,000 rows in turns with "
+        "the version before, medians of four loads in two sessions each, on a machine with a load average of 7: "
+        "with 20,000 different rows 1.55 CPU seconds instead of 1.70 (1.57 s instead of 1.96); with rows that are "
+        "all different 3.58 instead of 3.19 (4.50 s instead of 3.87), as Spark looks at some of them.",
     ]
 
 
