@@ -54,6 +54,7 @@ class _Hashed:
         "_inputs",
         "_is_bundle",
         "_is_closed",
+        "_is_driven",
         "_is_moved",
         "_is_settled",
         "_is_stored",

@@ -28,6 +28,7 @@ from viewlet.algebra.nodes import (
     Var,
     View,
     call,
+    once,
 )
 from viewlet.algebra.scope import NONE, Vars, inputs, outputs
 from viewlet.algebra.traverse import are_same, rebuild, scalar_variables
@@ -117,7 +118,7 @@ def _cost(factor: Expr, bound: Vars) -> float:
     match factor:
         case _ if own <= bound and isinstance(factor, Rel | View | Delta):
             return 1
-        case _ if _is_driven(factor):
+        case _ if is_driven(factor):
             return 2
         case Lift() | Extremum():
             return 2.5
@@ -125,17 +126,18 @@ def _cost(factor: Expr, bound: Vars) -> float:
             return 4 - len(own & bound) / (len(own) + 1)
 
 
-def _is_driven(expr: Expr) -> bool:
+@once
+def is_driven(expr: Expr) -> bool:
     """Its bindings come from a change, so there are few of them."""
     match expr:
         case Delta():
             return True
         case Exists(body) | Sum(_, body) | Neg(body):
-            return _is_driven(body)
+            return is_driven(body)
         case Add(terms):
-            return all(_is_driven(term) for term in terms)
+            return all(is_driven(term) for term in terms)
         case Mul(factors):
-            return any(_is_driven(factor) for factor in factors)
+            return any(is_driven(factor) for factor in factors)
         case _:
             return False
 

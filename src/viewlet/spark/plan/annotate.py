@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from viewlet.algebra.nodes import (
     Add,
     Cond,
+    Const,
     Delta,
     Exists,
     Expr,
@@ -36,7 +37,7 @@ from viewlet.algebra.nodes import (
 )
 from viewlet.algebra.order import try_order
 from viewlet.algebra.scope import NONE, Vars, free_variables, inputs, outputs
-from viewlet.algebra.traverse import atoms
+from viewlet.algebra.traverse import all_variables, atoms, has_delta
 from viewlet.errors import InternalError
 from viewlet.spark.plan.cost import NOTHING, Cost, sent
 from viewlet.spark.plan.locations import LOCAL, REPLICATED, Dist, ViewLocation
@@ -60,6 +61,7 @@ from viewlet.spark.plan.wellformed import (
     sum_tag,
     union_tags,
 )
+from viewlet.types import BIGINT
 
 MANY_SITES = 5
 """Of more sites than this, only one is tried for each part of a product."""
@@ -74,21 +76,37 @@ class Plan:
     cost: Cost
 
 
+UNPLANNED = Plan(Value(Const(0, BIGINT)), FREE, NOTHING)
+"""Stands for a plan that has not been made yet, where None says that there is none."""
+
 Brought = tuple[list[Plan], list[Expr]]
 """Factors brought to a site, and the scalars that have not gone into them."""
 
 
 @dataclass(slots=True)
-class Planner:
-    placement: Placement
-    rows: Mapping[str, float] = field(default_factory=dict)
-    _placed: dict[tuple[Expr, ViewLocation, tuple[Var, ...]], Plan] = field(default_factory=dict)
-    _wanted: dict[tuple[Expr, ViewLocation, Vars], Plan | None] = field(default_factory=dict)
-    _anywhere: dict[tuple[Expr, Vars], Plan | None] = field(default_factory=dict)
-    _composed: dict[tuple[Expr, ViewLocation, Vars], Plan | None] = field(default_factory=dict)
-    _cores: dict[tuple[tuple[Expr, ...], tuple[Expr, ...], ViewLocation, Vars], Brought | None] = field(
+class PlanCache:
+    """Plans for parts of expressions; None where there is none."""
+
+    wanted: dict[tuple[Expr, ViewLocation, Vars], Plan | None] = field(default_factory=dict)
+    anywhere: dict[tuple[Expr, Vars], Plan | None] = field(default_factory=dict)
+    composed: dict[tuple[Expr, ViewLocation, Vars], Plan | None] = field(default_factory=dict)
+    cores: dict[tuple[tuple[Expr, ...], tuple[Expr, ...], ViewLocation, Vars], Brought | None] = field(
         default_factory=dict
     )
+
+
+@dataclass(slots=True)
+class Planner:
+    """Plans expressions for changes that arrive in certain places.
+
+    What reads no change is planned alike wherever changes arrive: planners over the same views share `stored`.
+    """
+
+    placement: Placement
+    rows: Mapping[str, float] = field(default_factory=dict)
+    stored: PlanCache = field(default_factory=PlanCache)
+    _changing: PlanCache = field(default_factory=PlanCache)
+    _placed: dict[tuple[Expr, ViewLocation, tuple[Var, ...]], Plan] = field(default_factory=dict)
     _improver: Improver = field(init=False)
 
     def __post_init__(self) -> None:
@@ -126,12 +144,17 @@ class Planner:
     def at(self, expr: Expr, site: ViewLocation, needed: Vars) -> Plan | None:
         """The expression made readable at a site: moved as a whole, or composed of parts at that site."""
         needed &= outputs(expr)
-        key = (expr, site, needed)
-        if key not in self._wanted:
+        site = _site_for((expr,), site)
+        known, key = self._known(expr).wanted, (expr, site, needed)
+        found = known.get(key, UNPLANNED)
+        if found is UNPLANNED:
             here = self.in_place(expr, site, needed)
             is_there = site == LOCAL and here is not None and here.cost == NOTHING
-            self._wanted[key] = here if is_there else _cheapest([*self._moved_whole(expr, site, needed), here])
-        return self._wanted[key]
+            found = known[key] = here if is_there else _cheapest([*self._moved_whole(expr, site, needed), here])
+        return found
+
+    def _known(self, expr: Expr) -> PlanCache:
+        return self._changing if has_delta(expr) else self.stored
 
     def _moved_whole(self, expr: Expr, site: ViewLocation, needed: Vars) -> list[Plan | None]:
         """The ways to compute an expression somewhere else and to bring it to a site."""
@@ -168,11 +191,12 @@ class Planner:
     def spread(self, expr: Expr, needed: Vars) -> Plan | None:
         """The expression computed by the workers, wherever that is cheapest."""
         needed = NONE if isinstance(expr, Sum | Rel | Delta | View) else needed & outputs(expr)
-        key = (expr, needed)
-        if key not in self._anywhere:
+        known, key = self._known(expr).anywhere, (expr, needed)
+        found = known.get(key, UNPLANNED)
+        if found is UNPLANNED:
             ways = (plan for plan in self._ways_to_spread(expr, needed) if plan is not None and is_spread(plan.tag))
-            self._anywhere[key] = self._without_state(_cheapest(ways), expr, needed)
-        return self._anywhere[key]
+            found = known[key] = self._without_state(_cheapest(ways), expr, needed)
+        return found
 
     def _without_state(self, plan: Plan | None, expr: Expr, needed: Vars) -> Plan | None:
         """Where stored state would have to travel, perhaps it need not if the product is written differently."""
@@ -226,9 +250,14 @@ class Planner:
 
     def _one_apart(self, factors: tuple[Expr, ...], needed: Vars) -> Plan | None:
         """A product of which all factors but one are at every worker: that one may be anywhere."""
-        here = [self.in_place(factor, REPLICATED, outputs(factor)) for factor in factors]
-        apart = [i for i, plan in enumerate(here) if plan is None or plan.cost != NOTHING]
-        if len(apart) != 1:
+        here, apart = list[Plan | None](), list[int]()
+        for i, factor in enumerate(factors):
+            here.append(self.in_place(factor, REPLICATED, outputs(factor)))
+            if (plan := here[-1]) is None or plan.cost != NOTHING:
+                apart.append(i)
+            if len(apart) > 1:
+                return None
+        if not apart:
             return None
         (i,) = apart
         here[i] = self.spread(factors[i], outputs(factors[i]))
@@ -236,10 +265,11 @@ class Planner:
 
     def in_place(self, expr: Expr, site: ViewLocation, needed: Vars) -> Plan | None:
         """The expression evaluated at a site over parts that are at that site or moved to it."""
-        key = (expr, site, needed & outputs(expr))
-        if key not in self._composed:
-            self._composed[key] = self._in_place(*key)
-        return self._composed[key]
+        known, key = self._known(expr).composed, (expr, _site_for((expr,), site), needed & outputs(expr))
+        found = known.get(key, UNPLANNED)
+        if found is UNPLANNED:
+            found = known[key] = self._in_place(*key)
+        return found
 
     def _in_place(self, expr: Expr, site: ViewLocation, needed: Vars) -> Plan | None:
         match expr:
@@ -295,9 +325,9 @@ class Planner:
                 else:
                     away.append(factor)
         for group in connected(away):
-            others = [*(strip(plan.expr) for plan in here), *(other for other in away if other not in group)]
+            others = [*(strip(plan.expr) for plan in here), *_without(away, group)]
             alone = len(group) == len(away) and not here
-            brought = self._bring(group, scalars, others, site, needed, not alone)
+            brought = self._bring(group, scalars, site, needed.union(*map(free_variables, others)), not alone)
             if brought is None:
                 return None
             plans, scalars = brought
@@ -305,76 +335,65 @@ class Planner:
         return _together(mul, [*here, *(Plan(scalar, FREE, NOTHING) for scalar in scalars)], join_tags)
 
     def _bring(
-        self,
-        group: list[Expr],
-        scalars: list[Expr],
-        others: list[Expr],
-        site: ViewLocation,
-        needed: Vars,
-        together: bool,
+        self, group: list[Expr], scalars: list[Expr], site: ViewLocation, outside: Vars, together: bool
     ) -> Brought | None:
-        """Factors brought to a site, together or one by one, and the scalars that have not gone into them."""
-        options = [self._bring_each(group, scalars, others, site, needed, together or len(group) > 1)]
+        """Factors brought to a site, together or one by one, and the scalars that have not gone into them.
+
+        `outside` are the variables that are used beside the group and the scalars.
+        """
+        options = [self._bring_each(group, scalars, site, outside, together or len(group) > 1)]
         if together and len(group) > 1:
-            options.append(self._bring_core(group, scalars, others, site, needed))
+            options.append(self._bring_core(group, scalars, site, outside))
         atoms: list[Expr] = [factor for factor in group if not isinstance(factor, Lift | Extremum | Exists)]
         if 1 < len(atoms) < len(group):
-            options.append(self._bring_apart(group, atoms, scalars, others, site, needed))
+            options.append(self._bring_apart(group, atoms, scalars, site, outside))
         found = [option for option in options if option is not None]
         return min(found, key=lambda option: _total(option[0]), default=None)
 
     def _bring_apart(
-        self,
-        group: list[Expr],
-        atoms: list[Expr],
-        scalars: list[Expr],
-        others: list[Expr],
-        site: ViewLocation,
-        needed: Vars,
+        self, group: list[Expr], atoms: list[Expr], scalars: list[Expr], site: ViewLocation, outside: Vars
     ) -> Brought | None:
         """What is joined comes together, the nested aggregates next to it one by one."""
-        nested = [factor for factor in group if factor not in atoms]
-        core = self._bring_core(atoms, scalars, [*others, *nested], site, needed)
+        nested = _without(group, atoms)
+        core = self._bring_core(atoms, scalars, site, outside.union(*map(free_variables, nested)))
         if core is None:
             return None
-        brought = (strip(plan.expr) for plan in core[0])
-        rest = self._bring_each(nested, core[1], [*others, *brought, *atoms], site, needed, True)
+        brought = (free_variables(strip(plan.expr)) for plan in core[0])
+        joined = outside.union(*brought, *map(free_variables, atoms))
+        rest = self._bring_each(nested, core[1], site, joined, True)
         return (core[0] + rest[0], rest[1]) if rest is not None else None
 
     def _bring_each(
-        self,
-        group: list[Expr],
-        scalars: list[Expr],
-        others: list[Expr],
-        site: ViewLocation,
-        needed: Vars,
-        absorbing: bool,
+        self, group: list[Expr], scalars: list[Expr], site: ViewLocation, outside: Vars, absorbing: bool
     ) -> Brought | None:
         plans = list[Plan]()
-        for i, factor in enumerate(group):
-            brought = (strip(plan.expr) for plan in plans)  # with scalars that bind what this one is joined by
-            rest = [*others, *brought, *group[:i], *group[i + 1 :]]
-            core = self._bring_core([factor], scalars, rest, site, needed) if absorbing else None
-            used = needed.union(*(free_variables(other) for other in [*rest, *scalars]))
-            single = self.at(factor, site, used)
+        for factor, later in zip(group, _used_later(group), strict=True):
+            rest = outside | later
+            core = self._bring_core([factor], scalars, site, rest) if absorbing else None
+            single = self.at(factor, site, rest.union(*map(free_variables, scalars)))
             if core is not None and (single is None or _total(core[0]) <= single.cost):
-                plans += core[0]
-                scalars = core[1]
+                brought, scalars = core
             elif single is not None:
-                plans.append(single)
+                brought = [single]
             else:
                 return None
+            plans += brought
+            # a plan may have absorbed scalars that bind what later factors are joined by
+            outside = outside.union(free_variables(factor), *(free_variables(strip(plan.expr)) for plan in brought))
         return plans, scalars
 
     def _bring_core(
-        self, group: list[Expr], scalars: list[Expr], others: list[Expr], site: ViewLocation, needed: Vars
+        self, group: Sequence[Expr], scalars: Sequence[Expr], site: ViewLocation, outside: Vars
     ) -> Brought | None:
         """A sub-product with the scalars that its columns decide, summed down to what is used outside, and moved."""
+        if not _may_bind(group, scalars):
+            return None
         own = NONE.union(*map(free_variables, group), *map(free_variables, scalars))
-        key = (tuple(group), tuple(scalars), site, own & needed.union(*map(free_variables, others)))
-        if key not in self._cores:
-            self._cores[key] = self._core(*key)
-        return self._cores[key]
+        known = self._changing if any(map(has_delta, group)) else self.stored
+        key = (tuple(group), tuple(scalars), _site_for((*group, *scalars), site), own & outside)
+        if key not in known.cores:
+            known.cores[key] = self._core(*key)
+        return known.cores[key]
 
     def _core(
         self, group: tuple[Expr, ...], scalars: tuple[Expr, ...], site: ViewLocation, outside: Vars
@@ -391,6 +410,34 @@ class Planner:
         source = project(core, kept)
         plan = _cheapest([self.moved(self.spread(source, kept), site), self.moved(self.at_driver(source, kept), site)])
         return ([plan], left) if plan is not None else None
+
+
+def _site_for(parts: Sequence[Expr], site: ViewLocation) -> ViewLocation:
+    """The site, or all workers where the parts do not mention what it goes by: they are planned alike for both."""
+    if isinstance(site, Dist) and all(all_variables(part).isdisjoint(site.by) for part in parts):
+        return REPLICATED
+    return site
+
+
+def _without(factors: Sequence[Expr], left_out: Sequence[Expr]) -> list[Expr]:
+    """The factors but for some of them."""
+    ids = set(map(id, left_out))
+    return [factor for factor in factors if id(factor) not in ids]
+
+
+def _used_later(factors: Sequence[Expr]) -> list[Vars]:
+    """For each factor, the variables of those after it."""
+    found, later = list[Vars](), NONE
+    for factor in reversed(factors):
+        found.append(later)
+        later |= free_variables(factor)
+    return found[::-1]
+
+
+def _may_bind(factors: Sequence[Expr], scalars: Sequence[Expr]) -> bool:
+    """All that the factors need from outside, they or the scalars bind: otherwise their product has no order."""
+    needed = NONE.union(*map(inputs, factors))
+    return not needed or needed <= NONE.union(*map(outputs, factors), *map(outputs, scalars))
 
 
 def _is_at(tag: Tag, location: ViewLocation) -> bool:
@@ -413,7 +460,8 @@ def _cheapest(plans: Iterable[Plan | None]) -> Plan | None:
 def _total(plans: Sequence[Plan]) -> Cost:
     total = NOTHING
     for plan in plans:
-        total = total.beside(plan.cost)
+        if plan.cost is not NOTHING:
+            total = plan.cost if total is NOTHING else total.beside(plan.cost)
     return total
 
 

@@ -22,7 +22,7 @@ from viewlet.algebra.nodes import Delta, Expr, View
 from viewlet.algebra.traverse import Names, size, walk
 from viewlet.errors import InternalError
 from viewlet.spark.plan.abbreviate import Abbreviations
-from viewlet.spark.plan.annotate import Planner
+from viewlet.spark.plan.annotate import PlanCache, Planner
 from viewlet.spark.plan.blocks import fuse, one_by_one, stage_count
 from viewlet.spark.plan.dead import live
 from viewlet.spark.plan.locations import LOCAL, RANDOM, Arrival, Dist, ViewLocation, locations_of_json
@@ -150,6 +150,7 @@ class DistributedProgram:
     facts: Facts
     locations: Mapping[str, ViewLocation]
     _abbreviations: Abbreviations = field(default_factory=Abbreviations)
+    _stored: PlanCache = field(default_factory=PlanCache)
     _planners: dict[frozenset[str], Planner] = field(default_factory=dict)
     _ordered: dict[Expr, Expr] = field(default_factory=dict)
     _plans: dict[tuple[tuple[str, Arrival], ...], BatchPlan] = field(default_factory=dict)
@@ -261,7 +262,7 @@ class DistributedProgram:
         if local not in self._planners:
             keys = {view.name: view.keys for view in self.program.views}
             placement = Placement(self.locations, keys, dict.fromkeys(local, LOCAL))
-            self._planners[local] = Planner(placement, self._rows())
+            self._planners[local] = Planner(placement, self._rows(), self._stored)
         return self._planners[local]
 
     def _rows(self) -> dict[str, float]:

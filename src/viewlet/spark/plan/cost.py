@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from viewlet.algebra.nodes import Add, Delta, Exists, Expr, Mul, Neg, Sum, View
+from viewlet.algebra.nodes import Expr, View
+from viewlet.algebra.order import is_driven
 from viewlet.algebra.scope import outputs
 from viewlet.algebra.traverse import atoms
 from viewlet.spark.plan.locations import REPLICATED
@@ -78,18 +79,3 @@ def state_moved(expr: Expr, rows: Mapping[str, float]) -> float:
     largest = max((rows.get(view.name, UNKNOWN_ROWS) for view in views), default=0.0)
     whole = any(outputs(expr).issuperset(view.args) for view in views)
     return largest if whole else largest * AGGREGATED
-
-
-def is_driven(expr: Expr) -> bool:
-    """Its bindings come from a change, so there are few of them."""
-    match expr:
-        case Delta():
-            return True
-        case Exists(body) | Sum(_, body) | Neg(body):
-            return is_driven(body)
-        case Add(terms):
-            return all(is_driven(term) for term in terms)
-        case Mul(factors):
-            return any(is_driven(factor) for factor in factors)
-        case _:
-            return False

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from viewlet.algebra.nodes import Var
+from viewlet.algebra.nodes import Var, node
 from viewlet.triggers.program import ViewDefinition
 
 
@@ -26,8 +26,12 @@ class Local:
         return "local"
 
 
-@dataclass(frozen=True, slots=True)
-class Dist:
+class _Hashed:
+    __slots__ = ("_hash", "_representative")
+
+
+@node
+class Dist(_Hashed):
     """Partitioned by variables: those of the expression, or the key variables of a view."""
 
     by: tuple[Var, ...]

@@ -81,9 +81,11 @@ def rebuild(moved: Moved, change: Callable[[Moved], Moved]) -> Moved:
     return rebuild_calculus(moved, lambda child: as_expr(change(child)))
 
 
-@lru_cache(maxsize=65536)
 def strip(moved: Moved) -> Expr:
     """The expression without its transformers."""
-    if not is_moved(moved):
-        return as_expr(moved)
+    return _stripped(moved) if is_moved(moved) else as_expr(moved)
+
+
+@lru_cache(maxsize=65536)
+def _stripped(moved: Moved) -> Expr:
     return strip(moved.body) if isinstance(moved, Transformer) else as_expr(rebuild(moved, strip))

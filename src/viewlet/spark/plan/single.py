@@ -15,12 +15,11 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 
 from viewlet.algebra.nodes import Delta, Expr, Extremum, Sum, Var, View, add, mul, neg
-from viewlet.algebra.order import order
+from viewlet.algebra.order import is_driven, order
 from viewlet.algebra.scope import outputs
 from viewlet.algebra.traverse import Names, atoms
 from viewlet.algebra.traverse import rebuild as rebuild_calculus
 from viewlet.spark.plan.annotate import Planner
-from viewlet.spark.plan.cost import is_driven
 from viewlet.spark.plan.locations import (
     EVERYWHERE,
     LOCAL,
