@@ -88,7 +88,7 @@ class Engine(Snapshots):
         for each in rest:
             plan = SPREAD if each.unit.tables & spread.keys() else AT_DRIVER  # nothing else is spread then
             batch.runs[each.unit.name] = self._run(each, plan, changed)
-        before = {key: self._at_driver(key) for key in self.context().compared if key.unit in batch.runs}
+        before = {key: self._at_driver(key) for key in self.compared() if key.unit in batch.runs}
         batch.run(local, {name: (self._mapper(batch, each, changed), each.frame) for name, each in spread.items()})
         self._tell(batch, loaded)
         self._compare(batch, before)

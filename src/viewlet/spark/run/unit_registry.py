@@ -375,8 +375,7 @@ class UnitRegistry:
 
     def context(self, read: ResultKey | None = None) -> Context:
         """What tasks need to know now, and to `read` a result."""
-        told = {key for key in self._watched if self.reading(key).is_spread}
-        watched = frozenset(told | self._kept_changes.keys())
+        watched = self._told_by_tasks()
         known = (key for key in (*watched, *([] if read is None else [read])) if key.digest != OWN)
         return Context(
             self.checkpoint.directory,
@@ -385,13 +384,21 @@ class UnitRegistry:
             {name: self._share(entry) for name, entry in self._units.items()},
             self.checkpoint.history,
             watched,
-            frozenset(key for key in watched if self.reading(key) is ResultLocation.SENT),
+            self.compared(),
             {key: replace(kept, is_told=key in self._watched) for key, kept in self._kept_changes.items()},
             {key: self._result_code(key) for key in known},
             None,
             self.inline_bytes,
             self.checkpoint.sync,
         )
+
+    def _told_by_tasks(self) -> frozenset[ResultKey]:
+        """The results whose changes tasks tell or keep."""
+        return frozenset({key for key in self._watched if self.reading(key).is_spread} | self._kept_changes.keys())
+
+    def compared(self) -> frozenset[ResultKey]:
+        """Those of them that are compared with views at the driver."""
+        return frozenset(key for key in self._told_by_tasks() if self.reading(key) is ResultLocation.SENT)
 
     def _share(self, entry: UnitEntry) -> SharedCode[UnitCode]:
         if entry.shared is None:
