@@ -7,9 +7,8 @@ from math import inf
 
 import pytest
 
-import viewlet
 from tests.sql.test_common_tables import layered
-from tests.sql.test_outer_joins import TABLES, play_batches
+from tests.sql.test_outer_joins import length_of_triggers, play_batches
 from viewlet.algebra.layered_query import LayeredQuery
 from viewlet.sql import layers
 
@@ -50,15 +49,7 @@ def test_two_levels_are_one_expression() -> None:
 
 def test_statements_are_smaller_than_those_of_one_expression(monkeypatch: pytest.MonkeyPatch) -> None:
     """The change of an aggregate holds what it aggregates twice, that of one inside another four times, and so on."""
-
-    def length() -> int:
-        with viewlet.connect(engine="interpreter") as db:
-            for statement in TABLES[:3]:
-                db.execute(statement)
-            db.execute(f"CREATE MATERIALIZED VIEW q WITH (strategy = 'higher-order') AS {QUERIES['rows']}")
-            return len(db.explain("q", "triggers"))
-
-    in_layers = length()
+    in_layers = length_of_triggers(QUERIES["rows"], "higher-order")
     monkeypatch.setattr(layers, "DEEP_SUBQUERY", 100)
     monkeypatch.setattr(layers, "LARGE_CHANGES", inf)
-    assert 3 * in_layers < length()
+    assert 3 * in_layers < length_of_triggers(QUERIES["rows"], "higher-order")

@@ -7,9 +7,8 @@ from math import inf
 
 import pytest
 
-import viewlet
 from tests.sql.test_common_tables import layered
-from tests.sql.test_outer_joins import TABLES, play_batches
+from tests.sql.test_outer_joins import length_of_triggers, play_batches
 from viewlet.algebra.layered_query import LayeredQuery
 from viewlet.sql import layers
 
@@ -39,16 +38,9 @@ def test_they_agree_with_duckdb(name: str, engine: str, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_programs_are_smaller_than_those_of_one_expression(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def length() -> int:
-        with viewlet.connect(engine="interpreter") as db:
-            for statement in TABLES[:3]:
-                db.execute(statement)
-            db.execute(f"CREATE MATERIALIZED VIEW q WITH (strategy = 'view-tree') AS {QUERIES[name]}")
-            return len(db.explain("q", "triggers"))
-
-    in_layers = length()
+    in_layers = length_of_triggers(QUERIES[name], "view-tree")
     monkeypatch.setattr(layers, "LARGE_CHANGES", inf)
-    assert 4 * in_layers < length()
+    assert 4 * in_layers < length_of_triggers(QUERIES[name], "view-tree")
 
 
 def test_an_expression_that_vanishes_is_not_cut() -> None:

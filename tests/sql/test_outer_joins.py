@@ -138,6 +138,15 @@ def test_outer_joins_of_outer_joins_that_multiply_out_agree_with_duckdb(
     assert play_batches(query, 3, random.Random(engine), engine, "auto")
 
 
+def length_of_triggers(query: str, strategy: str) -> int:
+    """How much text the triggers of a query over the first three tables are."""
+    with viewlet.connect(engine="interpreter") as db:
+        for statement in TABLES[:3]:
+            db.execute(statement)
+        db.execute(f"CREATE MATERIALIZED VIEW q WITH (strategy = '{strategy}') AS {query}")
+        return len(db.explain("q", "triggers"))
+
+
 def play_batches(query: str, tables: int, rng: random.Random, engine: str, strategy: str) -> list[str]:
     """Compares a view over tables and streams after batches that change several of them; returns its layers."""
     with viewlet.connect(engine=engine) as db, duckdb.connect() as oracle:

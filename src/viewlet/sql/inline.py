@@ -13,9 +13,10 @@ from dataclasses import replace
 
 from viewlet.algebra.nodes import Expr, Lift, Rel, Value, Var, mul, sum_over
 from viewlet.algebra.query import Query
+from viewlet.algebra.rename import rename
 from viewlet.algebra.traverse import Names, all_variables, rebuild
 from viewlet.sql.prune import prune
-from viewlet.sql.rename import bound_variables, rename
+from viewlet.sql.rename import bound_variables
 
 
 def inline(query: Query, views: Mapping[str, Query]) -> Query:

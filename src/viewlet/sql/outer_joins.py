@@ -19,11 +19,12 @@ from collections.abc import Callable, Mapping
 
 from viewlet.algebra.fold import fold
 from viewlet.algebra.nodes import Cond, Const, Expr, Lift, Scalar, Value, Var, add, compare, mul, sum_over
+from viewlet.algebra.rename import rename
 from viewlet.algebra.scope import outputs
 from viewlet.algebra.traverse import mentioned, substitute_scalar
 from viewlet.sql.coerce import constant, null_of
 from viewlet.sql.context import Context
-from viewlet.sql.rename import bound_variables, fresh_copy, rename
+from viewlet.sql.rename import bound_variables, fresh_copy
 from viewlet.sql.scope import Field, Item, Part
 from viewlet.types import BIGINT, VARCHAR, Kind
 

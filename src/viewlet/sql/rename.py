@@ -8,10 +8,9 @@ inside, at any depth, is exactly what has to be renamed; all other variables bel
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from viewlet.algebra.nodes import Cond, Expr, Extremum, Lift, Rel, Sum, Value, Var
-from viewlet.algebra.traverse import Names, rebuild, substitute_scalar, walk
+from viewlet.algebra.nodes import Expr, Extremum, Lift, Rel, Var
+from viewlet.algebra.rename import rename
+from viewlet.algebra.traverse import Names, walk
 
 
 def bound_variables(factors: tuple[Expr, ...]) -> list[Var]:
@@ -29,25 +28,6 @@ def bound_variables(factors: tuple[Expr, ...]) -> list[Var]:
                 case _:
                     pass
     return list(found)
-
-
-def rename(expr: Expr, mapping: Mapping[Var, Var]) -> Expr:
-    """The expression with variables replaced everywhere, local ones included."""
-    match expr:
-        case Value(scalar):
-            return Value(substitute_scalar(scalar, mapping))
-        case Cond(scalar):
-            return Cond(substitute_scalar(scalar, mapping))
-        case Rel(name, args):
-            return Rel(name, tuple(mapping.get(arg, arg) for arg in args))
-        case Sum(keys, body):
-            return Sum(tuple(mapping.get(key, key) for key in keys), rename(body, mapping))
-        case Lift(var, body):
-            return Lift(mapping.get(var, var), rename(body, mapping))
-        case Extremum(var, which, of, body):
-            return Extremum(mapping.get(var, var), which, mapping.get(of, of), rename(body, mapping))
-        case _:
-            return rebuild(expr, lambda child: rename(child, mapping))
 
 
 def fresh_copy(factors: tuple[Expr, ...], names: Names) -> tuple[Expr, ...]:

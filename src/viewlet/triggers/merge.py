@@ -19,8 +19,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from viewlet.algebra.nodes import Cond, Delta, Expr, Extremum, Lift, Rel, Sum, Value, Var, View
-from viewlet.algebra.traverse import Names, all_variables, rebuild, substitute_scalar, walk
+from viewlet.algebra.nodes import Expr, Var, View
+from viewlet.algebra.rename import rename
+from viewlet.algebra.traverse import Names, all_variables, rebuild, walk
 from viewlet.triggers.program import COUNT_FIELD, Field, Program, Statement, Trigger, Update, ViewDefinition
 from viewlet.triggers.shared_views import lendable, needed_for
 from viewlet.triggers.view_shapes import Fields, unnamed_shapes
@@ -242,31 +243,4 @@ def _called(expr: Expr, keys: Sequence[Var], others: Sequence[Var]) -> Expr:
     names = Names(var.name for var in (*mine, *others))
     taken = {var.name for var in others}
     mapping = {var: names.fresh(var) if var.name in taken else var for var in sorted(mine, key=lambda var: var.name)}
-    return _renamed(expr, mapping | dict(zip(keys, others, strict=True)))
-
-
-def _renamed(expr: Expr, names: Mapping[Var, Var]) -> Expr:
-    """The expression with another name for every variable, also for those that sums hide."""
-
-    def all_of(variables: tuple[Var, ...]) -> tuple[Var, ...]:
-        return tuple(names[var] for var in variables)
-
-    match expr:
-        case Value(scalar):
-            return Value(substitute_scalar(scalar, names))
-        case Cond(scalar):
-            return Cond(substitute_scalar(scalar, names))
-        case Rel(name, args):
-            return Rel(name, all_of(args))
-        case Delta(name, args):
-            return Delta(name, all_of(args))
-        case View(name, own, args):
-            return View(name, own, all_of(args))
-        case Sum(keys, body):
-            return Sum(all_of(keys), _renamed(body, names))
-        case Lift(var, body):
-            return Lift(names[var], _renamed(body, names))
-        case Extremum(var, which, of, body):
-            return Extremum(names[var], which, names[of], _renamed(body, names))
-        case _:
-            return rebuild(expr, lambda child: _renamed(child, names))
+    return rename(expr, mapping | dict(zip(keys, others, strict=True)))
