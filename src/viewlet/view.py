@@ -13,9 +13,9 @@ from itertools import islice
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
-from viewlet.changes import did_you_mean, rows_to_arrow, to_changes, to_python
+from viewlet.changes import did_you_mean, row_to_python, rows_to_arrow, to_changes, to_python
 from viewlet.errors import MissingExtraError, SchemaError
-from viewlet.types import Column, Row, Table
+from viewlet.types import Column, Kind, Row, Table
 
 Callback = Callable[[int, Any], object]
 """Called as callback(epoch, pyarrow.Table of the changed rows with a `_multiplicity` column)."""
@@ -24,12 +24,19 @@ PREVIEW_ROWS = 10
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+MUTABLE = {Kind.ARRAY, Kind.COFACTOR}
+"""Kinds of types whose values users may change."""
+MOST_ROWS_REMEMBERED = 1_000_000
+"""Rows whose Python values a snapshot keeps for the next reading."""
+
+
+@dataclass(slots=True)
 class Snapshot:
     """The rows of a relation after one batch, in reading order, each with its multiplicity."""
 
     columns: tuple[Column, ...]
     rows: Sequence[tuple[Row, int]]
+    _python: list[tuple[object, ...]] | None = None
 
     def __len__(self) -> int:
         return sum(weight for _, weight in self.rows)
@@ -38,11 +45,18 @@ class Snapshot:
         return rows_to_arrow(self.columns, self.rows)
 
     def to_python(self) -> list[tuple[object, ...]]:
-        converters = [to_python(column.type) for column in self.columns]
+        """The rows as users see them: a new list, of tuples that are made once."""
+        if self._python is not None:
+            return list(self._python)
+        convert = row_to_python([column.type for column in self.columns])
         python: list[tuple[object, ...]] = []
         for row, weight in self.rows:
-            values = tuple(convert(value) for convert, value in zip(converters, row, strict=True))
-            python.extend([values] * weight)
+            if weight == 1:
+                python.append(convert(row))
+            else:
+                python.extend([convert(row)] * weight)
+        if len(python) <= MOST_ROWS_REMEMBERED and not any(column.type.kind in MUTABLE for column in self.columns):
+            self._python = list(python)
         return python
 
     def head(self, count: int) -> Snapshot:
@@ -213,9 +227,9 @@ class FactorisedView(View):
         If a batch changes the view during the iteration, the next step raises an error, so that rows of two states
         never mix.
         """
-        converters = [to_python(column.type) for column in self.schema]
+        convert = row_to_python([column.type for column in self.schema])
         for row, weight in self._provider.stream(self.name, FactorisedView, lambda engine: engine.rows()):
-            values = tuple(convert(value) for convert, value in zip(converters, row, strict=True))
+            values = convert(row)
             for _ in range(weight):
                 yield values
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from viewlet.changes.arrow import MULTIPLICITY, added_up, arrow_type, rows_to_arrow, sorted_rows
 from viewlet.changes.change import Change, Changes, ColumnChange, RowChange
 from viewlet.changes.sources import Source, open_source
-from viewlet.changes.values import Misfit, converter, plain, to_python
+from viewlet.changes.values import Misfit, converter, plain, row_to_python, to_python
 from viewlet.errors import DataError
 from viewlet.types import Column, Datum, Kind, Row, SqlType, Table
 
@@ -33,6 +33,7 @@ __all__ = [
     "describe_row",
     "did_you_mean",
     "match_columns",
+    "row_to_python",
     "rows_to_arrow",
     "sorted_rows",
     "to_changes",

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta
 from decimal import Context, Decimal, InvalidOperation
 
 from viewlet.errors import DataError
-from viewlet.types import INTEGER_BITS, MAX_DECIMAL_DIGITS, CofactorValue, Datum, Kind, SqlType
+from viewlet.types import INTEGER_BITS, MAX_DECIMAL_DIGITS, CofactorValue, Datum, Kind, Row, SqlType
 
 _EPOCH = datetime(1970, 1, 1)
 EPOCH_DAY = _EPOCH.toordinal()
@@ -194,6 +194,30 @@ def to_python(type: SqlType) -> Callable[[Datum], object]:
             return lambda value: value.to_python() if isinstance(value, CofactorValue) else None
         case _:
             return lambda value: value
+
+
+def row_to_python(types: Sequence[SqlType]) -> Callable[[Row], tuple[object, ...]]:
+    """The function that takes a row of internal values to the tuple users see; the row itself where they are the same.
+
+    >>> from viewlet.types import BIGINT, DATE
+    >>> row_to_python([BIGINT, DATE])((1, 0))
+    (1, datetime.date(1970, 1, 1))
+    """
+    converted = [(i, to_python(type)) for i, type in enumerate(types) if type.kind in _CONVERTED]
+    if not converted:
+        return lambda row: row
+
+    def convert(row: Row) -> tuple[object, ...]:
+        values: list[object] = list(row)
+        for i, function in converted:
+            values[i] = function(row[i])
+        return tuple(values)
+
+    return convert
+
+
+_CONVERTED = {Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP, Kind.ARRAY, Kind.COFACTOR}
+"""Kinds of types whose internal values are not those users see."""
 
 
 def _to_date(value: Datum) -> date | None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -12,13 +13,14 @@ from viewlet.algebra.evaluate import State, evaluate
 from viewlet.algebra.nodes import View
 from viewlet.algebra.order import order
 from viewlet.algebra.traverse import walk
-from viewlet.changes import Change
+from viewlet.changes import MULTIPLICITY, Change
 from viewlet.codegen.module import Module, write_module
 from viewlet.codegen.module_writer import Function
 from viewlet.codegen.precompile import Helper, share
 from viewlet.codegen.process import Column, Process
 from viewlet.errors import DataError, InternalError
 from viewlet.rings import Dyadic
+from viewlet.runtime.arrow_columns import Words, arrow_column
 from viewlet.runtime.batches import BatchShaper
 from viewlet.runtime.control import FAILURE, FULL, NEEDED_ROWS, NEEDED_STORE, ROWS_DONE
 from viewlet.runtime.dictionary import StringDictionary
@@ -27,7 +29,7 @@ from viewlet.triggers.program import Program
 from viewlet.triggers.result_view import result_stores
 from viewlet.triggers.step import initial_contents
 from viewlet.triggers.store import MapStore
-from viewlet.types import Row, Table
+from viewlet.types import Datum, Kind, Row, SqlType, Table
 
 UNDER_WAY = -1
 READ_BY_CODE_FROM = 2_000
@@ -303,6 +305,50 @@ class CompiledEngine:
             return self._evaluate_result()
         found = self._process.result(self.program.query, READ_BY_CODE_FROM)
         return self._evaluate_result() if found is None else found
+
+    def arrow(self) -> Any:
+        """The result rows as an Arrow table with their multiplicities; None where no code lists them."""
+        types = [var.type for var in self.program.query.output]
+        found = self._process.read_result(types, READ_BY_CODE_FROM)
+        if found is None:
+            return None
+        import pyarrow as pa
+
+        columns, weights = found
+        arrays = [arrow_column(type, words, self.dictionary) for type, words in zip(types, columns, strict=True)]
+        return pa.table([*arrays, pa.array(weights)], names=[*map(str, range(len(types))), MULTIPLICITY])
+
+    def count(self) -> int | None:
+        """How many rows the result has; None where no code lists them."""
+        found = self._process.read_result([var.type for var in self.program.query.output], READ_BY_CODE_FROM)
+        return None if found is None else int(found[1].sum())
+
+    def rows_with(self, values: Mapping[int, Collection[Datum]]) -> dict[Row, int] | None:
+        """The result rows that have one of some values in each of some columns.
+
+        They are evaluated over those rows of the views that have these values; None if a large view has to be read
+        whole.
+        """
+        output = self.program.query.output
+        wanted = {output[i]: self._known_words(output[i].type, choices) for i, choices in values.items()}
+        slots: dict[str, list[Words]] = {}
+        for node in walk(self.program.result):
+            if isinstance(node, View):
+                store = self.stores[node.name]
+                conditions = [(i, wanted[var]) for i, var in enumerate(node.args) if var in wanted]
+                if not conditions and len(store) > READ_BY_CODE_FROM:
+                    return None
+                slots.setdefault(node.name, []).append(store.slots_with(conditions))
+        rows = {name: self.stores[name].items_at(np.unique(np.concatenate(each))) for name, each in slots.items()}
+        result = self._evaluate({name: self._as_map(name, each) for name, each in rows.items()})
+        return {row: n for row, n in result.items() if all(row[i] in choices for i, choices in values.items())}
+
+    def _known_words(self, type: SqlType, values: Iterable[Datum]) -> Words:
+        """The words of values, without strings that no row can have."""
+        if type.kind is Kind.VARCHAR:
+            codes = [self.dictionary.known(str(value)) for value in values]
+            return np.array([code for code in codes if code is not None], np.int64)
+        return self._process.key_words(type, list(values))
 
     def watch(self) -> bool:
         """From now on `changes` tells how the result has changed, if it can."""

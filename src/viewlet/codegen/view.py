@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from viewlet.changes import Change
+from viewlet.changes import Change, rows_to_arrow
 from viewlet.codegen.engine import CompiledEngine, TableChange
 from viewlet.codegen.module import Module
 from viewlet.runtime.dictionary import StringDictionary
@@ -28,7 +28,7 @@ from viewlet.triggers.saved_state import StateReader, StateWriter
 from viewlet.triggers.shared_views import Borrowed, borrowable_by_rows, needed_for
 from viewlet.triggers.sources import Sources
 from viewlet.triggers.store import MapStore
-from viewlet.types import Row, Table
+from viewlet.types import Column, Datum, Row, Table
 
 
 class CompiledView:
@@ -128,6 +128,20 @@ class CompiledView:
 
     def result(self) -> Mapping[Row, int]:
         return self._engine.result()
+
+    def arrow(self) -> Any:
+        listed = self._engine.arrow()
+        if listed is not None:
+            return listed
+        columns = [Column(f"c{i}", var.type) for i, var in enumerate(self.plan.query.output)]
+        return rows_to_arrow(columns, self.result().items(), with_multiplicity=True)
+
+    def count(self) -> int:
+        count = self._engine.count()
+        return sum(self.result().values()) if count is None else count
+
+    def rows_with(self, values: Mapping[int, Collection[Datum]]) -> Mapping[Row, int] | None:
+        return self._engine.rows_with(values)
 
     def forget_rows(self) -> None:
         """Empties the views behind the result, if changes of the result are known without them."""

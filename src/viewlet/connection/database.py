@@ -254,8 +254,7 @@ class Database:
     def snapshot(self, name: str) -> Snapshot:
         """The rows of a kept table or of a view."""
         if name in self.views:
-            view = self.views[name]
-            return Snapshot(view.columns, view.rows())
+            return self.views[name].snapshot()
         table = self.catalogue.find_kept(name)
         return Snapshot(table.schema.columns, sorted_rows(table.store.change().rows()))
 
@@ -270,7 +269,7 @@ class Database:
     def version_of(self, name: str) -> object:
         """Something that is another one whenever the rows of a table or view may have changed."""
         view = self.views.get(name)
-        return self.version if view is None else (view, view.work.batches)
+        return self.version if view is None else view.version
 
     def rows_with_keys(self, name: str, keys: Sequence[Row]) -> Changes | None:
         """The rows of a kept table with these primary keys, if they can be found without reading all rows."""

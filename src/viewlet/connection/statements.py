@@ -33,7 +33,7 @@ class StatementRunner:
         """Answers queries over tables and views that should not be read to this process."""
         self._adhoc = AdHoc(external_access)
         self._arrow: dict[str, tuple[object, Any]] = {}
-        """Tables and views as Arrow, with their versions."""
+        """Tables as Arrow, with their versions."""
 
     def run(self, sql: str) -> Any:
         """The answer of the last statement of `sql`; an error leaves the statements before it done."""
@@ -109,16 +109,19 @@ class StatementRunner:
 
     def _arrow_of(self, name: str, database: Database, sql: str) -> Any:
         """A table or view as Arrow, made once for all queries until it changes; of some views what `sql` can need."""
-        version, view = database.version_of(name), database.views.get(name)
+        table, view = database.tables.get(name), database.views.get(name)
+        few: Any = None
         if view is not None and view.kind.prune is not None:
-            pruned = view.kind.prune(view.engine, sql)
-            if pruned is not None:
-                return pruned
-        table = database.tables.get(name)
-        if table is not None and table.with_parts is not None:
-            stamped = table.with_parts(sql)
-            if stamped is not None:
-                return stamped
+            few = view.kind.prune(view.engine, sql)
+        elif table is not None and table.with_parts is not None:
+            few = table.with_parts(sql)
+        elif name not in self._arrow or self._arrow[name][0] != database.version_of(name):
+            few = _rows_asked_for(name, database, sql)
+        if few is not None:
+            return few
+        if view is not None:
+            return view.arrow()
+        version = database.version_of(name)
         if name not in self._arrow or self._arrow[name][0] != version:
             self._arrow[name] = version, database.arrow(name)
         return self._arrow[name][1]
@@ -137,6 +140,21 @@ class StatementRunner:
         database.host.expect({schema.name: sum(int(rows.num_rows) for rows, _ in answers)})
         self._session.commit({schema.name: database.net_change(table, answers)})
         return max((int(rows.num_rows) for rows, _ in answers), default=0)
+
+
+def _rows_asked_for(name: str, database: Database, sql: str) -> Any:
+    """The rows of a table or view that a query can need, by the values it names; None if that may be any."""
+    from viewlet.sql.key_condition import keys_among, queried_values
+
+    schema = database.catalogue.schemas()[name]
+    values = queried_values(sql, schema)
+    if not values:
+        return None
+    if name in database.views:
+        return database.views[name].arrow_with(values)
+    keys = keys_among(schema, values)
+    rows = None if keys is None else database.rows_with_keys(name, keys)
+    return None if rows is None else rows_to_arrow(schema.columns, rows.items())
 
 
 def _readable_names(sql: str, database: Database) -> list[str]:

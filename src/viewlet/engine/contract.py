@@ -7,8 +7,8 @@ A batch of a local engine is `apply`, once for each table that it changes, then 
 On a cluster all views run their batches together, so there an engine is asked for the outcome only.
 
 What only some engines can do is a small protocol of its own. Each is asked for in one place: `ReadsColumns` by
-`Maintainer`, `CountsRows` and `ListsArrow` by `MaintainedView.read`, `TellsOwnChanges` by `MaintainedView.follow`,
-`SharesViews` by `InnerViews`.
+`Maintainer`, `CountsRows`, `ListsArrow` and `FindsRows` by `MaintainedView.read`, `TellsOwnChanges` by
+`MaintainedView.follow`, `SharesViews` by `InnerViews`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ from viewlet.changes import Change
 from viewlet.triggers.program import Program
 from viewlet.triggers.saved_state import StateReader, StateWriter
 from viewlet.triggers.shared_views import Borrowed
-from viewlet.types import Row
+from viewlet.types import Datum, Row
 
+Wanted = Mapping[int, Collection[Datum]]
+"""The values that are looked for, by the position of the column in the output of a query."""
 Stages = Mapping[str, Callable[[], str]]
 """What `explain` prints of a view, by the name of the stage."""
 
@@ -110,6 +112,14 @@ class ListsArrow(Protocol):
 
         A row may be listed in several pieces, which are to be added up.
         """
+
+
+@runtime_checkable
+class FindsRows(Protocol):
+    """An engine that finds rows by the values of some columns, without listing the others."""
+
+    def rows_with(self, values: Wanted) -> Mapping[Row, int] | None:
+        """The rows of `result` that have one of the wanted values in each of the columns; None if all must be read."""
 
 
 @runtime_checkable

@@ -6,14 +6,14 @@ OFFSET. Changes are those of the visible rows: for a limited view, what its firs
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from viewlet.changes import Changes, rows_to_arrow
 from viewlet.engine.arrow_rows import in_reading_order
 from viewlet.engine.choice import Choice
-from viewlet.engine.contract import CountsRows, Engine, ListsArrow, TellsOwnChanges
+from viewlet.engine.contract import CountsRows, Engine, FindsRows, ListsArrow, TellsOwnChanges, Wanted
 from viewlet.engine.declaration import Declaration
 from viewlet.engine.kinds import kind_of
 from viewlet.engine.maintainer import Maintainer, Work
@@ -21,17 +21,30 @@ from viewlet.engine.ranking import reading_order
 from viewlet.engine.rows import ResultRows, is_limited, net
 from viewlet.errors import UnsupportedError
 from viewlet.triggers.store import MapStore, UndoLog
-from viewlet.types import Column, Row, Table, TableKind
-from viewlet.view import Callback
+from viewlet.types import Column, Datum, Row, Table, TableKind
+from viewlet.view import Callback, Snapshot
+
+MOST_BYTES_REMEMBERED = 256 * 1024 * 1024
+"""Size of the Arrow tables that are kept for the next reading."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """How a view reads an engine: its rows and, where it knows that itself, their number and all of them as Arrow."""
+    """How a view reads an engine: its rows and, where the engine can do that itself, more."""
 
     rows: ResultRows
     count: Callable[[], int] | None
     arrow: Callable[[], Any] | None
+    rows_with: Callable[[Wanted], Mapping[Row, int] | None] | None
+
+
+@dataclass(slots=True)
+class _Reading:
+    """What has been read of a view since its last batch."""
+
+    version: object
+    snapshot: Snapshot | None = None
+    arrow: Any = None
 
 
 class MaintainedView:
@@ -48,6 +61,7 @@ class MaintainedView:
         self.followers: dict[object, Callback] = {}
         """Subscribers to changes in the form of the engine."""
         self.store: MapStore | None = None
+        self._read = _Reading(None)
         self._log = log
         self._visible = tuple(query.output.index(column.var) for column in query.columns)
         self._is_all_visible = self._visible == tuple(range(len(query.output)))
@@ -62,7 +76,8 @@ class MaintainedView:
             rows.watch()
         count = engine.count if isinstance(engine, CountsRows) and not is_limited(query) else None
         arrow = engine.arrow if isinstance(engine, ListsArrow) and not is_limited(query) else None
-        return Reader(rows, count, arrow)
+        rows_with = engine.rows_with if isinstance(engine, FindsRows) and not is_limited(query) else None
+        return Reader(rows, count, arrow, rows_with)
 
     @property
     def choice(self) -> Choice:
@@ -106,17 +121,56 @@ class MaintainedView:
         rows = self._reader.rows.rows()
         return rows if self._is_all_visible else [(self._show(row), weight) for row, weight in rows]
 
+    @property
+    def version(self) -> object:
+        """Another value after every batch that may have changed the rows."""
+        return self.maintainer, self.work.batches
+
+    def snapshot(self) -> Snapshot:
+        """The visible rows in reading order; the same object until a batch touches the view."""
+        read = self._since_last_batch()
+        if read.snapshot is None:
+            read.snapshot = Snapshot(self.columns, self.rows())
+        return read.snapshot
+
     def arrow(self) -> Any:
-        """The visible rows in reading order, as an Arrow table."""
+        """The visible rows in reading order as an Arrow table; the same one until a batch touches the view."""
+        read = self._since_last_batch()
+        if read.arrow is not None:
+            return read.arrow
+        table = self._list_arrow()
+        if table.nbytes <= MOST_BYTES_REMEMBERED:
+            read.arrow = table
+        return table
+
+    def arrow_with(self, values: Mapping[str, Collection[Datum]]) -> Any:
+        """Like `arrow`, only rows that have one of some values in each of the columns; None if that takes as long."""
+        find = self._reader.rows_with
+        if find is None or self._since_last_batch().arrow is not None:
+            return None
+        names = [column.name for column in self.columns]
+        wanted = {self._visible[names.index(name)]: choices for name, choices in values.items()}
+        rows = find(wanted)
+        if rows is None:
+            return None
+        ranked = self._reader.rows.in_order(rows)
+        return rows_to_arrow(self.columns, [(self._show(row), weight) for row, weight in ranked])
+
+    def _since_last_batch(self) -> _Reading:
+        if self._read.version != self.version:
+            self._read = _Reading(self.version)
+        return self._read
+
+    def _list_arrow(self) -> Any:
         listed = self._reader.arrow
         if listed is None:
-            return rows_to_arrow(self.columns, self.rows())
+            return rows_to_arrow(self.columns, self.snapshot().rows)
         return in_reading_order(listed(), reading_order(self.declared.query), self._visible, self.columns)
 
     def count(self) -> int:
         """How many rows are visible."""
         count = self._reader.count
-        return count() if count is not None else sum(weight for _, weight in self.rows())
+        return count() if count is not None else self._reader.rows.count()
 
     def subscribe(self, token: object, callback: Callback) -> None:
         self._follow()
@@ -150,6 +204,7 @@ class MaintainedView:
 
     def finish(self) -> Changes:
         """Ends a batch that touched the view; returns the change of the visible rows, which `publish` shows others."""
+        self._read = _Reading(None)
         change = self._reader.rows.finish(self.maintainer.finish(), self.is_watched)
         if self._is_all_visible or not change:
             return change

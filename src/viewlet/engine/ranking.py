@@ -5,11 +5,13 @@ from __future__ import annotations
 import heapq
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from operator import itemgetter
 
 from viewlet.algebra.query import OrderKey, Query
 from viewlet.triggers.store import UndoLog
 from viewlet.types import Datum, Row
 
+_first = itemgetter(0)
 Rank = Callable[[Row], tuple[object, ...]]
 
 
@@ -89,6 +91,22 @@ def ranking(query: Query) -> Rank:
         return tuple(_rank(row[position], descending, first) for position, descending, first in positions)
 
     return rank
+
+
+def ranked(rows: Mapping[Row, int], query: Query, rank: Rank) -> list[tuple[Row, int]]:
+    """Rows with their multiplicities, sorted by `rank`; by the rows themselves where that is the same.
+
+    It is the same if all columns are ascending and no NULL is compared with a value, which Python refuses to do.
+    """
+    order = reading_order(query)
+    if order and not any(descending for _, descending, _ in order):
+        positions = [position for position, _, _ in order]
+        key = itemgetter(*positions) if positions != list(range(len(positions))) else None
+        try:
+            return sorted(rows.items(), key=_first if key is None else lambda item: key(item[0]))
+        except TypeError:
+            pass
+    return sorted(rows.items(), key=lambda item: rank(item[0]))
 
 
 def reading_order(query: Query) -> list[tuple[int, bool, bool]]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from viewlet.algebra.query import Query
 from viewlet.changes import Changes
 from viewlet.engine.contract import Engine
-from viewlet.engine.ranking import FirstRows, cut, ranking
+from viewlet.engine.ranking import FirstRows, cut, ranked, ranking
 from viewlet.triggers.store import UndoLog
 from viewlet.types import Row
 
@@ -38,7 +38,17 @@ class ResultRows:
         """The rows within LIMIT and OFFSET, in reading order."""
         if self._is_limited:
             return list(cut(self._first_rows().rows(), self._query.offset, self._query.limit))
-        return sorted(self._whole().items(), key=lambda item: self._rank(item[0]))
+        return self.in_order(self._whole())
+
+    def in_order(self, rows: Mapping[Row, int]) -> Ranked:
+        """Rows with their multiplicities, in reading order."""
+        return ranked(rows, self._query, self._rank)
+
+    def count(self) -> int:
+        """How many rows there are within LIMIT and OFFSET."""
+        if self._is_limited:
+            return sum(weight for _, weight in self.rows())
+        return sum(self._whole().values())
 
     def watch(self) -> None:
         """From now on changes are wanted."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -426,6 +426,18 @@ class FlatStore:
     def items(self) -> Iterator[Item]:
         """Key words and payload numbers of every row."""
         return self._rows(self.pool, np.flatnonzero(self.live[: self.meta[SIZE]]))
+
+    def slots_with(self, conditions: Sequence[tuple[int, Words]]) -> Words:
+        """The slots of the rows whose keys have one of some words at each of some positions."""
+        slots = np.flatnonzero(self.live[: self.meta[SIZE]])
+        for position, words in conditions:
+            column = self.pool[slots, position]
+            slots = slots[column == words[0] if len(words) == 1 else np.isin(column, words)]
+        return slots
+
+    def items_at(self, slots: Words) -> Iterator[Item]:
+        """Like `items`, for the rows at some slots."""
+        return self._rows(self.pool, slots)
 
     def _rows(self, pool: Words, slots: Words) -> Iterator[Item]:
         floats = pool.view(np.float64)

@@ -1,19 +1,21 @@
-"""The primary keys that a condition names: `WHERE k = 5`, `WHERE k IN (1, 2) AND day = DATE '2026-01-02' AND x > 3`.
+"""The values that a condition asks for: `WHERE k = 5`, `WHERE k IN (1, 2) AND day = DATE '2026-01-02' AND x > 3`.
 
-Every column of the key has to be compared with literals of its type, in parts of the condition that are joined by AND.
-The rows with these keys are all that the condition can pick. If it or the statement contains a query, other rows may
-matter, and the keys do not count.
+A column has to be compared with literals of its type, in a part of the condition that is joined to the others by AND.
+The rows with these values are all that the condition can pick.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import product
 from math import prod
 
+import sqlglot
 from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
 from viewlet.changes.values import Misfit, converter
+from viewlet.sql.parser import quiet
 from viewlet.sql.source import name_of
 from viewlet.types import Column, Datum, Kind, Row, Table
 
@@ -21,19 +23,66 @@ MOST_KEYS = 1_000
 
 
 def keys_of(table: Table, node: exp.Expr) -> tuple[Row, ...] | None:
-    """The primary keys that the condition of an UPDATE or DELETE names; None if it may pick other rows."""
+    """The primary keys that the condition of an UPDATE or DELETE names; None if it may pick other rows.
+
+    If the statement contains a query, other rows may matter.
+    """
     where = node.args.get("where")
-    if where is None or not table.primary_key or node.find(exp.Query) is not None:
+    if where is None or node.find(exp.Query) is not None:
         return None
-    named: dict[str, list[Datum]] = {}
-    for part in _conjuncts(where.this):
-        found = _comparison(table, part)
-        if found is not None:
-            named.setdefault(*found)
-    if not table.primary_key or any(name not in named for name in table.primary_key):
+    return keys_among(table, _named_values(table.columns, where.this))
+
+
+def keys_among(table: Table, values: Mapping[str, Sequence[Datum]]) -> tuple[Row, ...] | None:
+    """The primary keys that consist of some values of each column; None if they leave a column open."""
+    if not table.primary_key or any(name not in values for name in table.primary_key):
         return None
-    choices = [named[name] for name in table.primary_key]
+    choices = [values[name] for name in table.primary_key]
     return tuple(product(*choices)) if prod(map(len, choices)) <= MOST_KEYS else None
+
+
+def queried_values(sql: str, table: Table) -> dict[str, list[Datum]]:
+    """What a query asks for of the columns of a table or view: rows with other values cannot matter to it.
+
+    >>> from viewlet.types import BIGINT, Column, Table
+    >>> queried_values("SELECT * FROM t AS u WHERE u.k = 5 AND x > 1", Table("t", (Column("k", BIGINT),)))
+    {'k': [5]}
+    >>> queried_values("SELECT * FROM t WHERE k = (SELECT MIN(k) FROM t)", Table("t", (Column("k", BIGINT),)))
+    {}
+    """
+    if "where" not in sql.lower():
+        return {}
+    try:
+        with quiet():
+            node = sqlglot.parse_one(sql, read="duckdb")
+    except SqlglotError:
+        return {}
+    name = table.name.lower()
+    read = [each for each in node.find_all(exp.Table) if each.name.lower() == name]
+    if len(read) != 1 or any(cte.alias.lower() == name for cte in node.find_all(exp.CTE)):
+        return {}
+    source = read[0]
+    select = source.parent.parent if isinstance(source.parent, (exp.From, exp.Join)) else None
+    where = select.args.get("where") if isinstance(select, exp.Select) else None
+    renamed = isinstance(alias := source.args.get("alias"), exp.TableAlias) and alias.columns
+    if select is None or where is None or renamed or source.args.get("pivots") or source.find(exp.TableSample):
+        return {}
+    qualifiers = {source.alias_or_name.lower()}
+    if not select.args.get("joins") and not select.args.get("laterals"):
+        qualifiers.add("")
+    return _named_values(table.columns, where.this, qualifiers)
+
+
+def _named_values(
+    columns: Sequence[Column], condition: exp.Expr, qualifiers: Collection[str] | None = None
+) -> dict[str, list[Datum]]:
+    """The values that a condition leaves for columns, with one of these names of their table before them."""
+    named: dict[str, list[Datum]] = {}
+    for part in _conjuncts(condition):
+        found = _comparison({column.name: column for column in columns}, part, qualifiers)
+        if found is not None and len(found[1]) <= MOST_KEYS:
+            named.setdefault(*found)
+    return named
 
 
 def _conjuncts(condition: exp.Expr) -> Iterator[exp.Expr]:
@@ -47,8 +96,10 @@ def _conjuncts(condition: exp.Expr) -> Iterator[exp.Expr]:
             yield condition
 
 
-def _comparison(table: Table, part: exp.Expr) -> tuple[str, list[Datum]] | None:
-    """A column of the primary key, and the values that it is compared with."""
+def _comparison(
+    columns: Mapping[str, Column], part: exp.Expr, qualifiers: Collection[str] | None
+) -> tuple[str, list[Datum]] | None:
+    """A column, and the values that it is compared with."""
     match part:
         case exp.EQ():
             column, literals = part.this, [part.expression]
@@ -61,10 +112,9 @@ def _comparison(table: Table, part: exp.Expr) -> tuple[str, list[Datum]] | None:
     if not isinstance(column, exp.Column):
         return None
     name = name_of(column.this)
-    if name not in table.primary_key:
+    if name not in columns or (qualifiers is not None and column.table.lower() not in qualifiers):
         return None
-    target = table.columns[table.column_names.index(name)]
-    values = [_value(target, literal) for literal in literals]
+    values = [_value(columns[name], literal) for literal in literals]
     return None if None in values else (name, values)
 
 

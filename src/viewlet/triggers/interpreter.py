@@ -29,7 +29,7 @@ from viewlet.triggers.shared_views import Borrowed, needed_for
 from viewlet.triggers.single import row_trigger
 from viewlet.triggers.step import Step, defined_contents
 from viewlet.triggers.store import MapStore, Payload, RowStore, UndoLog
-from viewlet.types import Row
+from viewlet.types import Datum, Row
 
 
 class Interpreter:
@@ -207,6 +207,10 @@ class Interpreter:
     def result(self) -> dict[Row, int]:
         """The result rows with their multiplicities."""
         return {} if self._parts.result is None else self._parts.result.rows()
+
+    def rows_with(self, values: Mapping[int, Collection[Datum]]) -> dict[Row, int] | None:
+        """The result rows that have one of some values in each of some columns."""
+        return None if self._parts.result is None else self._parts.result.rows_with(values)
 
     def forget_rows(self) -> None:
         """Empties the views behind the result, if changes of the result are known without them; outside a batch."""

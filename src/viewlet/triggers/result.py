@@ -6,9 +6,11 @@ A batch re-evaluates the term only at the partitions it touched, and what change
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field
+from itertools import product
+from typing import TypeVar
 
 from viewlet.algebra.evaluate import Environment, Run, State, accumulate, evaluate, prepare, totals, values_of
 from viewlet.algebra.nodes import Expr, Mul, Neg, Sum, Var, View, factors_of, summands
@@ -17,7 +19,9 @@ from viewlet.algebra.scope import NONE, outputs
 from viewlet.algebra.traverse import walk
 from viewlet.triggers.program import Program
 from viewlet.triggers.store import MapStore, UndoLog, part_of
-from viewlet.types import Row
+from viewlet.types import Datum, Row
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -103,6 +107,18 @@ class ResultRows:
                     total[row] = total.get(row, 0) + number
         return {row: number for row, number in total.items() if number}
 
+    def rows_with(self, values: Mapping[int, Collection[Datum]]) -> dict[Row, int]:
+        """The rows that have one of some values in each of some columns: looked up where the partition is known."""
+        total: dict[Row, int] = {}
+        wanted = {i: set(choices) for i, choices in values.items()}
+        for term in self._terms:
+            by_var = {self._output[i]: choices for i, choices in wanted.items()}
+            choices = {i: by_var[var] for i, var in enumerate(term.partition) if var in by_var}
+            for _, rows in _with_values(term.groups, choices, len(term.partition)):
+                for row, number in _with_values(rows, wanted, len(self._output)):
+                    total[row] = total.get(row, 0) + number
+        return {row: number for row, number in total.items() if number}
+
     def forget(self) -> None:
         """Forgets all rows, outside a batch."""
         for term in self._terms:
@@ -124,6 +140,17 @@ class ResultRows:
     def _clear(self) -> None:
         for keys in self._touched.values():
             keys.clear()
+
+
+def _with_values(items: Mapping[Row, T], values: Mapping[int, set[Datum]], width: int) -> Iterable[tuple[Row, T]]:
+    """The items whose keys have one of some values at each of some positions: looked up if that is every position."""
+    if len(values) == width:
+        keys = product(*(values[i] for i in range(width)))
+        return [(key, items[key]) for key in keys if key in items]
+    found: Iterable[tuple[Row, T]] = items.items()
+    for i, choices in values.items():
+        found = [item for item in found if item[0][i] in choices]
+    return found
 
 
 def _put(groups: dict[Row, dict[Row, int]], part: Row, rows: dict[Row, int]) -> None:
