@@ -59,7 +59,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     from viewlet.tables import TableStore
 
     found: list[str] = []
-    sort, arrow = TableStore._sort, MaintainedView.arrow
+    sort, arrow = TableStore._sort, MaintainedView._list_arrow
 
     def noted_sort(self: TableStore) -> Any:
         found.append(self.schema.name)
@@ -70,7 +70,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return arrow(self)
 
     monkeypatch.setattr(TableStore, "_sort", noted_sort)
-    monkeypatch.setattr(MaintainedView, "arrow", noted_arrow)
+    monkeypatch.setattr(MaintainedView, "_list_arrow", noted_arrow)
     return found
 
 
