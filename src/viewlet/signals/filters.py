@@ -47,6 +47,9 @@ class WindowOperator:
     pipeline, without weights; every 256th window of the grid is recomputed, so that rounding errors do not add up.
     """
 
+    is_complex: bool | None = None
+    """Whether outputs are complex; None if they are where inputs are."""
+
     def output_size(self, size: int) -> int:
         """The length of the output for inputs of some length."""
         return size

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from viewlet.signals.errors import SignalError
+from viewlet.signals.user_code import calling, numbers_of
 
 Array = Any
 
@@ -44,27 +45,30 @@ class Arithmetic:
 
     def __init__(self, payload: Payload, width: int) -> None:
         self._payload, self._width = payload, width
-        self.zero = np.asarray(payload.zero(), np.float64)
+        with calling(f"{type(payload).__name__}.zero()"):
+            self.zero = np.asarray(payload.zero(), np.float64)
         if self.zero.shape != (width,):
             raise SignalError(
                 f"{type(payload).__name__}.zero() has {self.zero.size} components, and a value of the signal {width}"
             )
 
     def plus(self, x: Array, y: Array) -> Array:
-        return self._checked("plus", self._payload.plus(x, y), x)
+        return self._called("plus", x, x, y)
 
     def minus(self, x: Array, y: Array) -> Array:
-        return self._checked("minus", self._payload.minus(x, y), x)
+        return self._called("minus", x, x, y)
 
     def scale(self, x: Array, factor: Array) -> Array:
-        return self._checked("scale", self._payload.scale(x, factor), x)
+        return self._called("scale", x, x, factor)
 
     def times(self, x: Array, y: Array) -> Array:
-        return self._checked("times", self._payload.times(x, y), x)
+        return self._called("times", x, x, y)
 
-    def _checked(self, method: str, found: Any, x: Array) -> Array:
-        value = np.asarray(found, np.float64)
-        if value.shape != x.shape:
-            name = type(self._payload).__name__
-            raise SignalError(f"{name}.{method}() gave an array of shape {value.shape} for values {x.shape}")
+    def _called(self, method: str, like: Array, *arguments: Array) -> Array:
+        what = f"{type(self._payload).__name__}.{method}()"
+        with calling(what):
+            found = getattr(self._payload, method)(*arguments)
+        value = numbers_of(found, False, what, "a value has real components")
+        if value.shape != like.shape:
+            raise SignalError(f"{what} gave an array of shape {value.shape} for values {like.shape}")
         return value

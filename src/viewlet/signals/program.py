@@ -17,6 +17,7 @@ from viewlet.signals.batches import Array, Batch, Events, Samples, Stretch, toge
 from viewlet.signals.nodes import Signal, Source, inputs, sources
 from viewlet.signals.operators import operator_of
 from viewlet.signals.operators.contract import Operator
+from viewlet.signals.rows import present
 from viewlet.signals.state import Saved, State
 
 
@@ -59,7 +60,8 @@ class Program:
         """The samples that follow from new events of each source; the rows of a source are sorted."""
         found: list[Batch] = list(events)
         for step in self._steps:
-            found.append(step.operator.run(step.state, *(found[place] for place in step.inputs)))
+            made = step.operator.run(step.state, *(found[place] for place in step.inputs))
+            found.append(made if len(found) == self._result else present(made))
         return found[self._result]
 
     def run_samples(self, samples: Samples | Stretch) -> Batch:
@@ -72,7 +74,8 @@ class Program:
             if not step.operator.takes_stretches:
                 for place in step.inputs:
                     found[place] = _with_indexes(found[place])
-            found.append(step.operator.run(step.state, *(found[place] for place in step.inputs)))
+            made = step.operator.run(step.state, *(found[place] for place in step.inputs))
+            found.append(made if len(found) == self._result else present(made))
         result: Batch = _with_indexes(found[self._result])
         return result
 
@@ -86,7 +89,8 @@ class Program:
                 parts.append(step.operator.run(step.state, *given))
             if (rest := step.operator.flush(step.state)) is not None:
                 parts.append(rest)
-            found.append(together(parts) if parts else None)
+            made = together(parts) if parts else None
+            found.append(made if made is None or len(found) == self._result else present(made))
         return found[self._result]
 
     # -- state ---------------------------------------------------------------------------------------------------------

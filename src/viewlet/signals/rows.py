@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from viewlet.signals.batches import Array, Batch, Events
+from viewlet.signals.batches import Array, Batch, Events, Stretch
 from viewlet.signals.form import Form
 
 
@@ -54,6 +54,17 @@ def all_finite(numbers: Array) -> bool:
     """No number is infinite or NaN; the sum of many numbers tells it faster than a look at each."""
     with np.errstate(over="ignore", invalid="ignore"):
         return bool(np.isfinite(numbers.sum()) or np.isfinite(numbers).all())
+
+
+def present(batch: Any) -> Any:
+    """The rows whose values are finite numbers: to the next operator others are missing, as NULLs of a view are.
+
+    So a query gives the same samples in one view as in several over one another.
+    """
+    if all_finite(batch.value):
+        return batch
+    is_there = np.isfinite(batch.value).reshape(len(batch), -1).all(axis=1)
+    return (batch.take(slice(None)) if isinstance(batch, Stretch) else batch).take(is_there)
 
 
 def arrow_values(column: ValueColumn, value: Array) -> Any:

@@ -16,6 +16,7 @@ from viewlet.signals.errors import SignalError
 from viewlet.signals.filters import WindowOperator
 from viewlet.signals.nodes import Stage
 from viewlet.signals.notation import resolve
+from viewlet.signals.user_code import calling, numbers_of
 
 if TYPE_CHECKING:
     from viewlet.signals.nodes import Window
@@ -34,8 +35,8 @@ class ArrayForm:
 AGGREGATES: dict[str, Callable[[Array], Array]] = {
     "sum": lambda x: _in_order(x),
     "mean": lambda x: _in_order(x) / x.shape[-1],
-    "energy": lambda x: _in_order(_squares(x)),
-    "power": lambda x: _in_order(_squares(x)) / x.shape[-1],
+    "energy": lambda x: _in_order(squares(x)),
+    "power": lambda x: _in_order(squares(x)) / x.shape[-1],
     "min": lambda x: x.min(axis=-1),
     "max": lambda x: x.max(axis=-1),
     "last": lambda x: x[..., -1],
@@ -82,7 +83,7 @@ def array_form(stage: Stage, given: ArrayForm) -> ArrayForm:
             is_complex = given.is_complex or any(isinstance(each, complex) for each in values)
             return ArrayForm(size + len(values) - 1, is_complex)
         case "user", (str(name),):
-            return ArrayForm(int(resolve(name)().output_size(size)), given.is_complex)
+            return user_operator(name, given)[1]
         case _:
             raise SignalError(f"there is no array operator {stage.operation!r}")
 
@@ -109,9 +110,9 @@ def array_function(stage: Stage, given: ArrayForm, *, in_place: bool = False) ->
         case "top_k", (int(count),):
             return lambda x: _top(x, count)
         case "magnitude", _:
-            return lambda x: np.sqrt(_squares(x))
+            return lambda x: np.sqrt(squares(x))
         case "power_spectrum", _:
-            return _squares
+            return squares
         case "detrend", (str(kind),):
             from scipy.signal import detrend
 
@@ -129,8 +130,7 @@ def array_function(stage: Stage, given: ArrayForm, *, in_place: bool = False) ->
             fixed = np.array(values)
             return lambda x: _each(lambda row: np.correlate(row, fixed, "full"), x)
         case "user", (str(name),):
-            made = resolve(name)()
-            return lambda x: _each(made.recompute, x)
+            return _recomputed(name, given)
         case _:
             raise SignalError(f"there is no array operator {stage.operation!r}")
 
@@ -147,12 +147,18 @@ def is_updated(window: Window) -> bool:
     return False
 
 
-def updater(stage: Stage) -> Callable[[Array, Array, Array, Array], Array] | None:
+def updater(stage: Stage, given: ArrayForm) -> Callable[[Array, Array, Array, Array], Array] | None:
     """What updates the output of an operator of the user's; None if a kernel does."""
     match stage.operation, stage.arguments:
         case "user", (str(name),):
-            found: Callable[[Array, Array, Array, Array], Array] = resolve(name)().update
-            return found
+            made, form = user_operator(name, given)
+
+            def update(output: Array, old: Array, new: Array, window: Array) -> Array:
+                with calling(f"apply({name})"):
+                    found = made.update(output, old, new, window)
+                return user_array(name, found, form)
+
+            return update
     return None
 
 
@@ -180,7 +186,7 @@ def check_finish(finish: Stage, array: ArrayForm, window: Window) -> None:
         raise SignalError(f"{finish.operation}() is of real values")
 
 
-def _squares(x: Array) -> Array:
+def squares(x: Array) -> Array:
     """The squares of magnitudes."""
     return x.real * x.real + x.imag * x.imag if np.iscomplexobj(x) else x * x
 
@@ -192,26 +198,59 @@ def _in_order(x: Array) -> Array:
 
 def _top(x: Array, count: int) -> Array:
     """The values with the largest magnitudes, zeros for the others; of equal ones, the first."""
-    order = np.argsort(-_squares(x), axis=-1, kind="stable")
+    order = np.argsort(-squares(x), axis=-1, kind="stable")
     kept = np.zeros(x.shape, np.bool_)
     np.put_along_axis(kept, order[..., :count], True, axis=-1)
     return np.where(kept, x, 0)
 
 
 def _selected(name: str, form: ArrayForm) -> Callable[[Array], Array]:
-    function = resolve(name)
-    kind = np.complex128 if form.is_complex else np.float64
+    function, what = resolve(name), f"select({name})"
 
     def run(x: Array) -> Array:
-        found = np.asarray(function(x))
+        with calling(what):
+            found = function(x)
+        found = numbers_of(found, form.is_complex, what, "say is_complex=True")
         if found.shape != (*x.shape[:-1], form.size):
             raise SignalError(
-                f"select({name}) gave an array of shape {found.shape} for windows {x.shape}: it has to give "
+                f"{what} gave an array of shape {found.shape} for windows {x.shape}: it has to give "
                 f"{form.size} values for each, along the last axis, or say size="
             )
-        return found.astype(kind, copy=False)
+        return found
 
     return run
+
+
+def user_operator(name: str, given: ArrayForm) -> tuple[WindowOperator, ArrayForm]:
+    """An array operator of the user's, and what it makes of arrays of some form."""
+    with calling(f"apply({name})"):
+        made: WindowOperator = resolve(name)()
+        size = made.output_size(given.size)
+    if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
+        raise SignalError(f"apply({name}): output_size({given.size}) is a whole number of at least 1, not {size!r}")
+    is_complex = getattr(made, "is_complex", None)
+    return made, ArrayForm(int(size), given.is_complex if is_complex is None else bool(is_complex))
+
+
+def user_array(name: str, found: object, form: ArrayForm) -> Array:
+    """The output of an array operator of the user's for one window."""
+    array = numbers_of(found, form.is_complex, f"apply({name})", "set is_complex = True in the class")
+    if array.shape != (form.size,):
+        raise SignalError(
+            f"apply({name}) gave an array of shape {array.shape} for a window, and output_size says {form.size} values"
+        )
+    return array
+
+
+def _recomputed(name: str, given: ArrayForm) -> Callable[[Array], Array]:
+    made, form = user_operator(name, given)
+
+    def run(window: Array) -> Array:
+        with calling(f"apply({name})"):
+            found = made.recompute(window)
+        return user_array(name, found, form)
+
+    return lambda x: _each(run, x)
 
 
 def _each(function: Callable[[Array], Array], x: Array) -> Array:

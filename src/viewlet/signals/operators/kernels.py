@@ -19,6 +19,15 @@ BLOCK = 512
 """Outputs of a convolution that are computed together, so that they stay in the cache."""
 
 
+@compiled
+def is_lost(row: Array) -> bool:
+    """A value is no finite number any more: what is fed back would never be one again, and the filter restarts."""
+    lost = False
+    for c in range(row.shape[0]):
+        lost |= not np.isfinite(row[c])
+    return lost
+
+
 @entry
 def sos_filter(
     sections: Array,
@@ -56,7 +65,7 @@ def sos_filter(
                         memory[slot, s, 0, c] = sections[s, 1] * given - sections[s, 4] * value + memory[slot, s, 1, c]
                         memory[slot, s, 1, c] = sections[s, 2] * given - sections[s, 5] * value
                     y[row, c] = value
-            last[slot] = index[row]
+            last[slot] = NEVER if is_lost(y[row]) else index[row]
 
 
 @entry
@@ -108,7 +117,7 @@ def iir_filter(
                         memory[slot, order - 1, c] = b[order] * given - a[order] * back
                     y[row, c] = value
                 kept[row] = speaks
-            last[slot] = index[row]
+            last[slot] = NEVER if is_lost(y[row]) else index[row]
 
 
 @compiled
@@ -229,7 +238,7 @@ def exponential_mean(
                 weight[slot] = old + gain if adjust else 1.0
             for c in range(width):
                 y[row, c] = mean[slot, c]
-            last[slot] = index[row]
+            last[slot] = NEVER if is_lost(mean[slot]) else index[row]
 
 
 @entry

@@ -17,6 +17,7 @@ from viewlet.signals.form import arithmetic_of, form_of
 from viewlet.signals.operators.contract import Stateless
 from viewlet.signals.operators.filters import LAST, LONGEST_GAP
 from viewlet.signals.payloads import Arithmetic
+from viewlet.signals.rows import all_finite
 from viewlet.signals.state import NEVER, Field, State
 
 BEGIN = Field("begin", (), "i8", NEVER)
@@ -31,6 +32,9 @@ def ring(name: str, size: int, width: int) -> tuple[Field, ...]:
 class PayloadOperator(Stateless):
     """The base class: one sample of each group after the other."""
 
+    _restarts = False
+    """It feeds outputs back, and begins again behind one that is no finite number."""
+
     def __init__(self, node: Any) -> None:
         form = form_of(node)
         self._width = form.width
@@ -44,6 +48,8 @@ class PayloadOperator(Stateless):
             is_live = lengths > turn
             rows = first[:-1][is_live] + turn
             y[rows], kept[rows] = self._step(state, slots[is_live], batch.index[rows], batch.value[rows])
+            if self._restarts and not all_finite(y[rows]):
+                state["last"][slots[is_live][~np.isfinite(y[rows]).all(axis=1)]] = NEVER
         return Samples(batch.slot, batch.index, y).take(kept)
 
     @abstractmethod
@@ -93,6 +99,8 @@ class PayloadConvolution(PayloadOperator):
 class PayloadRecursion(PayloadOperator):
     """Sections one after the other, each a[0] y[n] = sum of b[i] x[n-i] - sum of a[i] y[n-i]."""
 
+    _restarts = True
+
     def __init__(self, node: nodes.Lfilter | nodes.Sos) -> None:
         super().__init__(node)
         given = [(node.b, node.a)] if isinstance(node, nodes.Lfilter) else [(s[:3], s[3:]) for s in node.sections]
@@ -124,6 +132,8 @@ class PayloadRecursion(PayloadOperator):
 
 class PayloadMean(PayloadOperator):
     """The exponentially weighted mean."""
+
+    _restarts = True
 
     def __init__(self, node: nodes.Ewm) -> None:
         super().__init__(node)

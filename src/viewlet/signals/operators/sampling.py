@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from viewlet.signals.batches import Array, Batch, Events, Samples, real_parts, runs
+from viewlet.signals.errors import SignalError
 from viewlet.signals.form import Form, arithmetic_of, form_of
 from viewlet.signals.interpolation import KINDS, Interpolator
 from viewlet.signals.nodes import Sample
@@ -21,6 +22,7 @@ from viewlet.signals.operators import sampling_kernels as kernels
 from viewlet.signals.operators.contract import Stateless
 from viewlet.signals.rows import all_finite
 from viewlet.signals.state import Field, State
+from viewlet.signals.user_code import calling, numbers_of
 
 CLOSE = 1e-9
 """Parts of a period by which rounding may move a point."""
@@ -51,6 +53,7 @@ class Sampling:
     def __init__(self, node: Sample) -> None:
         given = form_of(node.source)
         self._grid, self._from = node.grid, given.grid
+        self._name = given.source.function
         self._function = resolve_all(given.source.function) if given.is_functional else None
         self._policy = node.interpolation
         self._gap = 0.0 if self._policy is None else float(self._policy.max_gap / node.grid.period)
@@ -103,7 +106,12 @@ class Sampling:
         """Values of a function of time, whose arguments the events have."""
         assert self._function is not None
         times = self._grid.times(batch.index)
-        found = np.asarray(self._function(times, *batch.value.T), np.float64)
+        what = f"function={self._name}"
+        with calling(what):
+            found = self._function(times, *batch.value.T)
+        found = numbers_of(found, False, what, "it takes times and gives real values")
+        if found.shape not in ((), (len(batch),)):
+            raise SignalError(f"{what} gave an array of shape {found.shape} for {len(batch)} times")
         samples = Samples(batch.slot, batch.index, np.broadcast_to(found, len(batch)).reshape(-1, 1))
         return samples if all_finite(found) else samples.take(np.isfinite(samples.value[:, 0]))
 
@@ -171,12 +179,18 @@ class UserSampling(Stateless):
         form = form_of(node)
         self._points = Sampling(node)._points
         self._grid, self._policy = node.grid, node.interpolation
+        self._what = f"interpolate={self._policy.name or self._policy.kind}"
+        if form.is_complex:
+            raise SignalError(f"{self._what} is for real values, and these are complex: 'linear' takes both")
         self._make: type[Interpolator] = resolve(self._policy.name) if self._policy.name else _linear(form)
         self._width, size = form.width, self._make.size
         self.fields = (Field("count", (), "i8"), Field("time", (size,)), Field("value", (size, self._width)))
 
     def run(self, state: State, *inputs: Any) -> Batch:
-        points = self._points(inputs[0])
+        with calling(self._what):
+            return self._interpolated(state, self._points(inputs[0]))
+
+    def _interpolated(self, state: State, points: Points) -> Samples:
         first, slots = runs(points.slot)
         slot, index, value = list[int](), list[int](), list[Any]()
         for slot_, begin, end in zip(slots.tolist(), first[:-1].tolist(), first[1:].tolist(), strict=True):
@@ -188,7 +202,10 @@ class UserSampling(Stateless):
                 for k, v in self._step(made, points, row):
                     slot.append(slot_)
                     index.append(k)
-                    value.append(np.reshape(v, self._width))
+                    number = numbers_of(v, False, self._what, "values are real")
+                    if number.size != self._width:
+                        raise SignalError(f"{self._what} gave {number.size} numbers for a value of {self._width}")
+                    value.append(number.reshape(self._width))
             known = len(made.times)
             state["count"][slot_] = known
             state["time"][slot_, :known] = made.times

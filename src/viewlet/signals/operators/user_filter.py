@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from viewlet.signals.batches import Batch, Samples, runs
+from viewlet.signals.coefficients import MOST
 from viewlet.signals.errors import SignalError
 from viewlet.signals.filters import DigitalFilter
 from viewlet.signals.form import form_of
@@ -15,6 +16,7 @@ from viewlet.signals.notation import resolve
 from viewlet.signals.operators.contract import Stateless
 from viewlet.signals.operators.filters import LAST, LONGEST_GAP, SEEN, number_type
 from viewlet.signals.state import NEVER, Field, State
+from viewlet.signals.user_code import calling, numbers_of
 
 
 class UserFilter(Stateless):
@@ -22,7 +24,14 @@ class UserFilter(Stateless):
 
     def __init__(self, node: Filter) -> None:
         form = form_of(node)
-        self._filter: DigitalFilter = resolve(node.name)()
+        self._what = f"filter({node.name})"
+        with calling(self._what):
+            self._filter: DigitalFilter = resolve(node.name)()
+        for name in ("feed_forward", "feed_backward", "memory"):
+            count = getattr(self._filter, name)
+            if isinstance(count, bool) or not isinstance(count, int) or not (name == "feed_forward") <= count <= MOST:
+                raise SignalError(f"{self._what}: {name} is {count!r}, and not a number of values")
+        self._is_complex = form.is_complex
         if form.width != 1:
             raise SignalError(f"filter({node.name}) is for values of one component, not {form.width}")
         kind = number_type(form.is_complex)
@@ -38,9 +47,10 @@ class UserFilter(Stateless):
         (batch,) = inputs
         first, slots = runs(batch.slot)
         y, kept = np.empty_like(batch.value), np.zeros(len(batch), np.bool_)
-        for slot, begin, end in zip(slots.tolist(), first[:-1].tolist(), first[1:].tolist(), strict=True):
-            for row in range(begin, end):
-                kept[row] = self._step(state, slot, int(batch.index[row]), batch.value[row, 0], y, row)
+        with calling(self._what):
+            for slot, begin, end in zip(slots.tolist(), first[:-1].tolist(), first[1:].tolist(), strict=True):
+                for row in range(begin, end):
+                    kept[row] = self._step(state, slot, int(batch.index[row]), batch.value[row, 0], y, row)
         return Samples(batch.slot, batch.index, y).take(kept)
 
     def _step(self, state: State, slot: int, index: int, x: Any, y: Any, row: int) -> bool:
@@ -55,7 +65,10 @@ class UserFilter(Stateless):
         for value in (*([0.0] * gap), x):
             if (found := self._feed(state, slot, value)) is not None:
                 y[row, 0] = found
-        return bool(state["seen"][slot] >= self._filter.feed_forward)
+        is_full = bool(state["seen"][slot] >= self._filter.feed_forward)
+        if is_full and not np.isfinite(y[row, 0]):  # it would be fed back: the windows fill up again
+            state["seen"][slot] = 0
+        return is_full
 
     def _feed(self, state: State, slot: int, x: Any) -> Any:
         forward, backward, memory = (state[name][slot] for name in ("forward", "backward", "memory"))
@@ -71,6 +84,10 @@ class UserFilter(Stateless):
             found = self._filter.on_init(forward.copy(), backward.copy(), memory)
         else:
             found = self._filter.on_hop(old, forward[-1].item(), forward.copy(), backward.copy(), memory)
+        number = numbers_of(found, self._is_complex, self._what, "let the signal be complex")
+        if number.size != 1:
+            raise SignalError(f"{self._what} has to give one number, not an array of shape {number.shape}")
+        found = number.item()
         if len(backward):
             backward[:-1] = backward[1:]
             backward[-1] = found

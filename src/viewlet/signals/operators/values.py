@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from viewlet.signals.batches import Batch, Events, Samples, with_value
+from viewlet.signals.batches import Batch, Events, Samples, no_samples, with_value
 from viewlet.signals.errors import SignalError
 from viewlet.signals.form import arithmetic_of, form_of
 from viewlet.signals.nodes import Downsample, Offset, Scale, Select, Shift, Where
 from viewlet.signals.notation import resolve
 from viewlet.signals.operators.contract import Stateless
 from viewlet.signals.state import State
+from viewlet.signals.user_code import calling, numbers_of
 
 
 class Scaling(Stateless):
@@ -65,21 +66,24 @@ class Selection(Stateless):
         self._function = resolve(node.function)
         self._wide = form_of(node.source).width > 1
         self._width = form_of(node).width
-        self._type = np.complex128 if form_of(node).is_complex else np.float64
+        self._is_complex = form_of(node).is_complex
 
     def run(self, state: State, *inputs: Any) -> Batch:
         (batch,) = inputs
         given = batch.value if self._wide else batch.value[:, 0]
         if not len(batch):
-            return with_value(batch, np.zeros((0, self._width), self._type))
-        found = np.asarray(self._function(given))
+            return with_value(batch, no_samples(self._width, self._is_complex).value)
+        what = f"select({self._name})"
+        with calling(what):
+            found = self._function(given)
+        found = numbers_of(found, self._is_complex, what, "say is_complex=True")
         value = found.reshape(len(batch), -1) if found.shape[:1] == (len(batch),) else None
         if value is None or value.shape[1] != self._width:
             raise SignalError(
-                f"select({self._name}) gave an array of shape {found.shape} for {given.shape}: it has to give "
+                f"{what} gave an array of shape {found.shape} for {given.shape}: it has to give "
                 f"{self._width} number(s) for each row, or say width="
             )
-        return with_value(batch, value.astype(self._type, copy=False))
+        return with_value(batch, value)
 
 
 class Condition(Stateless):
@@ -94,7 +98,8 @@ class Condition(Stateless):
         (batch,) = inputs
         if not len(batch):
             return batch  # type: ignore[no-any-return]
-        kept = np.asarray(self._function(batch.value if self._wide else batch.value[:, 0]))
+        with calling(f"where({self._name})"):
+            kept = np.asarray(self._function(batch.value if self._wide else batch.value[:, 0]))
         if kept.shape != (len(batch),) or kept.dtype != np.bool_:
             raise SignalError(f"where({self._name}) has to give true or false for each row")
         return batch.take(kept)  # type: ignore[no-any-return]

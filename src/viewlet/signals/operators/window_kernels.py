@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from viewlet.runtime.jit import compiled, entry
 from viewlet.signals.state import NEVER
 
@@ -239,7 +241,14 @@ def add_array(
             for part in range(parts):
                 before = value_out[row + i, c * parts + part] if i < held else 0.0
                 value_out[row + i, c * parts + part] = before + factor * array[c, i * parts + part]
-        weight_out[row + i] = (weight_out[row + i] if i < held else 0.0) + factor * factor
+        if is_dual:
+            weight_out[row + i] = (weight_out[row + i] if i < held else 0.0) + factor * factor
+
+
+@compiled
+def summand(value: Any) -> Any:
+    """The value; NaN if it has overflowed, so that the sum says so until it has left the window."""
+    return value if np.isfinite(value) else value * np.nan
 
 
 @entry
@@ -264,7 +273,7 @@ def slide(
     """Sums over the last `size` beats, at the beats that are multiples of `hop`.
 
     The sum of a group slides along. At every beat that is a multiple of `size` it is recomputed from its summands,
-    wherever batches end. Operations: 0 sum, 1 mean, 2 count.
+    wherever batches end, as it is while it overflows. Operations: 0 sum, 1 mean, 2 count.
     """
     width = x.shape[1]
     out = 0
@@ -275,26 +284,29 @@ def slide(
             while at <= index[row]:
                 if count[slot] == 0 and at < index[row]:
                     at = index[row]
-                place = at % size
+                place, overflows = at % size, False
                 if present[slot, place]:
                     present[slot, place] = False
                     count[slot] -= 1
                     for c in range(width):
                         total[slot, c] -= held[slot, place, c]
+                        overflows |= not np.isfinite(held[slot, place, c])
                 if at == index[row]:
                     present[slot, place] = True
                     count[slot] += 1
                     for c in range(width):
                         held[slot, place, c] = x[row, c]
-                        total[slot, c] += x[row, c]
-                if place == 0 or count[slot] == 0:
+                        total[slot, c] += summand(x[row, c])
+                for c in range(width):
+                    overflows |= np.isinf(total[slot, c])
+                if place == 0 or count[slot] == 0 or overflows:
                     for c in range(width):
                         total[slot, c] = 0.0
                     for i in range(1, size + 1):
                         other = (at + i) % size
                         if present[slot, other]:
                             for c in range(width):
-                                total[slot, c] += held[slot, other, c]
+                                total[slot, c] += summand(held[slot, other, c])
                 if at % hop == 0 and count[slot] >= least:
                     slot_out[out] = slot
                     index_out[out] = at

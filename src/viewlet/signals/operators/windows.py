@@ -13,13 +13,31 @@ from typing import Any
 
 import numpy as np
 
-from viewlet.signals.batches import Array, Batch, Samples, real_parts, runs, stretch_start, together
+from viewlet.signals.batches import (
+    Array,
+    Batch,
+    Samples,
+    real_parts,
+    runs,
+    stretch_start,
+    together,
+)
 from viewlet.signals.form import form_of
 from viewlet.signals.nodes import Aggregate, Window
 from viewlet.signals.operators import window_kernels as kernels
 from viewlet.signals.operators.contract import Stateless
 from viewlet.signals.operators.filters import LAST, number_type, values_of
-from viewlet.signals.stages import AGGREGATES, FRESH, ArrayForm, array_form, array_function, is_updated, updater
+from viewlet.signals.rows import all_finite
+from viewlet.signals.stages import (
+    AGGREGATES,
+    FRESH,
+    ArrayForm,
+    array_form,
+    array_function,
+    is_updated,
+    squares,
+    updater,
+)
 from viewlet.signals.state import NEVER, Field, State
 
 LINE = 1 << 20
@@ -88,8 +106,9 @@ class WindowPipeline:
             LAST,
         )
         if self._slides:
-            first = array_form(node.stages[0], ArrayForm(node.size, given.is_complex))
-            self._update = updater(node.stages[0])
+            samples = ArrayForm(node.size, given.is_complex)
+            first = array_form(node.stages[0], samples)
+            self._update = updater(node.stages[0], samples)
             self.fields += (
                 Field("output", (self._width, first.size), number_type(first.is_complex)),
                 Field("output_index", (), "i8", NEVER),
@@ -143,6 +162,9 @@ class WindowPipeline:
         starts, size, hop = line.starts[part], self._node.size, self._node.hop
         if self._update is None:
             kernels.slide_spectra(size, hop, self._turns, line.samples, starts, slot, index, fresh, found, held, last)
+            if not all_finite(real_parts(found)):  # a sum overflowed: until it is recomputed, windows are transformed
+                lost = ~np.isfinite(found).all(axis=(1, 2))
+                found[lost] = self._functions[0](windows[lost])
         else:
             self._updated(held, line.samples, starts, slot, fresh, found)
             last[slot] = index
@@ -154,7 +176,8 @@ class WindowPipeline:
         for n, (begin, where) in enumerate(zip(starts.tolist(), slot.tolist(), strict=True)):
             for c in range(self._width if not fresh[n] else 0):
                 old, window = samples[begin - hop : begin, c], samples[begin : begin + size, c]
-                found[n, c] = self._update(held[where, c].copy(), old, window[size - hop :], window)  # type: ignore[misc]
+                updated = self._update(held[where, c].copy(), old, window[size - hop :], window)  # type: ignore[misc]
+                found[n, c] = updated if all_finite(updated) else self._functions[0](window)
             held[where] = found[n]
 
     def _parts(self, line: _Line) -> Iterator[slice]:
@@ -350,12 +373,9 @@ class SlidingSum(Stateless):
         (batch,) = inputs
         node = self._node
         first, slots = runs(batch.slot)
-        x = batch.value
-        if self._squares:
-            x = x.real * x.real + x.imag * x.imag if np.iscomplexobj(x) else x * x
-        elif node.operation == "count":
-            x = np.ones(x.shape)
-        x = np.ascontiguousarray(x, self._kind)
+        x = np.ones(batch.value.shape) if node.operation == "count" else batch.value
+        with np.errstate(over="ignore"):
+            x = np.ascontiguousarray(squares(x) if self._squares else x, self._kind)
         most = len(batch) + int(np.sum(_gaps(batch, first, slots, state["last"], node.size, node.size)) // node.hop)
         most += 2 * len(batch)
         slot, index, value = np.empty(most, np.int64), np.empty(most, np.int64), np.empty((most, self._width), x.dtype)
