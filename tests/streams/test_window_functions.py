@@ -109,6 +109,8 @@ def test_spark_spelling_of_sessions_filters_first(seed: int) -> None:
 WINDOWS = {
     "tumble": ("TUMBLE(m, INTERVAL '3' MINUTES)", 180, 180, 0),
     "offset": ("TUMBLE(m, INTERVAL '3' MINUTES, INTERVAL '75' SECONDS)", 180, 180, 75),
+    "uneven": ("HOP(m, INTERVAL '2' MINUTES, INTERVAL '3' MINUTES)", 120, 180, 0),
+    "uneven offset": ("HOP(m, INTERVAL '3' MINUTES, INTERVAL '7' MINUTES, INTERVAL '1' MINUTE)", 180, 420, 60),
     "hop": ("HOP(m, INTERVAL '2' MINUTES, INTERVAL '4' MINUTES, INTERVAL '1' MINUTE)", 120, 240, 60),
 }
 

@@ -37,7 +37,7 @@ class StatementRunner:
 
     def run(self, sql: str) -> Any:
         """The answer of the last statement of `sql`; an error leaves the statements before it done."""
-        from viewlet.sql import bind_statement, split_statements
+        from viewlet.sql import bind_statement, refuse_unstable, split_statements
 
         answer: Any = None
         with self._session.open() as database:
@@ -45,6 +45,7 @@ class StatementRunner:
                 try:
                     known = database.catalogue
                     bound = bind_statement(raw, known.schemas(), known.aggregates, known.layered)
+                    refuse_unstable(raw, bound, known.schemas())
                     answer = self._run(bound, raw.text, database)
                 except RecursionError:
                     raise raw.source.error("nested too deeply for the stack of the calling thread") from None

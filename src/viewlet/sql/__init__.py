@@ -23,6 +23,7 @@ from viewlet.sql.statements import (
     Select,
     Statement,
 )
+from viewlet.sql.streams.determinism import refuse_unstable
 from viewlet.types import Table
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "bind_query",
     "bind_statement",
     "parse_statements",
+    "refuse_unstable",
     "split_statements",
 ]
 

@@ -98,6 +98,15 @@ def check_syntax(sql: str) -> None:
             raise QueryError(first_line(str(error))) from error
 
 
+def unstable_functions() -> frozenset[str]:
+    """The functions of DuckDB that may answer differently for the same arguments."""
+    with _LOCK:
+        found = _connection(os.getpid()).execute(
+            "SELECT DISTINCT function_name FROM duckdb_functions() WHERE stability <> 'CONSISTENT'"
+        )
+        return frozenset(name for (name,) in found.fetchall())
+
+
 def _type(name: str, kind: str) -> SqlType:
     if kind in _TYPES:
         return _TYPES[kind]

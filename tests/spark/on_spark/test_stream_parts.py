@@ -111,3 +111,23 @@ def test_a_frame_with_a_null_where_there_is_none_is_refused(spark: Any, tmp_path
             db.insert("m", spark.createDataFrame([(at(62), "a", None)], schema))
         db.insert("m", spark.createDataFrame([(at(122), "a", 3)], schema))
         assert {row[:2] for row in db.view("v").rows() if row[-1] == at(60)} == {(None, 1), ("a", 2)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lengths", [(10, 3, 0), (10, 3, 2), (7, 7, 5), (9, 6, 5), (12, 4, 3)])
+def test_windows_begin_where_those_of_spark_do(spark: Any, lengths: tuple[int, int, int]) -> None:
+    """Whatever the size, the slide and the offset are: also where one is no multiple of the other."""
+    size, slide, offset = (f"{seconds} seconds" for seconds in lengths)
+    seconds = [0, 1, 2, 7, 8, 20, 21, 33, 47]
+    frame = spark.createDataFrame([(at(second),) for second in seconds], "ts timestamp_ntz")
+    frame.createOrReplaceTempView("aligned")
+    shown = "SELECT window.start, window.end, COUNT(*) AS n FROM"
+    query = f"{shown} {{}} GROUP BY window(ts, '{size}', '{slide}', '{offset}')"
+    db = viewlet.connect()
+    db.execute("CREATE STREAM aligned (ts TIMESTAMP) PARTITION LENGTH 1 BY ts")
+    db.execute(f"CREATE VIEW v AS {query.format('aligned')}")
+    for second in seconds:
+        db.insert("aligned", [(at(second),)])
+    db.close_parts("aligned", at(90))
+    expected = sorted(tuple(row) for row in spark.sql(query.format("aligned")).collect())
+    assert sorted(row[:3] for row in db.view("v").rows()) == expected

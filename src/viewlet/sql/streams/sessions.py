@@ -23,6 +23,7 @@ from sqlglot import exp
 from viewlet.errors import SqlError, UnsupportedError
 from viewlet.sql.split import RawStatement, split_statements
 from viewlet.sql.statements import CreateView
+from viewlet.sql.streams.normalise import normalised
 from viewlet.sql.streams.partial_aggregates import ROWS, Partials, partials_of
 from viewlet.sql.streams.statements import Header, bind_view_delta_function, declared
 from viewlet.streams.definition import MICROSECONDS, PART_TIMESTAMP, PartQuery, PartView
@@ -69,7 +70,8 @@ def bind_sessions(
     raw: RawStatement, header: Header, sessions: Sessions, query: str, rest: str, catalog: Mapping[str, Table]
 ) -> CreateView:
     """The view of a query in which `call_marker` stands for the sessions; `rest` are the clauses about its parts."""
-    node = sqlglot.parse_one(query, read="duckdb")
+    bounds = (WINDOW_START, WINDOW_END)
+    node = normalised(sqlglot.parse_one(query, read="duckdb"), [*sessions.source.column_names, *bounds])
     found = _session_partials(node, sessions)
     if found is None:
         helpers, final = _over_rows(sessions, query)

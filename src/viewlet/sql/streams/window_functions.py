@@ -19,6 +19,7 @@ from sqlglot import exp
 from viewlet.sql.split import RawStatement
 from viewlet.sql.statements import CreateView
 from viewlet.sql.streams.carried_rows import bind_gap_fill
+from viewlet.sql.streams.normalise import normalised
 from viewlet.sql.streams.sessions import Sessions, bind_generated, bind_sessions, call_marker
 from viewlet.sql.streams.statements import Header, Reader, cut_clauses, cut_emit, declared, view_header
 from viewlet.sql.streams.windows import decompose_over
@@ -50,7 +51,7 @@ def _call(raw: RawStatement) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """Windows of `size` seconds every `slide` seconds over a relation; they are `offset` microseconds late."""
+    """Windows of `size` seconds every `slide` seconds over a relation; they end `offset` microseconds after parts."""
 
     source: Table
     slide: int
@@ -115,7 +116,7 @@ def _decomposed(view: PartView, windows: Windows, outline: str) -> PartView:
     assert parts is not None
     if any(f"${name}" in outline for name in _BOUNDS):
         return view  # a literal of the user's that looks like ours
-    node = sqlglot.parse_one(outline, read="duckdb")
+    node = normalised(sqlglot.parse_one(outline, read="duckdb"), [*windows.source.column_names, *_BOUNDS])
     start = node.args.get("from_")
     if windows.offset % (parts.length * MICROSECONDS) or not isinstance(node, exp.Select) or start is None:
         return view
@@ -196,11 +197,15 @@ def _windows(
 
 
 def with_offset(reader: Reader, windows: Windows, offset: int) -> Windows:
-    """Windows that begin some microseconds later; what is cut through by them has to have times."""
+    """Windows that begin some microseconds later; what is cut through by them has to have times.
+
+    Starts are multiples of the slide, as Spark and Flink have them. A window is in the part of its end.
+    """
     assert windows.source.parts is not None
     if offset % (windows.source.parts.length * MICROSECONDS) and not windows.source.parts.time:
         raise reader.error(f"an offset of windows of view {windows.source.name!r} is a multiple of its parts")
-    return replace(windows, offset=offset % (windows.slide * MICROSECONDS))
+    late = windows.size * MICROSECONDS + offset
+    return replace(windows, offset=late % (windows.slide * MICROSECONDS))
 
 
 def _seconds(reader: Reader, source: Table, at: int, interval: int) -> int:

@@ -25,6 +25,7 @@ from sqlglot import exp
 
 from viewlet.sql.split import RawStatement, unquoted
 from viewlet.sql.statements import CreateView
+from viewlet.sql.streams.normalise import normalised
 from viewlet.sql.streams.part_queries import Place, bind_part_query, own_columns
 from viewlet.sql.streams.partial_aggregates import ROWS, Found, Partials, partials_of, with_means
 from viewlet.sql.streams.statements import (
@@ -114,11 +115,11 @@ def window_reference(relation: str, width: int, ratio: int) -> Reference:
 def decompose(view: PartView, catalog: Mapping[str, Table]) -> PartView:
     """The view with a helper that keeps partial aggregates, where its query is made of such."""
     whole = view.initialize
-    node = sqlglot.parse_one(whole.sql, read="duckdb")
     if len(whole.references) != 1:
         return view
     (reference,) = whole.references
     source = catalog[reference.relation]
+    node = normalised(sqlglot.parse_one(whole.sql, read="duckdb"), source.column_names)
     found, parts = partials_of(node, whole, source), source.parts
     assert parts is not None
     if found is None or parts.length != view.length:
