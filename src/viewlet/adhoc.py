@@ -16,6 +16,7 @@ from typing import Any
 
 from viewlet.changes import did_you_mean
 from viewlet.errors import DataError, Span, SqlError, UnsupportedError, ViewletError, interruptible
+from viewlet.forks import bind_to_process
 
 SETTINGS = {
     "python_enable_replacements": "false",  # a name in a query is a table, never a variable of the calling program
@@ -97,6 +98,7 @@ class AdHoc:
                 if name in known:
                     connection.execute(f"SET {name} = {value}")
             self._connection = connection
+            bind_to_process(connection)
         return self._connection
 
 

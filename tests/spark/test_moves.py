@@ -193,8 +193,11 @@ def test_an_abandoned_batch_leaves_no_files(story: Story) -> None:
 def test_a_driver_that_dies_before_the_commit_leaves_files_that_the_next_one_removes(
     story: Story, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    story.db.close()
     pid = os.fork()
     if pid == 0:
+        forget()
+        story.db = story.opened()
         monkeypatch.setattr(Checkpoint, "commit", lambda *_, **__: os._exit(9))
         story.go_on()
         os._exit(1)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from viewlet.algebra.nodes import Expr
 from viewlet.algebra.traverse import size
+from viewlet.forks import lock_for_forks
 
 _USUAL = 960
 """Frames that Python's usual limit has room for."""
 _FRAMES_PER_NODE = 12
-_LOCK = threading.Lock()
+_LOCK = lock_for_forks()
 
 
 @contextmanager

@@ -103,9 +103,14 @@ class Connection:
         self._statements = StatementRunner(self._session, external_access)
 
     def close(self) -> None:
-        """Ends the connection; what is not in a directory is forgotten. Closing twice is harmless."""
-        self._session.close(self._closes_with_snapshot)
-        self._statements.close()
+        """Ends the connection; what is not in a directory is forgotten. Closing twice is harmless.
+
+        A connection belongs to the process that opened it. In a fork of that process it cannot be used, and closing it
+        does nothing: the fork opens its own.
+        """
+        if self._session.is_here:
+            self._session.close(self._closes_with_snapshot)
+            self._statements.close()
 
     def __enter__(self) -> Connection:
         return self
@@ -118,6 +123,8 @@ class Connection:
     def __repr__(self) -> str:
         if self._session.closed:
             return "<viewlet.Connection, closed>"
+        if not self._session.is_here:
+            return "<viewlet.Connection of another process>"
         return f"<viewlet.Connection: tables {list(self.tables)}, views {list(self.views)}, epoch {self.epoch}>"
 
     # -- changing ---------------------------------------------------------------------------------------------------

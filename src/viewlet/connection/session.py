@@ -20,6 +20,7 @@ from viewlet.connection.database import Database
 from viewlet.connection.explain import explain_view
 from viewlet.engine.maintained_view import MaintainedView
 from viewlet.errors import SchemaError, StateError, ViewletError
+from viewlet.forks import Owner, bind_to_process
 from viewlet.hosts.contract import Batch
 from viewlet.runtime.durable.batch_ids import BatchMark
 from viewlet.types import Column
@@ -37,8 +38,21 @@ class Session:
     """What connections and handles share (see `viewlet.view.ViewProvider`)."""
 
     def __init__(self, database: Database) -> None:
-        self.lock = threading.RLock()
+        self._lock = threading.RLock()
+        self._owner = Owner()
         self._database: Database | None = database
+        bind_to_process(self)
+
+    @property
+    def is_here(self) -> bool:
+        """This is the process that opened it, and not a fork of that."""
+        return self._owner.is_here
+
+    @property
+    def lock(self) -> threading.RLock:
+        """What every call holds; a fork has a copy that nobody may ever release, and is refused."""
+        self._owner.check("this connection")
+        return self._lock
 
     @property
     def closed(self) -> bool:
@@ -58,7 +72,9 @@ class Session:
         return self._database
 
     def close(self, with_snapshot: bool) -> None:
-        """Ends the session; in a directory a snapshot may take the place of the log."""
+        """Ends the session; in a directory a snapshot may take the place of the log. A fork has nothing to end."""
+        if not self.is_here:
+            return
         with self.lock:
             if self._database is not None:
                 with suppress(StateError):  # the directory is in doubt, and is not written to any more
@@ -182,6 +198,8 @@ class Session:
 
     def _cancel(self, database: Database, callbacks: dict[object, Callback], token: object) -> Callable[[], None]:
         def cancel() -> None:
+            if not self.is_here:
+                return
             with self.lock:
                 callbacks.pop(token, None)
                 database.outbox = deque(news for news in database.outbox if news.token is not token)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from viewlet.changes import did_you_mean
@@ -21,6 +22,7 @@ from viewlet.hosts.feeds import FEED, read_changes
 from viewlet.hosts.progress import progress_on
 from viewlet.hosts.spark import SETUP, SparkHost
 from viewlet.runtime.durable.log import Record
+from viewlet.runtime.private_folders import temporary_folder
 from viewlet.spark.run.engine import Engine
 from viewlet.spark.run.exchange import change_files
 from viewlet.spark.run.execution.cluster import Cluster, InlineCluster, SparkCluster
@@ -53,15 +55,15 @@ def connect_on_spark(
 ) -> SparkConnection:
     """The database in a checkpoint directory, run by a Spark session."""
     session = session_of(spark)
-    scratch = tempfile.TemporaryDirectory(prefix="viewlet-") if checkpoint is None else None
-    location = scratch.name if scratch is not None else os.fspath(checkpoint or "")
+    scratch = temporary_folder("checkpoint") if checkpoint is None else None
+    location = os.fspath(checkpoint or scratch or "")
     if location.startswith(ONE_PROCESS):
         raise StateError(f"{location} is memory of this process, which Spark's workers do not see")
     usual = PARTITIONS_PER_CORE * session.sparkContext.defaultParallelism
     host = _open(SparkCluster(session), Checkpoint(location, sync), partitions, usual, engine, aggregates or {})
     host.progress = progress_on(session.sparkContext)
     if scratch is not None:
-        host.on_close = scratch.cleanup
+        host.on_close = partial(shutil.rmtree, scratch, ignore_errors=True)
     return _connection(host, session, external_access)
 
 

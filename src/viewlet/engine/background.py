@@ -22,6 +22,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from viewlet.forks import Owner
+
 T = TypeVar("T")
 _PATIENCE = 10.0
 """Seconds that `close` waits for a thread, which at that time plans a program or loads code from the cache."""
@@ -34,7 +36,6 @@ class Task(Generic[T]):
         self._ahead = ahead
         self._build = build
         self._process: subprocess.Popen[bytes] | None = None
-        self._owner = os.getpid()
         self._finished = threading.Event()
         self._cancelled = False
         self._result: T | None = None
@@ -44,14 +45,9 @@ class Task(Generic[T]):
     def is_done(self) -> bool:
         return self._finished.is_set()
 
-    @property
-    def is_lost(self) -> bool:
-        """It was started before this process was forked, and will not end here."""
-        return not self.is_done and self._owner != os.getpid()
-
     def wait(self, timeout: float | None = None) -> bool:
         """Waits for the end; False if it has not come."""
-        return not self.is_lost and self._finished.wait(timeout)
+        return self._finished.wait(timeout)
 
     def result(self) -> T:
         """What was built; raises what went wrong."""
@@ -65,7 +61,7 @@ class Task(Generic[T]):
         """Gives the task up; the second process is ended."""
         self._cancelled = True
         process = self._process
-        if process is not None and self._owner == os.getpid():
+        if process is not None:
             _end(process)
 
     def run(self) -> None:
@@ -93,19 +89,14 @@ class BackgroundCompiler:
     """Runs the tasks of one database, one after another, in a thread that ends when there are none."""
 
     def __init__(self) -> None:
-        self._reset()
         _COMPILERS.add(self)
-
-    def _reset(self) -> None:
         self._lock = threading.Lock()
         self._waiting: deque[Task[object]] = deque()
         self._current: Task[object] | None = None
         self._thread: threading.Thread | None = None
-        self._owner = os.getpid()
+        self._owner = Owner()
 
     def submit(self, task: Task[T]) -> Task[T]:
-        if self._owner != os.getpid():
-            self._reset()
         with self._lock:
             self._waiting.append(task)  # type: ignore[arg-type]
             if self._thread is None:
@@ -114,8 +105,8 @@ class BackgroundCompiler:
         return task
 
     def close(self) -> None:
-        """Cancels what is under way and what waits."""
-        if self._owner != os.getpid():
+        """Cancels what is under way and what waits; a fork leaves that to its parent."""
+        if not self._owner.is_here:
             return
         with self._lock:
             tasks = [*self._waiting, *([self._current] if self._current is not None else [])]

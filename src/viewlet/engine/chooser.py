@@ -224,7 +224,7 @@ class EngineChooser:
     def _wait(view: str, task: Task[Choice]) -> None:
         line = ProgressLine(f"compiling view {view}")
         try:
-            while not task.wait(0.5) and not task.is_lost:
+            while not task.wait(0.5):
                 line.step("a large batch waits for it")
         finally:
             line.close()
@@ -270,9 +270,7 @@ class EngineChooser:
         task = view.choice.compilation
         if task is None:
             return
-        if task.is_lost:
-            view.describe(replace(view.choice, compilation=None))
-        elif task.is_done:
+        if task.is_done:
             if (obstacle := _must_stay(view)) is not None:
                 view.describe(replace(view.choice, reason=obstacle))
             else:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from viewlet.forks import lock_for_forks
 from viewlet.runtime.arithmetic import NULL
 
-_ADDING = threading.Lock()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_ADDING._at_fork_reinit)  # type: ignore[attr-defined]
+_ADDING = lock_for_forks()
 
 
 class StringDictionary:

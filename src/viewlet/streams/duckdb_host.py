@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from viewlet.errors import DataError, StateError, interruptible
+from viewlet.forks import bind_to_process
 from viewlet.interrupts import DEFERRED_INTERRUPT
 from viewlet.types import SqlType
 
@@ -35,6 +36,7 @@ class DuckDBHost:
 
     def __init__(self, path: str | None = None) -> None:
         self._connection = open_duckdb(path)
+        bind_to_process(self._connection)
         self._is_open = self._is_ending = False
         """Both are set before the transaction begins or ends, and may be ahead of it after an exception."""
         self._execute(f"CREATE TABLE IF NOT EXISTS {_CATALOGUE} (key VARCHAR, value VARCHAR)")

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import re
 import secrets
 import shutil
@@ -26,6 +27,7 @@ from typing import Any
 
 from viewlet.changes.staged_change import PART_COLUMN
 from viewlet.errors import DataError, MissingExtraError, StateError, UnsupportedError
+from viewlet.forks import bind_to_process
 from viewlet.interrupts import DEFERRED_INTERRUPT
 from viewlet.types import Kind, SqlType
 
@@ -61,6 +63,7 @@ class PostgresHost:
         command = [psql, "-X", "-q", "-A", "-t", "-F", f"{self._secret} column", "-R", f"{self._secret} row"]
         command += ["-v", "VERBOSITY=terse", "-v", "ON_ERROR_STOP=0", "-d", connection]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        bind_to_process(self)
         self._outputs = tuple(_follow(stream) for stream in (self._process.stdout, self._process.stderr))
         self._number = 0
         self._is_open = False
@@ -277,6 +280,14 @@ class PostgresHost:
             assert self._process.stdin is not None
             self._process.stdin.close()
             self._process.wait(10)
+
+    def leave_in_fork(self) -> None:
+        """`psql` ends when the process that started it does, not when its forks do."""
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if pipe is not None and not pipe.closed:
+                os.dup2(nothing, pipe.fileno())
+        os.close(nothing)
 
 
 def _checked(sql: str) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from typing import Any
 
 from viewlet.errors import ViewletError
+from viewlet.forks import bind_to_process, lock_for_forks
 from viewlet.streams.definition import PART_TIMESTAMP
 from viewlet.streams.duckdb_host import first_line, open_duckdb
 from viewlet.types import BIGINT, BOOLEAN, DATE, DOUBLE, INTEGER, REAL, SMALLINT, TIMESTAMP, VARCHAR, Column, SqlType
@@ -39,13 +39,15 @@ _WIDE = decimal_type(38, 0)
 _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
 
 
-_LOCK = threading.Lock()
+_LOCK = lock_for_forks()
 
 
 @cache
 def _connection(process: int) -> Any:
     """The database that binds queries, one in a process: to open one takes longer than to bind."""
-    return open_duckdb(None)
+    connection = open_duckdb(None)
+    bind_to_process(connection)
+    return connection
 
 
 class QueryError(ViewletError):

@@ -19,6 +19,7 @@ import uuid
 from typing import Any
 
 from viewlet.errors import StateError
+from viewlet.forks import Owner
 from viewlet.runtime.durable.files import Files
 
 LEASE = "LOCK"
@@ -38,6 +39,7 @@ class Lease:
         self._lost = False
         self._guard = threading.Lock()
         self._end = threading.Event()
+        self._owner = Owner()
         self._take()
         self._thread = threading.Thread(target=self._keep, name=f"lease on {files.path('')}", daemon=True)
         self._thread.start()
@@ -45,6 +47,7 @@ class Lease:
 
     def check(self) -> None:
         """Raises an error if another process may have taken over."""
+        self._owner.check(f"the lease on {self._files.path('')}")
         with self._guard:
             if not self._lost and time.monotonic() - self._renewed > EXPIRES / 2:
                 self._renew()
@@ -56,7 +59,7 @@ class Lease:
 
     def release(self) -> None:
         """Lets others in; releasing twice is harmless."""
-        if self._end.is_set():
+        if self._end.is_set() or not self._owner.is_here:
             return
         self._end.set()
         atexit.unregister(self.release)

@@ -1,7 +1,7 @@
 """A lock on a directory, for one process at a time; it ends with its process.
 
-The lock is the kernel's, so a killed process does not hold it. The contents of the file only tell other processes who
-holds the lock.
+The lock is the kernel's, so a killed process does not hold it. A fork lets go of the file, which would keep the lock
+for as long as the fork runs. The contents of the file only tell other processes who holds the lock.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from viewlet.errors import StateError
+from viewlet.forks import Owner, bind_to_process
 
 LOCK = "LOCK"
 
@@ -36,13 +37,21 @@ class DirectoryLock:
             os.close(self._file)
             raise StateError(f"{directory} is open already: {_holder(self._path)}; close it there first") from error
         self._held = True
+        self._owner = Owner()
+        bind_to_process(self)
         self._sign()
 
     def check(self) -> None:
-        """The kernel keeps it until it is released."""
+        """The kernel keeps it until it is released; a fork has none."""
+        self._owner.check(f"the lock on {self._path.parent}")
 
     def release(self) -> None:
         """Lets others in; releasing twice is harmless."""
+        if self._held and self._owner.is_here:
+            self._held = False
+            os.close(self._file)
+
+    def leave_in_fork(self) -> None:
         if self._held:
             self._held = False
             os.close(self._file)

@@ -295,6 +295,8 @@ class StateStore:
         return StateError(f"cannot write to {self._files.path('')}: {error.strerror or error}; nothing was committed")
 
     def _check(self) -> None:
+        if self._lock is not None:
+            self._lock.check()
         self._settle()
         if self._in_doubt is not None:
             raise StateError(f"{self._in_doubt}: open {self._files.path('')} again")
