@@ -70,22 +70,22 @@ def test_a_limited_view_announces_its_visible_rows_only(db: Connection) -> None:
     assert db.view("top").rows() == [(5,), (2,)]
 
 
-def test_a_failing_subscriber_undoes_nothing_and_silences_nobody(db: Connection) -> None:
+def test_a_failing_subscriber_undoes_nothing_and_silences_nobody(
+    db: Connection, caplog: pytest.LogCaptureFixture
+) -> None:
     def fail(epoch: int, changes: object) -> None:
         raise RuntimeError("no disk")
 
     recorder = Recorder()
     db.view("spend").subscribe(fail)
     db.view("spend").subscribe(recorder)
-    with pytest.raises(RuntimeError, match="no disk") as caught:
-        db.insert("orders", [(4, 8, None, 2)])
-    assert any("'spend'" in note and "committed" in note for note in caught.value.__notes__)
-    assert db.epoch == 3
+    assert db.insert("orders", [(4, 8, None, 2)]) == 3
+    assert "a subscriber of view 'spend' failed; epoch 3 is committed" in caplog.text
+    assert "RuntimeError: no disk" in caplog.text
     assert [epoch for epoch, _ in recorder.seen] == [3]
     assert len(db.table("orders")) == 4
     db.view("spend").subscribe(fail)
-    with pytest.raises(ExceptionGroup, match="several subscribers"):
-        db.insert("orders", [(5, 8, None, 2)])
+    assert db.insert("orders", [(5, 8, None, 2)]) == 4
     assert [epoch for epoch, _ in recorder.seen] == [3, 4]
 
 

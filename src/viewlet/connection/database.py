@@ -8,12 +8,16 @@ A batch goes through in three steps:
 
 An exception before the commit, or in the journal, rolls everything back. The commit is one assignment, of `committed`,
 or in a directory the renaming of a manifest. What follows it, and a rollback, may be interrupted too: the batch stays
-`pending`, and `recover` completes it before anything else is done or read. After a batch, views that have become busy
-may move to a better engine.
+`pending`, and `recover` completes it before anything else is done or read. After a batch a snapshot may be written, and
+views that have become busy may move to a better engine.
+
+No error that comes after the commit is raised by the call that committed: it would be taken for a refusal, and the
+batch would be applied again. It is logged. Ctrl-C is raised, with a note that the batch is committed.
 """
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -38,6 +42,9 @@ from viewlet.view import Callback, Snapshot
 if TYPE_CHECKING:
     from viewlet.engine.background import Task
     from viewlet.engine.choice import Choice
+
+
+logger = logging.getLogger("viewlet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,25 +123,59 @@ class Database:
         try:
             work()
             self.committed = after
+        except Exception:
+            if not self._is_in_force():
+                raise
+            _log_after_commit(after.epoch, "the end of the commit")
+        except BaseException as error:
+            if self._is_in_force():
+                error.add_note(f"epoch {after.epoch} is committed")
+            raise
         finally:
-            self.recover()
+            self._complete()
 
     def recover(self) -> None:
         """Finishes what is committed and takes back what is not, if an exception came in the middle of it."""
         pending = self._pending
         if pending is None:
             return
-        if self.committed is pending.after or self.journal.position() != pending.position:
+        if self._is_in_force():
             self.committed = pending.after
             pending.finish()
         else:
             pending.take_back()
         self._pending = None
 
+    def _is_in_force(self) -> bool:
+        """What is pending has been committed."""
+        pending = self._pending
+        assert pending is not None
+        return self.committed is pending.after or self.journal.position() != pending.position
+
+    def _complete(self) -> None:
+        """Recovers; what is committed may stay pending, until the next call."""
+        try:
+            self.recover()
+        except Exception:
+            if not self._is_in_force():
+                raise
+            _log_after_commit(self.epoch, "the next call tries again: completing it")
+
+    def _afterwards(self, what: str, step: Callable[[], None]) -> None:
+        """Something that follows a commit, and may fail without a consequence for what is committed."""
+        try:
+            step()
+        except Exception:
+            _log_after_commit(self.epoch, what)
+        except BaseException as error:
+            error.add_note(f"epoch {self.epoch} is committed")
+            raise
+
     def _commit_declaration(self, work: Callable[[], None], finish: Callable[[], None]) -> None:
         """A declaration is in force when the journal has it."""
         self._commit(work, replace(self.committed, version=self.version + 1), finish, self.host.rollback)
-        self.journal.settled()
+        if self._pending is None:
+            self._afterwards("a snapshot", self.journal.settled)
 
     def checkpoint(self, always: bool = False) -> None:
         """Writes a snapshot of a database in a directory, so that opening it needs no log; `always`, even of no log."""
@@ -143,9 +184,15 @@ class Database:
         self.host.settle(())
 
     def close(self, with_snapshot: bool = False) -> None:
-        """Ends what is under way, and lets others open the directory."""
-        self.journal.close(with_snapshot)
-        self.host.close()
+        """Ends what is under way, and lets others open the directory; what is not complete is completed by the log."""
+        try:
+            self._complete()
+        except Exception:
+            with_snapshot = False  # the directory is in doubt, or memory is: neither is written down
+        try:
+            self.journal.close(with_snapshot and self._pending is None)
+        finally:
+            self.host.close()
 
     # -- declarations -----------------------------------------------------------------------------------------------
 
@@ -325,8 +372,9 @@ class Database:
 
         finish = partial(self._finish, reached.maintainers, tables, iter(news))
         self._commit(work, after, finish, partial(self._take_back, reached.maintainers))
-        self.journal.settled()
-        self.host.settle(reached.maintainers)
+        if self._pending is None:
+            self._afterwards("a snapshot", self.journal.settled)
+            self._afterwards("moving a view to a better engine", partial(self.host.settle, reached.maintainers))
 
     def _note(self, mark: BatchMark | None) -> None:
         """A batch that changes nothing has been committed too."""
@@ -350,6 +398,11 @@ class Database:
         self.host.rollback()
         for maintainer in touched:
             maintainer.rollback()
+
+
+def _log_after_commit(epoch: int, what: str) -> None:
+    """The exception that is being handled is no refusal."""
+    logger.warning("epoch %d is committed; %s failed", epoch, what, exc_info=True)
 
 
 def _announcements(view: MaintainedView, changes: Changes, epoch: int) -> list[Announcement]:

@@ -115,8 +115,9 @@ class LogJournal:
         """If there is no room for a snapshot, nothing is lost: the log has everything."""
         try:
             self.checkpoint()
-        except StateError as error:
-            logger.warning("no snapshot was written, the log continues: %s", error)
+        except Exception as error:
+            reason = error if isinstance(error, StateError) else f"{type(error).__name__}: {error}"
+            logger.warning("no snapshot was written, the log continues: %s", reason)
 
     def _write(self, writer: SnapshotWriter) -> Json:
         database, catalogue = self._database, self._database.catalogue
@@ -134,9 +135,11 @@ class LogJournal:
         return self.storage.stats()
 
     def close(self, with_snapshot: bool) -> None:
-        if with_snapshot:
-            self._checkpoint_quietly()
-        self.storage.close()
+        try:
+            if with_snapshot:
+                self._checkpoint_quietly()
+        finally:
+            self.storage.close()
 
     # -- opening ----------------------------------------------------------------------------------------------------
 

@@ -6,11 +6,12 @@ what an exception, Ctrl-C for one, has left of a batch.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from itertools import islice
 from operator import attrgetter
@@ -19,7 +20,7 @@ from typing import Any, TypeVar
 from viewlet.connection.database import Database
 from viewlet.connection.explain import explain_view
 from viewlet.engine.maintained_view import MaintainedView
-from viewlet.errors import SchemaError, StateError, ViewletError
+from viewlet.errors import SchemaError, ViewletError
 from viewlet.forks import Owner, bind_to_process
 from viewlet.hosts.contract import Batch
 from viewlet.runtime.durable.batch_ids import BatchMark
@@ -32,6 +33,8 @@ _call = attrgetter("call")
 ITEMS_AT_A_TIME = 256
 """Items of a long answer that are read while others wait."""
 T = TypeVar("T")
+
+logger = logging.getLogger("viewlet")
 
 
 class Session:
@@ -77,11 +80,9 @@ class Session:
             return
         with self.lock:
             if self._database is not None:
-                with suppress(StateError):  # the directory is in doubt, and is not written to any more
-                    self._database.recover()
-                self._database.outbox.clear()
-                self._database.close(with_snapshot)
-            self._database = None
+                database, self._database = self._database, None
+                database.close(with_snapshot)
+                database.outbox.clear()
 
     def commit(self, changes: Batch, mark: BatchMark | None = None) -> int:
         """Applies a batch, tells the subscribers, and returns the epoch."""
@@ -90,7 +91,10 @@ class Session:
             database.apply(changes, mark)
             epoch = database.epoch
             if database.outbox:
-                self._deliver(database)
+                try:
+                    self._deliver(database)
+                except Exception:  # what is left is delivered with the next batch
+                    logger.exception("epoch %d is committed; telling subscribers of it failed", epoch)
             return epoch
 
     def settle(self, timeout: float | None) -> bool:
@@ -111,11 +115,11 @@ class Session:
 
         Taking news out of the outbox and calling the subscriber is one step of the Python interpreter, with no place
         for an exception in between: everyone is told everything once. What an exception leaves in the outbox is
-        delivered with the next batch.
+        delivered with the next batch. An error of a subscriber is logged: the batch is committed, and its caller has
+        nothing to repeat.
         """
         if _delivering.get() is self:
             return
-        errors: list[Exception] = []
         context = copy_context()
         context.run(_delivering.set, self)
         while database.outbox:
@@ -123,13 +127,8 @@ class Session:
             step = map(context.run, map(_call, iter(database.outbox.popleft, None)))
             try:
                 next(step)
-            except Exception as error:
-                error.add_note(f"raised by a subscriber of view {news.view!r}; batch {news.epoch} is committed")
-                errors.append(error)
-        if len(errors) == 1:
-            raise errors[0]
-        if errors:
-            raise ExceptionGroup("several subscribers failed; the batch is committed", errors)
+            except Exception:
+                logger.exception("a subscriber of view %r failed; epoch %d is committed", news.view, news.epoch)
 
     def columns_of(self, name: str) -> tuple[Column, ...]:
         with self.open() as database:

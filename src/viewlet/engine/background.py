@@ -100,8 +100,13 @@ class BackgroundCompiler:
         with self._lock:
             self._waiting.append(task)  # type: ignore[arg-type]
             if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name="viewlet-compile", daemon=True)
-                self._thread.start()
+                try:
+                    thread = threading.Thread(target=self._work, name="viewlet-compile", daemon=True)
+                    thread.start()  # it waits for the lock
+                except BaseException:
+                    self._waiting.clear()  # nobody would do it
+                    raise
+                self._thread = thread
         return task
 
     def close(self) -> None:

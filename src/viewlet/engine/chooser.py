@@ -246,8 +246,11 @@ class EngineChooser:
     def _compile_ahead(
         self, view: Maintainer, sources: Sources, statistics: Statistics, draft: Draft | None = None
     ) -> None:
-        task = self._submit(view.declared, sources, statistics, draft)
-        view.describe(replace(view.choice, reason="it is being compiled", compilation=task))
+        task = self._tried(view.name, lambda: self._submit(view.declared, sources, statistics, draft))
+        if isinstance(task, str):
+            view.describe(replace(view.choice, reason=task, may_change=False))
+        else:
+            view.describe(replace(view.choice, reason="it is being compiled", compilation=task))
 
     def _submit(
         self, declared: Declaration, sources: Sources, statistics: Statistics, draft: Draft | None

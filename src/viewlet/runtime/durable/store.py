@@ -225,10 +225,12 @@ class StateStore:
             writer = SnapshotWriter(self._files, folder)
             checksum = writer.finish(write(writer))
             self._files.sync_folder()
-        except OSError as error:
+        except Exception as error:
             self._patience *= 2
             self._remove_quietly(folder)
-            raise self._failure(error) from error
+            if isinstance(error, OSError):
+                raise self._failure(error) from error
+            raise
         now = datetime.now(UTC).isoformat(timespec="seconds")
         manifest = replace(
             self.manifest, number=number, snapshot=folder, snapshot_checksum=checksum, checkpointed=now, logs=()
