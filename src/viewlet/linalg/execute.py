@@ -108,7 +108,8 @@ class Executor:
             raise MatrixDataError(f"{target.name} := {body}; has no value: the matrix is singular") from None
         self.pending.forget(target)
         self.guards.forget(target)
-        found = values[body] if body in values else self.backend.copy(self._value(body, values))
+        stored = isinstance(body.body if isinstance(body, Transpose) else body, Matrix)
+        found = self.backend.copy(self._value(body, values)) if stored else values[body]
         if not self.backend.is_finite(found):
             raise MatrixDataError(f"{target.name} := {body} is not finite: its numbers overflow")
         self.stored[target] = self.backend.array(found, copy=False)

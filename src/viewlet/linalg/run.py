@@ -34,7 +34,7 @@ from viewlet.linalg.strategy import check_strategy, plan_statements
 from viewlet.linalg.subscribers import Listener
 from viewlet.linalg.trust import FAILURE, ErrorReport
 from viewlet.linalg.undo import put
-from viewlet.linalg.values import Array, Factors, Units, checked_matrix, compress, merge, outer, sparse_change
+from viewlet.linalg.values import Array, Factors, Units, apart, checked_matrix, compress, merge, outer, sparse_change
 from viewlet.runtime.durable.batch_ids import BatchMark
 
 Floats = npt.NDArray[Any]
@@ -62,6 +62,15 @@ def start(program: Program, options: dict[str, Any]) -> Run:
 def _density(value: Any) -> float:
     rows, columns = value.shape
     return float(value.nnz / max(1, rows * columns))
+
+
+def _owned(backend: Backend, given: Mapping[Matrix, Any], copy: bool) -> dict[Matrix, Array]:
+    """The arrays of the inputs. Without `copy` they are those that were given, but one that is given twice is copied."""
+    found: dict[Matrix, Array] = {}
+    for each, value in given.items():
+        array = backend.array(value, copy=copy)
+        found[each] = array if copy else apart(array, found.values())
+    return found
 
 
 def _continued(earlier: Progress, names: set[str], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -124,7 +133,7 @@ class Run:
         self._names |= {statement.target.name: statement.target for statement in statements.views}
         self._matrices = MaintainedMatrices(
             statements,
-            {each: own.array(value, copy=copy) for each, value in given.items()},
+            _owned(own, given, copy),
             sizes,
             own,
             machine,
@@ -389,14 +398,18 @@ class Run:
                 raise MatrixDataError(f"a change of {name} is a pair (u, v), not {len(change)} arrays")
             if all(self._backend.is_native(part) for part in change):
                 return self._native_factors(*change, name, sides)
-            return outer(*change, name, self._dtype, sides)
+            left, right = outer(*change, name, self._dtype, sides)
+            return self._apart(left), self._apart(right)
         return sparse_change(change, name, self._dtype, sides)
 
     def _native_factors(self, u: Any, v: Any, name: str, sides: tuple[int, int]) -> Factors:
         left, right = self._backend.checked(u, f"u of {name}"), self._backend.checked(v, f"v of {name}")
         if (len(left), len(right)) != sides or left.shape[1] != right.shape[1]:
             raise MatrixDataError(f"u and v of {name} are {tuple(left.shape)} and {tuple(right.shape)} for {sides}")
-        return left, right
+        return self._backend.copy(left), self._backend.copy(right)  # they may be slices of the run's own arrays
+
+    def _apart(self, factor: Any) -> Any:
+        return apart(factor, self._matrices.stored.values())
 
     def _vector(self, values: Any, what: str, length: int) -> Array:
         """A row or column that a user gives, as a column of the back end."""
@@ -404,9 +417,9 @@ class Run:
             found = self._backend.checked(values.reshape(-1, 1), what)
             if len(found) != length:
                 raise MatrixDataError(f"{what} has {len(found)} numbers where {length} are expected")
-            return self._backend.thin(found)
+            return self._backend.copy(self._backend.thin(found))
         found = checked_matrix(np.reshape(values, (-1, 1)), what, self._dtype, (length, 1))
-        return self._backend.thin(found)
+        return self._backend.thin(self._apart(found))
 
     def _apply(
         self,

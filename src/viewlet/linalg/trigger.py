@@ -30,7 +30,7 @@ from viewlet.linalg.expression import (
     transpose,
 )
 from viewlet.linalg.printer import ATOM, text
-from viewlet.linalg.program import Statement, Statements
+from viewlet.linalg.program import Statement, Statements, Supply
 from viewlet.linalg.sizes import Size, size
 
 
@@ -115,13 +115,23 @@ class _Deriver:
         self.source = source
         self.sizes = sizes
         self.policy = policy
-        self.factors = {each: _factors(each, size(rank)) for each, rank in ranks.items()}
+        self.fresh = Supply(
+            {each.name for each in source.inputs}
+            | {statement.target.name for statement in source.views}
+            | set(source.outputs)
+        )
+        self.factors = {each: self._factors(each, size(rank)) for each, rank in ranks.items()}
         self.deltas = {each: Delta((pair,)) for each, pair in self.factors.items()}
         self.variables: set[Expression] = {each for pair in self.factors.values() for each in pair}
         self.assignments: list[Statement] = []
         self.recomputed: list[Statement] = []
         self.guards: list[tuple[int, Guard]] = []
         """With the first assignment that can have the inverse of the capacitance matrix."""
+
+    def _factors(self, changed: Matrix, rank: Size) -> tuple[Matrix, Matrix]:
+        """The variables of a change: u and v are thin, A += u v'."""
+        left = matrix(self.fresh(f"u_{changed.name}"), changed.rows, rank)
+        return left, matrix(self.fresh(f"v_{changed.name}"), changed.columns, rank)
 
     def trigger(self) -> Trigger:
         stale = self._stale()
@@ -193,7 +203,7 @@ class _Deriver:
         """The variable that holds a factor; a view is copied, because it changes before its value is used."""
         if isinstance(body, Identity) or body in self.variables:
             return body
-        variable = matrix(name, *shape(body))
+        variable = matrix(self.fresh(name), *shape(body))
         self.variables.add(variable)
         self.assignments.append(Statement(variable, body))
         return variable
@@ -209,7 +219,3 @@ def _first_inverse(assignments: tuple[Statement, ...]) -> Expression:
     nodes = (node for statement in assignments for node in postorder([statement.body]))
     return next(node for node in nodes if isinstance(node, Inverse))
 
-
-def _factors(changed: Matrix, rank: Size) -> tuple[Matrix, Matrix]:
-    """The variables of a change: u and v are thin, A += u v'."""
-    return matrix(f"u_{changed.name}", changed.rows, rank), matrix(f"v_{changed.name}", changed.columns, rank)

@@ -6,7 +6,7 @@ it reads columns, and adding it touches the rows alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -68,6 +68,15 @@ def outer(u: object, v: object, name: str, dtype: Any, shape: tuple[int, int]) -
     if left.shape[1] != right.shape[1]:
         raise MatrixDataError(f"u and v of {name} have {left.shape[1]} and {right.shape[1]} columns")
     return left, right
+
+
+def apart(factor: Factor, arrays: Iterable[Array]) -> Factor:
+    """A factor that shares no memory with arrays that are about to change: a slice of one of them is copied."""
+    if isinstance(factor, np.ndarray) and any(
+        isinstance(each, np.ndarray) and np.may_share_memory(factor, each) for each in arrays
+    ):
+        return factor.copy()
+    return factor
 
 
 def sparse_change(change: object, name: str, dtype: Any, shape: tuple[int, int]) -> Factors | None:

@@ -173,6 +173,8 @@ class NumpyBackend:
         """A copy in row order."""
         if isinstance(array, SparseMatrix):
             return array.copy()
+        if is_sparse(array):
+            return SparseMatrix(array.tocsr(copy=True))
         if isinstance(array, CholeskyInverse):
             return array.toarray()
         return np.array(array, order="C")

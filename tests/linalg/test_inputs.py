@@ -1,0 +1,115 @@
+"""Inputs are exactly what was asked for, whatever their sizes, names and magnitudes, and whatever memory is shared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.linalg.oracle import value
+from viewlet import linalg
+
+STRATEGIES = ["incremental", "hybrid", "reevaluate", "auto"]
+
+
+# -- memory ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "input x(n, 1); y := x';",
+        "input x(n, 1); y := x'; z := y * x; output y, z;",
+        "input x(n, 1); y := x'; z := y'; output z;",
+        "input x(n, 1), A(n, n); xt := x'; q := xt * A * x;",
+        "input x(1, n); y := x'; z := x * y; output y, z;",
+        "input x(1, 1); y := x'; z := y * x + y; output y, z;",
+        "input A(n, n); B := A'; C := B * A; output B, C;",
+        "input A(n, n); W := inv(A); V := W'; output W, V;",
+        "input X(m, n); V := inv(X' * X)';",
+        "input S(n, n) definite; V := inv(S)';",
+    ],
+)
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_view_shares_no_memory_with_what_it_reads(text: str, strategy: str, sparse: bool) -> None:
+    program = linalg.program(text)
+    rng, sizes = np.random.default_rng(0), {"n": 5, "m": 9}
+    inputs: dict[str, Any] = {}
+    for each in program.inputs:
+        rows, columns = each.rows.whole(sizes), each.columns.whole(sizes)
+        array = rng.standard_normal((rows, columns))
+        inputs[each.name] = array.T @ array + np.eye(columns) if each.definite else array
+    given = inputs
+    if sparse:
+        scipy = pytest.importorskip("scipy.sparse")
+        given = {name: scipy.csr_array(array) for name, array in inputs.items()}
+    run = program.start(**given, strategy=strategy)
+    for step in range(4):
+        for each in program.inputs:
+            now = inputs[each.name].copy()
+            if each.definite:
+                x = rng.standard_normal((len(now), 1))
+                run.update(each.name, x, x)
+                now += x @ x.T
+            elif step % 2:
+                u, v = rng.standard_normal((len(now), 1)), rng.standard_normal((now.shape[1], 1))
+                run.update(each.name, u, v)
+                now += u @ v.T
+            else:
+                now[-1] = rng.standard_normal(now.shape[1])
+                run.set_row(each.name, -1, now[-1])
+            inputs[each.name] = now
+        for name, now in inputs.items():
+            assert np.allclose(run[name], now, rtol=1e-14, atol=1e-14)
+        for name, node in program.outputs.items():
+            assert np.allclose(run[name], value(node, inputs, sizes), rtol=1e-9, atol=1e-9)
+
+
+def test_factors_and_rows_may_be_slices_of_the_run() -> None:
+    rng = np.random.default_rng(1)
+    run = linalg.program("input A(n, n); B := A * A; C := B * A';").start(A=rng.standard_normal((4, 4)))
+    now = np.array(run["A"])
+    run.update("A", run["A"][:, 1], run["A"][2])
+    now = now + np.outer(now[:, 1], now[2])
+    run.set_row("A", 2, run["A"][:, 0])
+    now[2] = now[:, 0].copy()
+    run.set_column("A", 3, run["A"][1])
+    now[:, 3] = now[1].copy()
+    run.add("A", run["A"])
+    now = 2 * now
+    assert np.allclose(run["A"], now, rtol=1e-14)
+    assert np.allclose(run["C"], now @ now @ now.T, rtol=1e-12)
+
+
+def test_an_array_that_is_given_twice_is_two_inputs() -> None:
+    given = np.eye(3)
+    run = linalg.program("input A(n, n); static B(n, n); C := A * B;").start(A=given, B=given, copy=False)
+    run.set("A", 0, 1, 5.0)
+    assert np.array_equal(run["B"], np.eye(3))
+    assert np.array_equal(run["C"], run["A"])
+
+
+# -- names -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("prefix", ["u", "v", "U", "V", "D", "Z"])
+def test_no_name_of_a_program_is_that_of_a_factor(prefix: str, strategy: str) -> None:
+    rng = np.random.default_rng(2)
+    for target in ("A", "B", "W", "M", "T"):
+        for columns in (1, 2, 3):
+            other = f"{prefix}_{target}"
+            program = linalg.program(
+                f"input A(n, n); static {other}(n, {columns}); B := A * A; W := inv(B + 9 * I(n)); M := B * B; "
+                f"T := W * {other}; {other}_2 := M * T; output T, {other}_2;"
+            )
+            a, fixed = rng.standard_normal((6, 6)) / 4, rng.standard_normal((6, columns))
+            run = program.start(A=a, **{other: fixed}, strategy=strategy)
+            u, v = rng.standard_normal((2, 6)) / 4
+            run.update("A", u, v)
+            inputs = {"A": a + np.outer(u, v), other: fixed}
+            assert np.array_equal(run[other], fixed)
+            for name, node in program.outputs.items():
+                assert np.allclose(run[name], value(node, inputs, {"n": 6}), rtol=1e-9), (other, name)
