@@ -65,7 +65,7 @@ def _density(value: Any) -> float:
 
 
 def _owned(backend: Backend, given: Mapping[Matrix, Any], copy: bool) -> dict[Matrix, Array]:
-    """The arrays of the inputs. Without `copy` they are those that were given, but one that is given twice is copied."""
+    """The arrays of the inputs; without `copy` they are the given ones, but one that is given twice is copied."""
     found: dict[Matrix, Array] = {}
     for each, value in given.items():
         array = backend.array(value, copy=copy)

@@ -218,4 +218,3 @@ class _Deriver:
 def _first_inverse(assignments: tuple[Statement, ...]) -> Expression:
     nodes = (node for statement in assignments for node in postorder([statement.body]))
     return next(node for node in nodes if isinstance(node, Inverse))
-
