@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from fractions import Fraction
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -263,3 +264,34 @@ def test_programs_that_are_refused() -> None:
         db.program("reach", linalg.program(C=A @ A, D=A.T), A="links")
     with pytest.raises(linalg.ProgramError, match="made by linalg"):
         db.program("reach", "C := A", A="links")  # type: ignore[arg-type]
+
+
+def test_entries_are_the_exact_sums_of_their_rows() -> None:
+    """Whatever they were before: neither a difference nor the order of rows rounds them."""
+    db = viewlet.connect()
+    db.execute("CREATE TABLE entries (i BIGINT NOT NULL, j BIGINT NOT NULL, x DOUBLE)")
+    db.program("same", linalg.program("input A(n, n); C := A; D := A'; output C, D;"), output="C", A="entries")
+    db.program("flipped", linalg.program("input A(n, n); D := A';"), A="entries")
+    random = Random(4)
+    rows: list[tuple[int, int, float]] = [(i, i, 1.0) for i in range(3)]
+    db.insert("entries", rows)
+    for _ in range(60):
+        new = (random.randrange(3), random.randrange(3), random.choice([1e20, -1e20, 1.0, 0.1, 1e-200, 1e200, -3.5]))
+        gone = random.choice(rows) if random.random() < 0.5 and len(rows) > 4 else None
+        if gone is not None:
+            rows.remove(gone)
+            db.delete("entries", [gone])
+        many = random.randrange(1, 4)
+        rows += [new] * many
+        db.insert("entries", [new] * many)
+        wanted = {}
+        for i in range(3):
+            for j in range(3):
+                total = sum((Fraction(x) for a, b, x in rows if (a, b) == (i, j)), Fraction(0))
+                wanted[i, j] = float(total)
+        wanted = {key: value for key, value in wanted.items() if value}
+        assert {row[:2]: row[2] for row in db.view("same").rows()} == wanted
+    for bad in ([(0, 1, 1.7e308), (0, 1, 1.7e308)], [(0, 1, float("inf"))], [(0, 1, float("nan"))]):
+        with pytest.raises(viewlet.DataError, match="finite"):
+            db.insert("entries", bad)
+        assert {row[:2]: row[2] for row in db.view("same").rows()} == wanted

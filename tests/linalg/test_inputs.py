@@ -113,3 +113,54 @@ def test_no_name_of_a_program_is_that_of_a_factor(prefix: str, strategy: str) ->
             assert np.array_equal(run[other], fixed)
             for name, node in program.outputs.items():
                 assert np.allclose(run[name], value(node, inputs, {"n": 6}), rtol=1e-9), (other, name)
+
+
+# -- magnitudes --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+@pytest.mark.parametrize("sides", [(1, 1), (1, 7), (7, 1), (3, 2), (40, 40), (40, 3)])
+def test_a_batch_of_any_rank_adds_all_its_parts(sides: tuple[int, int], kind: Any) -> None:
+    """Each entry is off by the rounding of its own terms at most, however large others are."""
+    rows, columns = sides
+    rng = np.random.default_rng(rows * columns)
+    most = 90 if kind is np.float64 else 8
+    for rank in range(1, 21):
+        start = rng.standard_normal(sides)
+        u, v = rng.standard_normal((rows, rank)), rng.standard_normal((columns, rank))
+        if rank % 3:  # rows of their own sizes
+            u *= rng.random(u.shape) < 0.3
+            u *= 10.0 ** rng.integers(-most, most, (rows, 1))
+            v *= 10.0 ** rng.integers(-most, most, (columns, 1))
+        if rank % 4 == 0:  # columns that occur twice
+            u, v = u[:, rng.integers(0, 2, rank)], v
+        if rank % 5 == 0:
+            u, v = u, v[:, rng.integers(0, 3, rank) % v.shape[1]]
+        start, u, v = (array.astype(kind) for array in (start, u, v))
+        for batch in ((u, v), list(zip(u.T, v.T, strict=True))):
+            run = linalg.program("input A(m, n); C := 2 * A;").start(A=start, strategy="incremental")
+            run.apply({"A": batch})
+            exact = start.astype(np.longdouble) + u.astype(np.longdouble) @ v.astype(np.longdouble).T
+            terms = np.abs(start).astype(np.longdouble) + np.abs(u).astype(np.longdouble) @ np.abs(v).T
+            room = (rank + 2) * np.finfo(kind).eps * terms + np.finfo(kind).tiny
+            assert (np.abs(run["A"] - exact) <= room).all(), rank
+            assert (np.abs(run["C"] - 2 * exact) <= 2 * room).all(), rank
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_entries_are_set_exactly(sparse: bool) -> None:
+    start: Any = np.full((3, 4), 1e20)
+    if sparse:
+        start = pytest.importorskip("scipy.sparse").csr_array((300, 400))
+    run = linalg.program("input A(m, n), B(m, n); C := 2 * A + B; S := A * A'; output C, S;").start(A=start, B=start)
+    values = [1.0, -1e-200, 0.0, 1e100, 0.1]
+    changes = {name: linalg.Entries([0, 1, 2, -1, 0], [0, 0, 1, 3, 0], values) for name in "AB"}
+    run.apply(changes)
+    for name in "AB":
+        now = run[name]
+        assert (now[0, 0], now[1, 0], now[2, 1], now[-1, 3]) == (0.1, -1e-200, 0.0, 1e100)
+    with pytest.raises(linalg.MatrixDataError, match="no row 300"):
+        run.apply({"A": linalg.Entries([300], [0], [1.0])})
+    with pytest.raises(linalg.MatrixDataError, match="only finite numbers"):
+        run.apply({"A": linalg.Entries([0, 1], [0, 0], [1.0, np.nan])})
+    assert run["A"][0, 0] == 0.1

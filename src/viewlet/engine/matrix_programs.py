@@ -151,17 +151,19 @@ class MatrixProgramEngine:
             run.shrink(side, gone)
 
     def _changes(self, run: Run) -> dict[str, Any]:
-        """For every input the differences of the entries that were touched, by rows or by columns."""
+        """For every input the entries that were touched, as the rows have them now."""
+        from viewlet.linalg import Entries
+
         found: dict[str, Any] = {}
         for each in self.plan.inputs:
             entries: dict[tuple[int, int], float] = {}
-            now = run.array(each.name)
             for other, first, second in self._touched:
                 places = self._places[each.rows].get(first), self._places[each.columns].get(second)
                 if other is each and None not in places:
-                    entries[places] = self._value(each, first, second) - now[places]  # type: ignore[index]
+                    entries[places] = self._value(each, first, second)  # type: ignore[index]
             if entries:
-                found[each.name] = _factors(entries, now.shape)
+                rows, columns = zip(*entries, strict=True)
+                found[each.name] = Entries(rows, columns, tuple(entries.values()))
         return found
 
     def _start(self) -> None:
@@ -237,12 +239,23 @@ class MatrixProgramEngine:
             self._run.subscribe(self.plan.output, lambda factors: self._factors.append(factors))
 
     def _value(self, each: MatrixInput, first: Datum, second: Datum) -> float:
-        """The entry that the rows with these keys add up to."""
+        """The entry that the rows with these keys add up to: their exact sum, rounded once."""
         store = self._tables[each.table]
         key, columns = ((first,), (0,)) if each.is_vector else ((first, second), (0, 1))
         found = [(row[-1], (store.get(row) or (0,))[0]) for row in store.slice(columns, key)]
-        total = math.fsum(float(value) * times for value, times in found if value is not None)
-        return total / float(10**each.scale)
+        terms = [(value, times) for value, times in found if value is not None]
+        try:
+            if all(isinstance(value, int) for value, _ in terms):
+                return float(sum(value * times for value, times in terms) / 10**each.scale)
+            total = math.fsum(part for value, times in terms for part in _multiples(float(value), times))
+        except (OverflowError, ValueError):
+            total = math.nan
+        if not math.isfinite(total):
+            place = f"{first!r}" if each.is_vector else f"({first!r}, {second!r})"
+            raise DataError(
+                f"the rows of {each.table} for entry {place} of {each.name} do not add up to a finite number"
+            )
+        return total
 
     # -- changes in factors --------------------------------------------------------------------------------------------
 
@@ -363,20 +376,12 @@ def _difference(before: _Output | None, after: _Output) -> dict[Row, int]:
     return before.to_rows(places[:rows, :columns], -1) | after.to_rows(places)
 
 
-def _factors(entries: Mapping[tuple[int, int], float], shape: tuple[int, int]) -> tuple[Any, Any]:
-    """A change of some entries as factors: unit vectors for its rows or for its columns, whichever are fewer."""
-    import numpy as np
-
-    from viewlet.linalg.values import Units
-
-    fewer = 0 if len({row for row, _ in entries}) <= len({column for _, column in entries}) else 1
-    places = sorted({place[fewer] for place in entries})
-    numbers = {place: number for number, place in enumerate(places)}
-    values = np.zeros((shape[1 - fewer], len(places)))
-    for place, value in entries.items():
-        values[place[1 - fewer], numbers[place[fewer]]] = value
-    units = Units(shape[fewer], np.array(places))
-    return (values, units) if fewer else (units, values)
+def _multiples(value: float, times: int) -> list[float]:
+    """Numbers that add up to exactly times the value: its products with powers of two, which are not rounded."""
+    if abs(times) == 1:
+        return [value * times]
+    sign, size = (-1.0 if times < 0 else 1.0), abs(times)
+    return [sign * math.ldexp(value, bit) for bit in range(size.bit_length()) if size >> bit & 1]
 
 
 def _keys(each: MatrixInput, row: Row) -> tuple[Datum, Datum]:

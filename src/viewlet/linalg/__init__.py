@@ -28,9 +28,11 @@ from viewlet.linalg.program import Program, program
 from viewlet.linalg.recurrences import iterate, matrix_power, power_sum
 from viewlet.linalg.run import Run
 from viewlet.linalg.sizes import dim
+from viewlet.linalg.values import Entries
 
 __all__ = [
     "ArrayApiBackend",
+    "Entries",
     "LinAlgWarning",
     "MatrixDataError",
     "ModularBackend",

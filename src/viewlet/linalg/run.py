@@ -34,7 +34,19 @@ from viewlet.linalg.strategy import check_strategy, plan_statements
 from viewlet.linalg.subscribers import Listener
 from viewlet.linalg.trust import FAILURE, ErrorReport
 from viewlet.linalg.undo import put
-from viewlet.linalg.values import Array, Factors, Units, apart, checked_matrix, compress, merge, outer, sparse_change
+from viewlet.linalg.values import (
+    Array,
+    Entries,
+    Factors,
+    Units,
+    apart,
+    checked_matrix,
+    compress,
+    entries_change,
+    merge,
+    outer,
+    sparse_change,
+)
 from viewlet.runtime.durable.batch_ids import BatchMark
 
 Floats = npt.NDArray[Any]
@@ -244,14 +256,7 @@ class Run:
 
     def set(self, name: str, row: int, column: int, value: float) -> None:
         """Sets one entry of an input."""
-        each, (rows, columns) = self._dynamic(name)
-        row, column = place(row, rows, name, "row"), place(column, columns, name, "column")
-        wanted = checked_matrix([[value]], f"the value of {name}", self._dtype, (1, 1))
-        wanted = self._backend.checked(wanted, f"the value of {name}")
-        self._matrices.multiply_in()
-        change = np.zeros((columns, 1), self._dtype)
-        change[column] = wanted[0, 0] - float(self._matrices.stored[each][row, column])
-        self._apply({each: (Units(rows, np.array([row])), change)}, {each: put((row, column), float(wanted[0, 0]))})
+        self.apply({name: Entries([row], [column], [value])})
 
     def set_row(self, name: str, row: int, values: Any) -> None:
         """Replaces one row of an input."""
@@ -278,20 +283,24 @@ class Run:
     def apply(self, changes: Mapping[str, Any], *, batch_id: int | None = None) -> None:
         """Changes several inputs at once: all of them, or none if one is refused.
 
-        A change is a pair (u, v), a matrix to add, or a list of those. A batch whose id was applied before is ignored,
-        also if that was in an earlier process and the back end outlives it.
+        A change is a pair (u, v), a matrix to add, or a list of those; `Entries` are set. A batch whose id was applied
+        before is ignored, also if that was in an earlier process and the back end outlives it.
         """
         mark = None if batch_id is None else BatchMark(BATCHES, whole(batch_id, "batch_id"))
         if mark is not None and mark in self._matrices.batches:
             return
         found: dict[Matrix, Factors] = {}
+        exact: dict[Matrix, Put] = {}
         for name, change in changes.items():
             each, sides = self._dynamic(name)
+            if isinstance(change, Entries):
+                found[each], exact[each] = self._entries(each, change, sides)
+                continue
             parts = [self._factors(part, name, sides) for part in (change if isinstance(change, list) else [change])]
             if kept := [part for part in parts if part is not None]:
                 found[each] = merge(kept) if self._backend.is_exact else compress(*merge(kept))
         if found or mark is not None:
-            self._apply(found, mark=mark)
+            self._apply(found, exact, mark=mark)
 
     def scale(self, name: str, factor: float) -> None:
         """Multiplies an input by a number that is not zero: with `update`, A := λ A + u v', which forgets the past.
@@ -401,6 +410,27 @@ class Run:
             left, right = outer(*change, name, self._dtype, sides)
             return self._apart(left), self._apart(right)
         return sparse_change(change, name, self._dtype, sides)
+
+    def _entries(self, each: Matrix, given: Entries, sides: tuple[int, int]) -> tuple[Factors, Put]:
+        """The change that sets some entries, and what writes them."""
+        name, (row_count, column_count) = each.name, sides
+        wanted = checked_matrix(given.values, f"the value of {name}", self._dtype, (None, 1))
+        wanted = self._backend.checked(wanted, f"the value of {name}")
+        values: dict[tuple[int, int], Any] = {
+            (place(row, row_count, name, "row"), place(column, column_count, name, "column")): value
+            for row, column, value in zip(given.rows, given.columns, wanted[:, 0], strict=True)
+        }
+        self._matrices.multiply_in()
+        stored = self._matrices.stored[each]
+        rows, columns = np.array(list(values), np.int64).reshape(-1, 2).T
+        new = np.array(list(values.values()), self._dtype)
+        if isinstance(stored, np.ndarray):
+            old = stored[rows, columns]
+        else:
+            old = np.array([float(stored[row, column]) for row, column in values], self._dtype)
+        if len(values) == 1:
+            return entries_change(rows, columns, new - old, sides), put((int(rows[0]), int(columns[0])), float(new[0]))
+        return entries_change(rows, columns, new - old, sides), put((rows, columns), new)
 
     def _native_factors(self, u: Any, v: Any, name: str, sides: tuple[int, int]) -> Factors:
         left, right = self._backend.checked(u, f"u of {name}"), self._backend.checked(v, f"v of {name}")

@@ -6,7 +6,7 @@ it reads columns, and adding it touches the rows alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -36,8 +36,14 @@ Factor: TypeAlias = "npt.NDArray[Any] | Units"
 Factors: TypeAlias = "tuple[Factor, Factor]"
 """The change u v' of a matrix."""
 
-COMPRESS_FROM = 4
-"""The rank from which dense factors are compressed."""
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """New values of some entries of an input, which then are exactly these; of two for one entry the last counts."""
+
+    rows: Sequence[int]
+    columns: Sequence[int]
+    values: Sequence[float]
 
 
 def checked_matrix(value: object, name: str, dtype: Any, shape: tuple[int | None, int | None]) -> npt.NDArray[Any]:
@@ -107,6 +113,19 @@ def _from_sparse(change: Any, name: str, dtype: Any, shape: tuple[int, int]) -> 
     return np.ascontiguousarray(dense), Units(shape[1], columns.astype(np.int64))
 
 
+def entries_change(
+    rows: npt.NDArray[np.int64], columns: npt.NDArray[np.int64], values: npt.NDArray[Any], shape: tuple[int, int]
+) -> Factors:
+    """The factors of a change of distinct entries: unit vectors for its rows or columns, whichever are fewer."""
+    by_row = len(np.unique(rows)) <= len(np.unique(columns))
+    lines, across = (rows, columns) if by_row else (columns, rows)
+    places, home = np.unique(lines, return_inverse=True)
+    found = np.zeros((shape[1] if by_row else shape[0], len(places)), values.dtype)
+    found[across, home] = values
+    units = Units(shape[0] if by_row else shape[1], places)
+    return (units, found) if by_row else (found, units)
+
+
 def merge(parts: list[Factors]) -> Factors:
     """One change from several: rows that are changed twice are added up, everything else is put side by side."""
     if len(parts) == 1:
@@ -130,23 +149,36 @@ def _merge_rows(parts: list[Factors]) -> Factors:
 
 
 def compress(left: Factor, right: Factor) -> Factors:
-    """The same change with as few outer products as its numbers need: QR of both factors, SVD of the core.
+    """The same change with fewer outer products: u v' + u w' = u (v + w)'; of more than the sides have, the full sum.
 
-    Unit vectors, small ranks and arrays of other back ends stay as they are.
+    Nothing is lost: an outer product that is small beside another one stays. Unit vectors and arrays of other back ends
+    stay as they are.
     """
-    rank = left.shape[1]
-    if not isinstance(left, np.ndarray) or not isinstance(right, np.ndarray) or rank < COMPRESS_FROM:
+    if not isinstance(left, np.ndarray) or not isinstance(right, np.ndarray) or left.shape[1] < 2:
         return left, right
-    first, upper = np.linalg.qr(left)
-    second, lower = np.linalg.qr(right)
-    inner, strength, outer_ = np.linalg.svd(upper @ lower.T)
-    limit = np.finfo(left.dtype).eps * strength[0] * max(left.shape[0], right.shape[0]) if len(strength) else 0.0
-    kept = int((strength > limit).sum())
-    if kept == rank:
-        return left, right
-    if not kept:
-        return left[:, :1] * 0, right[:, :1] * 0
-    return (first @ (inner[:, :kept] * strength[:kept])), second @ outer_[:kept].T
+    with np.errstate(over="ignore", invalid="ignore"):
+        if left.shape[1] > len(left):
+            rows, values = Units(len(left), np.arange(len(left))), right @ left.T
+            return (rows, values) if np.isfinite(values).all() else (left, right)
+        if left.shape[1] > len(right):
+            columns, values = Units(len(right), np.arange(len(right))), left @ right.T
+            return (values, columns) if np.isfinite(values).all() else (left, right)
+        left, right = _collected(left, right)
+        right, left = _collected(right, left)
+    return left, right
+
+
+def _collected(shared: npt.NDArray[Any], other: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Equal columns of the first factor once, with the sum of those that they are multiplied with."""
+    places: dict[bytes, int] = {}
+    homes = [places.setdefault(column.tobytes(), len(places)) for column in shared.T]
+    if len(places) == len(homes):
+        return shared, other
+    total = np.zeros((len(other), len(places)), other.dtype)
+    np.add.at(total.T, homes, other.T)
+    if not np.isfinite(total).all():
+        return shared, other
+    return np.ascontiguousarray(shared[:, [homes.index(place) for place in range(len(places))]]), total
 
 
 def dense(factor: Factor, zeros: Callable[..., Any] = np.zeros) -> npt.NDArray[Any]:
