@@ -70,6 +70,21 @@ def test_a_column_that_a_view_has_as_a_key(db: SparkConnection, tmp_path: Path) 
         assert again.view("cities").rows() == [("ada", 1), (None, 1)]
 
 
+@pytest.mark.parametrize(("first", "second"), [("a", "b"), ("b", "a"), ("a", "a"), ("b", "b")])
+def test_each_stream_has_its_own_columns(first: str, second: str, db: SparkConnection) -> None:
+    """Joined streams have all of these columns in common, so that both could go by those of the first."""
+    db.execute(f"""
+        CREATE STREAM m1 (a BIGINT NOT NULL, b BIGINT NOT NULL) PARTITION BY ({first});
+        CREATE STREAM m2 (a BIGINT NOT NULL, b BIGINT NOT NULL) PARTITION BY ({second});
+        CREATE MATERIALIZED VIEW m PARTITION BY (a) AS
+        SELECT m1.a, COUNT(*) AS n FROM m1 JOIN m2 ON m1.a = m2.a AND m1.b = m2.b GROUP BY m1.a
+    """)
+    assert locations(db, "m") == {"m_m1_m2": "[a]", "m_m1": f"[{first}]", "m_m2": f"[{second}]"}
+    db.apply({"m1": [(1, 2), (1, 3), (2, 2)], "m2": [(1, 2), (1, 3), (1, 3)]})
+    db.apply({"m1": [(2, 7)], "m2": [(2, 7), (2, 2)]})
+    assert db.view("m").rows() == [(1, 3), (2, 2)]
+
+
 def test_columns_of_a_view(db: SparkConnection, tmp_path: Path) -> None:
     declared = f"CREATE MATERIALIZED VIEW revenue (who, total) PARTITION BY (who) AS {REVENUE}"
     db.execute(f"{ORDERS}; {ITEMS}; {declared}; {declared.replace('revenue (', 'again (')}")

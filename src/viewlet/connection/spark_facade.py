@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 PARTITIONS_PER_CORE = 2
 ONE_PROCESS = "memory://"
+QUERY_ID = "sql.streaming.queryId"
+"""The local property of Spark's threads that names the streaming query; restarting it does not change it."""
 _GENERATED = {"interpreter": False, "compiled": True, "auto": None}
 """Whether partitions run generated code, by the engine asked for; None lets them once there is enough state."""
 
@@ -234,9 +236,9 @@ class SparkConnection(Connection):
     def stream(self, sources: Mapping[str, Any], name: str = "stream", progress: str | None = None) -> SparkStream:
         """Streams to be applied to tables batch by batch, each exactly once; `start` starts them.
 
-        Columns that a table does not have are left out of a stream that has all others.
-        Spark notes how far it has read at `progress`, which has to be a place that Hadoop reaches: a folder of the
-        checkpoint directory, if nothing is said.
+        A stream has all columns of its table; those that the table does not have are left out. Spark notes how far it has read at `progress`, which has to be a place that Hadoop reaches: a folder of the
+        checkpoint directory, if nothing is said. Streams with another name or place are other streams: the numbers of
+        their batches begin at 0.
         """
         with self._session.open() as database:
             found = [(database.catalogue.find_table(table).schema, frame) for table, frame in sources.items()]
@@ -313,16 +315,18 @@ class SparkStream:
     def start(self, **trigger: Any) -> Any:
         """Starts a streaming query and returns it; `trigger` is what Spark's `trigger` takes.
 
-        Spark hands a batch in again if it cannot tell whether it got through: its number, which goes with the batch,
-        says so.
+        Spark hands a batch in again if it cannot tell whether it got through. Its number and the id of the query, which
+        Spark keeps at `progress`, are committed with it.
         """
         writer = together(self._frames).writeStream.queryName(self._name).foreachBatch(self._apply)
         writer = writer.option("checkpointLocation", self._progress)
         return (writer.trigger(**trigger) if trigger else writer).start()
 
     def _apply(self, batch: Any, number: int) -> None:
+        query = batch.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
         held = batch.persist()  # it is read once per table
         try:
-            self._connection.apply(apart(held, self._frames), batch_id=number, source=f"stream {self._name}")
+            source = f"stream {self._name} {query}"
+            self._connection.apply(apart(held, self._frames), batch_id=number, source=source)
         finally:
             held.unpersist()

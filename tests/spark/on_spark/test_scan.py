@@ -187,6 +187,15 @@ def test_other_jobs_read_a_view(
     assert rows_of(read("whole", columns="n")) == [(3,)]
     with pytest.raises(PySparkException, match="there is no column 'shap'; did you mean 'shop'"):
         read("bag", columns="shap")
+    for options, told in (
+        ({"versionAsOf": "1"}, "there is no option 'versionasof'.*; the options are view, columns, where, readChange"),
+        ({"colums": "shop"}, "there is no option 'colums'; did you mean 'columns'"),
+        ({"startingVersion": "1"}, r"the option 'startingversion' is for changes: add .option\('readChangeFeed', 'true'"),
+        ({"readChangeFeed": "yes"}, "the option 'readChangeFeed' is 'true' or 'false', not 'yes'"),
+        ({"readChangeFeed": "true", "maxFilesPerTrigger": "1"}, "there is no option 'maxfilespertrigger'"),
+    ):
+        with pytest.raises(PySparkException, match=told):
+            read("bag", **options)
 
 
 @pytest.mark.parametrize("db", ["compiled"], indirect=True)
@@ -295,6 +304,9 @@ def test_other_jobs_follow_the_changes(db: SparkConnection, spark: Any, tmp_path
         "struct<a.b:string,shop:string,at:timestamp_ntz,price:decimal(38,2),day:date,open:boolean,"
         "_change_type:string,_commit_version:bigint,_commit_timestamp:timestamp>"
     )
+    with pytest.raises(PySparkException, match="a stream has no end: leave the option 'endingVersion' out"):
+        query = feed(spark.readStream, endingVersion="3").writeStream.format("noop")
+        query.option("checkpointLocation", str(tmp_path / "ended")).start().awaitTermination()
     found = db.changes("bag").groupBy("_epoch").sum("_multiplicity")
     assert rows_of(found) == [(2, -1), (3, 3), (4, -1)]
     db.forget_changes("bag", until=2)

@@ -238,5 +238,25 @@ def test_a_stream_goes_on_when_its_source_gains_a_column(db: SparkConnection, sp
     run("id bigint, price decimal(9,2), colour string")
     assert db.view("totals").rows() == [(1, Decimal("11.00"), 2)]
     more.withColumnRenamed("PRICE", "prize").write.mode("append").parquet(source)
-    with pytest.raises(Exception, match="items has no column 'prize'; did you mean 'price'"):
+    with pytest.raises(DataError, match="items: the stream has no column 'price'; did you mean 'prize'"):
         run("id bigint, prize decimal(9,2)")
+    with pytest.raises(DataError, match=r"no column 'price'; rename it, or say what it is: .withColumn\('price', lit"):
+        run("id bigint")
+
+
+def test_a_stream_with_its_progress_elsewhere_is_another_one(db: SparkConnection, spark: Any, tmp_path: Path) -> None:
+    """Its batches are numbered from 0 again."""
+    source = str(tmp_path / "items")
+
+    def run(place: str, id: int) -> list[tuple[object, ...]]:
+        rows = spark.createDataFrame([(id, Decimal(5))], "id bigint, price decimal(9,2)")
+        rows.write.mode("overwrite").parquet(source)
+        frame = spark.readStream.schema("id bigint, price decimal(9,2)").parquet(source)
+        stream = db.stream({"items": frame}, name="feed", progress=str(tmp_path / place))
+        stream.start(availableNow=True).awaitTermination()
+        return [row[::2] for row in db.view("totals").rows()]
+
+    assert run("a", 1) == [(1, 1)]
+    assert run("b", 2) == [(1, 1), (2, 1)]
+    assert run("b", 3) == [(1, 1), (2, 1), (3, 1)]
+    assert run("a", 1) == [(1, 2), (2, 1), (3, 1)]

@@ -205,7 +205,10 @@ def group_keys(view: ViewDefinition, program: Program) -> tuple[Var, ...]:
 
 
 def _asked_for(view: ViewDefinition, facts: Facts, partition_by: Mapping[str, Sequence[str]]) -> ViewLocation | None:
-    """What `PARTITION BY` says of the view, or of a table one of whose columns is among the view's keys."""
+    """What `PARTITION BY` says of the view, or of a table one of whose columns is among the view's keys.
+
+    Tables that the view reads come before those whose columns are only joined with its keys.
+    """
     if view.name in partition_by:
         names = {key.name: key for key in view.keys}
         wanted = partition_by[view.name]
@@ -215,7 +218,8 @@ def _asked_for(view: ViewDefinition, facts: Facts, partition_by: Mapping[str, Se
             raise SchemaError(f"PARTITION BY {', '.join(unknown)}: {view.name} has no such key; its keys are {known}")
         return Dist(tuple(names[name] for name in wanted)) if wanted else LOCAL
     columns = key_columns(view)
-    for table, wanted in partition_by.items():
+    own = {node.name for each in view.fields for node in walk(each.definition) if isinstance(node, Rel)}
+    for table, wanted in sorted(partition_by.items(), key=lambda each: each[0] not in own):
         if table in facts.tables:
             roots = [facts.classes.class_of((table, _position(facts.tables[table], name))) for name in wanted]
             keys = [_key_of(columns, root, facts.classes) for root in roots]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from viewlet.changes import CHANGE_TYPE, MULTIPLICITY
+from viewlet.changes import CHANGE_TYPE, MULTIPLICITY, did_you_mean
 from viewlet.errors import DataError
 from viewlet.sqlgen.dialects import DIALECTS
 from viewlet.types import Kind, SqlType, Table
@@ -40,16 +40,21 @@ def has_spark_type(type: SqlType) -> bool:
 
 
 def known_columns(table: Table, frame: Any) -> Any:
-    """The frame without columns that a table does not have, if it has all that the table has.
+    """The frame of a stream without columns that a table does not have; it has to have all that the table has.
 
-    A source may gain columns. Where one of the table's is missing, the unknown one may be that, misspelt.
+    A source may gain columns. One that loses a column, or has it under another name, would fill it with NULL.
     """
     wanted = {name.lower() for name in (*table.column_names, MULTIPLICITY, CHANGE_TYPE)}
     known = [name for name in frame.columns if name.lower() in wanted]
-    is_whole = {name.lower() for name in table.column_names} <= {name.lower() for name in known}
-    if not is_whole or len(known) == len(frame.columns):
-        return frame
-    return frame.select([DIALECTS["spark"].quoted(name) for name in known])
+    present = {name.lower() for name in known}
+    missing = [name for name in table.column_names if name.lower() not in present]
+    if missing:
+        unknown = [name for name in frame.columns if name not in known]
+        raise DataError(
+            f"{table.name}: the stream has no column {missing[0]!r}{did_you_mean(missing[0], unknown)}; rename it, or "
+            f"say what it is: .withColumn({missing[0]!r}, lit(None))"
+        )
+    return frame if len(known) == len(frame.columns) else frame.select([*map(DIALECTS["spark"].quoted, known)])
 
 
 def in_local_time(table: Table, frame: Any) -> Any:

@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
+from viewlet.changes import did_you_mean
 from viewlet.errors import DataError
 from viewlet.runtime.durable.files import is_url
 from viewlet.spark.run.execution.selection import Selection, selection
@@ -27,6 +28,9 @@ from viewlet.spark.run.views.feed_source import ChangesReader, ChangesStream, Fe
 from viewlet.spark.run.views.stored_rows import StoredRows, arrow_schema
 
 FORMAT = "viewlet"
+_FOLLOWS, _FIRST, _LAST = "readChangeFeed", "startingVersion", "endingVersion"
+_OPTIONS = ("path", "view", "columns", "where", _FOLLOWS)
+_FEED_OPTIONS = (*_OPTIONS, _FIRST, _LAST)
 
 Opener = Callable[[str, str], StoredRows]
 """Finds the rows of a view in the checkpoint at a path or URL."""
@@ -40,6 +44,7 @@ class ViewletSource(DataSource):
 
     def __init__(self, options: Any) -> None:
         super().__init__(options)
+        _check_options(options, _FEED_OPTIONS if self._follows else _OPTIONS)
         self._location = location_of(options, self.base)
         self._view = view_of(options)
         self._found: StoredRows | None = None
@@ -70,15 +75,19 @@ class ViewletSource(DataSource):
     def streamReader(self, schema: Any) -> ChangesStream:  # noqa: N802 - the name is Spark's
         if not self._follows:
             raise DataError(f"a stream has the changes of {self._view!r}: add .option('readChangeFeed', 'true')")
+        if _LAST in self.options:
+            raise DataError(f"a stream has no end: leave the option {_LAST!r} out")
         return ChangesStream(self._feed())
 
     @property
     def _follows(self) -> bool:
-        return self.options.get("readChangeFeed", "false").lower() == "true"
+        said = self.options.get(_FOLLOWS, "false")
+        if said.lower() not in ("true", "false"):
+            raise DataError(f"the option {_FOLLOWS!r} is 'true' or 'false', not {said!r}")
+        return bool(said.lower() == "true")
 
     def _feed(self) -> Feed:
-        first, last = (self.options.get(name) for name in ("startingVersion", "endingVersion"))
-        return Feed(self._location, self._view, first, last, *self._asked)
+        return Feed(self._location, self._view, self.options.get(_FIRST), self.options.get(_LAST), *self._asked)
 
     @property
     def _asked(self) -> tuple[tuple[str, ...] | None, str | None]:
@@ -96,6 +105,17 @@ class ViewletSource(DataSource):
         if self._found is None:
             self._found = type(self).open(self._location, self._view)
         return self._found
+
+
+def _check_options(options: Mapping[str, str], known: tuple[str, ...]) -> None:
+    """Refuses an option that would be ignored: the user means something by it."""
+    folded = {name.lower(): name for name in known}
+    for name in options:
+        if name.lower() not in folded:
+            if name.lower() in (_FIRST.lower(), _LAST.lower()):
+                raise DataError(f"the option {name!r} is for changes: add .option({_FOLLOWS!r}, 'true')")
+            known_names = ", ".join(each for each in known if each != "path")
+            raise DataError(f"there is no option {name!r}{did_you_mean(name, folded)}; the options are {known_names}")
 
 
 def location_of(options: Mapping[str, str], base: str) -> str:
