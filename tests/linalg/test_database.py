@@ -270,8 +270,7 @@ def test_entries_are_the_exact_sums_of_their_rows() -> None:
     """Whatever they were before: neither a difference nor the order of rows rounds them."""
     db = viewlet.connect()
     db.execute("CREATE TABLE entries (i BIGINT NOT NULL, j BIGINT NOT NULL, x DOUBLE)")
-    db.program("same", linalg.program("input A(n, n); C := A; D := A'; output C, D;"), output="C", A="entries")
-    db.program("flipped", linalg.program("input A(n, n); D := A';"), A="entries")
+    db.program("same", linalg.program("input A(n, n); C := A;"), A="entries")
     random = Random(4)
     rows: list[tuple[int, int, float]] = [(i, i, 1.0) for i in range(3)]
     db.insert("entries", rows)
@@ -291,7 +290,6 @@ def test_entries_are_the_exact_sums_of_their_rows() -> None:
                 wanted[i, j] = float(total)
         wanted = {key: value for key, value in wanted.items() if value}
         assert {row[:2]: row[2] for row in db.view("same").rows()} == wanted
-    for bad in ([(0, 1, 1.7e308), (0, 1, 1.7e308)], [(0, 1, float("inf"))], [(0, 1, float("nan"))]):
-        with pytest.raises(viewlet.DataError, match="finite"):
-            db.insert("entries", bad)
-        assert {row[:2]: row[2] for row in db.view("same").rows()} == wanted
+    with pytest.raises(viewlet.DataError, match=r"rows of entries for entry \(0, 1\) of A add up to no finite number"):
+        db.insert("entries", [(0, 1, 1.7e308)] * 2)
+    assert {row[:2]: row[2] for row in db.view("same").rows()} == wanted

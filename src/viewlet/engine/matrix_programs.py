@@ -252,9 +252,7 @@ class MatrixProgramEngine:
             total = math.nan
         if not math.isfinite(total):
             place = f"{first!r}" if each.is_vector else f"({first!r}, {second!r})"
-            raise DataError(
-                f"the rows of {each.table} for entry {place} of {each.name} do not add up to a finite number"
-            )
+            raise DataError(f"the rows of {each.table} for entry {place} of {each.name} add up to no finite number")
         return total
 
     # -- changes in factors --------------------------------------------------------------------------------------------
