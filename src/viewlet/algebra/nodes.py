@@ -62,6 +62,7 @@ class _Hashed:
         "_monomial_count",
         "_node_count",
         "_outputs",
+        "_reads_own_variable",
         "_relations",
         "_representative",
         "_scalar_variables",

@@ -27,7 +27,7 @@ from viewlet.algebra.nodes import (
     View,
     once,
 )
-from viewlet.algebra.traverse import rebuild, variable_set
+from viewlet.algebra.traverse import children, rebuild, variable_set
 
 Vars = frozenset[Var]
 NONE: Vars = frozenset()
@@ -84,6 +84,22 @@ def inputs(expr: Expr) -> Vars:
 def free_variables(expr: Expr) -> Vars:
     """The variables an expression shares with its context."""
     return outputs(expr) | inputs(expr)
+
+
+@once
+def reads_own_variable(expr: Expr) -> bool:
+    """Some assignment in it reads the variable that it binds: (x := Q(x)) has no meaning, unless it is (x := x).
+
+    It comes about where an aggregate is compared with its own group, or with what a subquery is correlated with, and
+    the two are taken for one variable.
+    """
+    match expr:
+        case Lift(var, Value(source)) if var == source:
+            return False
+        case Lift(var, _) | Extremum(var, _, _, _) if var in inputs(expr):
+            return True
+        case _:
+            return any(reads_own_variable(child) for child in children(expr))
 
 
 def close_scopes(expr: Expr, bound: Vars = NONE) -> Expr:

@@ -25,7 +25,7 @@ from viewlet.algebra.nodes import (
     call,
 )
 from viewlet.algebra.order import try_order
-from viewlet.algebra.scope import NONE, Vars, free_variables, inputs, outputs
+from viewlet.algebra.scope import NONE, Vars, free_variables, inputs, outputs, reads_own_variable
 from viewlet.algebra.substitute import substitute
 from viewlet.algebra.traverse import scalar_variables
 from viewlet.types import BOOLEAN
@@ -150,19 +150,10 @@ def _replace(factors: Factors, gone: Var, kept: Var) -> Factors:
 
 def _if_safe(factors: Factors, given: Vars) -> Factors | None:
     """The factors, unless no order binds all their variables or an aggregate would read the variable it binds."""
-    if any(_reads_itself(factor) for factor in factors):
+    if any(reads_own_variable(factor) for factor in factors):
         return None
     needed = NONE.union(*(inputs(factor) for factor in factors)) - NONE.union(*(outputs(factor) for factor in factors))
     return factors if try_order(factors, given | needed) is not None else None
-
-
-def _reads_itself(factor: Expr) -> bool:
-    """x := Q(x), as where a correlated subquery is compared with what it is correlated with."""
-    match factor:
-        case Lift(var, body) | Extremum(var, _, _, body):
-            return var in inputs(body)
-        case _:
-            return False
 
 
 def _not_null(var: Var) -> Factors:
