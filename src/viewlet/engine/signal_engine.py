@@ -141,11 +141,9 @@ class SignalEngine:
         import numpy as np
 
         from viewlet.changes.word_codec import NULL
+        from viewlet.signals.ingest import scaled
 
-        if words.dtype == np.float64:
-            return words
-        numbers = np.where(words == NULL, np.nan, words.astype(np.float64))
-        return numbers / 10.0**scale if scale else numbers
+        return words if words.dtype == np.float64 else np.where(words == NULL, np.nan, scaled(words, scale))
 
     def _own_words(self, column: Column, words: Any, held: Any) -> Any:
         """The words of a key; codes of strings are those of this engine's dictionary, not of the change's."""

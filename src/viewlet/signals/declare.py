@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from viewlet.changes import did_you_mean
@@ -13,7 +13,7 @@ from viewlet.signals.nodes import Source, is_causal, sources
 from viewlet.signals.notation import to_text
 from viewlet.signals.program import Program
 from viewlet.signals.query import Query
-from viewlet.types import Kind, Table
+from viewlet.types import Kind, SqlType, Table
 
 
 def signal_over(
@@ -70,6 +70,23 @@ def check_columns(source: Source, table: Table) -> None:
     for name in source.values:
         if not types[name].is_numeric:
             raise SignalError(f"{table.name}.{name} is {types[name]}, and the value of a signal is a number")
+
+
+def check_keys(sources: Sequence[Source], tables: Mapping[str, Table]) -> None:
+    """Keys of several signals are of types whose equal values are held alike: groups meet by what they hold."""
+    first = sources[0]
+    for other in sources[1:]:
+        for name, other_name in zip(first.key, other.key, strict=True):
+            types = _type_of(tables[first.table], name), _type_of(tables[other.table], other_name)
+            if not types[0].same_representation(types[1]):
+                raise SignalError(
+                    f"{first.table}.{name} is {types[0]}, and {other.table}.{other_name} is {types[1]}: groups of two "
+                    "signals meet by keys of the same type; let one of them read a view with a CAST"
+                )
+
+
+def _type_of(table: Table, name: str) -> SqlType:
+    return table.columns[table.column_names.index(name)].type
 
 
 def view_statement(name: str, signal: Query, retain: Duration | None) -> str:

@@ -27,6 +27,12 @@ def no_events(source: Source) -> Events:
     return Events(none, none, value, None if source.end is None else none)
 
 
+def scaled(numbers: Array, scale: int) -> Array:
+    """The values of decimals that are held as whole numbers with `scale` digits behind the point."""
+    found = numbers.astype(np.float64)
+    return found / 10.0**scale if scale else found
+
+
 def without_overlaps(source: Source, events: Events, describe: Describe) -> Events:
     """Sorted events of which no two are active at the same time in a group, as the source's policy says."""
     ends = events.start[:0] if events.end is None else events.end

@@ -16,7 +16,7 @@ from viewlet.signals.errors import SignalError
 from viewlet.signals.form import Form, form_of
 from viewlet.signals.groups import Groups
 from viewlet.signals.idle import restart_idle
-from viewlet.signals.ingest import Describe, without_overlaps
+from viewlet.signals.ingest import Describe, scaled, without_overlaps
 from viewlet.signals.nodes import Signal, Source, is_causal
 from viewlet.signals.order import comes_in_order, key_places, key_range
 from viewlet.signals.program import Program
@@ -229,11 +229,29 @@ class _Keys:
         self.groups = Groups.of(columns)
         self._values: list[Any] = [None] * columns
         """The distinct values of each column, as Arrow."""
+        self._types: list[Any] = [None] * columns
+        """The type of each column of the first table, which is that of the answer."""
 
-    def slots(self, columns: list[Any], rows: int) -> Array:
+    def slots(self, columns: Mapping[str, Any], rows: int) -> Array:
+        """The slots of the keys of a table, by the names of their columns."""
+        import pyarrow as pa
+
         codes = []
-        for number, column in enumerate(columns):
-            found, self._values[number] = _coded(column, self._values[number])
+        for number, (name, column) in enumerate(columns.items()):
+            column, shown = _key_column(name, column)
+            known = self._values[number]
+            if known is not None and pa.types.is_null(known.type):
+                known = known.cast(column.type)
+            elif known is not None and pa.types.is_null(column.type):
+                column = column.cast(known.type)
+            elif known is not None and known.type != column.type:
+                raise SignalError(
+                    f"the key {name!r} is {column.type}, and that of the other signal {known.type}: groups of two "
+                    "signals meet by keys of the same type"
+                )
+            if self._types[number] is None:
+                self._types[number] = shown
+            found, self._values[number] = _coded(column, known)
             codes.append(found)
         if len(columns) == 1:  # codes are the slots
             count = len(self._values[0])
@@ -248,14 +266,46 @@ class _Keys:
 
         values, words = self._values[number], self.groups.words[number]
         if pa.types.is_integer(values.type) and not values.null_count:
-            first, found = runs(slots)
-            return pa.array(np.repeat(values.to_numpy()[words[found]], np.diff(first)), values.type)
-        return values.take(pa.array(words[slots]))
+            first, places = runs(slots)
+            found = pa.array(np.repeat(values.to_numpy()[words[places]], np.diff(first)), values.type)
+        else:
+            found = values.take(pa.array(words[slots]))
+        return found if found.type == self._types[number] else found.cast(self._types[number])
 
     def describe(self, slot: int) -> str:
         if not self._values:
             return "of the signal"
         return "of " + ", ".join(str(self.values(i, np.array([slot]))[0].as_py()) for i in range(len(self._values)))
+
+
+def _key_column(name: str, column: Any) -> tuple[Any, Any]:
+    """A column of keys in the one type by which keys of its kind are compared, and the type in which they are shown."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    kind = column.type
+    if pa.types.is_floating(kind) or pa.types.is_nested(kind):
+        raise SignalError(f"the key {name!r} is {kind}: groups go by single values that are exactly equal")
+    if pa.types.is_integer(kind):
+        return _cast(column, pa.int64(), name), kind
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return _cast(column, pa.string(), name), kind
+    if pa.types.is_timestamp(kind):
+        return _cast(column, pa.timestamp("us", kind.tz), name), kind
+    if pa.types.is_decimal(kind):
+        return _cast(column, pa.decimal128(38, kind.scale), name), kind
+    return column, kind
+
+
+def _cast(column: Any, kind: Any, name: str) -> Any:
+    """A column as another type, to which every value has to go without a loss."""
+    import pyarrow as pa
+
+    try:
+        return column.cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise DataError(f"{name} is {column.type}, and has to go to {kind}: {error}") from error
 
 
 def _coded(column: Any, known: Any) -> tuple[Array, Any]:
@@ -270,7 +320,6 @@ def _coded(column: Any, known: Any) -> tuple[Array, Any]:
             kind = column.type if known is None else known.type
             return found[0], pa.array(found[1]).cast(kind)
     if known is not None:
-        column = column.cast(known.type)
         known = pc.unique(pa.concat_arrays([known, pc.unique(column)]))
         return pc.index_in(column, known).to_numpy(zero_copy_only=False).astype(np.int64), known
     encoded = pc.dictionary_encode(column, null_encoding="encode")
@@ -311,7 +360,10 @@ def _table(source: Source, history: Any, sources: int) -> Any:
     elif type(history).__module__.startswith("pandas"):
         history = pa.Table.from_pandas(history, preserve_index=False)
     elif isinstance(history, Mapping):
-        history = pa.table(dict(history))
+        try:
+            history = pa.table(dict(history))
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError, ValueError) as error:
+            raise DataError(f"run() takes columns of equal lengths, each of values of one type: {error}") from error
     elif isinstance(history, pa.RecordBatch):
         history = pa.Table.from_batches([history])
     if not isinstance(history, pa.Table):
@@ -329,10 +381,10 @@ def _events(source: Source, table: Any, keys: _Keys) -> Events:
         found = table.column(name)
         return found.chunk(0) if found.num_chunks == 1 else pa.concat_arrays(found.chunks or [pa.array([], found.type)])
 
-    slots = keys.slots([column(name) for name in source.key], table.num_rows)
-    start = _times(column(source.time), source.time)
-    end = None if source.end is None else _times(column(source.end), source.end)
-    values = [_numbers(column(name)) for name in source.values]
+    slots = keys.slots({name: column(name) for name in source.key}, table.num_rows)
+    start = _times(source, column(source.time), source.time)
+    end = None if source.end is None else _times(source, column(source.end), source.end)
+    values = [_numbers(column(name), name) for name in source.values]
     value = values[0].reshape(-1, 1) if len(values) == 1 else np.stack(values, axis=1)
     if source.is_complex:
         value = value[:, :1] + 1j * value[:, 1:]
@@ -340,20 +392,34 @@ def _events(source: Source, table: Any, keys: _Keys) -> Events:
     return events if all_finite(value) else events.take(np.isfinite(value).all(axis=1))
 
 
-def _times(column: Any, name: str) -> Array:
+def _times(source: Source, column: Any, name: str) -> Array:
+    """Ticks. A column without a row, or with NULLs only, may have no type yet."""
     import pyarrow as pa
 
     if column.null_count:
         raise DataError(f"{name} is NULL in a row: an event needs a time")
-    if pa.types.is_timestamp(column.type):
-        column = column.cast(pa.timestamp("us", column.type.tz))
-    return column.cast(pa.int64()).to_numpy(zero_copy_only=False)
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        column = _cast(column, pa.timestamp("us", kind.tz), name)
+    elif not pa.types.is_integer(kind) and not pa.types.is_null(kind):
+        wanted = "a timestamp" if source.is_timestamp else "a whole number or a timestamp"
+        raise DataError(f"{name} is {kind}, and the time of a signal is {wanted}")
+    return _cast(column, pa.int64(), name).to_numpy(zero_copy_only=False)
 
 
-def _numbers(column: Any) -> Array:
+def _numbers(column: Any, name: str) -> Array:
+    """Values, to the bits that a view computes with; NaN for NULL."""
     import pyarrow as pa
 
-    return column.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    kind, types = column.type, pa.types
+    if types.is_decimal128(kind) and kind.scale >= 0:
+        is_null = column.is_null().to_numpy(zero_copy_only=False)
+        words = np.frombuffer(column.buffers()[1], np.int64).reshape(-1, 2)[column.offset : column.offset + len(column)]
+        if (is_null | (words[:, 1] == words[:, 0] >> 63)).all():  # whole numbers of 64 bits, as most decimals are
+            return np.where(is_null, np.nan, scaled(words[:, 0], kind.scale))
+    if not (types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_null(kind)):
+        raise DataError(f"{name} is {kind}, and the value of a signal is a number")
+    return column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
 
 
 def _arrow(query: Signal, batches: Sequence[Batch], keys: _Keys) -> Any:

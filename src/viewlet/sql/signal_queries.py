@@ -45,6 +45,7 @@ def bind_signal_query(call: TableCall) -> BoundCall:
 
 def bound_signal(call: TableCall, query: Signal, tables: Mapping[str, Table], retain: Duration | None) -> BoundCall:
     """A view of a query over tables."""
+    from viewlet.signals.declare import check_keys
     from viewlet.signals.form import form_of
     from viewlet.signals.grid import whole_ticks
     from viewlet.signals.nodes import sources
@@ -54,6 +55,10 @@ def bound_signal(call: TableCall, query: Signal, tables: Mapping[str, Table], re
     form, read = form_of(query), sources(query)
     ticks = None if retain is None else whole_ticks(retain, form.source.ticks, "retain")
     inputs = tuple(signal_input(call, each, tables[each.table]) for each in read)
+    try:
+        check_keys(read, tables)
+    except ViewletError as wrong:
+        raise call.error(str(wrong), 0) from wrong
     first = tables[form.source.table]
     shown = [first.columns[position] for position in inputs[0].key]
     shown.append(Column(form.source.time, first.columns[inputs[0].time].type.with_nullable(False)))
