@@ -11,7 +11,7 @@ import scipy.signal as ss
 
 import viewlet
 from viewlet.signals import SignalError, source
-from viewlet.signals.figures import _stacked, frequencies, response
+from viewlet.signals.figures import _stacked, frequencies, response, spectrogram
 from viewlet.signals.form import form_of
 
 
@@ -28,8 +28,24 @@ def test_spectra_have_frequencies_in_hertz() -> None:
     signal = source(key="g", time="t", value="x", is_timestamp=False, ticks=1000).sample(10)
     np.testing.assert_array_equal(frequencies(signal.window(8).rfft().node), np.fft.rfftfreq(8, 0.01))
     np.testing.assert_array_equal(frequencies(signal.window(8).fft().node), np.fft.fftfreq(8, 0.01))
+    np.testing.assert_array_equal(frequencies(signal.window(8, 2).sliding_rfft().node), np.fft.rfftfreq(8, 0.01))
+    np.testing.assert_array_equal(frequencies(signal.window(8).rfft().top_k(2).node), np.fft.rfftfreq(8, 0.01))
+    assert frequencies(signal.window(8).fft().ifft().node) is None
+    assert frequencies(signal.window(8).rfft().irfft().node) is None
     assert frequencies(signal.window(8).node) is None
     assert frequencies(signal.node) is None
+
+
+def test_the_tone_of_a_two_sided_spectrum_is_drawn_at_its_frequency() -> None:
+    db = viewlet.connect()
+    db.execute("CREATE TABLE r (t BIGINT NOT NULL, re DOUBLE, im DOUBLE)")
+    signal = db.signal("r", time="t", value=["re", "im"], is_complex=True, unit="ms").sample(10)
+    view = db.create_view("v", signal.window(50).fft())
+    tone = np.exp(-2j * np.pi * 20 * np.arange(200) / 100)
+    db.insert("r", [(10 * k, float(z.real), float(z.imag)) for k, z in enumerate(tone)])
+    places, picture = spectrogram(view._query(), _stacked(form_of(view._query()), view.to_arrow())[2])
+    assert (np.diff(places) > 0).all()
+    assert places[picture.argmax(axis=0)].tolist() == [-20.0] * 4
 
 
 def test_groups_are_stacked_with_nan_where_there_is_no_sample() -> None:

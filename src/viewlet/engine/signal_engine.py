@@ -113,18 +113,22 @@ class SignalEngine:
 
         from viewlet.changes.word_codec import NULL
         from viewlet.signals.batches import Events
+        from viewlet.signals.ingest import check_times
         from viewlet.signals.maintain import Arrival
 
         table = self._sources.tables[each.table]
         held = change.held_columns(each.positions) or change.columns(table, each.positions, self._dictionary)
         words = held.words
         times = words[each.time]
-        if (times == NULL).any():
-            raise DataError(f"{table.name}.{table.columns[each.time].name} is NULL in a row: an event needs a time")
         value = np.stack([self._numbers(words[i], scale) for i, scale in zip(each.values, each.scales, strict=True)], 1)
         present = np.isfinite(value).all(axis=1)
         keys = tuple(self._own_words(column, words[i], held) for i, column in zip(each.key, self._keys, strict=True))
         ends = None if each.end is None else words[each.end]
+        for position in (each.time, *(() if each.end is None else (each.end,))):
+            name = f"{table.name}.{table.columns[position].name}"
+            if (words[position] == NULL).any():
+                raise DataError(f"{name} is NULL in a row: an event needs a time")
+            check_times(name, words[position])
         weights = held.multiplicity
         if not present.all():
             value, times, weights = value[present], times[present], weights[present]

@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from viewlet.signals import nodes
 from viewlet.signals.align import align, sample_inside
-from viewlet.signals.coefficients import checked_choice, complex_or_real, positive, sections_of, taps_of, weights_of
+from viewlet.signals.coefficients import (
+    checked_choice,
+    complex_or_real,
+    gap_of,
+    length,
+    positive,
+    rate_of,
+    real,
+    sections_of,
+    taps_of,
+    weights_of,
+)
 from viewlet.signals.errors import SignalError
 from viewlet.signals.form import uniform
 from viewlet.signals.grid import Duration, Grid, ticks_of, whole_ticks
@@ -56,7 +67,8 @@ class Signal(Query):
 
         The function is found by its name, so that a directory can keep it.
         """
-        return Signal(nodes.Select(self.node, name_of(function, "select()"), width, is_complex))
+        wide = None if width is None else positive(width, "select()")
+        return Signal(nodes.Select(self.node, name_of(function, "select()"), wide, is_complex))
 
     def where(self, function: Function) -> Signal:
         """The samples for which a function of an array of values is true."""
@@ -90,6 +102,8 @@ class Signal(Query):
         if isinstance(other, Signal):
             return Signal(nodes.Combine(*align(self.node, other.node), operation))
         number = complex_or_real(other, f"signal {operation} number")
+        if operation == "/" and not number:
+            raise SignalError("signal / number: the number is 0")
         match operation:
             case "+":
                 return Signal(nodes.Offset(self.node, number))
@@ -146,13 +160,13 @@ class Signal(Query):
         if interpolate is not None or policy is None:
             policy = self._policy(grid, interpolate, max_gap, fill)
         elif max_gap is not None:
-            policy = replace(policy, max_gap=ticks_of(max_gap, form.source.ticks, "max_gap"))
+            policy = replace(policy, max_gap=gap_of(ticks_of(max_gap, form.source.ticks, "max_gap")))
         return Signal(nodes.Sample(self.node, grid, policy))
 
     def _grid(self, period: Duration | None, rate: float | Fraction | None, offset: Fraction) -> Grid:
         ticks = self.form.source.ticks
         if rate is not None:
-            return Grid.of_rate(Fraction(rate), ticks, offset)
+            return Grid.of_rate(rate_of(rate), ticks, offset)
         assert period is not None
         return Grid(ticks_of(period, ticks, "a period"), offset)
 
@@ -165,10 +179,10 @@ class Signal(Query):
             return None
         gap = DEFAULT_GAP * grid.period
         if max_gap is not None:
-            gap = ticks_of(max_gap, self.form.source.ticks, "max_gap")
+            gap = gap_of(ticks_of(max_gap, self.form.source.ticks, "max_gap"))
         if isinstance(interpolate, str) and ":" not in interpolate:
             checked_choice(interpolate, KINDS, "interpolate")
-            return nodes.Interpolation(interpolate, gap, float(fill))
+            return nodes.Interpolation(interpolate, gap, real(fill, "fill="))
         return nodes.Interpolation("user", gap, name=name_of(interpolate, "interpolate="))
 
     def upsample(self, factor: int) -> Signal:
@@ -242,13 +256,14 @@ class Signal(Query):
 
     def ewm(self, alpha: float, *, adjust: bool = True) -> Signal:
         """The exponentially weighted mean, as `pandas.Series.ewm(alpha=alpha, adjust=adjust).mean()`."""
-        if not 0 < alpha <= 1:
+        weight = real(alpha, "ewm()")
+        if not 0 < weight <= 1:
             raise SignalError(f"ewm(): alpha is in (0, 1], not {alpha!r}")
-        return Signal(nodes.Ewm(self.node, float(alpha), adjust))
+        return Signal(nodes.Ewm(self.node, weight, bool(adjust)))
 
     def difference(self, lag: int = 1) -> Signal:
         """Each sample minus the one `lag` beats before, where both are there."""
-        return Signal(nodes.Difference(self.node, positive(lag, "difference()")))
+        return Signal(nodes.Difference(self.node, length(lag, "difference()")))
 
     def derivative(self) -> Signal:
         """The difference of neighbours divided by the period, in seconds where the time column counts those."""
@@ -291,14 +306,14 @@ class Signal(Query):
 
     def join(self, other: Signal) -> Signal:
         """The values of both signals side by side, at beats at which both have one; grids are aligned as for `+`."""
-        return Signal(nodes.Combine(*align(self.node, other.node), "join"))
+        return Signal(nodes.Combine(*align(self.node, _signal(other, "join()").node), "join"))
 
     def as_of(self, other: Signal, max_gap: Duration | None = None) -> Signal:
         """With each sample, the last value of another signal at or before its time."""
         grid = uniform(self.form, "as_of()").grid
         assert grid is not None
         policy = self._policy(grid, "last", max_gap, 0.0)
-        return Signal(nodes.Combine(self.node, sample_inside(other.node, grid, policy), "join"))
+        return Signal(nodes.Combine(self.node, sample_inside(_signal(other, "as_of()").node, grid, policy), "join"))
 
     # -- windows -------------------------------------------------------------------------------------------------------
 
@@ -324,8 +339,9 @@ class Signal(Query):
 
     def _aggregate(self, operation: str, size: int, hop: int, least: int) -> Signal:
         what = f"{operation}()"
-        positive(least, what)
-        return Signal(nodes.Aggregate(self.node, operation, positive(size, what), positive(hop, what), least))
+        if positive(least, "min_samples=") > length(size, what):
+            raise SignalError(f"{what} of {size} samples never has min_samples={least} of them")
+        return Signal(nodes.Aggregate(self.node, operation, int(size), positive(hop, what), int(least)))
 
     def window(self, size: int, hop: int | None = None, window: Any = None, *, missing: str = "invalid") -> Windows:
         """Arrays of `size` samples, `hop` apart (one behind the other, unless said), from the first sample of a group.
@@ -335,15 +351,21 @@ class Signal(Query):
         """
         from viewlet.signals.windows import Windows
 
-        length = positive(size, "window()")
-        step = length if hop is None else positive(hop, "window()")
+        samples = length(size, "window()")
+        step = samples if hop is None else positive(hop, "window()")
         checked_choice(missing, ("invalid", "zero"), "missing")
-        return Windows(nodes.Window(self.node, length, step, weights_of(window, length), missing))
+        return Windows(nodes.Window(self.node, samples, step, weights_of(window, samples), missing))
 
     def _step(self, what: str) -> float:
         form = uniform(self.form, what)
         assert form.grid is not None
         return float(form.grid.period / (form.source.ticks or 1))
+
+
+def _signal(other: object, what: str) -> Signal:
+    if not isinstance(other, Signal):
+        raise SignalError(f"{what} takes a signal, not {other!r:.60}")
+    return other
 
 
 def block_of(taps: int) -> int:

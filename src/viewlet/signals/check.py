@@ -16,6 +16,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from viewlet.signals import coefficients, nodes
 from viewlet.signals.coefficients import checked_choice, complex_or_real, positive
 from viewlet.signals.errors import SignalError
+from viewlet.signals.grid import bounded
 from viewlet.signals.notation import accept, check_function
 
 _STARTS = ("zero", "steady", "full")
@@ -96,6 +97,8 @@ def _check_source(node: nodes.Source) -> None:
     checked_choice(node.late, ("refuse", "count"), "late")
     if not node.values or (node.is_complex and len(node.values) != 2) or node.lateness < 0 or node.idle < 0:
         raise SignalError(f"a signal has values, and waits for at least 0 ticks: {node!r:.100}")
+    bounded(Fraction(node.lateness), "lateness")
+    bounded(Fraction(node.idle), "idle")
     if node.ticks is not None:
         positive(node.ticks, "a unit")
 
@@ -104,7 +107,8 @@ def _check_interpolation(node: nodes.Interpolation) -> None:
     from viewlet.signals.interpolation import KINDS
 
     checked_choice(node.kind, ("user",) if node.name else KINDS, "interpolate")
-    complex_or_real(node.value, "fill")
+    coefficients.real(node.value, "fill=")
+    coefficients.gap_of(bounded(node.max_gap, "max_gap"))
 
 
 def _check_linear(node: nodes.Lfilter) -> None:
@@ -138,7 +142,7 @@ def _check_mean(node: nodes.Ewm) -> None:
 
 
 def _check_difference(node: nodes.Difference) -> None:
-    positive(node.lag, "difference()")
+    coefficients.length(node.lag, "difference()")
     if not node.step or not complex_or_real(node.step, "derivative()"):
         raise SignalError("derivative(): the period is 0")
 
@@ -147,12 +151,13 @@ def _check_aggregate(node: nodes.Aggregate) -> None:
     from viewlet.signals.operators.windows import SUMS
 
     checked_choice(node.operation, tuple(SUMS), "an aggregate")
-    for number in (node.size, node.hop, node.least):
-        positive(number, f"{node.operation}()")
+    positive(node.hop, f"{node.operation}()")
+    if positive(node.least, "min_samples=") > coefficients.length(node.size, f"{node.operation}()"):
+        raise SignalError(f"{node.operation}() of {node.size} samples never has min_samples={node.least} of them")
 
 
 def _check_window(node: nodes.Window) -> None:
-    positive(node.size, "window()")
+    coefficients.length(node.size, "window()")
     positive(node.hop, "window()")
     checked_choice(node.missing, ("invalid", "zero"), "missing")
     if node.window:
@@ -170,6 +175,7 @@ _CHECKS: dict[type, Callable[[Any], object]] = {
     nodes.Interpolation: _check_interpolation,
     nodes.Scale: lambda node: complex_or_real(node.factor, "scale"),
     nodes.Offset: lambda node: complex_or_real(node.constant, "offset"),
+    nodes.Shift: lambda node: bounded(node.ticks, "shift()"),
     nodes.Downsample: lambda node: positive(node.factor, "downsample()"),
     nodes.Select: lambda node: node.width is None or positive(node.width, "select()"),
     nodes.Lfilter: _check_linear,

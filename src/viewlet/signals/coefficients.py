@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,9 @@ def checked_choice(value: object, known: Collection[str | None], what: str) -> N
 
 
 MOST = 2**31 - 1
-"""No array of a window or a filter is longer."""
+"""No factor or hop is larger."""
+LONGEST = 2**27
+"""No array that is kept for each group is longer: it has a gigabyte."""
 
 
 def positive(number: object, what: str) -> int:
@@ -28,13 +32,48 @@ def positive(number: object, what: str) -> int:
     return int(number)
 
 
+def length(number: object, what: str) -> int:
+    """The length of an array that is kept for each group."""
+    found = positive(number, what)
+    if found > LONGEST:
+        raise SignalError(f"{what} keeps at most {LONGEST} samples of each group, not {number!r}: downsample() first")
+    return found
+
+
 def complex_or_real(number: object, what: str) -> Number:
     """A finite number, real if it is one."""
-    if isinstance(number, bool) or not isinstance(number, int | float | complex | np.number):
-        raise SignalError(f"{what} takes a number or a signal, not {number!r}")
+    if isinstance(number, bool) or not isinstance(number, int | float | complex | Fraction | np.number):
+        raise SignalError(f"{what} takes a number, not {number!r:.60}")
+    if isinstance(number, int | Fraction):
+        if abs(Fraction(number)) > Fraction(sys.float_info.max):
+            raise SignalError(f"{what} takes a number that a DOUBLE can hold")
+        return float(number)
     if not np.isfinite(number):
         raise SignalError(f"{what} takes a finite number, not {number!r}")
     return complex(number) if np.iscomplexobj(number) else float(np.real(number))
+
+
+def real(number: object, what: str) -> float:
+    """A finite real number."""
+    found = complex_or_real(number, what)
+    if isinstance(found, complex):
+        raise SignalError(f"{what} takes a real number, not {number!r}")
+    return found
+
+
+def rate_of(rate: object) -> Fraction:
+    """Samples a second, as an exact fraction."""
+    found = Fraction(rate if isinstance(rate, Fraction | int) else real(rate, "rate="))
+    if isinstance(rate, bool) or found <= 0:
+        raise SignalError(f"rate= is a positive number of samples a second, not {rate!r}")
+    return found
+
+
+def gap_of(gap: Fraction) -> Fraction:
+    """How far references of an interpolation may be apart."""
+    if gap < 0:
+        raise SignalError(f"max_gap is a duration of at least 0, not {gap} ticks")
+    return gap
 
 
 def taps_of(values: Any, what: str) -> tuple[Number, ...]:

@@ -13,9 +13,12 @@ from viewlet.signals.errors import SignalError
 from viewlet.signals.form import Form, form_of
 from viewlet.signals.nodes import Signal
 from viewlet.signals.rows import value_columns
+from viewlet.signals.stages import ArrayForm, array_form
 
 Array = Any
 BINS = "frequency"
+BY_BIN = ("select", "user", "top_k", "magnitude", "power_spectrum", "product")
+"""Array operators that leave every value at its frequency, where they leave the length."""
 
 
 def frequencies(node: Signal) -> Array | None:
@@ -24,10 +27,17 @@ def frequencies(node: Signal) -> Array | None:
     if not isinstance(node, nodes.Window) or form.size is None or form.grid is None:
         return None
     seconds = float(form.grid.period / form.source.ticks) if form.source.ticks else 1.0
-    done = [stage.operation for stage in node.stages]
-    if "rfft" in done and form.size == node.size // 2 + 1:
-        return np.fft.rfftfreq(node.size, seconds)
-    return np.fft.fftfreq(node.size, seconds) if "fft" in done and form.size == node.size else None
+    given, found = ArrayForm(node.size, form_of(node.source).is_complex), None
+    for stage in node.stages:
+        made = array_form(stage, given)
+        if stage.operation in ("rfft", "sliding_rfft"):
+            found = np.fft.rfftfreq(given.size, seconds)
+        elif stage.operation == "fft":
+            found = np.fft.fftfreq(given.size, seconds)
+        elif stage.operation not in BY_BIN or made.size != given.size:
+            found = None
+        given = made
+    return found
 
 
 def labelled(node: Signal, table: Any, name: str, key: Mapping[str, object]) -> Any:
@@ -145,8 +155,20 @@ def draw(node: Signal, table: Any, kind: str, key: Mapping[str, object]) -> Any:
         if groups != [()]:
             axes.legend()
         return figure
-    places = frequencies(node)
-    shown = np.abs(values[0, :, 0]).T
-    axes.pcolormesh(times, np.arange(form.size) if places is None else places, shown, shading="nearest")
-    axes.set(xlabel=form.source.time, ylabel="place" if places is None else BINS, title=" ".join(map(str, groups[0])))
+    if len(times):
+        axes.pcolormesh(times, *spectrogram(node, values), shading="nearest")
+    label = "place" if frequencies(node) is None else BINS
+    axes.set(xlabel=form.source.time, ylabel=label, title=" ".join(map(str, groups[0])))
     return figure
+
+
+def spectrogram(node: Signal, values: Array) -> tuple[Array, Array]:
+    """The places or frequencies of the arrays of the first group in ascending order, and their magnitudes by time.
+
+    Those of a two-sided spectrum come with the frequency 0 first, and the negative ones behind the positive.
+    """
+    size = values.shape[-1]
+    found = frequencies(node)
+    places = np.arange(size) if found is None else found
+    order = np.argsort(places)
+    return places[order], np.abs(values[0, :, 0]).T[order]

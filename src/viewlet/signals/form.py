@@ -72,6 +72,8 @@ def form_of(node: Signal) -> Form:
             return found
         case Sample(source, grid, interpolation):
             found = array_free(form_of(source), "sample()")
+            if found.grid is not None:
+                grid.ratio(found.grid)
             if found.payload and interpolation is not None and interpolation.kind == "quadratic":
                 raise SignalError("values with an arithmetic of their own have no 'quadratic' interpolation")
             return replace(found, grid=grid, interpolation=interpolation, has_end=False, is_functional=False)

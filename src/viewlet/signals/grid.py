@@ -39,6 +39,8 @@ _UNITS = {
     "h": Fraction(3600),
     "d": Fraction(86400),
 }
+FARTHEST = 2**62
+"""Times and durations are shorter, in ticks: sums of two fit a word."""
 _DURATION = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*([a-z]+)\s*")
 
 Duration = str | int | timedelta | Fraction
@@ -51,10 +53,21 @@ def ticks_of(duration: Duration, ticks: int | None, what: str = "a duration") ->
     >>> ticks_of("1.5ms", 1_000_000)
     Fraction(1500, 1)
     """
-    if isinstance(duration, bool) or not isinstance(duration, str | int | timedelta | Fraction):
+    return bounded(_ticks_of(duration, ticks, what), what)
+
+
+def bounded(ticks: Fraction, what: str) -> Fraction:
+    """A duration that is shorter than `FARTHEST`."""
+    if abs(ticks) >= FARTHEST:
+        raise SignalError(f"{what}: {float(ticks):g} ticks are more than the time column can count")
+    return ticks
+
+
+def _ticks_of(duration: Duration, ticks: int | None, what: str) -> Fraction:
+    if isinstance(duration, bool) or not isinstance(duration, str | int | np.integer | timedelta | Fraction):
         raise SignalError(f"{what} is text such as '100ms', a timedelta or a whole number of ticks, not {duration!r}")
-    if isinstance(duration, int | Fraction):
-        return Fraction(duration)
+    if isinstance(duration, int | np.integer | Fraction):
+        return Fraction(duration) if isinstance(duration, Fraction) else Fraction(int(duration))
     if ticks is None:
         raise SignalError(f"{what} is {duration!r}, but the time column counts no seconds: say unit='ms' of the signal")
     if isinstance(duration, timedelta):
@@ -90,25 +103,25 @@ class Grid:
 
     def __post_init__(self) -> None:
         if self.period < 1:
-            raise SignalError(f"a period of {self.period} ticks is less than the time column can tell apart")
+            raise SignalError(f"a period of {float(self.period):g} ticks is less than the time column can tell apart")
         object.__setattr__(self, "offset", self.offset % self.period)
+        p, _, q = _common(self.period, self.offset)
+        if p * q >= FARTHEST:
+            raise SignalError(
+                f"a period of {float(self.period):g} ticks has too many digits: give rate= as a Fraction of few digits"
+            )
 
     @classmethod
     def of_rate(cls, rate: Fraction, ticks: int | None, offset: Fraction = Fraction(0)) -> Grid:
         """So many samples a second."""
         if ticks is None:
             raise SignalError("rate= needs a time column that counts seconds: say unit='ms' of the signal, or period=")
-        if rate <= 0:
-            raise SignalError(f"a rate is positive, not {rate}")
         return cls(Fraction(ticks) / rate, offset)
 
     @property
     def scaled(self) -> tuple[int, int, int]:
         """Numbers p, o, q such that beat k is at (o + k * p) / q."""
-        p, o, q = _common(self.period, self.offset)
-        if p * q >= 2**62:
-            raise SignalError(f"a period of {self.period} ticks has too many digits")
-        return p, o, q
+        return _common(self.period, self.offset)
 
     def times(self, index: Array) -> Array:
         """The ticks that beats fall into."""
@@ -151,10 +164,17 @@ class Grid:
 
     def map_from(self, other: Grid, index: Array) -> tuple[Array, Array]:
         """Where the beats of another grid lie among those of this one, as `positions` tells."""
-        p, o, q = _ratio(self, other)
+        p, o, q = self.ratio(other)
         found, part = np.empty(len(index), np.int64), np.empty(len(index))
         grid_kernels.map_beats(index, p, o, q, found, part)
         return found, part
+
+    def ratio(self, other: Grid) -> tuple[int, int, int]:
+        """Numbers p, o, q such that beat k of another grid is at (o + k * p) / q periods of this one."""
+        p, o, q = _ratio(self, other)
+        if p * q + abs(o) >= FARTHEST:
+            raise SignalError(f"beats {self} and {other} meet too rarely to be compared: choose a simpler period")
+        return p, o, q
 
     def shifted(self, ticks: Fraction) -> tuple[Grid, int]:
         """The grid that is later by some ticks, and by how much the indexes of its beats are larger."""
@@ -175,5 +195,4 @@ def _common(period: Fraction, start: Fraction) -> tuple[int, int, int]:
 
 @lru_cache
 def _ratio(grid: Grid, other: Grid) -> tuple[int, int, int]:
-    """Numbers p, o, q such that beat k of the other grid is at (o + k * p) / q periods of the first."""
     return _common(other.period / grid.period, (other.offset - grid.offset) / grid.period)

@@ -9,6 +9,7 @@ import numpy as np
 
 from viewlet.errors import DataError
 from viewlet.signals.batches import Array, Events, runs
+from viewlet.signals.grid import FARTHEST
 from viewlet.signals.nodes import Source
 from viewlet.signals.order import first_clash
 
@@ -25,6 +26,14 @@ def no_events(source: Source) -> Events:
     width = 1 if source.is_complex else len(source.values)
     value = np.zeros((0, width), np.complex128 if source.is_complex else np.float64)
     return Events(none, none, value, None if source.end is None else none)
+
+
+def check_times(name: str, times: Array) -> None:
+    """Times leave room for sums with durations."""
+    if len(times) and max(-int(times.min()), int(times.max())) >= FARTHEST:
+        raise DataError(
+            f"{name} is {times[np.argmax(np.abs(times.astype(np.float64)))]} in a row: a time is less than 2**62"
+        )
 
 
 def scaled(numbers: Array, scale: int) -> Array:

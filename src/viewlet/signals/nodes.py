@@ -20,6 +20,7 @@ index. `form.py` says which form an expression has, and `notation.py` writes it 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -280,13 +281,18 @@ def inputs(node: Signal) -> tuple[Signal, ...]:
             return (node.source,)
 
 
+def walk(node: Signal) -> Iterator[Signal]:
+    """An expression, and all that it is made of."""
+    yield node
+    for each in inputs(node):
+        yield from walk(each)
+
+
 def is_causal(node: Signal) -> bool:
     """No operator waits for the end of the signal."""
-    return not isinstance(node, Whole) and all(is_causal(each) for each in inputs(node))
+    return not any(isinstance(each, Whole) for each in walk(node))
 
 
 def sources(node: Signal) -> tuple[Source, ...]:
     """The events that an expression reads, each once."""
-    if isinstance(node, Source):
-        return (node,)
-    return tuple(dict.fromkeys(found for each in inputs(node) for found in sources(each)))
+    return tuple(dict.fromkeys(each for each in walk(node) if isinstance(each, Source)))

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from viewlet.signals.batches import Array, Batch, Events, Samples, Stretch, together
-from viewlet.signals.nodes import Signal, Source, inputs, sources
+from viewlet.signals.form import form_of
+from viewlet.signals.nodes import Sample, Signal, Source, inputs, sources
 from viewlet.signals.operators import operator_of
 from viewlet.signals.operators.contract import Operator
 from viewlet.signals.rows import present
@@ -28,10 +29,17 @@ class Step:
     operator: Operator
     inputs: tuple[int, ...]
     state: State
+    is_sampling: bool = False
+    """It puts events on a grid."""
 
 
 def _with_indexes(samples: Any) -> Any:
     return samples.take(slice(None)) if isinstance(samples, Stretch) else samples
+
+
+def samples_events(node: Signal) -> bool:
+    """It samples a signal that is not sampled yet."""
+    return isinstance(node, Sample) and form_of(node.source).grid is None
 
 
 class Program:
@@ -47,7 +55,7 @@ class Program:
         if node not in places:
             came = tuple(self._add(each, places) for each in inputs(node))
             operator = operator_of(node)
-            self._steps.append(Step(operator, came, State(operator.fields)))
+            self._steps.append(Step(operator, came, State(operator.fields), samples_events(node)))
             places[node] = len(self.sources) + len(self._steps) - 1
         return places[node]
 
@@ -68,8 +76,8 @@ class Program:
         """Like `run`, for samples that are already on the grid; the operator that samples the source is skipped."""
         found: list[Any] = [samples] * len(self.sources)
         for step in self._steps:
-            if step.inputs[0] < len(self.sources):  # this samples the source
-                found.append(samples)
+            if step.is_sampling:
+                found.append(found[step.inputs[0]])
                 continue
             if not step.operator.takes_stretches:
                 for place in step.inputs:

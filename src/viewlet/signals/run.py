@@ -16,10 +16,10 @@ from viewlet.signals.errors import SignalError
 from viewlet.signals.form import Form, form_of
 from viewlet.signals.groups import Groups
 from viewlet.signals.idle import restart_idle
-from viewlet.signals.ingest import Describe, scaled, without_overlaps
-from viewlet.signals.nodes import Signal, Source, is_causal
+from viewlet.signals.ingest import Describe, check_times, scaled, without_overlaps
+from viewlet.signals.nodes import Sample, Shift, Signal, Source, is_causal, sources, walk
 from viewlet.signals.order import comes_in_order, key_places, key_range
-from viewlet.signals.program import Program
+from viewlet.signals.program import Program, samples_events
 from viewlet.signals.rows import all_finite, arrow_times, arrow_values, times_of, value_columns
 from viewlet.signals.state import NEVER
 
@@ -154,17 +154,33 @@ def _rows_before(events: Events, slot: int, start: int) -> int:
     return int(begin + np.searchsorted(events.start[begin:end], start))
 
 
+def _check_array(query: Signal) -> None:
+    """Samples can be given for the events of a query: there is one signal with one grid, and an event is a number."""
+    read, hint = sources(query), "give run() a table with the columns of the source"
+    if len(read) != 1 or read[0].key:
+        raise SignalError(f"arrays are of one signal without a key; {hint}")
+    (source,) = read
+    if source.idle:
+        raise SignalError("an array has no times after which a signal is idle; give run() a table")
+    if source.function or len(source.values) != 1 + source.is_complex:
+        what = "arguments of a function" if source.function else f"{len(source.values)} components"
+        raise SignalError(f"an array has one number for each sample, and an event of the signal has {what}; {hint}")
+    parts = list(walk(query))
+    if len({part.grid for part in parts if isinstance(part, Sample) and samples_events(part)}) > 1:
+        raise SignalError(
+            f"an array has samples at the beats of one grid, and the signal is sampled at several; {hint}"
+        )
+    if any(isinstance(part, Shift) and form_of(part.source).grid is None for part in parts):
+        raise SignalError("the samples of an array have no times to shift(): sample() the signal first")
+
+
 class ArrayRun:
     """A query over one signal without a key, whose samples come as arrays: at the beats 0, 1, ... of its grid."""
 
     def __init__(self, query: Signal) -> None:
+        _check_array(query)
         self._program = Program(query)
-        if len(self._program.sources) != 1 or self._program.sources[0].key:
-            raise SignalError(
-                "arrays are of one signal without a key; give run() a table with the columns of the source"
-            )
-        if self._program.sources[0].idle:
-            raise SignalError("an array has no times after which a signal is idle; give run() a table")
+        self._is_complex = self._program.sources[0].is_complex
         self._program.reserve(1)
         self._done = 0
 
@@ -173,7 +189,11 @@ class ArrayRun:
         values = np.asarray(x)
         if values.ndim != 1 or values.dtype.kind not in "iufc":
             raise SignalError(f"samples are an array of numbers with one axis, not {x!r:.60}")
-        values = values if np.iscomplexobj(values) else values.astype(np.float64, copy=False)
+        if np.iscomplexobj(values) and not self._is_complex:
+            raise SignalError(
+                "samples are complex, and the signal is real: make it with is_complex=True, or give .real"
+            )
+        values = values.astype(np.complex128 if self._is_complex else np.float64, copy=False)
         batch: Samples | Stretch = Stretch(np.broadcast_to(np.int64(0), len(values)), self._done, values.reshape(-1, 1))
         self._done += len(values)
         if not all_finite(values):
@@ -249,7 +269,7 @@ class _Keys:
                     f"the key {name!r} is {column.type}, and that of the other signal {known.type}: groups of two "
                     "signals meet by keys of the same type"
                 )
-            if self._types[number] is None:
+            if self._types[number] is None or pa.types.is_null(self._types[number]):
                 self._types[number] = shown
             found, self._values[number] = _coded(column, known)
             codes.append(found)
@@ -404,7 +424,9 @@ def _times(source: Source, column: Any, name: str) -> Array:
     elif not pa.types.is_integer(kind) and not pa.types.is_null(kind):
         wanted = "a timestamp" if source.is_timestamp else "a whole number or a timestamp"
         raise DataError(f"{name} is {kind}, and the time of a signal is {wanted}")
-    return _cast(column, pa.int64(), name).to_numpy(zero_copy_only=False)
+    times = _cast(column, pa.int64(), name).to_numpy(zero_copy_only=False)
+    check_times(name, times)
+    return times
 
 
 def _numbers(column: Any, name: str) -> Array:

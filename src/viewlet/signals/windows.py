@@ -8,7 +8,7 @@ from typing import Any
 
 from viewlet.signals import nodes
 from viewlet.signals.api import Signal
-from viewlet.signals.coefficients import checked_choice, positive, taps_of
+from viewlet.signals.coefficients import checked_choice, length, positive, taps_of
 from viewlet.signals.notation import Function, name_of
 from viewlet.signals.query import Query
 
@@ -47,7 +47,7 @@ class Windows(Query):
         assert isinstance(self.node, nodes.Window)
         if size is None:
             size = self.node.size if self.node.size // 2 + 1 == self.size else 2 * (self.size - 1)
-        return self._then("irfft", positive(size, "irfft()"))
+        return self._then("irfft", length(size, "irfft()"))
 
     def fft(self) -> Windows:
         """The spectrum: `scipy.fft.fft`."""
@@ -62,7 +62,9 @@ class Windows(Query):
 
         It has to treat windows independently of each other, for it gets several at once.
         """
-        return self._then("select", name_of(function, "select()"), size, is_complex)
+        return self._then(
+            "select", name_of(function, "select()"), None if size is None else length(size, "select()"), is_complex
+        )
 
     def apply(self, operator: Function) -> Windows:
         """An array operator of the user's: a subclass of `WindowOperator` that can be imported."""

@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from viewlet.errors import DataError
 from viewlet.signals.batches import Array, Batch, Events, Samples, real_parts, runs
 from viewlet.signals.errors import SignalError
 from viewlet.signals.form import Form, arithmetic_of, form_of
+from viewlet.signals.grid import Grid
 from viewlet.signals.interpolation import KINDS, Interpolator
 from viewlet.signals.nodes import Sample
 from viewlet.signals.notation import resolve, resolve_all
@@ -24,6 +26,8 @@ from viewlet.signals.rows import all_finite
 from viewlet.signals.state import Field, State
 from viewlet.signals.user_code import calling, numbers_of
 
+MOST = 1 << 28
+"""No batch has more samples after sampling: they would have seven gigabytes."""
 CLOSE = 1e-9
 """Parts of a period by which rounding may move a point."""
 
@@ -98,6 +102,7 @@ class Sampling:
         """The beats at which an event is active."""
         first = self._grid.first_at(batch.start)
         count = np.maximum(self._grid.first_at(batch.start + 1 if batch.end is None else batch.end) - first, 0)
+        check_count(float(count.sum(dtype=np.float64)), self._grid)
         rows = np.repeat(np.arange(len(batch)), count)
         place = np.arange(len(rows)) - np.repeat(np.cumsum(count) - count, count)
         return Samples(batch.slot[rows], first[rows] + place, batch.value[rows])
@@ -142,10 +147,21 @@ class Sampling:
         kind, beats = KINDS.index(policy.kind), np.empty(len(points), np.int64)
         columns = first, slots, points.index, points.part, points.solid
         count = kernels.count_beats(kind, self._gap + CLOSE, *columns, *held[:3], beats)
+        check_count(count, self._grid)
+        count = int(count)
         slot, index = np.empty(count, np.int64), np.empty(count, np.int64)
         values = np.empty((count, value.shape[1]))
         kernels.fill_beats(kind, fill, *columns, value, *held, beats, slot, index, values)
         return Samples(slot, index, values.view(points.value.dtype))
+
+
+def check_count(samples: float, grid: Grid) -> None:
+    """Refuses events that have too many beats in them, or between them."""
+    if samples > MOST:
+        raise DataError(
+            f"these events have {samples:.3g} samples {grid} tick(s), and a batch has at most {MOST}: sample() with "
+            "a longer period, or a shorter max_gap= where events are far apart"
+        )
 
 
 def _points_at(batch: Samples) -> Points:
@@ -229,6 +245,7 @@ class UserSampling(Stateless):
         found: list[tuple[int, Any]] = []
         if previous is not None:
             begin = int(np.floor((previous - offset) / period + CLOSE)) + 1
+            check_count(last - begin if made.can_interpolate(offset + begin * period) else 0, self._grid)
             for k in range(begin, last + (not is_on)):
                 t = offset + k * period
                 if not made.can_interpolate(t):

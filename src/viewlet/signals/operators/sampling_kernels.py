@@ -29,10 +29,10 @@ def count_beats(
     known_index: Array,
     known_part: Array,
     beats: Array,
-) -> int:
+) -> float:
     """How many beats between the previous point and each point are interpolated; returns how many samples there are,
-    with the points that are at beats. `gap` is in periods."""
-    total = 0
+    with the points that are at beats, as a float: there may be very many. `gap` is in periods."""
+    total = 0.0
     for run in range(slots.shape[0]):
         slot = slots[run]
         count = known[slot]
@@ -51,7 +51,7 @@ def count_beats(
                 elif (index[row] - before) + (part[row] - before_part) > gap:
                     room = 0
             beats[row] = max(room, 0)
-            total += beats[row] + (1 if part[row] == 0 else 0)
+            total += float(beats[row]) + (1.0 if part[row] == 0 else 0.0)
             older, older_part = before, before_part
             before, before_part = index[row], part[row]
             count = min(count + 1, 2)
