@@ -15,6 +15,7 @@ import viewlet
 from tests.durable.scripts import HISTORY, abandon, state_of
 from viewlet.runtime.durable.files import LocalFiles
 from viewlet.runtime.durable.log import HEADER, LogWriter, Record, read_log
+from viewlet.runtime.durable.manifest import Manifest, to_bytes
 
 
 @pytest.fixture
@@ -106,6 +107,44 @@ def test_a_damaged_file(kept: Path, pattern: str) -> None:
 def test_a_missing_manifest(kept: Path) -> None:
     one(kept, "manifest-*").unlink()
     assert_refused(kept, "there are logs or snapshots, but no manifest")
+
+
+def test_an_older_manifest(kept: Path) -> None:
+    """What it does not name is left alone, so that the newest one can be restored."""
+    newest = one(kept, "manifest-*")
+    older = kept / "manifest-000000000003.json"
+    text = newest.read_text()
+    newest.unlink()
+    older.write_bytes(to_bytes(Manifest(3)))
+    assert_refused(kept, "the newest manifest is number 3", "LOCK says that number", "restore the manifest")
+    (kept / "LOCK").unlink()
+    with viewlet.connect(kept) as db:
+        assert db.epoch == 0
+        assert db.tables == ()
+    assert not list(kept.glob("snapshot-*"))
+    newest.write_text(text)
+    assert_refused(kept, "is missing")
+
+
+def test_a_log_of_another_directory(tmp_path: Path) -> None:
+    """It has as many records of the same sizes and epochs."""
+    for name in ("mine", "theirs"):
+        db = viewlet.connect(tmp_path / name)
+        db.execute("CREATE TABLE t (a VARCHAR)")
+        db.insert("t", [(name[:4],)])
+        abandon(db)
+    log = one(tmp_path / "mine", "log-*")
+    theirs = one(tmp_path / "theirs", "log-*")
+    assert log.stat().st_size == theirs.stat().st_size
+    shutil.copy(theirs, log)
+    assert_refused(tmp_path / "mine", str(log), "that of another directory")
+
+
+def test_a_refused_directory_keeps_all_files(kept: Path) -> None:
+    """Also those that the newest manifest does not name: somebody may restore the one that does."""
+    (kept / "log-000000000999.bin").write_bytes(b"of a manifest that is lost")
+    flip(one(kept, "snapshot-*/index.json"), 20)
+    assert_refused(kept, "is damaged")
 
 
 def test_another_format(kept: Path) -> None:

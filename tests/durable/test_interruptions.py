@@ -24,8 +24,8 @@ def locks(monkeypatch: pytest.MonkeyPatch) -> list[DirectoryLock]:
     taken: list[DirectoryLock] = []
     original = DirectoryLock.__init__
 
-    def remember(self: DirectoryLock, directory: Path) -> None:
-        original(self, directory)
+    def remember(self: DirectoryLock, directory: Path, notes: bool = True) -> None:
+        original(self, directory, notes)
         taken.append(self)
 
     monkeypatch.setattr(DirectoryLock, "__init__", remember)

@@ -264,7 +264,7 @@ def test_a_move_that_is_interrupted_is_made_or_not(tmp_path: Path, monkeypatch: 
         db.execute(f"CREATE MATERIALIZED VIEW items AS {VIEWS['items']}")
         store = db._host.cluster.checkpoint._store
         with monkeypatch.context() as interrupted:
-            interrupted.setattr(store, "_remove_what_does_not_count", _interrupt)
+            interrupted.setattr(store, "remove_left_over", _interrupt)
             with pytest.raises(KeyboardInterrupt):
                 db.apply({"sales": model.batch(60, 90)})
         assert homes(db, "items") == {"items_sales": "[item]"}

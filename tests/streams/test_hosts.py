@@ -390,3 +390,36 @@ def test_arrow_batches_are_stored_as_they_come(tmp_path: Path) -> None:
             db.insert("m", batch.set_column(0, "ts", pa.nulls(3, pa.timestamp("us"))))
     with viewlet.connect(tmp_path / "db") as db:
         assert len(db.table("m")) == 4
+
+
+def test_another_state_of_the_server_is_refused(connection: str, tmp_path: Path) -> None:
+    """The server was restored from a copy, and the directory was not; or another directory's parts are there."""
+
+    def opened(name: str = "db") -> viewlet.Connection:
+        return viewlet.connect(tmp_path / name, streams=PostgresHost(connection))
+
+    def restore(schemas: bytes) -> None:
+        drop = ["psql", "-X", "-q", "-d", connection, "-c", "DROP SCHEMA viewlet, viewlet_streams CASCADE"]
+        subprocess.run(drop, check=True, capture_output=True)
+        subprocess.run(["psql", "-X", "-q", "-d", connection], input=schemas, check=True, capture_output=True)
+
+    def dump() -> bytes:
+        command = [f"{postgres.binaries()}/pg_dump", "-d", connection, "-n", "viewlet", "-n", "viewlet_streams"]
+        return subprocess.run(command, check=True, capture_output=True).stdout
+
+    with opened() as db:
+        declare(db)
+        db.insert("m", BATCHES[0])
+    older = dump()
+    with opened() as db:
+        db.insert("m", BATCHES[1])
+        expected = contents(db)
+    newer = dump()
+    restore(older)
+    with pytest.raises(viewlet.StateError, match="PostgreSQL database are not those that were committed here last"):
+        opened()
+    restore(newer)
+    with opened() as db:
+        assert contents(db) == expected
+    with opened("new") as db, pytest.raises(viewlet.StateError, match="are those of another database"):
+        declare(db)

@@ -79,14 +79,20 @@ def connect(
         return connect_on_spark(spark, place, partitions, fsync, engine, external_access, known)
     check_engine(engine)
     place = None if path is None else os.fspath(path) if isinstance(path, str | os.PathLike) else None
-    database = Database(LocalHost(Catalogue(known, layered=True), engine, place, streams, stream_updates))
+    host = LocalHost(Catalogue(known, layered=True), engine, place, parts=streams, updates=stream_updates)
+    database = Database(host)
     if path is None:
         return Connection(Session(database), external_access)
     if not isinstance(path, str | os.PathLike) or not os.fspath(path):
         raise StateError(f"connect() takes the path of a directory, not {path!r}")
     from viewlet.runtime.durable.store import open_location
 
-    open_journal(database, open_location(os.fspath(path), fsync))
+    host.storage = open_location(os.fspath(path), fsync)
+    try:
+        open_journal(database, host.storage)
+    except BaseException:
+        host.close()
+        raise
     return Connection(Session(database), external_access)
 
 

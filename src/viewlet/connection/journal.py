@@ -159,6 +159,7 @@ class LogJournal:
         if database.epoch != manifest.epoch:
             raise StateError(f"replaying the log led to epoch {database.epoch}, not to {manifest.epoch}")
         database.committed = replace(database.committed, batches=BatchIds(manifest.batches))
+        self.storage.remove_left_over()
 
     def _read(self, saved: SnapshotReader) -> None:
         database, host = self._database, self._database.host

@@ -163,6 +163,9 @@ class Storage(Protocol):
     def records(self) -> Iterator[Record]:
         """What has been committed since the snapshot."""
 
+    def remove_left_over(self) -> None:
+        """Removes what interrupted commits have left, once the state has been read."""
+
     def commit(self, records: Sequence[Record], epoch: int, batches: Mapping[str, Ranges] | None = None) -> None: ...
 
     def position(self) -> int:

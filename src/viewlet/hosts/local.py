@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from viewlet.runtime.durable.batch_ids import BatchMark
     from viewlet.runtime.durable.log import Record
     from viewlet.runtime.durable.snapshot import SnapshotReader, SnapshotWriter
+    from viewlet.runtime.durable.store import StateStore
     from viewlet.streams import Updates, Warehouse
     from viewlet.streams.host import PartHost
     from viewlet.triggers.statistics import Statistics
@@ -53,6 +54,8 @@ class LocalHost:
     engine: str = "auto"
     place: str | None = None
     """The directory of the database, for the parts of streams."""
+    storage: StateStore | None = None
+    """The log of that directory, which notes what is committed to the parts."""
     parts: PartHost | None = None
     """What holds the parts of streams, if the user says so."""
     updates: Updates | None = None
@@ -81,9 +84,13 @@ class LocalHost:
         """What keeps the parts of streams, once there is a partitioned one."""
         if self._warehouse is None:
             from viewlet.hosts.streams import open_warehouse
+            from viewlet.streams.stamps import Stamps
 
+            stamps, storage = Stamps(), self.storage
+            if storage is not None:
+                stamps = storage.parts = Stamps(lambda: storage.manifest.parts)
             self._warehouse = open_warehouse(
-                self.place, self.parts, lambda name: self.stores[name].arrow(), self.updates
+                self.place, self.parts, lambda name: self.stores[name].arrow(), self.updates, stamps
             )
         return self._warehouse
 

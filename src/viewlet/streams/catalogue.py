@@ -97,6 +97,8 @@ class Catalogue:
     def __init__(self, entries: dict[str, str]) -> None:
         self.relations: dict[str, PartRelation] = {}
         self.epoch = 0
+        self.stamp = stamp_of(entries)
+        """Tells these parts from older ones, and from those of others (`viewlet.streams.stamps`)."""
         self._digests: dict[str, tuple[str, str | None]] = {}
         self.uses: Counter[str] = Counter()
         """How many parts name a table: a late correction of running totals is a segment of many."""
@@ -105,12 +107,17 @@ class Catalogue:
         self._saved_parts: dict[str, dict[int, Part]] = {}
         self.dropped: dict[tuple[str, int], Part] = {}
         """Parts of definitions that nobody declares any more, until a commit has removed them."""
+        self.archived: dict[str, dict[int, int]] = {}
+        """The checksums of the files of parts in the archive, by relation."""
+        self._archived_now: set[tuple[str, int]] = set()
+        """Those that the batch under way has written."""
         self._before: dict[tuple[str, int], Part | None] = {}
         self._progress_before: dict[str, Progress] = {}
         self._removed: set[str] = set()
         self._epoch_before: int | None = None
         for key, value in entries.items():
-            self._read(json.loads(key), json.loads(value))
+            if key != _key("stamp"):
+                self._read(json.loads(key), json.loads(value))
 
     def _read(self, key: list[Any], value: Any) -> None:
         match key:
@@ -118,6 +125,8 @@ class Catalogue:
                 self.epoch = value
             case ["relation", name]:
                 self._saved[name] = value
+            case ["archived", name, number]:
+                self.archived.setdefault(name, {})[number] = value
             case ["part", name, number]:
                 segments = tuple(Segment(table, rolled) for table, rolled in value["segments"])
                 part = Part(segments, value["rows"], value["updated"])
@@ -204,6 +213,11 @@ class Catalogue:
         self._count(part, 1)
         self._count(before, -1)
 
+    def archive(self, name: str, number: int, checksum: int) -> None:
+        """A part has been written to a file, before it is deleted."""
+        self.archived.setdefault(name, {})[number] = checksum
+        self._archived_now.add((name, number))
+
     def set_progress(self, name: str, **facts: int | None) -> None:
         relation = self.relations[name]
         self._progress_before.setdefault(name, relation.progress)
@@ -231,22 +245,27 @@ class Catalogue:
         for name, progress in self._progress_before.items():
             if name in self.relations:
                 self.relations[name].progress = progress
+        for name, number in self._archived_now:
+            self.archived[name].pop(number, None)
         if self._epoch_before is not None:
             self.epoch = self._epoch_before
         self.forget_changes()
 
     def forget_changes(self) -> None:
         self._before, self._progress_before, self._removed, self._epoch_before = {}, {}, set(), None
+        self._archived_now = set()
 
-    def entries(self) -> dict[str, str | None]:
+    def entries(self, stamp: str) -> dict[str, str | None]:
         """What a commit writes: the entries that have changed."""
-        found: dict[str, str | None] = {}
+        found: dict[str, str | None] = {} if stamp == self.stamp else {_key("stamp"): stamp}
         for name in {*self._progress_before, *(name for name, _ in self._before), *self._removed}:
             found[_key("relation", name)] = self._relation_entry(name)
         for name, number in {**self.dropped, **self._before}:
             relation = self.relations.get(name)
             part = None if relation is None else relation.stored.get(number)
             found[_key("part", name, number)] = None if part is None else _part_entry(part)
+        for name, number in self._archived_now:
+            found[_key("archived", name, number)] = json.dumps(self.archived[name][number])
         if self._epoch_before is not None:
             found[_key("epoch")] = json.dumps(self.epoch)
         return found
@@ -262,6 +281,11 @@ class Catalogue:
     def is_empty_of_changes(self) -> bool:
         changes = self.dropped or self._before or self._progress_before or self._removed
         return not changes and self._epoch_before is None
+
+
+def stamp_of(entries: Mapping[str, str]) -> str:
+    """The stamp of parts, as a host has it (`viewlet.streams.stamps`)."""
+    return entries.get(_key("stamp"), "")
 
 
 def _part_entry(part: Part) -> str:

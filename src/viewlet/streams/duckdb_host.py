@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -13,6 +13,13 @@ from viewlet.interrupts import DEFERRED_INTERRUPT
 from viewlet.types import SqlType
 
 _CATALOGUE = '"viewlet catalogue"'
+_CLOSED: dict[str, Any] = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_community_extensions": "false",
+    "enable_external_access": "false",
+}
+"""In force before a file is read."""
 _SETTINGS = {
     "python_enable_replacements": "false",
     "error_on_division_by_zero": "false",
@@ -20,12 +27,21 @@ _SETTINGS = {
     "enable_progress_bar": "false",
     "preserve_insertion_order": "false",
     "TimeZone": "'UTC'",
-    "autoinstall_known_extensions": "false",
-    "autoload_known_extensions": "false",
-    "allow_community_extensions": "false",
-    "enable_external_access": "false",
     "lock_configuration": "true",  # has to be the last one
 }
+
+
+_STRANGERS = (
+    "SELECT 'the function ' || function_name FROM duckdb_functions() WHERE NOT internal",
+    "SELECT 'the view ' || view_name FROM duckdb_views() WHERE NOT internal",
+    "SELECT 'the type ' || type_name FROM duckdb_types() WHERE NOT internal",
+    "SELECT 'the sequence ' || sequence_name FROM duckdb_sequences()",
+    "SELECT 'the index ' || index_name FROM duckdb_indexes()",
+    "SELECT 'the schema ' || schema_name FROM duckdb_schemas() WHERE NOT internal",
+    "SELECT 'the column ' || column_name FROM duckdb_columns() WHERE NOT internal AND column_default IS NOT NULL",
+    "SELECT 'the constraint ' || constraint_text FROM duckdb_constraints()",
+)
+"""What a database of parts does not have: it would take part in our queries, or is somebody's."""
 
 
 class DuckDBHost:
@@ -34,7 +50,16 @@ class DuckDBHost:
     dialect = "duckdb"
     workers = 1  # a query has all cores
 
-    def __init__(self, path: str | None = None) -> None:
+    def __init__(
+        self, path: str | None = None, check: Callable[[Mapping[str, str], str], object] | None = None
+    ) -> None:
+        """`check` may refuse the entries that a file has, before anything in it is changed."""
+        self.place = "memory" if path is None else os.fspath(path)
+        if path is not None and os.path.exists(path):
+            with open_duckdb(path, read_only=True) as connection, self._errors():
+                entries = _own_entries(connection, self.place)
+                if check is not None:
+                    check(entries, self.place)
         self._connection = open_duckdb(path)
         bind_to_process(self._connection)
         self._is_open = self._is_ending = False
@@ -82,17 +107,32 @@ class DuckDBHost:
         return self._run(query, lambda sql: self._connection.sql(sql).to_arrow_table())
 
     def _run(self, sql: str, how: Any = None) -> Any:
+        """Runs a query of a view."""
+        import duckdb
+
+        with self._errors(), interruptible():
+            try:
+                return (how or self._connection.execute)(sql)
+            except duckdb.Error as error:
+                if isinstance(error, (*_own_errors(), duckdb.InterruptException, duckdb.OutOfMemoryException)):
+                    raise
+                raise DataError(f"a part cannot be computed: {first_line(str(error))}") from error
+
+    def _execute(self, sql: str, values: Sequence[Any] = ()) -> Any:
+        with self._errors(), interruptible():
+            return self._connection.execute(sql, values)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Errors of the database itself name its file."""
         import duckdb
 
         try:
-            with interruptible():
-                return (how or self._connection.execute)(sql)
-        except (duckdb.DataError, duckdb.InvalidInputException) as error:
-            raise DataError(f"a part cannot be computed: {first_line(str(error))}") from error
-
-    def _execute(self, sql: str, values: Sequence[Any] = ()) -> Any:
-        with interruptible():
-            return self._connection.execute(sql, values)
+            yield
+        except duckdb.OutOfMemoryException as error:
+            raise StateError(f"no memory is left for a query over parts: {first_line(str(error))}") from error
+        except _own_errors() as error:
+            raise _unusable(self.place, error) from error
 
     def source(self, table: str) -> str:
         return self.quote(table)
@@ -139,14 +179,39 @@ class DuckDBHost:
         self._connection.close()
 
 
-def open_duckdb(path: str | None) -> Any:
+def _own_errors() -> tuple[type[Exception], ...]:
+    """Errors that are not those of a query: the file is damaged, missing or full, or DuckDB has a bug."""
+    import duckdb
+
+    return (duckdb.IOException, duckdb.SerializationException, duckdb.InternalError, duckdb.FatalException)
+
+
+def _unusable(place: str, error: Exception) -> StateError:
+    return StateError(
+        f"the parts of streams in {place} cannot be used: {first_line(str(error))}; if the file is damaged, restore it "
+        "from the same copy as the directory"
+    )
+
+
+def _own_entries(connection: Any, place: str) -> dict[str, str]:
+    """The catalogue of a database, which has tables of ours alone, or nothing."""
+    tables = [name for (name,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()]
+    strange = connection.execute(" UNION ALL ".join(_STRANGERS)).fetchall()
+    if tables and _CATALOGUE.strip('"') not in tables:
+        strange.append((f"the table {tables[0]}, and no catalogue of parts",))
+    if strange:
+        raise StateError(f"{place} is not a file of parts of streams: it has {strange[0][0]}; remove it, or restore it")
+    return dict(connection.execute(f"SELECT key, value FROM {_CATALOGUE}").fetchall()) if tables else {}
+
+
+def open_duckdb(path: str | None, read_only: bool = False) -> Any:
     """A database that reaches nothing but its own file."""
     import duckdb
 
     try:
-        connection = duckdb.connect(":memory:" if path is None else os.fspath(path))
-    except duckdb.Error as error:
-        raise StateError(f"cannot open the parts of streams in {path}: {first_line(str(error))}") from error
+        connection = duckdb.connect(":memory:" if path is None else os.fspath(path), read_only, _CLOSED)
+    except Exception as error:  # also what is no error of DuckDB: bytes of a damaged file that are no text
+        raise _unusable(f"{path}", error) from error
     known = {name for (name,) in connection.execute("SELECT name FROM duckdb_settings()").fetchall()}
     for name, value in _SETTINGS.items():
         if name in known:

@@ -21,6 +21,10 @@ class PartHost(Protocol):
     def dialect(self) -> str: ...
 
     @property
+    def place(self) -> str:
+        """Where the parts are, for messages."""
+
+    @property
     def workers(self) -> int:
         """How many calls of `create` it takes at a time."""
 

@@ -55,6 +55,7 @@ class PostgresHost:
 
     dialect = "postgres"
     workers = 1  # a batch is one transaction
+    place = "the schema viewlet of the PostgreSQL database"  # a connection string may hold a password
 
     def __init__(self, connection: str, psql: str = "psql") -> None:
         if shutil.which(psql) is None:

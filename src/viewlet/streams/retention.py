@@ -21,7 +21,9 @@ def tidy_up(maintainer: Maintainer) -> None:
             continue
         for number in [number for number in relation.stored if number < floor]:
             if relation.parts.archive:
-                maintainer.archive.write(maintainer.host, relation, number)
+                checksum = maintainer.archive.write(maintainer.host, relation, number)
+                if checksum is not None:
+                    maintainer.catalogue.archive(relation.name, number, checksum)
             maintainer.catalogue.set_part(relation.name, number, None)
         maintainer.catalogue.set_progress(relation.name, kept=floor)
         if relation.name in maintainer.views and maintainer.views[relation.name].is_additive:

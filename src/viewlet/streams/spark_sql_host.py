@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import uuid
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -27,6 +28,7 @@ _VIEW = re.compile(r"\bviewlet_[0-9a-f]{32}\b")
 _TYPES = {Kind.VARCHAR: "STRING", Kind.TIMESTAMP: "TIMESTAMP_NTZ", Kind.REAL: "FLOAT", Kind.INTEGER: "INT"}
 
 
+_CHECKSUM, _ENTRIES = "checksum", "entries"
 _ROW_GROUP = 131_072
 """Rows of a file that one task reads at least."""
 
@@ -41,6 +43,7 @@ class SparkSqlHost:
 
     def __init__(self, spark: Any, folder: str | os.PathLike[str], workers: int = 4) -> None:
         self._spark = spark
+        self.place = os.fspath(folder)
         self.workers = workers
         self._parts = Path(folder) / "parts"
         self._catalogue = Path(folder) / "catalogue"
@@ -64,13 +67,18 @@ class SparkSqlHost:
 
     def entries(self) -> dict[str, str]:
         found: dict[str, str] = {}
-        for file in self._files():
-            for key, value in json.loads(file.read_text(encoding="utf-8")).items():
+        for number, file in enumerate(self._files(), 1):
+            if int(file.stem) != number:
+                raise StateError(f"{self._file(number)} is missing; restore it from a copy")
+            for key, value in _read_entries(file).items():
                 if value is None:
                     found.pop(key, None)
                 else:
                     found[key] = value
         return found
+
+    def _file(self, number: int) -> Path:
+        return self._catalogue / f"{number:012}.json"
 
     def tables(self) -> list[str]:
         return [decoded(each.name) for each in self._parts.iterdir()]
@@ -201,11 +209,11 @@ class SparkSqlHost:
 
     def commit(self, entries: Mapping[str, str | None], unused: Iterable[str]) -> None:
         if entries:
-            place = self._catalogue / f"{self._next:012}.json"
+            place = self._file(self._next)
             draft = place.with_suffix(".draft")
             try:
                 with open(draft, "w", encoding="utf-8") as file:
-                    json.dump(dict(entries), file)
+                    json.dump({_CHECKSUM: _checksum(entries), _ENTRIES: dict(entries)}, file)
                     file.flush()
                     os.fsync(file.fileno())
                 draft.rename(place)
@@ -238,6 +246,26 @@ class SparkSqlHost:
             for name in self._registered:
                 self._spark.catalog.dropTempView(name)
         self._registered.clear()
+
+
+def _checksum(entries: Mapping[str, str | None]) -> int:
+    return zlib.crc32(json.dumps(entries, sort_keys=True).encode())
+
+
+def _read_entries(file: Path) -> dict[str, str | None]:
+    """The entries of one commit; earlier versions wrote them without a checksum."""
+    try:
+        read = json.loads(file.read_bytes())
+        if _ENTRIES not in read:
+            return dict(read)
+        entries: dict[str, str | None] = read[_ENTRIES]
+        if _checksum(entries) == read[_CHECKSUM]:
+            return entries
+    except (ValueError, TypeError, KeyError):
+        pass
+    except OSError as error:
+        raise StateError(f"cannot read {file}: {error}") from error
+    raise StateError(f"{file} is damaged; restore it from a copy")
 
 
 def _column_type(type: Any) -> str | None:

@@ -17,7 +17,7 @@ from typing import Any
 
 from viewlet.changes import Change, Changes, to_changes
 from viewlet.changes.staged_change import StagedChange
-from viewlet.errors import SchemaError
+from viewlet.errors import SchemaError, StateError
 from viewlet.streams.archive import Archive
 from viewlet.streams.catalogue import Catalogue, Known, Part, PartRelation
 from viewlet.streams.check import initialization_order
@@ -31,6 +31,7 @@ from viewlet.streams.native_windows import merges_natively
 from viewlet.streams.new_parts import Updates, compute_all
 from viewlet.streams.render import column_list, start_literal, union_of
 from viewlet.streams.retention import tidy_up
+from viewlet.streams.stamps import Stamps
 from viewlet.types import TIMESTAMP, Column, Table
 
 PARTS_AT_A_TIME = 400
@@ -57,15 +58,18 @@ class Warehouse:
         is_new: bool = False,
         archive: Path | None = None,
         updates: Updates | None = None,
+        stamps: Stamps | None = None,
     ) -> None:
         self.host = host
+        self.stamps = stamps or Stamps()
         self.updates = updates or Updates()
         if is_new:
             if is_partitioning(host):
                 for name in host.relations():
                     host.forget(name)
             host.commit(dict.fromkeys(host.entries()), list(host.tables()))
-        self.catalogue = Catalogue(host.entries())
+        self.catalogue = self._read_catalogue()
+        self.stamps.open(self.catalogue.stamp, host.place)
         self.maintainer = Maintainer(host, self.catalogue, dimension)
         self.maintainer.archive = Archive(archive)
         self._seen: dict[str, int] = {}
@@ -83,6 +87,12 @@ class Warehouse:
         left_over = [table for table in host.tables() if host.source(table) not in used]
         if left_over:
             host.commit({}, left_over)
+
+    def _read_catalogue(self) -> Catalogue:
+        try:
+            return Catalogue(self.host.entries())
+        except (ValueError, KeyError, TypeError) as error:
+            raise StateError(f"the catalogue of parts in {self.host.place} is damaged: {error!r}") from error
 
     # -- declarations -----------------------------------------------------------------------------------------------
 
@@ -236,7 +246,10 @@ class Warehouse:
         if is_partitioning(self.host):
             for name, tables in self._placements(set(made)).items():
                 self.host.attach(name, tables)
-        self.host.commit(self.catalogue.entries(), sorted(named - self.catalogue.uses.keys()))
+        stamp = self.stamps.to_write
+        self.host.commit(self.catalogue.entries(stamp), sorted(named - self.catalogue.uses.keys()))
+        self.catalogue.stamp = stamp
+        self.stamps.written(stamp)
         self.catalogue.forget_changes()
         self.catalogue.dropped = {}
 
@@ -379,7 +392,7 @@ class Warehouse:
 
     def archived(self, name: str) -> Any:
         """The rows of parts that were archived, as Arrow."""
-        return self.maintainer.archive.read(self.relation(name))
+        return self.maintainer.archive.read(self.relation(name), self.catalogue.archived.get(name, {}))
 
     def late_rows(self, stream: str) -> Any:
         """The rows of a stream that came too late, as Arrow."""

@@ -50,6 +50,30 @@ def test_views_over_parts_on_spark_sql(spark: Any, tmp_path: Path) -> None:
         assert {name: db.view(name).rows() for name in VIEWS} == expected
 
 
+def test_another_state_of_the_folder_is_refused(spark: Any, tmp_path: Path) -> None:
+    """It is older than the directory, or a file of its catalogue is missing or damaged."""
+
+    def opened() -> viewlet.Connection:
+        return viewlet.connect(tmp_path / "db", streams=SparkSqlHost(spark, tmp_path / "parts"))
+
+    with opened() as db:
+        db.execute("CREATE STREAM m (ts TIMESTAMP, g VARCHAR, x BIGINT) PARTITION LENGTH 60 BY ts")
+        for minute in range(3):
+            db.insert("m", [(at(60 * minute), "a", minute)])
+    first, *_, last = sorted((tmp_path / "parts" / "catalogue").iterdir())
+    for file, problem in ((first, f"{first} is missing"), (last, "are not those that were committed here last")):
+        data = file.read_bytes()
+        file.unlink()
+        with pytest.raises(viewlet.StateError, match=problem):
+            opened()
+        file.write_bytes(data.replace(b"1", b"2", 1))
+        with pytest.raises(viewlet.StateError, match=f"{file} is damaged"):
+            opened()
+        file.write_bytes(data)
+    with opened() as db:
+        assert len(db.table("m")) == 3
+
+
 def test_structured_streaming_feeds_a_stream_once(spark: Any, tmp_path: Path) -> None:
     db = viewlet.connect()
     db.execute("CREATE STREAM m (ts TIMESTAMP, g VARCHAR, x BIGINT) PARTITION LENGTH 60 BY ts")

@@ -1,6 +1,7 @@
 """The file operations that durability depends on, in one place, so that tests can interrupt each of them.
 
-Names are relative to one directory and use slashes. The directory is local, or a URL that fsspec supports.
+Names are relative to one directory and use slashes. The directory is local, or a URL that fsspec supports. In a local
+directory nothing is read or written through a symbolic link, which may lead to a file of someone else.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import errno
 import os
 import re
 import shutil
+import stat
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import unquote, urlsplit
@@ -19,6 +21,7 @@ Data = bytes | memoryview
 URL = re.compile(r"[a-zA-Z][\w+.-]+(::[\w+.-]+)*://")
 LOCAL_SCHEMES = ("file", "local")
 TEMPORARY = "manifest.tmp"
+_IS_A_LINK = "it is a symbolic link"
 
 
 class Output(Protocol):
@@ -82,22 +85,23 @@ class LocalFiles:
 
     def list(self, folder: str = "") -> list[str]:
         try:
-            return sorted(entry.name for entry in os.scandir(self.root / folder))
+            return sorted(entry.name for entry in os.scandir(self._inside(f"{folder}/" if folder else "")))
         except FileNotFoundError:
             if folder:
                 return []
             raise
 
     def read(self, name: str) -> bytes:
-        return (self.root / name).read_bytes()
+        with open(open_regular(self._inside(name), os.O_RDONLY), "rb") as file:
+            return file.read()
 
     def read_part(self, name: str, start: int, size: int) -> bytes:
-        with (self.root / name).open("rb") as file:
+        with open(open_regular(self._inside(name), os.O_RDONLY), "rb") as file:
             file.seek(start)
             return file.read(size)
 
     def create(self, name: str) -> Output:
-        return _LocalOutput(self.root / name, self.sync)
+        return _LocalOutput(self._inside(name), self.sync)
 
     def put(self, name: str, data: Data, new: bool = False) -> None:
         if new and (self.root / name).exists():
@@ -119,14 +123,23 @@ class LocalFiles:
         os.replace(self.root / old, self.root / new)
 
     def remove(self, name: str) -> None:
-        path = self.root / name
+        path = self._inside(name)
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:
             path.unlink()
 
     def make_folder(self, name: str) -> None:
-        (self.root / name).mkdir(parents=True, exist_ok=True)
+        self._inside(f"{name}/").mkdir(parents=True, exist_ok=True)
+
+    def _inside(self, name: str) -> Path:
+        """The path of a file, none of whose folders in the directory is a link."""
+        path, folder = self.root / name, self.root
+        for part in name.split("/")[:-1]:
+            folder /= part
+            if folder.is_symlink():
+                raise OSError(errno.ELOOP, _IS_A_LINK, str(folder))
+        return path
 
     def sync_folder(self, name: str = "") -> None:
         if not self.sync:
@@ -138,9 +151,29 @@ class LocalFiles:
             os.close(folder)
 
 
+def open_regular(path: Path, flags: int, mode: int = 0o666) -> int:
+    """Opens a file of a directory, which is not a link, a pipe or a device: those are someone else's doing."""
+    nothing_special = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+    try:
+        file = os.open(path, (flags & ~os.O_TRUNC) | nothing_special, mode)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise OSError(errno.ELOOP, _IS_A_LINK, str(path)) from error
+        raise
+    try:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+        if flags & os.O_TRUNC:
+            os.ftruncate(file, 0)
+    except BaseException:
+        os.close(file)
+        raise
+    return file
+
+
 class _LocalOutput:
     def __init__(self, path: Path, sync: bool) -> None:
-        self._file = path.open("wb", buffering=0)
+        self._file = os.fdopen(open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb", buffering=0)
         self._sync = sync
 
     def write(self, data: Data) -> object:

@@ -45,6 +45,13 @@ class Lease:
         self._thread.start()
         atexit.register(self.release)
 
+    @property
+    def noted(self) -> int:
+        """None is noted: a lease is removed when it is released."""
+        return 0
+
+    def note(self, number: int) -> None: ...
+
     def check(self) -> None:
         """Raises an error if another process may have taken over."""
         self._owner.check(f"the lease on {self._files.path('')}")

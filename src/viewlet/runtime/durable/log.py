@@ -3,7 +3,8 @@
     record ::= length (8 bytes) kind (1) epoch (8) checksum (4) payload
 
 The checksum covers the payload and the fields before it. A manifest says how many bytes of a log are committed. A
-defect in these bytes is corruption and an error; the bytes after them were never committed and are not read. Without a
+defect in these bytes is corruption and an error; the bytes after them were never committed and are not read. It also
+has a checksum over the checksums of these records, which the log of another directory does not have. Without a
 manifest, a truncated record ends the log.
 """
 
@@ -44,7 +45,7 @@ class LogWriter:
 
     def __init__(self, files: Files, name: str) -> None:
         self.name = name
-        self.length = 0
+        self.length = self.checksum = 0
         self._output = files.create(name)
         self._pending: list[Data] = [HEADER]
 
@@ -52,15 +53,19 @@ class LogWriter:
         """Writes records and waits until they would survive a power failure; returns where they begin."""
         at = self.length + sum(map(len, self._pending))
         begins: list[int] = []
+        whole = self.checksum
         for record in records:
             begins.append(at)
-            self._pending += _pieces(record)
+            fields, checksum, payload = _pieces(record)
+            self._pending += fields, checksum, payload
+            whole = zlib.crc32(checksum, whole)
             at += record.size
         data = b"".join(self._pending)
         self._output.write(data)
         self._output.sync()
         self._pending.clear()
         self.length += len(data)
+        self.checksum = whole
         return begins
 
     def close(self) -> None:
@@ -75,8 +80,11 @@ def read_record(files: Files, name: str, at: int, size: int) -> Record:
     return record
 
 
-def read_log(data: bytes, where: str, committed: int | None = None) -> Iterator[Record]:
-    """The records of a log: those of its first `committed` bytes, or all up to one that is cut short."""
+def read_log(data: bytes, where: str, committed: int | None = None, whole: int | None = None) -> Iterator[Record]:
+    """The records of a log: those of its first `committed` bytes, or all up to one that is cut short.
+
+    `whole` is the checksum of all of them, which is compared at the end.
+    """
     end = len(data) if committed is None else committed
     if end > len(data):
         raise StateError(f"{where} is damaged: {end} bytes are committed, it has {len(data)}")
@@ -84,15 +92,18 @@ def read_log(data: bytes, where: str, committed: int | None = None) -> Iterator[
         return
     if data[: len(HEADER)] != HEADER:
         raise StateError(f"{where} is damaged at byte 0: it does not begin as a log of this version does")
-    at = len(HEADER)
+    at, found = len(HEADER), 0
     while at < end:
         record, following = _read(data, at, end)
         if record is None:
             if committed is None and following >= end:
                 return
             raise StateError(f"{where} is damaged at byte {at}")
+        found = zlib.crc32(data[at + _FIELDS.size : at + OVERHEAD], found)
         yield record
         at = following
+    if whole is not None and found != whole:
+        raise StateError(f"{where} is damaged, or that of another directory: it has other records than are committed")
 
 
 def _read(data: bytes, at: int, end: int) -> tuple[Record | None, int]:

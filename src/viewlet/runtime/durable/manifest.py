@@ -24,17 +24,19 @@ NAME = re.compile(r"manifest-(\d{12})\.json")
 
 @dataclass(frozen=True, slots=True)
 class LogExtent:
-    """The committed part of a log."""
+    """The committed part of a log; earlier versions noted no `checksum` of its records."""
 
     name: str
     length: int
+    checksum: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """A commit: its epoch, snapshot and logs; `checkpointed` is the time at which the snapshot was written.
 
-    `batches` are the ids of committed batches by source, as ranges; `offsets` is for sources to use.
+    `batches` are the ids of committed batches by source, as ranges; `offsets` is for sources to use. `parts` are the
+    stamps that the parts of streams may have (`viewlet.streams.stamps`); earlier versions noted none.
     """
 
     number: int = 0
@@ -45,6 +47,7 @@ class Manifest:
     logs: tuple[LogExtent, ...] = ()
     batches: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
     offsets: Mapping[str, Any] = field(default_factory=dict)
+    parts: tuple[str, ...] | None = ("",)
 
     @property
     def name(self) -> str:
@@ -58,7 +61,7 @@ class Manifest:
 
 def write_manifest(files: Files, manifest: Manifest) -> None:
     """The moment it has its name, it counts."""
-    files.put(manifest.name, _to_bytes(manifest), new=True)
+    files.put(manifest.name, to_bytes(manifest), new=True)
 
 
 def numbers(files: Files) -> list[int]:
@@ -87,7 +90,7 @@ def read_manifest(files: Files, number: int) -> Manifest:
     return manifest
 
 
-def _to_bytes(manifest: Manifest) -> bytes:
+def to_bytes(manifest: Manifest) -> bytes:
     body = {
         "number": manifest.number,
         "epoch": manifest.epoch,
@@ -95,8 +98,10 @@ def _to_bytes(manifest: Manifest) -> bytes:
         "snapshot_checksum": manifest.snapshot_checksum,
         "checkpointed": manifest.checkpointed,
         "logs": [[log.name, log.length] for log in manifest.logs],
+        "log_checksums": [log.checksum for log in manifest.logs],
         "batches": manifest.batches,
         "offsets": manifest.offsets,
+        "parts": manifest.parts,
     }
     outer = {"viewlet": "state", "format": FORMAT, "body": body, "checksum": _checksum(body)}
     return json.dumps(outer).encode()
@@ -105,15 +110,18 @@ def _to_bytes(manifest: Manifest) -> bytes:
 def _of_json(body: dict[str, Any], checksum: int) -> Manifest:
     if _checksum(body) != checksum:
         raise ValueError("its checksum does not fit")
+    checksums = body.get("log_checksums") or [None] * len(body["logs"])
+    parts = body.get("parts")
     return Manifest(
         body["number"],
         body["epoch"],
         body["snapshot"],
         body["snapshot_checksum"],
         body["checkpointed"],
-        tuple(LogExtent(name, length) for name, length in body["logs"]),
+        tuple(LogExtent(name, end, check) for (name, end), check in zip(body["logs"], checksums, strict=True)),
         {source: tuple((first, last) for first, last in ranges) for source, ranges in body["batches"].items()},
         body["offsets"],
+        None if parts is None else tuple(parts),
     )
 
 

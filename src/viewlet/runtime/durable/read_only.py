@@ -28,7 +28,7 @@ class ReadOnlyStore(StateStore):
                     raise
         raise StateError(f"{self._files.path('')} is no state of Viewlet: it has no manifest; check the path")
 
-    def _remove_what_does_not_count(self) -> None:
+    def remove_left_over(self) -> None:
         """The owner of the directory removes it."""
 
     def _check(self) -> None:

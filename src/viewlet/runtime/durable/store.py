@@ -53,10 +53,27 @@ class Lock(Protocol):
     @property
     def sign(self) -> str: ...
 
+    @property
+    def noted(self) -> int:
+        """The number of the last manifest that a holder has noted; 0 if none has."""
+
+    def note(self, number: int) -> None:
+        """Notes that a manifest is in place. That is a witness, and may be missing."""
+
     def check(self) -> None:
         """Raises an error if it is not sure any more."""
 
     def release(self) -> None: ...
+
+
+class Parts(Protocol):
+    """The parts of streams, which are committed after the manifest."""
+
+    def stamps(self) -> tuple[str, ...] | None:
+        """The stamps that they may have now."""
+
+    def next_stamps(self) -> tuple[str, ...] | None:
+        """The stamps that they may have until the next commit."""
 
 
 class StateStore:
@@ -69,8 +86,10 @@ class StateStore:
         self._lock = lock
         self._sign = lock.sign if lock is not None else ""
         self._log: LogWriter | None = None
-        self._uncommitted: dict[str, int] = {}
-        """Logs that have grown since the last commit, and how long they are."""
+        self._uncommitted: dict[str, LogExtent] = {}
+        """Logs that have grown since the last commit."""
+        self.parts: Parts | None = None
+        """What is asked for the stamps of the parts of streams, if there are any."""
         self._in_doubt: str | None = None
         self._publishing: Manifest | None = None
         """A manifest that is being put into place."""
@@ -80,20 +99,29 @@ class StateStore:
         self.snapshot_bytes = 0
         self.bytes_beside = 0
         """Bytes in other files that committed records refer to."""
-        self._remove_what_does_not_count()
 
     # -- opening ----------------------------------------------------------------------------------------------------
 
     def _newest(self) -> Manifest:
         found = numbers(self._files)
+        where, noted = self._files.path(""), self._lock.noted if self._lock is not None else 0
+        if not found and any(_OURS.fullmatch(name) and name not in (LOCK, TEMPORARY) for name in self._files.list()):
+            raise StateError(f"{where} is damaged: there are logs or snapshots, but no manifest")
+        if noted > (found[-1] if found else 0):
+            newest = f"the newest manifest is number {found[-1]}" if found else "there is no manifest"
+            raise StateError(
+                f"{where} is damaged: {newest}, but {self._files.path(LOCK)} says that number {noted} was committed; "
+                f"restore the manifest from a copy, or remove {LOCK} to open the state as it is"
+            )
         if found:
             return read_manifest(self._files, found[-1])
-        if any(_OURS.fullmatch(name) and name not in (LOCK, TEMPORARY) for name in self._files.list()):
-            raise StateError(f"{self._files.path('')} is damaged: there are logs or snapshots, but no manifest")
         return self._publish(Manifest())
 
-    def _remove_what_does_not_count(self) -> None:
-        """Leftovers of interrupted commits, and what the newest manifest has made superfluous."""
+    def remove_left_over(self) -> None:
+        """Removes what interrupted commits have left, and what the newest manifest has made superfluous.
+
+        Called once a state has been read: what one cannot read may be restored, and is left alone.
+        """
         keep = self.manifest.mentions | {LOCK}
         for name in self._files.list():
             if _OURS.fullmatch(name) and name not in keep:
@@ -121,7 +149,7 @@ class StateStore:
         for log in self.manifest.logs:
             where = self._files.path(log.name)
             try:
-                for record in read_log(self._files.read(log.name), where, log.length):
+                for record in read_log(self._files.read(log.name), where, log.length, log.checksum):
                     epoch = record.epoch
                     yield log.name, record
             except FileNotFoundError as error:
@@ -167,7 +195,7 @@ class StateStore:
         try:
             self.append(records)
             extents = {each.name: each for each in self.manifest.logs}
-            extents |= {name: LogExtent(name, length) for name, length in self._uncommitted.items()}
+            extents |= self._uncommitted
             manifest = replace(
                 self.manifest,
                 number=self.manifest.number + 1,
@@ -175,6 +203,7 @@ class StateStore:
                 logs=tuple(extents.values()),
                 batches=self.manifest.batches if batches is None else batches,
                 offsets=self.manifest.offsets if offsets is None else offsets,
+                parts=self.manifest.parts if self.parts is None else self.parts.next_stamps(),
             )
             before = self.manifest
             self._publish(manifest)
@@ -194,7 +223,7 @@ class StateStore:
                 log = LogWriter(self._files, f"log-{self._last_log:012}{self._sign}.bin")
                 self._files.sync_folder()
             begins = log.append(records)
-            self._uncommitted[log.name] = log.length
+            self._uncommitted[log.name] = LogExtent(log.name, log.length, log.checksum)
             self._log = log
             return log.name, begins
         except BaseException as error:
@@ -233,7 +262,13 @@ class StateStore:
             raise
         now = datetime.now(UTC).isoformat(timespec="seconds")
         manifest = replace(
-            self.manifest, number=number, snapshot=folder, snapshot_checksum=checksum, checkpointed=now, logs=()
+            self.manifest,
+            number=number,
+            snapshot=folder,
+            snapshot_checksum=checksum,
+            checkpointed=now,
+            logs=(),
+            parts=self.manifest.parts if self.parts is None else self.parts.stamps(),
         )
         try:
             self._publish(manifest)
@@ -243,7 +278,7 @@ class StateStore:
         self._patience = 1
         self.snapshot_bytes = writer.bytes
         self._abandon_log()
-        self._remove_what_does_not_count()
+        self.remove_left_over()
 
     def _publish(self, manifest: Manifest) -> Manifest:
         """The moment of the commit."""
@@ -264,6 +299,8 @@ class StateStore:
             raise self._failure(error) from error
         self.manifest = manifest
         self._publishing = None
+        if self._lock is not None:
+            self._lock.note(manifest.number)
         return manifest
 
     def position(self) -> int:
@@ -294,7 +331,8 @@ class StateStore:
             return True
 
     def _failure(self, error: OSError) -> StateError:
-        return StateError(f"cannot write to {self._files.path('')}: {error.strerror or error}; nothing was committed")
+        where = error.filename if isinstance(error.filename, str) else self._files.path("")
+        return StateError(f"cannot write to {where}: {error.strerror or error}; nothing was committed")
 
     def _check(self) -> None:
         if self._lock is not None:
@@ -378,7 +416,7 @@ def open_directory(path: Path, sync: bool = True) -> StateStore:
         _check_ours(LocalFiles(path))
     except OSError as error:
         raise StateError(f"cannot read the directory {path}: {error.strerror}") from error
-    lock = DirectoryLock(path)
+    lock = DirectoryLock(path, notes=sync)
     try:
         return StateStore(LocalFiles(path, sync), lock)
     except OSError as error:

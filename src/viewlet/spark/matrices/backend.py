@@ -445,6 +445,7 @@ class SparkMatrices:
             matrices[name] = self._new(Layout(rows, columns, parts), History(base, tuple(reversed(changes))))
         offsets = manifest.offsets
         self.progress = Progress(matrices, offsets["program"], offsets["updates"], manifest.batches)
+        self._store.remove_left_over()
 
 
 def _is_large(value: Any) -> bool:

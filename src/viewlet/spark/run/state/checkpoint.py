@@ -108,6 +108,9 @@ class Checkpoint:
         self._measure()
         self._remove_moves()
 
+    def remove_left_over(self) -> None:
+        self._store.remove_left_over()
+
     def _measure(self) -> None:
         self._store.bytes_beside = sum(step.bytes_beside for step in self._committed.steps)
 
