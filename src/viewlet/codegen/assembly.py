@@ -18,7 +18,7 @@ from viewlet.runtime.flat import Layout
 
 _RUNTIME = {
     "viewlet.runtime.arithmetic": (
-        "NULL checked_add checked_mul dd_add dd_mul dd_of_int dd_of_wide month_of wide_size year_of"
+        "NULL SMALL checked_add checked_mul dd_add dd_mul dd_of_int dd_of_wide large_sum month_of wide_size year_of"
     ),
     "viewlet.runtime.control": "FAILURE FULL NEEDED_ROWS NEEDED_STORE NOT_FINITE OVERFLOW ROWS_DONE",
     "viewlet.runtime.jit": "compiled entry",

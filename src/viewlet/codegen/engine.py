@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,11 +18,10 @@ from viewlet.codegen.module import Module, write_module
 from viewlet.codegen.module_writer import Function
 from viewlet.codegen.precompile import Helper, share
 from viewlet.codegen.process import Column, Process
-from viewlet.errors import DataError, InternalError
-from viewlet.rings import Dyadic
+from viewlet.errors import InternalError
 from viewlet.runtime.arrow_columns import Words, arrow_column
 from viewlet.runtime.batches import BatchShaper
-from viewlet.runtime.control import FAILURE, FULL, NEEDED_ROWS, NEEDED_STORE, ROWS_DONE
+from viewlet.runtime.control import BY_OPPOSITES, FAILURE, FULL, LARGE, NEEDED_ROWS, NEEDED_STORE, ROWS_DONE
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FlatStore, Image, Item, Layout
 from viewlet.triggers.program import Program
@@ -50,13 +49,17 @@ class TableChange:
     multiplicity: Column
     each_row: bool
     refreshes: Sequence[Function]
+    by_opposites: bool = False
+    """Whether it is undone by running it with the opposite sign, unless there is an image."""
     done: int = 0
     undo: TableChange | None = None
+    image: dict[str, Image] | None = None
+    """All stores before it, where it has summands too large to be taken back from a sum."""
 
     def opposite(self, rows: int) -> TableChange:
         """What undoes the first rows."""
         columns = tuple(column[:rows] for column in self.columns)
-        return TableChange(self.table, self.function, columns, -self.multiplicity[:rows], self.each_row, self.refreshes)
+        return replace(self, columns=columns, multiplicity=-self.multiplicity[:rows], by_opposites=True, done=0)
 
 
 class CompiledEngine:
@@ -216,7 +219,17 @@ class CompiledEngine:
 
     def run(self, change: TableChange) -> None:
         """Runs the triggers for the rows of a change that are not done yet."""
+        self._run_rows(change)
+        if self._control[FAILURE] == LARGE:
+            self._undo(change)
+            change.image = self.image()
+            change.undo, change.done = None, 0
+            self._run_rows(change)
+        self._process.check_overflow()
+
+    def _run_rows(self, change: TableChange) -> None:
         control, end = self._control, len(change.multiplicity)
+        control[BY_OPPOSITES] = int(change.by_opposites and change.image is None)
         if change.done == UNDER_WAY:
             self._refresh_all(change.refreshes)
         else:
@@ -228,7 +241,7 @@ class CompiledEngine:
         else:
             self._run(change, end, change.each_row)
         change.done = end
-        self._process.check_overflow()
+        control[BY_OPPOSITES] = 0
 
     def _run(self, change: TableChange, end: int, each_row: bool) -> None:
         """Calls a trigger until it has seen the rows up to `end`: it comes back when a store has no room left."""
@@ -252,21 +265,25 @@ class CompiledEngine:
         Rows that are done run again with the opposite sign. That is exact for integers and decimals; sums of doubles
         may keep a rounding error. If it is interrupted, the next call continues.
         """
+        self._undo(changes[-1])
+        changes.pop()
+        self.forget_changes()
+
+    def _undo(self, change: TableChange) -> None:
         self._process.repair()
         self.forget_changes()
         self._control[FAILURE] = self._control[FULL] = 0
         self._process.forget_failure()
+        if change.image is not None:
+            self.put_back(change.image)
+            return
         self._process.fill_lookups()
-        change = changes[-1]
         if change.undo is None:
             done = self._control[ROWS_DONE] if change.done == UNDER_WAY else change.done
             change.undo = change.opposite(done)
         self._refresh_all(change.refreshes)
-        with contextlib.suppress(DataError):  # on its way back a sum may pass the bound it broke
-            self.run(change.undo)
-        changes.pop()
+        self._run_rows(change.undo)  # what it notes does not count: on its way back a sum may pass the bound it broke
         self._process.forget_notes()
-        self.forget_changes()
 
     def image(self) -> dict[str, Image]:
         """A copy of all stores, for `put_back`."""
@@ -388,7 +405,7 @@ class CompiledEngine:
         types = [key.type for key in view.keys]
         for words, numbers in rows:
             key = tuple(self._process.decode(word, type) for word, type in zip(words, types, strict=True))
-            copy.add(key, tuple(Dyadic.of(n) if isinstance(n, float) else n for n in numbers))
+            copy.add(key, numbers)
         return copy
 
 

@@ -15,6 +15,7 @@ from viewlet.codegen.affected_rows import ChangedRows, affected_rows
 from viewlet.codegen.blocks import BlockModule, Computation, StoreCopy
 from viewlet.codegen.process import Column, Process
 from viewlet.runtime.add_rows import slots_at
+from viewlet.runtime.arithmetic import SMALL
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.flat import FlatStore, Layout
 from viewlet.triggers.result import TermSources
@@ -181,6 +182,7 @@ class CompiledNode:
             self.process.add_rows(computation.into, self._copy(computation.copied))
         else:
             self.process.compute(computation.function, computation.into, computation.scratches)
+        self.process.check_overflow()
         if not computation.replaces:
             self._add(computation, self.stores[computation.into].packed())
 
@@ -194,11 +196,20 @@ class CompiledNode:
 
     def _add(self, computation: Computation, rows: Column) -> None:
         """Adds rows to what a statement changes."""
-        if computation.lasts:
+        if computation.lasts and self._has_large(computation.target, rows):
+            self.undo.append((computation.target, self.contents(computation.target), True))
+        elif computation.lasts:
             if computation.target in self._imaged:
                 self._keep_image(computation.target, rows)
             self.undo.append((computation.target, self.contents_of(computation.target, rows), False))
         self.process.add_rows(computation.target, rows)
+
+    def _has_large(self, store: str, rows: Column) -> bool:
+        """Whether some rows have doubles too large to be taken back from a sum."""
+        layout = self.stores[store].layout
+        fields = zip(layout.fields, layout.kinds, strict=True)
+        words = [layout.offset(field) for field, kind in fields if kind == "double"]
+        return bool(words) and not bool((np.abs(rows.view(np.float64)[:, words]) <= SMALL).all())
 
     def watch(self, views: Iterable[str]) -> None:
         """From now on `changed_rows` is asked for these views too.

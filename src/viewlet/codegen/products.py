@@ -440,7 +440,11 @@ class ProductWriter:
         total, kind = self._sum_of(body, bound - {var})
         if var.type.is_float:
             if kind == "double":
-                return Word(f"({total[0]} + {total[1]})", ALWAYS, True)
+                value = self.lines.fresh("r")
+                self.lines.add(f"{value} = {total[0]} + {total[1]}")
+                self.lines.add(f"if not (abs({value}) <= 1.7976931348623157e308):")
+                self.lines.add("    control[FAILURE] = OVERFLOW")
+                return Word(value, ALWAYS, True)
             raise NotCompilable("an exact sum lifted to a double")
         if kind == "count":
             return Word(total[0], ALWAYS, False)

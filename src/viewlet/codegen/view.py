@@ -123,6 +123,7 @@ class CompiledView:
             return
         if not ENABLED and self._image is None:
             self._image = self._engine.image()
+        prepared.by_opposites = not self._is_kept and self._image is None
         self._batch.append(prepared)
         self._engine.run(prepared)
 

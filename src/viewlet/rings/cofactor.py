@@ -29,7 +29,7 @@ import numpy.typing as npt
 from viewlet.errors import SchemaError
 from viewlet.rings.double import Dyadic
 from viewlet.rings.monomials import Variables, count_monomials, embedding, monomials, places, powers, product_of
-from viewlet.rings.ring import Field, Lift
+from viewlet.rings.ring import Field, Lift, bounded, largest
 
 Categories = tuple[tuple[int, Any], ...]
 """Values of some categorical variables, by position: a row of the one-hot columns, without the zeros."""
@@ -178,14 +178,14 @@ class CofactorRing:
         seen, sources = tuple(at for at, _ in numbers), [i for _, i in numbers]
         steps = powers(len(seen), self.degree)
         width = count_monomials(len(seen), self.degree)
+        limit = largest(self.degree)
 
         def lifted(values: Sequence[Any]) -> Cofactor:
-            own = self._numbers([values[i] for i in sources])
+            own = self._numbers([values[i] if self.exact else bounded(values[i], limit) for i in sources])
             sums: Sums = np.empty(width, dtype=own.dtype)
             sums[0] = 1
-            with np.errstate(over="ignore", invalid="ignore"):  # products of large numbers are infinite
-                for at, before, last in steps:
-                    sums[at] = sums[before] * own[last]
+            for at, before, last in steps:
+                sums[at] = sums[before] * own[last]
             if not kinds:
                 return Cofactor(seen, {(): sums})
             present = [(at, values[i]) for at, i in kinds]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from viewlet.rings.ring import Field, Lift
+from viewlet.rings.ring import Field, Lift, bounded, largest
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,8 @@ class FloatRing:
 
     def lift(self, variables: Sequence[str]) -> Lift[float]:
         positions = [i for i, variable in enumerate(variables) if variable in self.variables]
-        return lambda values: prod((float(values[i]) for i in positions), start=1.0)
+        limit = largest(len(self.variables))
+        return lambda values: prod((bounded(values[i], limit) for i in positions), start=1.0)
 
     @property
     def layout(self) -> tuple[Field, ...]:

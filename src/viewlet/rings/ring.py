@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
+from viewlet.errors import DataError
+
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
@@ -112,6 +114,23 @@ class FlatRing(Protocol[T]):
     def to_flat(self, element: T) -> tuple[Any, ...]: ...
 
     def from_flat(self, numbers: Sequence[Any]) -> T: ...
+
+
+def largest(factors: int) -> float:
+    """The largest value of which products of so many stay far below the largest double, however many are added up.
+
+    >>> largest(1), largest(2)
+    (8.452712498170644e+270, 2.9073548971824276e+135)
+    """
+    return 2.0 ** (900 // max(factors, 1))
+
+
+def bounded(value: Any, limit: float) -> float:
+    """A value as a double; larger ones would make sums infinite, and those stay so after the value is deleted."""
+    number = float(value)
+    if not abs(number) <= limit:
+        raise DataError(f"{number!r} is too large: products of it are summed as doubles, up to {limit:.1e}")
+    return number
 
 
 def times(ring: Ring[T], count: int, element: T | None = None) -> T:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from viewlet.rings.ring import Field, Lift
+from viewlet.rings.ring import Field, Lift, bounded, largest
 
 Vector = npt.NDArray[np.float64]
 
@@ -56,12 +56,13 @@ class VectorRing:
 
     def lift(self, variables: Sequence[str]) -> Lift[Vector]:
         places = [[i for i, names in enumerate(self.factors) if variable in names] for variable in variables]
+        limit = largest(max(map(len, self.factors), default=1))
 
         def lifted(values: Sequence[Any]) -> Vector:
             element = np.ones(self.width)
             for at, value in zip(places, values, strict=True):
                 if at:
-                    element[at] *= value
+                    element[at] *= bounded(value, limit)
             return element
 
         return lifted

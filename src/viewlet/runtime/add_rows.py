@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from viewlet.runtime.arithmetic import dd_add
+from viewlet.runtime.arithmetic import SMALL, dd_add, large_sum
 from viewlet.runtime.control import FAILURE, FULL, OVERFLOW
 from viewlet.runtime.flat import Layout
 from viewlet.runtime.jit import entry
@@ -95,7 +95,10 @@ def add_rows(
                 exact_left = exact_left or high != 0 or low != 0
                 at += 2
             else:
-                one, two = dd_add(reals[slot, at], reals[slot, at + 1], real_rows[row, at], real_rows[row, at + 1])
+                high, low = reals[slot, at], reals[slot, at + 1]
+                one, two = dd_add(high, low, real_rows[row, at], real_rows[row, at + 1])
+                if not (abs(real_rows[row, at]) <= SMALL):
+                    one, two = large_sum(high, low, one, two, control)
                 reals[slot, at] = one
                 reals[slot, at + 1] = two
                 double_left = double_left or one != 0.0 or two != 0.0

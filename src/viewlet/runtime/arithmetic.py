@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from viewlet.runtime.control import FAILURE, OVERFLOW
+from viewlet.runtime.control import BY_OPPOSITES, FAILURE, LARGE, OVERFLOW
 from viewlet.runtime.jit import compiled
-from viewlet.runtime.wide import wide_add, wide_mul
+from viewlet.runtime.wide import fused, wide_add, wide_mul
 
 NULL = -(2**63)
 """The word that stands for NULL in an integer column."""
+SMALL = 2.0**900
+"""No batch has so many summands of at most this size that they could take a finite sum beyond the largest double."""
 
 
 @compiled
@@ -32,15 +34,25 @@ def dd_add(high: Any, low: Any, other_high: Any, other_low: Any) -> Any:
 def dd_mul(high: Any, low: Any, other_high: Any, other_low: Any) -> Any:
     """The product of two double-doubles."""
     product = high * other_high
-    split = 134217729.0
-    a_high = split * high - (split * high - high)
-    b_high = split * other_high - (split * other_high - other_high)
-    a_low = high - a_high
-    b_low = other_high - b_high
-    error = ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
+    error = fused(high, other_high, -product)
     error += high * other_low + low * other_high
     first = product + error
     return first, error - (first - product)
+
+
+@compiled
+def large_sum(high: Any, low: Any, first: Any, second: Any, control: Any) -> Any:
+    """What (high, low) becomes by a summand beyond `SMALL`: (first, second), or itself where that has to be refused.
+
+    A sum never stops being finite, for it could not be brought back.
+    """
+    if control[BY_OPPOSITES] != 0:
+        control[FAILURE] = LARGE
+        return high, low
+    if abs(first) <= 1.7976931348623157e308:
+        return first, second
+    control[FAILURE] = OVERFLOW
+    return high, low
 
 
 @compiled

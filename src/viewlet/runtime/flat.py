@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from viewlet.rings import Dyadic
 from viewlet.runtime.memory import HEAP, Memory
 from viewlet.runtime.moves import tick
 from viewlet.runtime.ordered_index import KEPT, SUMS, build, specification
@@ -455,7 +456,9 @@ class FlatStore:
         at = self.layout.offset(field)
         if kind == "count":
             return int(row[at])
-        return from_words(row[at], row[at + 1]) if kind == "wide" else float(floats[at] + floats[at + 1])
+        if kind == "wide":
+            return from_words(row[at], row[at + 1])
+        return Dyadic.of(float(floats[at])) + Dyadic.of(float(floats[at + 1]))
 
 
 def _index_size(entries: int) -> int:

@@ -1,4 +1,4 @@
-"""Low-level operations of generated code, with Numba: 128-bit arithmetic, bit casts, arrays from addresses.
+"""Low-level operations of generated code, with Numba: 128-bit and fused arithmetic, bit casts, arrays from addresses.
 
 `plain` has the same functions without it.
 """
@@ -87,6 +87,16 @@ def double_of(typing_context: Any, bits: Any) -> Any:
         return builder.bitcast(args[0], ir.DoubleType())
 
     return types.float64(types.int64), codegen
+
+
+@intrinsic
+def fused(typing_context: Any, a: Any, b: Any, c: Any) -> Any:
+    """a * b + c of doubles, rounded once."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.fma(*args)
+
+    return types.float64(types.float64, types.float64, types.float64), codegen
 
 
 @intrinsic

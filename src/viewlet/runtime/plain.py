@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import struct
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
 _MASK = (1 << 64) - 1
@@ -51,6 +53,17 @@ def double_of(bits: int) -> float:
     """The double with these 64 bits."""
     number: float = struct.unpack("<d", struct.pack("<q", int(bits)))[0]
     return number
+
+
+def fused(a: float, b: float, c: float) -> float:
+    """a * b + c of doubles, rounded once."""
+    if not (math.isfinite(a) and math.isfinite(b) and math.isfinite(c)):
+        return a * b + c
+    exact = Fraction(a) * Fraction(b) + Fraction(c)
+    try:
+        return float(exact)
+    except OverflowError:
+        return math.copysign(math.inf, exact)
 
 
 _CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_int64)

@@ -22,5 +22,16 @@ wide_mul = _chosen.wide_mul
 wide_product = _chosen.wide_product
 bits_of = _chosen.bits_of
 double_of = _chosen.double_of
+fused = _chosen.fused
 
-__all__ = ["LIMIT_HIGH", "bits_of", "double_of", "from_words", "to_words", "wide_add", "wide_mul", "wide_product"]
+__all__ = [
+    "LIMIT_HIGH",
+    "bits_of",
+    "double_of",
+    "from_words",
+    "fused",
+    "to_words",
+    "wide_add",
+    "wide_mul",
+    "wide_product",
+]

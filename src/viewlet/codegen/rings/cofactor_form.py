@@ -9,6 +9,7 @@ another variant of the view, by category and of one degree less.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -24,6 +25,7 @@ from viewlet.codegen.rings.plan import Variant, bound_below
 from viewlet.errors import InternalError
 from viewlet.rings.cofactor import Cofactor, CofactorRing
 from viewlet.rings.monomials import places as places_of
+from viewlet.rings.ring import largest
 from viewlet.types import Kind, Row, SqlType
 from viewlet.viewtree.ring_tree import Keys, View
 
@@ -67,6 +69,9 @@ class CofactorForm:
 
     def lifts(self, variable: str) -> bool:
         return variable in self._continuous
+
+    def reach(self, variable: str) -> float:
+        return largest(self.ring.degree) if variable in self._continuous else sys.float_info.max
 
     def value(self, type: SqlType, word: str, is_word: bool) -> str:
         if type.is_float:

@@ -436,7 +436,7 @@ class CompiledTree:
         """Adds what a change does to the stores, if nothing is wrong with it."""
         if self._control[FAILURE]:
             self._control[FAILURE] = 0
-            raise DataError("a value is not a finite number")
+            raise DataError("a value is no finite number, or too large for products of it to be summed as doubles")
         self._check_bounds(unit)
         self._make_room(unit)
         self._merge(unit)

@@ -80,6 +80,10 @@ class Form(Protocol):
         """Whether a variable's value matters when it is summed away."""
         ...
 
+    def reach(self, variable: str) -> float:
+        """The largest double that a variable may have."""
+        ...
+
     def value(self, type: SqlType, word: str, is_word: bool) -> str:
         """The expression for a variable's value, given that for its word, or for the number in a column of doubles."""
         ...

@@ -7,6 +7,7 @@ and no payload has to be copied.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -36,6 +37,9 @@ class ListingForm:
     def lifts(self, variable: str) -> bool:
         """What is listed is kept, and the rest only counts."""
         return False
+
+    def reach(self, variable: str) -> float:
+        return sys.float_info.max
 
     def value(self, type: SqlType, word: str, is_word: bool) -> str:
         return word

@@ -7,6 +7,7 @@ error.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -22,6 +23,7 @@ from viewlet.rings.decimals import DecimalRing
 from viewlet.rings.floats import FloatRing
 from viewlet.rings.integer import IntegerRing
 from viewlet.rings.product import ProductRing
+from viewlet.rings.ring import largest
 from viewlet.rings.vector import VectorRing
 from viewlet.types import Kind, SqlType
 from viewlet.viewtree.ring_tree import Keys, View
@@ -83,6 +85,10 @@ class SumsForm:
 
     def lifts(self, variable: str) -> bool:
         return any(variable in sum.variables for sum in self.sums)
+
+    def reach(self, variable: str) -> float:
+        factors = [len(sum.variables) for sum in self.sums if variable in sum.variables]
+        return largest(max(factors)) if factors else sys.float_info.max
 
     def value(self, type: SqlType, word: str, is_word: bool) -> str:
         if type.is_float:

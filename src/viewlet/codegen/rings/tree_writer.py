@@ -189,7 +189,7 @@ class JoinWriter:
             lines.add(f"{x} = {column}[row]")
             is_float = self.writer.types[name].is_float
             if is_float:
-                with lines.block(f"if {x} - {x} != 0.0"):
+                with lines.block(f"if not abs({x}) <= {self.writer.form.reach(name)!r}"):
                     lines.add("control[FAILURE] = NOT_FINITE")
             keys[name] = f"bits_of({x} + 0.0)" if is_float else x
             values[name] = self.writer.form.value(self.writer.types[name], x, is_word=False)
