@@ -25,7 +25,9 @@ QUERIES = {
     "EXISTS": (
         "SELECT k, n FROM t0 a WHERE EXISTS (SELECT b.k FROM t1 b WHERE b.n = a.n GROUP BY b.k HAVING MIN(b.v) = a.n)"
     ),
-    "a join on it": "SELECT t1.k, t1.n FROM t1 JOIN (SELECT k, MAX(n) AS m FROM t0 GROUP BY k) q ON q.k = t1.n AND q.m = t1.n",
+    "a join on it": (
+        "SELECT t1.k, t1.n FROM t1 JOIN (SELECT k, MAX(n) AS m FROM t0 GROUP BY k) q ON q.k = t1.n AND q.m = t1.n"
+    ),
     "a join of groups": (
         "SELECT q.k, p.c FROM (SELECT k, MAX(n) AS m FROM t0 GROUP BY k) q "
         "JOIN (SELECT n, COUNT(*) AS c FROM t1 GROUP BY n) p ON q.m = p.n AND p.c = q.k AND q.k = p.n"

@@ -236,8 +236,9 @@ class SparkConnection(Connection):
     def stream(self, sources: Mapping[str, Any], name: str = "stream", progress: str | None = None) -> SparkStream:
         """Streams to be applied to tables batch by batch, each exactly once; `start` starts them.
 
-        A stream has all columns of its table; those that the table does not have are left out. Spark notes how far it has read at `progress`, which has to be a place that Hadoop reaches: a folder of the
-        checkpoint directory, if nothing is said. Streams with another name or place are other streams: the numbers of
+        A stream has all columns of its table; those that the table does not have are left out. Spark notes how far it
+        has read at `progress`, which has to be a place that Hadoop reaches: a folder of the checkpoint directory, if
+        nothing is said. Streams with another name or place are other streams: the numbers of
         their batches begin at 0.
         """
         with self._session.open() as database:

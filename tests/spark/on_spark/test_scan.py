@@ -190,7 +190,7 @@ def test_other_jobs_read_a_view(
     for options, told in (
         ({"versionAsOf": "1"}, "there is no option 'versionasof'.*; the options are view, columns, where, readChange"),
         ({"colums": "shop"}, "there is no option 'colums'; did you mean 'columns'"),
-        ({"startingVersion": "1"}, r"the option 'startingversion' is for changes: add .option\('readChangeFeed', 'true'"),
+        ({"startingVersion": "1"}, "the option 'startingversion' is for changes: add .option.'readChangeFeed', 'true'"),
         ({"readChangeFeed": "yes"}, "the option 'readChangeFeed' is 'true' or 'false', not 'yes'"),
         ({"readChangeFeed": "true", "maxFilesPerTrigger": "1"}, "there is no option 'maxfilespertrigger'"),
     ):
@@ -305,8 +305,9 @@ def test_other_jobs_follow_the_changes(db: SparkConnection, spark: Any, tmp_path
         "_change_type:string,_commit_version:bigint,_commit_timestamp:timestamp>"
     )
     with pytest.raises(PySparkException, match="a stream has no end: leave the option 'endingVersion' out"):
-        query = feed(spark.readStream, endingVersion="3").writeStream.format("noop")
-        query.option("checkpointLocation", str(tmp_path / "ended")).start().awaitTermination()
+        feed(spark.readStream, endingVersion="3").writeStream.format("noop").option(
+            "checkpointLocation", str(tmp_path / "ended")
+        ).start().awaitTermination()
     found = db.changes("bag").groupBy("_epoch").sum("_multiplicity")
     assert rows_of(found) == [(2, -1), (3, 3), (4, -1)]
     db.forget_changes("bag", until=2)
