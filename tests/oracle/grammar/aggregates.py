@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tests.oracle.grammar.choices import Choices, chance, pick
-from tests.oracle.grammar.families import COMPARABLE, FAMILIES, NUMERIC, Scope
+from tests.oracle.grammar.families import COMPARABLE, FAMILIES, NUMERIC, Field, Scope
 from tests.oracle.grammar.predicates import COMPARISONS
 from tests.oracle.grammar.scalars import Scalars
 
@@ -91,7 +91,11 @@ class Aggregates:
     def _argument(self, scope: Scope, family: str) -> str:
         return self.scalars.expression(_plain(scope), family, 1)
 
-    def condition(self, scope: Scope) -> str:
+    def condition(self, scope: Scope, keys: tuple[Field, ...] = ()) -> str:
+        """A condition over aggregates and what the query is grouped by."""
+        if chance(self.choices, 35):
+            equations = (self.equation(scope, keys) for _ in range(self.choices.integer(1, 2)))
+            return f"({pick(self.choices, (' AND ', ' OR ')).join(equations)})"
         if chance(self.choices, 20):
             return f"{self.aggregate(scope, 'approx')} > {UNREACHED}"
         if chance(self.choices, 12):
@@ -99,6 +103,21 @@ class Aggregates:
         family = self.scalars.family(scope, COMPARABLE)
         operator = pick(self.choices, COMPARISONS)
         return f"{self.aggregate(scope, family)} {operator} {self._constant_or_aggregate(scope, family)}"
+
+    def equation(self, scope: Scope, keys: tuple[Field, ...]) -> str:
+        """An aggregate equals another one, a key of its group, a column of a query around it, or a constant."""
+        family = self.scalars.family(Scope(keys + scope.outer), COMPARABLE)
+        other = pick(self.choices, NUMERIC) if family in NUMERIC and chance(self.choices, 25) else family
+        sides = [self._side(scope, keys, family), self.aggregate(scope, other)]
+        first, second = sides if chance(self.choices, 50) else reversed(sides)
+        return f"{first} {pick(self.choices, ('=', '=', '=', 'IS NOT DISTINCT FROM'))} {second}"
+
+    def _side(self, scope: Scope, keys: tuple[Field, ...], family: str) -> str:
+        around = Scope(keys + scope.outer)
+        if not around.of(family) or chance(self.choices, 15):
+            return self._constant_or_aggregate(scope, family)
+        column = pick(self.choices, around.of(family))
+        return f"({column} + 1)" if family in NUMERIC and chance(self.choices, 15) else column
 
     def _constant_or_aggregate(self, scope: Scope, family: str) -> str:
         if chance(self.choices, 40):

@@ -7,6 +7,7 @@ from itertools import count
 
 from tests.oracle.grammar.aggregates import Aggregates
 from tests.oracle.grammar.choices import Choices, chance, pick, weighted
+from tests.oracle.grammar.equations import Equations
 from tests.oracle.grammar.families import COMPARABLE, FAMILIES, NUMERIC, Field, Scope
 from tests.oracle.grammar.predicates import COMPARISONS
 from tests.oracle.grammar.scalars import Scalars
@@ -41,8 +42,11 @@ class Grammar:
     def query(self) -> tuple[str, tuple[int, ...]]:
         """A query, and the positions of the columns it is sorted by."""
         prefix = self._with_clause() if chance(self.choices, 20) else ""
-        form = weighted(self.choices, [(74, "select"), (1, "stack"), (22, "set operation"), (2, "star"), (1, "values")])
+        forms = [(74, "select"), (1, "stack"), (22, "set operation"), (2, "star"), (1, "values"), (20, "equations")]
+        form = weighted(self.choices, forms)
         families = self.sources.families(approximate=form == "select")
+        if form == "equations":
+            return f"{prefix}{Equations(self.choices, self._name).query()}", ()
         if form == "values":
             rows = (self.sources.constant_row(families) for _ in range(self.choices.integer(1, 3)))
             return f"VALUES {', '.join(rows)}", ()
@@ -199,20 +203,22 @@ class Grammar:
     def _grouped(self, families: list[str], names: list[str], inner: Scope, source: From, where: str) -> str:
         plain = inner.without_subqueries().without_outer()
         keys: dict[str, str] = {}
+        grouped: list[Field] = []
         columns: list[str] = []
         for name, family in zip(names, families, strict=True):
             if family != "approx" and plain.of(family) and chance(self.choices, 45):
                 key = self._group_key(plain, family)
                 keys.setdefault(key, name)
+                grouped.append(Field(key, family))
                 columns.append(self._shown_key(key, family) if keys[key] != name else key)
             elif keys and inner.depth > 0 and family in COMPARABLE and chance(self.choices, 12):
                 columns.append(self.scalar_subquery(_keys_scope(keys, inner), family))
             elif family == "bool" and chance(self.choices, 60):
-                columns.append(f"({self.aggregates.condition(plain)})")
+                columns.append(f"({self.aggregates.condition(plain, tuple(grouped))})")
             else:
                 alone = inner.depth == MOST_SUBQUERIES
                 columns.append(self.aggregates.expression(plain, family, alone=alone))
-        having = f" HAVING {self._having(plain, inner, keys)}" if chance(self.choices, 20) else ""
+        having = f" HAVING {self._having(plain, inner, keys, tuple(grouped))}" if chance(self.choices, 35) else ""
         group = self._group_by(keys, names, plain)
         distinct = "DISTINCT " if "approx" not in families and chance(self.choices, 6) else ""
         self.sort_keys = [] if distinct else [self.aggregates.aggregate(plain, "int")]
@@ -253,7 +259,7 @@ class Grammar:
             return pick(self.choices, (key, f"({key} * 2)", f"(- {key})"))
         return pick(self.choices, (key, f"COALESCE({key}, NULL)"))
 
-    def _having(self, scope: Scope, surroundings: Scope, keys: dict[str, str]) -> str:
+    def _having(self, scope: Scope, surroundings: Scope, keys: dict[str, str], grouped: tuple[Field, ...]) -> str:
         if surroundings.depth > 0 and chance(self.choices, 25):
             outside = _keys_scope(keys, surroundings)
             family = self.scalars.family(scope, NUMERIC)
@@ -262,8 +268,8 @@ class Grammar:
             return f"{left} {operator} {self.scalar_subquery(outside, family)}"
         if keys and chance(self.choices, 25):
             key = pick(self.choices, list(keys))
-            return f"{key} IS NOT NULL AND {self.aggregates.condition(scope)}"
-        return self.aggregates.condition(scope)
+            return f"{key} IS NOT NULL AND {self.aggregates.condition(scope, grouped)}"
+        return self.aggregates.condition(scope, grouped)
 
     # Subqueries.
 
@@ -272,8 +278,12 @@ class Grammar:
         outer = tuple(each for each in scope.fields + scope.outer if "." in each.text)
         source = self.sources.clause(replace(scope, depth=scope.depth - 1))
         inner = Scope(source.fields, _visible(outer, source), scope.depth - 1)
-        where = f" WHERE {self.scalars.predicates.predicate(inner, 1)}" if chance(self.choices, 75) else ""
-        return source, inner, where
+        conditions = []
+        if inner.outer and chance(self.choices, 40):
+            conditions.append(self.scalars.predicates.equality(Scope(inner.outer), Scope(inner.fields)))
+        if chance(self.choices, 50 if conditions else 75):
+            conditions.append(self.scalars.predicates.predicate(inner, 1))
+        return source, inner, f" WHERE {' AND '.join(conditions)}" if conditions else ""
 
     def scalar_subquery(self, scope: Scope, family: str) -> str:
         """An aggregate without GROUP BY, which always gives one row, or with HAVING at most one."""
@@ -293,10 +303,15 @@ class Grammar:
         if form == "scalar":
             family = self.scalars.family(scope, COMPARABLE)
             left = self.scalars.leaf(scope, family)
+            if chance(self.choices, 15):
+                left = self.scalar_subquery(scope, family)
             return f"{left} {pick(self.choices, COMPARISONS)} {self.scalar_subquery(scope, family)}"
         if form == "exists":
             source, inner, where = self._inside(scope)
             having = f" HAVING {self.aggregates.condition(inner)}" if chance(self.choices, 10) else ""
+            if having and inner.of("int") and chance(self.choices, 40):
+                key = Field(pick(self.choices, inner.of("int")), "int")
+                having = f" GROUP BY {key.text} HAVING {self.aggregates.condition(inner, (key,))}"
             shown = "COUNT(*)" if having else pick(self.choices, ("*", "1"))
             return f"{negation}EXISTS (SELECT {shown} FROM {source.text}{where}{having})"
         if form == "row":
