@@ -27,6 +27,9 @@ FOUND = {
         "WHERE c = (SELECT MIN(s.e) FROM s NATURAL JOIN t) AND k IN (SELECT MIN(g) FROM u GROUP BY a)) v "
         "FULL JOIN (SELECT 1 AS n WHERE 1 IN (SELECT MIN(a) FROM u GROUP BY g)) w ON w.n > 0), l"
     ),
+    "a double that is NULL before and after the batch, and was told as a change": (
+        "SELECT STDDEV_SAMP(q.h) AS d, q.n AS n FROM l AS q GROUP BY n"
+    ),
 }
 """Queries that random ones have led to."""
 
@@ -46,6 +49,6 @@ def test_random_views_equal_the_interpreter_after_every_batch(part: int) -> None
 @pytest.mark.parametrize("sql", FOUND.values(), ids=list(FOUND))
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_queries_that_once_failed(sql: str, strategy: str) -> None:
-    for seed in range(3):
+    for seed in (0, 1, 2, 242):
         scenario = replace(random_scenario(RandomChoices(seed)), sql=sql)
         assert compared(seed, scenario, strategy) in (SAME, ONLY_REFERENCE)

@@ -125,10 +125,16 @@ def _net(after: Listed, before: Listed, count: int) -> Listed:
     """What has come, and what has gone, where only rows at the same of the first places of both lists can be equal."""
     equal = np.ones(count, bool)
     for one, other in zip(after[0], before[0], strict=True):
-        equal &= one[:count] == other[:count]
+        equal &= _equal(one[:count], other[:count])
     more = after[1].copy()
     more[:count] -= np.where(equal, before[1][:count], 0)
     return _both(_without((after[0], more), more[:count] == 0), _without(before, equal))
+
+
+def _equal(one: Column, other: Column) -> Column:
+    """Where two columns have the same value; NULL, which is NaN among doubles, is one value."""
+    same = one == other
+    return same | (np.isnan(one) & np.isnan(other)) if one.dtype.kind == "f" else same
 
 
 def _without(listed: Listed, dropped: Column) -> Listed:
