@@ -140,6 +140,6 @@ db.close()
 """
     subprocess.run([sys.executable, "-c", made], cwd=tmp_path, check=True)
     module.unlink()
-    with pytest.raises(viewlet.ViewletError, match="has not named"):
-        viewlet.connect(tmp_path / "db")
+    with viewlet.connect(tmp_path / "db") as opened, pytest.raises(viewlet.StateError, match="has not named"):
+        opened.view("v")
     assert not module.exists()

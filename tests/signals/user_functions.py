@@ -84,3 +84,7 @@ class ImaginarySum(Payload):
 
     def scale(self, x: Any, factor: Any) -> Any:
         return x * factor
+
+
+def doubled(x: Any) -> Any:
+    return 2 * x

@@ -249,7 +249,7 @@ class Database:
 
     def drop_view(self, name: str) -> None:
         """Drops a view, and those that were declared together with it."""
-        names = (name, *self.views[name].declared.together)
+        names = (name, *(() if name in self.catalogue.lost else self.views[name].declared.together))
         for each in names:
             self.catalogue.check_unused(each, "drop view")
 
@@ -278,6 +278,7 @@ class Database:
             self.tables.pop(name)
 
     def _forget_view(self, name: str) -> None:
+        self.catalogue.lost.pop(name, None)
         if name in self.views:
             self.host.forget_view(self.views[name])
             self.catalogue.drop_view(name)
@@ -356,6 +357,7 @@ class Database:
         if not changed:
             self._note(mark)
             return
+        self.journal.check(changed)
         if (due := self.host.due(changed)) is not None:
             self.declare(*due)
         batches = self.batches if mark is None else self.batches.adding(mark)

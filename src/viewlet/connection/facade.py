@@ -370,6 +370,8 @@ class Connection:
 
         with self._session.open() as database:
             found = database.catalogue.find(table)
+            if found in database.catalogue.lost:
+                raise database.catalogue.lost[found].error()
             if found is None:
                 raise SchemaError(f"there is no table or view {table!r}")
             schema = database.catalogue.schemas()[found]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
@@ -22,8 +22,8 @@ from viewlet.engine.catalogue_json import Json, table_of_json, table_to_json
 from viewlet.engine.choose_adaptive import chosen_adaptive
 from viewlet.engine.declaration import Declaration, declared_by
 from viewlet.engine.progress import ProgressLine
-from viewlet.errors import DataError, MissingExtraError, SqlError, StateError
-from viewlet.hosts.catalogue import Catalogue
+from viewlet.errors import DataError, MissingExtraError, SqlError, StateError, ViewletError
+from viewlet.hosts.catalogue import Catalogue, LostView
 from viewlet.hosts.contract import Batch, Storage
 from viewlet.hosts.earlier import catalogue_of
 from viewlet.runtime.durable.batch_ids import BatchIds, BatchMark
@@ -43,6 +43,9 @@ class Journal(Protocol):
 
     def declare(self, kind: int, known: Json, more: tuple[Record, ...] = ()) -> None:
         """A declaration is about to be in force, and with it what other records say."""
+
+    def check(self, tables: Iterable[str]) -> None:
+        """Refuses a batch that some view could not follow."""
 
     def batch(self, epoch: int, changes: Batch, mark: BatchMark | None) -> None:
         """A batch has been run and leads to `epoch`."""
@@ -67,6 +70,8 @@ class InMemory:
     """The journal of a database that does not outlive its process: there is nothing to do."""
 
     def declare(self, kind: int, known: Json, more: tuple[Record, ...] = ()) -> None: ...
+
+    def check(self, tables: Iterable[str]) -> None: ...
 
     def batch(self, epoch: int, changes: Batch, mark: BatchMark | None) -> None: ...
 
@@ -95,6 +100,12 @@ class LogJournal:
         epoch = self._database.epoch
         self.storage.commit([declaration_record(kind, known, epoch), *more], epoch)
 
+    def check(self, tables: Iterable[str]) -> None:
+        catalogue = self._database.catalogue
+        for name in tables if catalogue.lost else ():
+            if lost := catalogue.lost_behind(name):
+                raise StateError(f"{name!r} takes no rows, because a view would not follow: {lost.error()}")
+
     def batch(self, epoch: int, changes: Batch, mark: BatchMark | None) -> None:
         batches = self._database.batches if mark is None else self._database.batches.adding(mark)
         self.storage.commit([self._database.host.record(epoch, changes, mark)], epoch, batches.ranges)
@@ -104,10 +115,12 @@ class LogJournal:
 
     def settled(self) -> None:
         """Writes a snapshot if one is due."""
-        if self.storage.checkpoint_is_due:
+        if self.storage.checkpoint_is_due and not self._database.catalogue.lost:
             self._checkpoint_quietly()
 
     def checkpoint(self, always: bool = False) -> None:
+        for lost in self._database.catalogue.lost.values():  # their state is in the last snapshot and in the log
+            raise StateError(f"no snapshot can be written: {lost.error()}")
         if always or self.storage.manifest.logs:
             self.storage.checkpoint(self._write)
 
@@ -136,7 +149,7 @@ class LogJournal:
 
     def close(self, with_snapshot: bool) -> None:
         try:
-            if with_snapshot:
+            if with_snapshot and not self._database.catalogue.lost:
                 self._checkpoint_quietly()
         finally:
             self.storage.close()
@@ -173,10 +186,18 @@ class LogJournal:
         database.committed = replace(database.committed, epoch=facts["epoch"])
 
     def _resume(self, known: Json, saved: SnapshotReader | None) -> None:
-        """A view of the snapshot, or of a record."""
-        with _explaining(known):
-            declared = declared_again(known, self._database.catalogue)
-            self._database.put_view(self._database.host.resume(declared, known, saved))
+        """A view of the snapshot, or of a record; one that misses a function is lost, as are those that read it."""
+        database = self._database
+        try:
+            with _explaining(known):
+                declared = declared_again(known, database.catalogue)
+                database.put_view(database.host.resume(declared, known, saved))
+        except ViewletError as error:
+            lost = _lost(known, error, database.catalogue) if database.host.may_lose_views else None
+            if lost is None:
+                raise
+            database.catalogue.lost[lost.name] = lost
+            logger.warning("%s", lost.reason)
 
     def _replay(self, record: Record) -> None:
         """Repeats what a record says. Declarations are those of both hosts, other records the host's own."""
@@ -187,7 +208,7 @@ class LogJournal:
                 database.create_table(table_of_json(known))
             elif record.kind == VIEW:
                 self._resume(known, None)
-            elif known["name"] in database.views:
+            elif known["name"] in database.views or known["name"] in database.catalogue.lost:
                 database.drop_view(known["name"])
             else:
                 database.drop_table(known["name"])
@@ -254,6 +275,33 @@ def declared_again(known: Json, catalogue: Catalogue) -> Declaration:
     declared = declared_by(known["statement"], catalogue.schemas(), catalogue.aggregates, layered)
     declared = replace(declared, stacked=known.get("stacked", False))
     return chosen_adaptive(declared, known["adaptive"]) if "adaptive" in known else declared
+
+
+def _lost(known: Json, error: BaseException | None, catalogue: Catalogue) -> LostView | None:
+    """A view that misses a function of this program, or that reads such a view; None if something else is wrong."""
+    from viewlet.signals.errors import MissingFunctionError
+
+    name, names = known["name"], _names_in(known["statement"])
+    sources = frozenset(names & (catalogue.tables.keys() | catalogue.views.keys() | catalogue.lost.keys()))
+    while error is not None and not isinstance(error, MissingFunctionError):
+        error = error.__cause__
+    if error is not None:
+        return LostView(name, f"view {name!r} is not open: {error}", sources)
+    under = next((each for each in catalogue.lost.values() if each.name in sources), None)
+    return (
+        None
+        if under is None
+        else LostView(name, f"view {name!r} is not open, for it reads another: {under.reason}", sources)
+    )
+
+
+def _names_in(statement: str) -> set[str]:
+    """All words of a statement as they might be names, which are in lower case unless they are quoted."""
+    from viewlet.sql import split_statements
+    from viewlet.sql.split import unquoted
+
+    words = {word for raw in split_statements(statement) for word in raw.words}
+    return {unquoted(word) if word[:1] == '"' else word.lower() for word in words}
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, assert_never
 
 from viewlet.adhoc import AdHoc, span_of
@@ -13,7 +13,7 @@ from viewlet.connection.session import Session
 from viewlet.engine.declaration import declaration
 from viewlet.engine.kinds import kind_defined_by
 from viewlet.errors import SchemaError, SqlError, ViewletError
-from viewlet.hosts.catalogue import unreadable_stream
+from viewlet.hosts.catalogue import LostView, unreadable_stream
 from viewlet.runtime.garbage import collecting_afterwards
 from viewlet.types import TableKind
 
@@ -47,6 +47,10 @@ class StatementRunner:
                     bound = bind_statement(raw, known.schemas(), known.aggregates, known.layered)
                     refuse_unstable(raw, bound, known.schemas())
                     answer = self._run(bound, raw.text, database)
+                except SqlError as error:
+                    if lost := _lost_among(raw.words, database):
+                        raise lost.error() from error
+                    raise
                 except RecursionError:
                     raise raw.source.error("nested too deeply for the stack of the calling thread") from None
         return answer
@@ -171,9 +175,19 @@ def _readable_names(sql: str, database: Database) -> list[str]:
     ]
 
 
+def _lost_among(words: Iterable[str], database: Database) -> LostView | None:
+    """A lost view whose name is in a statement that could not be bound."""
+    from viewlet.sql.split import unquoted
+
+    named = {unquoted(word).casefold() for word in words} if database.catalogue.lost else set()
+    return next((view for view in database.catalogue.lost.values() if view.name.casefold() in named), None)
+
+
 def _missing(name: str, sql: str, database: Database) -> ViewletError:
     """The error for a table that DuckDB was not given: a stream, or nothing at all."""
     found = database.catalogue.find(name)
+    if found in database.catalogue.lost:
+        return database.catalogue.lost[found].error()
     if found is not None and database.catalogue.schemas()[found].is_forgetful:
         return unreadable_stream(found)
     span = span_of(sql, name)
@@ -199,7 +213,9 @@ def _drop(statement: Drop, database: Database) -> None:
     if statement.if_exists and database.catalogue.find(name) is None:
         return
     if is_view:
-        database.drop_view(database.catalogue.find_view(name).name)
+        found = database.catalogue.find(name)
+        is_lost = found is not None and found in database.catalogue.lost
+        database.drop_view(found if is_lost and found else database.catalogue.find_view(name).name)
         return
     if name in database.views:
         raise SchemaError(f"{name!r} is a view; use DROP VIEW")

@@ -10,7 +10,7 @@ from viewlet.changes import did_you_mean
 from viewlet.engine.declaration import Declaration
 from viewlet.engine.maintained_view import MaintainedView
 from viewlet.engine.maintainer import Maintainer, maintainers
-from viewlet.errors import SchemaError, UnsupportedError
+from viewlet.errors import SchemaError, StateError, UnsupportedError
 from viewlet.tables import BaseTable
 from viewlet.types import Table
 
@@ -26,6 +26,20 @@ class AffectedViews:
     maintainers: tuple[Maintainer, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class LostView:
+    """A view of a directory that this process cannot maintain, because a function that it calls is missing."""
+
+    name: str
+    reason: str
+    sources: frozenset[str]
+    """The tables and views that it reads, or whose names occur in its statement."""
+
+    def error(self) -> StateError:
+        """What any use of it raises."""
+        return StateError(f"{self.reason}; otherwise DROP VIEW {self.name}")
+
+
 @dataclass(slots=True)
 class Catalogue:
     """Tables, views and registered aggregates. A name belongs to a table or to a view."""
@@ -36,6 +50,8 @@ class Catalogue:
     """Large queries may be cut into layers, with an engine for each."""
     tables: dict[str, BaseTable] = field(default_factory=dict)
     views: dict[str, MaintainedView] = field(default_factory=dict)
+    lost: dict[str, LostView] = field(default_factory=dict)
+    """Views that are kept as they are until what they miss is there, in the order of their declaration."""
     _readers: dict[str, tuple[MaintainedView, ...]] = field(default_factory=dict)
     """The views that read a table or view directly, found when first asked for."""
     _reached: dict[tuple[str, ...], AffectedViews] = field(default_factory=dict)
@@ -58,13 +74,13 @@ class Catalogue:
         if not isinstance(name, str):
             raise SchemaError(f"a table or view is named by a string, not by {name!r}")
         for spelling in (name, name.lower()):
-            if spelling in self.tables or spelling in self.views:
+            if spelling in self.tables or spelling in self.views or spelling in self.lost:
                 return spelling
         return None
 
     def find_table(self, name: str) -> BaseTable:
         found = self.find(name)
-        if found in self.views:
+        if found in self.views or found in self.lost:
             raise SchemaError(f"{name!r} is a view; changes and table() are for tables")
         if found is None:
             raise SchemaError(f"there is no table {name!r}" + did_you_mean(name, self.tables))
@@ -81,6 +97,8 @@ class Catalogue:
         found = self.find(name)
         if found in self.tables:
             raise SchemaError(f"{name!r} is a table, not a view")
+        if found in self.lost:
+            raise self.lost[found].error()
         if found is None:
             raise SchemaError(f"there is no view {name!r}" + did_you_mean(name, self.views))
         return self.views[found]
@@ -97,7 +115,14 @@ class Catalogue:
 
     def readers(self, name: str) -> list[str]:
         """The names of the views that read a table or view directly."""
-        return [view.name for view in self.dependents(name)]
+        return [view.name for view in self.dependents(name)] + [
+            view.name for view in self.lost.values() if name in view.sources
+        ]
+
+    def lost_behind(self, name: str) -> LostView | None:
+        """A view that is lost and would follow the changes of a table."""
+        touched = {name, *(view.name for view in self.reach((name,)).views)} if self.lost else set()
+        return next((view for view in self.lost.values() if not touched.isdisjoint(view.sources)), None)
 
     def reach(self, names: tuple[str, ...]) -> AffectedViews:
         """What changes of some tables may touch, through other views too."""
@@ -160,7 +185,7 @@ class Catalogue:
             raise SchemaError(f"view {declared.name!r} cannot read itself")
 
     def check_free(self, name: str) -> None:
-        if name in self.tables or name in self.views:
+        if name in self.tables or name in self.views or name in self.lost:
             raise SchemaError(f"there is already a {'table' if name in self.tables else 'view'} {name!r}")
 
     def check_unused(self, name: str, action: str) -> None:

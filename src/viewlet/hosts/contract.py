@@ -50,6 +50,10 @@ class Host(Protocol):
     @property
     def catalogue(self) -> Catalogue: ...
 
+    @property
+    def may_lose_views(self) -> bool:
+        """A directory can be opened without the views that miss a function."""
+
     # -- declarations -----------------------------------------------------------------------------------------------
 
     def check_table(self, schema: Table) -> None:

@@ -76,6 +76,10 @@ class LocalHost:
         self.engines = EngineChooser(self.engine, self.measure, self.sources, self.log)
 
     @property
+    def may_lose_views(self) -> bool:
+        return True
+
+    @property
     def dictionary(self) -> StringDictionary:
         return self.engines.dictionary
 

@@ -119,6 +119,10 @@ class SparkHost:
         self.cluster.relocate = self._relocated
 
     @property
+    def may_lose_views(self) -> bool:
+        return False  # their state is in the partitions, which every snapshot writes again
+
+    @property
     def dictionary(self) -> StringDictionary:
         return self.cluster.dictionary
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from viewlet.signals import nodes
-from viewlet.signals.errors import SignalError
+from viewlet.signals.errors import MissingFunctionError, SignalError
 from viewlet.signals.grid import Grid
 
 _NODES: dict[str, type[Any]] = {
@@ -109,7 +109,7 @@ def check_function(name: str) -> None:
         return
     if name.startswith("numpy:") and isinstance(getattr(np, name.removeprefix("numpy:"), None), np.ufunc):
         return
-    raise SignalError(
+    raise MissingFunctionError(
         f"a query calls {name!r}, which this program has not named: if it is yours, call "
         "viewlet.signals.register_functions() with it first"
     )
@@ -172,7 +172,9 @@ def resolve(name: str) -> Any:
     check_function(name)
     found = _found(name)
     if found is None:
-        raise SignalError(f"there is no function {name!r}: its module has to be importable here, and to have it")
+        raise MissingFunctionError(
+            f"there is no function {name!r}: its module has to be importable here, and to have it"
+        )
     return found
 
 
