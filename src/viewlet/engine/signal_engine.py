@@ -273,7 +273,8 @@ class SignalEngine:
 
     def stats(self) -> dict[str, object]:
         made = self._made
-        return {"stored": {"groups": made.groups.count, "samples": len(made.output)}, "late": made.late}
+        stored = {"groups": made.groups.count, "samples": len(made.output), "waiting": made.waiting}
+        return {"stored": stored, "late": made.late}
 
     def stages(self, format: str) -> Mapping[str, Callable[[], str]]:
         return {}

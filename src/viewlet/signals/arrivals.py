@@ -7,11 +7,11 @@ or end, until no event can begin inside them any more.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from viewlet.errors import DataError
+from viewlet.signals.backlog import Backlog
 from viewlet.signals.batches import Array, Events, in_order, runs, together
 from viewlet.signals.groups import Groups
 from viewlet.signals.ingest import Describe, no_events, without_overlaps
@@ -68,16 +68,17 @@ class Arrivals:
             return events
         newest = self.state[f"newest{number}"]
         np.maximum.at(newest, events.slot, events.start)
-        waiting = self.state.waiting or tuple(no_events(each) for each in self._sources)
-        everything = together([waiting[number], events])
+        waiting = self.state.waiting or (Backlog(),) * len(self._sources)
+        everything = together([waiting[number].rows(no_events(source)), events])
         frontier = newest[everything.slot] - source.lateness
         kept = list(waiting)
         found: Events
         if source.end is None or source.overlap == "error":
             is_due = everything.start <= frontier
-            found, kept[number] = everything.take(is_due), everything.take(~is_due)
+            found, rest = everything.take(is_due), everything.take(~is_due)
         else:
-            found, kept[number] = self._settled(number, everything, frontier, describe)
+            found, rest = self._settled(number, everything, frontier, describe)
+        kept[number] = Backlog.of(rest)
         self.state.waiting = tuple(kept)
         return found
 
@@ -132,9 +133,8 @@ class Arrivals:
         newest[groups.count - len(before) : groups.count] = newest[before]
         assert groups.latest is not None
         assert groups.codes is not None
-        self.state.waiting = tuple(
-            replace(each, slot=groups.latest[groups.codes[each.slot]]) for each in self.state.waiting
-        )
+        latest, codes = groups.latest, groups.codes
+        self.state.waiting = tuple(each.renumbered(lambda slot: latest[codes[slot]]) for each in self.state.waiting)
 
     def awake(self, groups: Groups, output: Output) -> Array | None:
         """The slots to keep, where enough others can be given up: groups that were silent for twice the idle time,
@@ -145,7 +145,7 @@ class Arrivals:
         is_kept = self.ends(0)[: groups.count] >= self.clock - 2 * source.idle
         if np.count_nonzero(is_kept) > groups.count // 2:
             return None
-        for chunk in (*output.chunks, *self.state.waiting):
+        for chunk in (*output.chunks, *(chunk for each in self.state.waiting for chunk in each.chunks)):
             is_kept[chunk.slot] = True
         is_kept[-1] |= not groups.words
         return np.flatnonzero(is_kept) if np.count_nonzero(is_kept) <= groups.count // 2 else None

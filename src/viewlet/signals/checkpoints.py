@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from viewlet.signals.batches import Array, Events, runs, together
+from viewlet.signals.backlog import Backlog
+from viewlet.signals.batches import Array, Events, runs
 from viewlet.signals.state import State
 
 FEWEST = 1 << 10
@@ -29,7 +30,7 @@ class Checkpoint:
     ends: tuple[int, ...]
     """Of each source, where the last of them ends."""
     rows: tuple[dict[str, Any], ...]
-    waiting: tuple[tuple[Any, ...], ...]
+    waiting: tuple[tuple[Backlog, ...], ...]
 
 
 class Checkpoints:
@@ -45,7 +46,7 @@ class Checkpoints:
         """Adds one of the present state for each of some slots."""
         for place, slot in enumerate(slots.tolist()):
             rows = tuple({name: held[slot].copy() for name, held in state.arrays.items()} for state in self._states)
-            waiting = tuple(tuple(_of_slot(each, slot) for each in state.waiting) for state in self._states)
+            waiting = tuple(tuple(each.of_slot(slot) for each in state.waiting) for state in self._states)
             found = Checkpoint(int(events[place]), tuple(int(each[place]) for each in ends), rows, waiting)
             self._set(slot, _thinned((*self._held.get(slot, ()), found)))
 
@@ -67,10 +68,10 @@ class Checkpoints:
             for slot, each in found:
                 for name, row in each.rows[number].items():
                     state.arrays[name][slot] = row
-            state.waiting = tuple(
-                together([now, *(each.waiting[number][place] for _, each in found if each.waiting[number])])
-                for place, now in enumerate(state.waiting)
-            )
+            for _, each in found:
+                if each.waiting[number]:
+                    pairs = zip(state.waiting, each.waiting[number], strict=True)
+                    state.waiting = tuple(now.plus(before) for now, before in pairs)
 
     def _set(self, slot: int, held: tuple[Checkpoint, ...]) -> None:
         self._undo.setdefault(slot, self._held.get(slot, ()))
@@ -101,12 +102,6 @@ def _thinned(held: tuple[Checkpoint, ...]) -> tuple[Checkpoint, ...]:
         else:
             place += 1
     return tuple(kept)
-
-
-def _of_slot(batch: Any, slot: int) -> Any:
-    """A copy of the rows of a slot in a sorted batch."""
-    begin, end = np.searchsorted(batch.slot, [slot, slot + 1])
-    return batch.take(np.arange(begin, end))
 
 
 def pieces(ready: Sequence[Events], interval: int) -> Iterable[list[Events]]:

@@ -16,6 +16,7 @@ import numpy as np
 
 from viewlet.errors import DataError
 from viewlet.signals.arrivals import Arrivals
+from viewlet.signals.backlog import Backlog
 from viewlet.signals.batches import Array, Batch, Events, in_order, repeated, runs, together
 from viewlet.signals.checkpoints import Checkpoints, pieces
 from viewlet.signals.event_log import EventLog
@@ -95,6 +96,11 @@ class Maintenance:
     def late(self) -> int:
         """Events that came too late."""
         return sum(self.arrivals.late)
+
+    @property
+    def waiting(self) -> int:
+        """Events and samples that wait for others."""
+        return sum(each.waiting for state in self._states() for each in state.waiting)
 
     def reserve(self) -> None:
         """Makes room for the groups that are known."""
@@ -245,7 +251,8 @@ class Maintenance:
         for number, state in enumerate(states):
             for name, array in state.arrays.items():
                 arrays[f"state {number} {name}"] = array[:count]
-            waiting.append([_write(arrays, f"waiting {number} {i}", each) for i, each in enumerate(state.waiting)])
+            waits = enumerate(state.waiting)
+            waiting.append([_write_all(arrays, f"waiting {number} {i}", each.chunks) for i, each in waits])
         output = [_write(arrays, f"output {i}", chunk) for i, chunk in enumerate(self.output.chunks)]
         late, clock = self.arrivals.facts
         facts = {"late": list(late), "clock": clock, "newest": self.newest, "waiting": waiting, "output": output}
@@ -265,7 +272,10 @@ class Maintenance:
             for name in state.arrays:
                 state.arrays[name] = read(f"state {number} {name}").copy()
             kinds = facts["waiting"][number]
-            state.waiting = tuple(_read(read, f"waiting {number} {i}", kind) for i, kind in enumerate(kinds))
+            state.waiting = tuple(
+                Backlog.of(_read(read, f"waiting {number} {i}", kind)) if kind else Backlog()
+                for i, kind in enumerate(kinds)
+            )
         self.output = Output(tuple(_read(read, f"output {i}", kind) for i, kind in enumerate(facts["output"])))
         if self._keeps_events:
             self._logs = tuple(_read_log(read, number, facts) for number in range(len(self.sources)))
@@ -294,6 +304,11 @@ def _write(arrays: dict[str, Array], name: str, batch: Batch) -> list[str]:
     found = [each for each, column in columns.items() if column is not None]
     arrays.update({f"{name} {each}": columns[each] for each in found})
     return [type(batch).__name__, *found]
+
+
+def _write_all(arrays: dict[str, Array], name: str, chunks: Sequence[Batch]) -> list[str]:
+    """The same for several batches as one; nothing of none."""
+    return _write(arrays, name, together(chunks)) if chunks else []
 
 
 def _read(read: Callable[[str], Array], name: str, kind: Sequence[str]) -> Batch:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from viewlet.signals.batches import Array, Batch
+from viewlet.signals.backlog import Backlog
+from viewlet.signals.batches import Array
 
 NEVER = -(2**62)
 """The index of a sample that has not been."""
@@ -30,7 +31,7 @@ class Saved:
 
     slots: Array
     arrays: dict[str, Array]
-    waiting: tuple[Batch, ...]
+    waiting: tuple[Backlog, ...]
 
 
 class State:
@@ -41,7 +42,7 @@ class State:
     def __init__(self, fields: Sequence[Field]) -> None:
         self.fields = tuple(fields)
         self.arrays: dict[str, Array] = {each.name: _new(each, 0) for each in self.fields}
-        self.waiting: tuple[Batch, ...] = ()
+        self.waiting: tuple[Backlog, ...] = ()
 
     def __getitem__(self, name: str) -> Array:
         return self.arrays[name]
@@ -58,15 +59,14 @@ class State:
         """Makes the groups of some slots new."""
         for each in self.fields:
             self.arrays[each.name][slots] = each.initial
-        if self.waiting:
-            self.waiting = tuple(each.take(~np.isin(each.slot, slots)) for each in self.waiting)
+        self.waiting = tuple(each.without(slots) for each in self.waiting)
 
     def only(self, slots: Array) -> None:
         """Keeps some slots, in ascending order: they are then 0, 1 and so on."""
         for name, held in self.arrays.items():
             self.arrays[name] = held[slots]
-        kept = (each.take(np.isin(each.slot, slots)) for each in self.waiting)
-        self.waiting = tuple(replace(each, slot=np.searchsorted(slots, each.slot)) for each in kept)
+        kept = (each.of_slots(slots) for each in self.waiting)
+        self.waiting = tuple(each.renumbered(lambda slot: np.searchsorted(slots, slot)) for each in kept)
 
     def save(self, slots: Array) -> Saved:
         """What is known of some slots, to be restored."""

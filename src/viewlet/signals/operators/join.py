@@ -6,10 +6,12 @@ A sample waits until the other signal has one with its index, or one of its grou
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from viewlet.signals.backlog import Backlog
 from viewlet.signals.batches import Array, Batch, Samples, real_parts, runs
 from viewlet.signals.form import arithmetic_of, form_of
 from viewlet.signals.nodes import Combine
@@ -24,6 +26,7 @@ OPERATIONS: dict[str, Callable[[Array, Array], Array]] = {
     "/": np.divide,
     "join": lambda left, right: np.concatenate((left, right), axis=1),
 }
+SIDES = ("left", "right")
 ADDITIVE = {"+": kernels.ADD, "-": kernels.SUBTRACT}
 """Operations that treat the parts of complex numbers alike: the kernel does them."""
 
@@ -43,12 +46,17 @@ class Combination(Stateless):
             self._operation = {"+": own.plus, "-": own.minus, "*": own.times}[node.operation]
 
     def run(self, state: State, *inputs: Any) -> Batch:
-        old = state.waiting or tuple(each.take(slice(0)) for each in inputs)
+        backlogs = list(state.waiting or (Backlog(), Backlog()))
         sides: list[Array] = []
-        for name, waited, new in zip(("left", "right"), old, inputs, strict=True):
+        # Of the samples that wait, those are looked at that the other signal reaches now.
+        for side, new in enumerate(inputs):
+            first, slots = runs(inputs[1 - side].slot)
+            before, now = state[SIDES[1 - side]][slots], inputs[1 - side].index[first[1:] - 1]
+            waited, backlogs[side] = backlogs[side].between(slots, before, now, new.take(slice(0)))
+            sides += [_columns(waited), _columns(new)]
+        for name, new in zip(SIDES, inputs, strict=True):
             first, slots = runs(new.slot)
             state[name][slots] = new.index[first[1:] - 1]
-            sides += [_columns(waited), _columns(new)]
         rows = [len(each[0]) + len(new[0]) for each, new in (sides[:2], sides[2:])]
         waits = [_room(count, side) for count, side in zip(rows, (sides[1], sides[3]), strict=True)]
         kinds = [each.value.dtype for each in inputs]
@@ -59,10 +67,11 @@ class Combination(Stateless):
         reached = state["left"], state["right"]
         found: Any = (*sides, *reached, operation, (slot, index, value), *waits)
         count, *waiting = kernels.match_samples(*found)
-        state.waiting = tuple(
-            Samples(each[0][:number].copy(), each[1][:number].copy(), each[2][:number].copy().view(kind))
-            for each, number, kind in zip(waits, waiting, kinds, strict=True)
-        )
+        for side, (each, number, kind) in enumerate(zip(waits, waiting, kinds, strict=True)):
+            kept = Samples(each[0][:number].copy(), each[1][:number].copy(), each[2][:number].copy().view(kind))
+            reached = state[SIDES[1 - side]]
+            backlogs[side] = backlogs[side].pruned(partial(_behind, reached)).add(kept)
+        state.waiting = tuple(backlogs)
         value = value[:count]
         if operation:
             return Samples(slot[:count], index[:count], value.view(kinds[0]))
@@ -70,6 +79,11 @@ class Combination(Stateless):
         with np.errstate(divide="ignore", invalid="ignore"):
             value = self._operation(*(_as(each, kind) for each, kind in zip((left, right), kinds, strict=True)))
         return Samples(slot[:count], index[:count], value.astype(self._kind, copy=False))
+
+
+def _behind(reached: Array, batch: Batch) -> Array:
+    """The samples that the other signal has not reached."""
+    return batch.position > reached[batch.slot]
 
 
 def _as(parts: Array, kind: Any) -> Array:

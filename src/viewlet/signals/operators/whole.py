@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from viewlet.signals.backlog import Backlog
 from viewlet.signals.batches import Array, Batch, Samples, runs, together
 from viewlet.signals.errors import SignalError
 from viewlet.signals.form import form_of
@@ -51,11 +52,15 @@ class WholeSequence:
 
     def run(self, state: State, *inputs: Any) -> Batch:
         (batch,) = inputs
-        state.waiting = (*state.waiting, batch)
+        (held,) = state.waiting or (Backlog(),)
+        state.waiting = (held.add(batch),)
         return Samples(batch.slot[:0], batch.index[:0], self._nothing)
 
     def flush(self, state: State) -> Batch | None:
-        batch: Any = together(state.waiting)
+        none = np.zeros(0, np.int64)
+        batch: Any = together(
+            [chunk for each in state.waiting for chunk in each.chunks] or [Samples(none, none, self._nothing)]
+        )
         first, _ = runs(batch.slot)
         gaps = np.flatnonzero(np.diff(batch.index) != 1) + 1
         cuts = np.unique(np.concatenate((first, gaps)))
