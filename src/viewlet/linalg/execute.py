@@ -31,6 +31,7 @@ from viewlet.linalg.expression import (
     postorder,
 )
 from viewlet.linalg.guard import Guards, IllConditioned, norm_of
+from viewlet.linalg.magnitudes import Magnitudes
 from viewlet.linalg.schedule import Assign, Compute, Recompute, Step, Sweep
 from viewlet.linalg.trigger import Guard
 from viewlet.linalg.values import Array, Units
@@ -52,6 +53,7 @@ class Executor:
         pending: Pending | None = None,
         factored: frozenset[Matrix] = frozenset(),
         bounds: Bounds | None = None,
+        magnitudes: Magnitudes | None = None,
     ) -> None:
         self.backend = backend
         self.stored = stored
@@ -61,6 +63,9 @@ class Executor:
         self.pending = pending or Pending(0)
         self.factored = factored
         self.bounds = bounds
+        self.magnitudes = magnitudes
+        self.touched: set[Matrix] = set()
+        """The views that were changed in place."""
 
     def run(
         self,
@@ -108,6 +113,7 @@ class Executor:
             raise MatrixDataError(f"{target.name} := {body}; has no value: the matrix is singular") from None
         self.pending.forget(target)
         self.guards.forget(target)
+        self._forget_magnitude(target)
         stored = isinstance(body.body if isinstance(body, Transpose) else body, Matrix)
         found = self.backend.copy(self._value(body, values)) if stored else values[body]
         if not self.backend.is_finite(found):
@@ -116,10 +122,15 @@ class Executor:
         if self.bounds is not None:
             self.bounds.recomputed(target, body, values)
 
+    def _forget_magnitude(self, target: Matrix) -> None:
+        if self.magnitudes is not None:
+            self.magnitudes.forget(target)
+
     def _factor(self, target: Matrix, body: Inverse) -> None:
         try:
             system = self.backend.numpy(self._value(body.body, {}))
             self.stored[target] = CholeskyInverse.of(system)
+            self._forget_magnitude(target)
             if self.bounds is not None:
                 self.bounds.recomputed(target, body, {})
         except np.linalg.LinAlgError:
@@ -224,12 +235,16 @@ class Executor:
         forward, backward = self._operand(ahead, values), self._operand(behind, values)
         if self.bounds is not None and step.update is not None and update is not None:
             self.bounds.announced(step.update, *update)
+        if update is not None and not step.matrix.dynamic and step.matrix not in self.factored:
+            self.touched.add(step.matrix)
         try:
             found = self._pass(step.matrix, update, forward, backward)
         except np.linalg.LinAlgError:
             raise IllConditioned(math.inf) from None
         if update is not None and step.matrix in self.exact:
             self.exact[step.matrix](self.stored[step.matrix])
+        if update is not None and self.magnitudes is not None and step.update is not None:
+            self.magnitudes.added(step.matrix, *update, step.update.factor_of)
         outcome: Any
         for reads, outcome in zip((ahead, behind), found, strict=True):
             first = 0

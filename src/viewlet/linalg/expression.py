@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from threading import RLock
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
@@ -191,6 +192,9 @@ Expression: TypeAlias = (
 _NODES: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
 """All nodes that are alive, by their class and fields: equal nodes are one object."""
 
+_ONE_AT_A_TIME = RLock()
+"""Threads that make the same node get the same object."""
+
 _SHAPES: WeakKeyDictionary[Any, tuple[Size, Size]] = WeakKeyDictionary()
 _TRANSPOSES: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 """Shapes and transposes that were computed: without them a graph would be walked as a tree."""
@@ -198,9 +202,10 @@ _TRANSPOSES: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 
 def _node(kind: type[Any], *fields: Any) -> Any:
     key = (kind, *fields)
-    found = _NODES.get(key)
-    if found is None:
-        found = _NODES[key] = kind(*fields)
+    with _ONE_AT_A_TIME:
+        found = _NODES.get(key)
+        if found is None:
+            found = _NODES[key] = kind(*fields)
     return found
 
 

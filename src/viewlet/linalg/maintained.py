@@ -1,14 +1,17 @@
 """The matrices of a program that runs: inputs and views, and what keeps them together under checked changes.
 
 Every method leaves the views right or marks them stale: stale views are evaluated from the inputs when they are next
-needed. What users call is `viewlet.linalg.run`.
+needed. What is refused leaves the inputs and all views but the stale ones as they were. What users call is
+`viewlet.linalg.run`.
 """
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,22 +20,23 @@ import numpy as np
 from viewlet.linalg.backends.contract import Backend, Progress
 from viewlet.linalg.backends.numpy_backend import NumpyBackend
 from viewlet.linalg.bounds import Bounds
-from viewlet.linalg.errors import LinAlgWarning, ProgramError
+from viewlet.linalg.errors import LinAlgWarning, MatrixDataError, ProgramError
 from viewlet.linalg.execute import Executor, Pending, Put
-from viewlet.linalg.expression import Expression, Matrix, shape
+from viewlet.linalg.expression import Expression, Matrix, matrices, shape
 from viewlet.linalg.guard import Guards, IllConditioned
 from viewlet.linalg.machine import Machine
+from viewlet.linalg.magnitudes import Magnitudes, Overflow
 from viewlet.linalg.program import Statements
 from viewlet.linalg.refresh import Refresh
 from viewlet.linalg.replay import Replays
 from viewlet.linalg.resize import is_square_in, resized
-from viewlet.linalg.scalars import degrees
+from viewlet.linalg.scalars import degrees, largest_scalar
 from viewlet.linalg.sizes import dim
 from viewlet.linalg.strategy import Plan, choose
 from viewlet.linalg.subscribers import Subscribers
 from viewlet.linalg.symmetry import symmetric_views
 from viewlet.linalg.trust import Audit
-from viewlet.linalg.undo import before, keep
+from viewlet.linalg.undo import Undo, keep
 from viewlet.linalg.values import Array, Factors, Units
 from viewlet.runtime.durable.batch_ids import BatchIds
 
@@ -88,8 +92,10 @@ class MaintainedMatrices:
         self._symmetric = symmetric_views(statements)
         self.skewed = set[Matrix]()
         """Symmetric views that updates may have left with rounding errors that are not."""
-        self._stale = True
+        self._stale = {statement.target for statement in statements.views}
+        """Views that have to be evaluated before they are read."""
         self._guards = Guards(backend)
+        self._magnitudes = Magnitudes(backend, self.stored, self._pending)
         self.statistics = Statistics()
         self.bounds = self._accumulated_bounds() if bounds else None
         self.subscribers = Subscribers()
@@ -116,7 +122,7 @@ class MaintainedMatrices:
         if str(self.statements) == earlier.program and all(each.name in earlier.matrices for each in views):
             self.stored |= {each: earlier.matrices[each.name] for each in views}
             self.skewed = set(self._symmetric)
-            self._stale = False
+            self._stale.clear()
 
     def commit(self) -> None:
         """Tells the back end how far the run is; views that wait with updates are left out."""
@@ -127,8 +133,32 @@ class MaintainedMatrices:
 
     # -- changes -------------------------------------------------------------------------------------------------------
 
-    def follow(self, changes: dict[Matrix, Factors], exact: Mapping[Matrix, Put]) -> None:
+    def follow(self, changes: dict[Matrix, Factors], exact: Mapping[Matrix, Put], *, is_lossy: bool = False) -> None:
+        """Applies changes to the inputs and brings the views along; `exact` writes entries that a sum would round.
+
+        If it fails, the inputs are what they were. The views are evaluated from the inputs where factors cannot be
+        followed: they are not finite or `is_lossy`, an inverse is close to singular, or digits of a view would be lost.
+        """
+        begin = time.perf_counter()
         changes = self._divided(changes) if self.scalars else changes
+        undo = Undo(self.backend, self.stored, changes)
+        plan, executor = self._plan(changes), self.executor(exact)
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):
+                if not self._can_settle() or not self._run(plan, executor, changes, undo):
+                    self._evaluate(changes, exact)
+                if self._magnitudes.have_lost() or is_lossy or self._refresh.is_due(changes, self._worst_error):
+                    self.refresh()
+        except BaseException:
+            undo.inputs()
+            undo.views(self.stored)
+            self._stale |= executor.touched
+            raise
+        self.statistics.updates += 1
+        self.statistics.seconds += time.perf_counter() - begin
+        self.last = plan
+
+    def _plan(self, changes: Mapping[Matrix, Factors]) -> Plan:
         key = tuple((each, left.shape[1]) for each, (left, _) in changes.items())
         plan = self.plans.get(key)
         if plan is None:
@@ -136,17 +166,10 @@ class MaintainedMatrices:
                 self.plans.pop(next(iter(self.plans)))
                 self._replays.clear()
             plan = self.plans[key] = choose(self.statements, dict(key), self.sizes, self._machine, self.strategy)
-        begin = time.perf_counter()
-        self._run(plan, changes, exact)
-        self.statistics.seconds += time.perf_counter() - begin
-        self.last = plan
-        self.skewed |= {update.view for update in plan.trigger.updates} & self._symmetric
-        if self._refresh.is_due(changes, self._worst_error):
-            self.refresh()
+        return plan
 
-    def _run(self, plan: Plan, changes: dict[Matrix, Factors], exact: Mapping[Matrix, Put]) -> None:
-        saved = {each: before(self.backend, self.stored[each], *change) for each, change in changes.items()}
-        executor = self.executor(exact)
+    def _run(self, plan: Plan, executor: Executor, changes: Mapping[Matrix, Factors], undo: Undo) -> bool:
+        """Runs a trigger; if its factors cannot be followed, the inputs are brought back."""
         factors = {
             variable: self.backend.thin(factor)
             for each, change in changes.items()
@@ -157,14 +180,15 @@ class MaintainedMatrices:
                 self._tell(plan, executor.run(plan.steps, factors, plan.trigger.guards))
             else:
                 self._replays.run(plan, executor, factors)
-            self.statistics.updates += 1
-        except IllConditioned as found:
-            self._restore(saved)
-            self._refactor(changes, exact, found.condition)
-        except BaseException:
-            self._restore(saved)
-            raise
+        except (IllConditioned, Overflow, MatrixDataError) as reason:
+            self._stale |= executor.touched
+            undo.inputs()
+            if isinstance(reason, IllConditioned):
+                self._warn(reason.condition)
+            return False
+        self.skewed |= {update.view for update in plan.trigger.updates} & self._symmetric
         self.statistics.operations += plan.operations
+        return True
 
     def _tell(self, plan: Plan, values: Mapping[Any, Any]) -> None:
         """What a trigger has done to the views that somebody listens to."""
@@ -183,49 +207,72 @@ class MaintainedMatrices:
     def _whole_factor(self, factor: Any) -> Any:
         return self.backend.stack([factor], vertical=False) if isinstance(factor, Units) else factor
 
-    def _restore(self, saved: Mapping[Matrix, Any]) -> None:
-        """The inputs as they were; views are evaluated again when they are next needed."""
-        self._stale = True
-        for each, restore in saved.items():
-            restore(self.stored[each])
+    def _evaluate(self, changes: Mapping[Matrix, Factors], exact: Mapping[Matrix, Put]) -> None:
+        """Applies changes to the inputs alone, and evaluates the views from them."""
+        for each, change in changes.items():
+            left, right = (self.backend.thin(factor) for factor in change)
+            self.backend.sweep(self.stored[each], (left, right), None, None)
+            exact.get(each, keep)(self.stored[each])
+            if not self.backend.is_finite(self.stored[each]):
+                raise MatrixDataError(f"the change of {each.name} is refused: its numbers would overflow")
+        self.refresh()
 
-    def _refactor(self, changes: dict[Matrix, Factors], exact: Mapping[Matrix, Put], condition: float) -> None:
-        """Applies changes that Woodbury's formula cannot follow: the views are evaluated from the new inputs."""
+    def _warn(self, condition: float) -> None:
+        self.statistics.ill_conditioned += 1
         warnings.warn(
             f"an update made an inverse close to singular (condition {condition:.1e} of the capacitance matrix): "
             "all views were evaluated again",
             LinAlgWarning,
-            stacklevel=6,
+            stacklevel=7,
         )
-        saved = {each: before(self.backend, self.stored[each], *change) for each, change in changes.items()}
-        try:
-            for each, change in changes.items():
-                left, right = (self.backend.thin(factor) for factor in change)
-                self.backend.sweep(self.stored[each], (left, right), None, None)
-                exact.get(each, keep)(self.stored[each])
-            self.settle()
-            self.statistics.ill_conditioned += 1
-            self.statistics.updates += 1
-        except BaseException:
-            self._restore(saved)
-            raise
 
-    def settle(self) -> None:
-        """Evaluates all views from the inputs if the last update did not end well, and at the start."""
+    def settle(self, wanted: Matrix | None = None) -> None:
+        """Evaluates the stale views from the inputs. One that has no value stays stale: an error if it is wanted, or
+        if none is named."""
         if not self._stale:
             return
-        executor = self.executor()
-        for statement in self.statements.views:
-            executor.recompute(statement.target, statement.body)
+        executor, failed = self.executor(), dict[Matrix, MatrixDataError]()
+        evaluated = set[Matrix]()
+        with np.errstate(over="ignore", invalid="ignore"):
+            for statement in self.statements.views:
+                target = statement.target
+                if target not in self._stale:
+                    continue
+                if reasons := [failed[each] for each in matrices(statement.body) if each in failed]:
+                    failed[target] = reasons[0]
+                    continue
+                try:
+                    executor.recompute(target, statement.body)
+                except MatrixDataError as reason:
+                    failed[target] = reason
+                    continue
+                self._stale.discard(target)
+                evaluated.add(target)
         self.statistics.recomputed += 1
-        self.subscribers.replaced(self.subscribers.views)
-        self.skewed = set(self._symmetric)
-        self._stale = False
+        self.subscribers.replaced(evaluated)
+        self.skewed |= evaluated & self._symmetric
+        if wanted is None and failed:
+            raise next(iter(failed.values()))
+        if wanted in failed:
+            raise failed[wanted]
+
+    def _can_settle(self) -> bool:
+        try:
+            self.settle()
+        except MatrixDataError:
+            return False
+        return True
 
     def refresh(self) -> None:
-        """Evaluates all views from the inputs."""
-        self._stale = True
-        self.settle()
+        """Evaluates all views from the inputs; where one has no value, all stay what they were."""
+        undo, stale = Undo(self.backend, self.stored, {}), set(self._stale)
+        self._stale = {statement.target for statement in self.statements.views}
+        try:
+            self.settle()
+        except BaseException:
+            undo.views(self.stored)
+            self._stale = stale
+            raise
 
     def _worst_error(self) -> float:
         """The largest estimated relative error of an output."""
@@ -247,6 +294,7 @@ class MaintainedMatrices:
             self._pending,
             self.statements.factored,
             self.bounds,
+            self._magnitudes,
         )
 
     # -- numbers that matrices are multiplied by -----------------------------------------------------------------------
@@ -256,25 +304,40 @@ class MaintainedMatrices:
         self.multiply_in()
         before = self.stored[each]
         try:
-            self.stored[each] = self._multiplied(before, factor)
+            with np.errstate(over="ignore", invalid="ignore"):
+                self.stored[each] = self._multiplied(before, factor)
+            if not self.backend.is_finite(self.stored[each]):
+                raise MatrixDataError(f"{each.name} cannot be multiplied by {factor}: its numbers would overflow")
             self.refresh()
         except BaseException:
             self.stored[each] = before
-            self._stale = True
             raise
+
+    def multiply_later(self, each: Matrix, factor: float, known: Mapping[Matrix, int]) -> None:
+        """Remembers a number that an input, and the views by their degrees, are to be multiplied by."""
+        most = max(abs(degree) for degree in known.values())
+        large = largest_scalar(self.backend.dtype)
+        if abs(math.log(abs(self.scalars.get(each, 1.0))) + math.log(abs(factor))) * most > math.log(large):
+            self.multiply_in()
+        if abs(math.log(abs(factor))) * most > math.log(large) or not self._magnitudes.are_moderate(known):
+            self.multiply_now(each, factor)
+        else:
+            self.scalars[each] = self.scalars.get(each, 1.0) * factor
 
     def multiply_in(self) -> None:
         """Multiplies matrices by the numbers that wait: f(s A) = s^d f(A). Interrupted, views are evaluated again."""
         waited = list(self.scalars.items())
         for changed, factor in waited:
-            known, before = degrees(self.statements, changed) or {}, self._stale
-            self._stale = True
+            known, stale = degrees(self.statements, changed) or {}, self._stale
+            self._stale = {statement.target for statement in self.statements.views}
             self.stored[changed] = self._multiplied(self.stored[changed], factor)
             del self.scalars[changed]
             for each, degree in known.items():
                 if degree and each is not changed:
                     self.stored[each] = self._multiplied(self.executor().matrix(each), factor**degree)
-            self._stale = before
+                if degree:
+                    self._magnitudes.multiplied(each, abs(factor) ** degree)
+            self._stale = stale
         if waited and self.bounds is not None:
             self.take_bounds()
 
@@ -322,21 +385,28 @@ class MaintainedMatrices:
 
     def change_size(self, dimension: str, size: int, without: Sequence[int]) -> None:
         """Resizes a dimension, or leaves everything as it was if views have no value then."""
-        self.settle()
-        stored, sizes = dict(self.stored), self.sizes
-        try:
+        with self.resizing():
             self.resize(dim(dimension), size, without)
+            self.settle()
+        self.commit()
+
+    @contextmanager
+    def resizing(self) -> Iterator[None]:
+        """Brings matrices and sizes back if what follows fails."""
+        undo, sizes, stale = Undo(self.backend, self.stored, {}), self.sizes, set(self._stale)
+        try:
+            yield
         except BaseException:
-            self.stored.update(stored)
+            undo.views(self.stored)
             self.sizes = sizes
             self.plans.clear()
             self._replays.clear()
-            self._stale = True
+            self._magnitudes.clear()
+            self._stale |= stale
             raise
-        self.commit()
 
     def resize(self, side: Any, count: int, without: Sequence[int] = ()) -> None:
-        """Gives a dimension another size; the rows that come or go are zeros everywhere."""
+        """Gives a dimension another size, with zeros that come; views that do not keep zeros are to be evaluated."""
         ((dimension,), _) = side.terms[0]
         executor = self.executor()
         for each in list(self.stored):
@@ -353,6 +423,6 @@ class MaintainedMatrices:
             self.plans.clear()
             self._planned_sizes = self.sizes
         self._replays.clear()
+        self._magnitudes.clear()
         if not self.keeps_zeros(dimension):
-            self._stale = True
-            self.settle()
+            self._stale = {statement.target for statement in self.statements.views}

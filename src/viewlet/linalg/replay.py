@@ -45,6 +45,7 @@ class Replays:
             plain = Executor(executor.backend, executor.stored, executor.sizes, executor.guards, {})
             recording = recorder.record(lambda given: plain.run(plan.steps, given), factors)
             self._recorded[key] = plan, recording
+        executor.touched |= {update.view for update in plan.trigger.updates if not update.view.dynamic}
         recording.replay(factors)
         for each, put in executor.exact.items():
             put(executor.stored[each])

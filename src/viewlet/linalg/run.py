@@ -6,7 +6,9 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import wraps
+from threading import RLock
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +31,7 @@ from viewlet.linalg.inputs import (
 from viewlet.linalg.maintained import MaintainedMatrices, Statistics
 from viewlet.linalg.program import Program
 from viewlet.linalg.refinement import refined
-from viewlet.linalg.scalars import LARGEST, degrees
+from viewlet.linalg.scalars import degrees
 from viewlet.linalg.strategy import check_strategy, plan_statements
 from viewlet.linalg.subscribers import Listener
 from viewlet.linalg.trust import FAILURE, ErrorReport
@@ -69,6 +71,20 @@ def start(program: Program, options: dict[str, Any]) -> Run:
     if missing := [name for name in names if name not in options]:
         raise ProgramError(f"start() needs a matrix for input {sorted(missing)[0]!r}")
     return Run(program, options, **settings)
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def _one_at_a_time(method: Method) -> Method:
+    """Calls of several threads wait for each other."""
+
+    @wraps(method)
+    def call(self: Run, *arguments: Any, **options: Any) -> Any:
+        with self._lock:
+            return method(self, *arguments, **options)
+
+    return cast(Method, call)
 
 
 def _density(value: Any) -> float:
@@ -127,6 +143,7 @@ class Run:
         cholesky: bool = True,
         bounds: bool = False,
     ) -> None:
+        self._lock = RLock()
         self.program = program
         self.strategy = check_strategy(strategy)
         kind = np.dtype(dtype or common_type(inputs.values())) if isinstance(backend, str) else backend.dtype
@@ -162,17 +179,20 @@ class Run:
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
+    @_one_at_a_time
     def __getitem__(self, name: str) -> Floats:
         """An input, a view or an output by name: a read-only array that shows the state until the next update."""
         shown: Floats = self._backend.numpy(self.array(name)).view()
         shown.flags.writeable = False
         return shown
 
+    @_one_at_a_time
     def array(self, name: str) -> Array:
         """The array of the back end that holds a matrix, on a GPU a tensor; it changes with the next update."""
-        self._matrices.settle()
-        self._matrices.multiply_in()
         each = self._matrix(name)
+        if each not in self.program.inputs:
+            self._matrices.settle(each)
+        self._matrices.multiply_in()
         begin = time.perf_counter()
         found = self._matrices.executor().matrix(each)
         self._matrices.statistics.seconds += time.perf_counter() - begin
@@ -185,6 +205,7 @@ class Run:
             self._backend.symmetrise(found)
         return found
 
+    @_one_at_a_time
     def subscribe(self, name: str, listener: Listener) -> Callable[[], None]:
         """Calls a function after every update with the change of a view: its factors (u, v), the view being += u v'.
 
@@ -196,6 +217,7 @@ class Run:
             raise ProgramError(f"{name} is kept as a Cholesky factor: make it an output to follow its changes")
         return self._matrices.subscribers.add(view, listener)
 
+    @_one_at_a_time
     def error(self, name: str) -> ErrorReport:
         """How far a matrix may be from its definition over the inputs as they are.
 
@@ -210,6 +232,7 @@ class Run:
         bound = audit.bound(view) if self._matrices.bounds is None else self._matrices.bounds.bound(view)
         return ErrorReport(bound, audit.estimate(view), FAILURE, norm)
 
+    @_one_at_a_time
     def condition(self, name: str) -> float:
         """The condition number, in the 1-norm, of the matrix whose inverse a view is; of any other matrix, its own."""
         view, audit = self._matrix(name), self._matrices.audit()
@@ -219,6 +242,7 @@ class Run:
             return float(np.linalg.norm(inverse, 1) * np.linalg.norm(system, 1))
         return float(np.linalg.cond(audit.stored[view], 1))
 
+    @_one_at_a_time
     def refine(self, name: str) -> int:
         """Makes the solution of a system, `solve(M, B)`, or an inverse more accurate by iterative refinement.
 
@@ -242,6 +266,7 @@ class Run:
         """The names of outputs, inputs and views."""
         return sorted({*self._matrices.statements.outputs, *self._names})
 
+    @_one_at_a_time
     def explain(self) -> str:
         """The sizes, the views with their memory, and what the last update did with its estimated time."""
         from viewlet.linalg.explain import explain_run
@@ -258,28 +283,37 @@ class Run:
         """Sets one entry of an input."""
         self.apply({name: Entries([row], [column], [value])})
 
+    @_one_at_a_time
     def set_row(self, name: str, row: int, values: Any) -> None:
         """Replaces one row of an input."""
         each, (rows, columns) = self._dynamic(name)
         row = place(row, rows, name, "row")
         new = self._vector(values, f"the row of {name}", columns)
         self._matrices.multiply_in()
-        change = Units(rows, np.array([row])), new - self._matrices.stored[each][row, :][:, None]
-        self._apply({each: change}, {each: put((row, slice(None)), new[:, 0])})
+        old = self._matrices.stored[each][row, :][:, None]
+        with np.errstate(over="ignore"):
+            values, is_lossy = new - old, self._is_lossy(old, new)
+        change = Units(rows, np.array([row])), values
+        self._apply({each: change}, {each: put((row, slice(None)), new[:, 0])}, is_lossy=is_lossy)
 
+    @_one_at_a_time
     def set_column(self, name: str, column: int, values: Any) -> None:
         """Replaces one column of an input."""
         each, (rows, columns) = self._dynamic(name)
         column = place(column, columns, name, "column")
         new = self._vector(values, f"the column of {name}", rows)
         self._matrices.multiply_in()
-        change = new - self._matrices.stored[each][:, column][:, None], Units(columns, np.array([column]))
-        self._apply({each: change}, {each: put((slice(None), column), new[:, 0])})
+        old = self._matrices.stored[each][:, column][:, None]
+        with np.errstate(over="ignore"):
+            values, is_lossy = new - old, self._is_lossy(old, new)
+        change = values, Units(columns, np.array([column]))
+        self._apply({each: change}, {each: put((slice(None), column), new[:, 0])}, is_lossy=is_lossy)
 
     def add(self, name: str, change: Any) -> None:
         """Adds a matrix to an input: a SciPy sparse matrix, or an array in which few rows or columns are not zero."""
         self.apply({name: change})
 
+    @_one_at_a_time
     def apply(self, changes: Mapping[str, Any], *, batch_id: int | None = None) -> None:
         """Changes several inputs at once: all of them, or none if one is refused.
 
@@ -291,17 +325,20 @@ class Run:
             return
         found: dict[Matrix, Factors] = {}
         exact: dict[Matrix, Put] = {}
+        is_lossy = False
         for name, change in changes.items():
             each, sides = self._dynamic(name)
             if isinstance(change, Entries):
-                found[each], exact[each] = self._entries(each, change, sides)
+                found[each], exact[each], lossy = self._entries(each, change, sides)
+                is_lossy = is_lossy or lossy
                 continue
             parts = [self._factors(part, name, sides) for part in (change if isinstance(change, list) else [change])]
             if kept := [part for part in parts if part is not None]:
                 found[each] = merge(kept) if self._backend.is_exact else compress(*merge(kept))
         if found or mark is not None:
-            self._apply(found, exact, mark=mark)
+            self._apply(found, exact, is_lossy=is_lossy, mark=mark)
 
+    @_one_at_a_time
     def scale(self, name: str, factor: float) -> None:
         """Multiplies an input by a number that is not zero: with `update`, A := λ A + u v', which forgets the past.
 
@@ -316,39 +353,41 @@ class Run:
         if known is None or self._backend.is_exact or self._backend.is_durable:
             self._matrices.multiply_now(each, factor)
         else:
-            self._matrices.scalars[each] = self._matrices.scalars.get(each, 1.0) * factor
-            most = max(abs(degree) for degree in known.values())
-            if abs(math.log(abs(self._matrices.scalars[each]))) * most > math.log(LARGEST):
-                self._matrices.multiply_in()
+            self._matrices.multiply_later(each, factor, known)
             self._matrices.subscribers.replaced(self._matrices.subscribers.views)
         self._matrices.commit()
 
+    @_one_at_a_time
     def append_row(self, name: str, row: Any, **others: Any) -> None:
         """Adds a row at the end of an input, and of every other input with the same dimension, given by name."""
         given = self._rows({name: row, **others}, name)
-        side = self._names[name].rows
-        self._matrices.resize(side, self._row_count(name) + 1)
-        last = self._row_count(name) - 1
+        side, last = self._names[name].rows, self._row_count(name)
         units = Units(last + 1, np.array([last]))
-        try:
-            self._apply({each: (units, values.T) for each, values in given.items()})
-        except BaseException:
-            self._matrices.resize(side, last, without=[last])
-            raise
+        with self._matrices.resizing():
+            self._matrices.resize(side, last + 1)
+            self._follow({each: (units, values.T) for each, values in given.items()})
+        self._matrices.commit()
 
+    @_one_at_a_time
     def delete_row(self, name: str, row: int) -> None:
         """Removes a row of an input, and of every other input with the same dimension; later rows move up."""
         count = self._row_count(name)
         row = place(row, count, name, "row")
         side = self._names[name].rows
         given = [each for each in self.program.inputs if side.names & each.rows.names]
-        found = {each: self._backend.numpy(self.array(each.name)[row, :]) for each in given}
+        found = {each: np.array(self._backend.numpy(self.array(each.name)[row, :])) for each in given}
         self._rows({each.name: values for each, values in found.items()}, name)
         units = Units(count, np.array([row]))
-        self._matrices.follow({each: (units, -values[:, None]) for each, values in found.items()}, {})
-        self._matrices.resize(side, count - 1, without=[row])
+        with self._matrices.resizing():
+            if self._matrices.keeps_zeros(next(iter(side.names))):
+                self._follow({each: (units, -values[:, None]) for each, values in found.items()})
+                self._matrices.resize(side, count - 1, without=[row])
+            else:
+                self._matrices.resize(side, count - 1, without=[row])
+                self._matrices.settle()
         self._matrices.commit()
 
+    @_one_at_a_time
     def grow(self, dimension: str, size: int) -> None:
         """Gives a dimension a larger size; the rows and columns that come are zeros in every input that has it."""
         known = self._size(dimension)
@@ -357,6 +396,7 @@ class Run:
         if size > known:
             self._matrices.change_size(dimension, size, ())
 
+    @_one_at_a_time
     def shrink(self, dimension: str, places: Sequence[int]) -> None:
         """Takes places out of a dimension, where every input that has it has zeros; later places move up."""
         known = self._size(dimension)
@@ -372,6 +412,7 @@ class Run:
         """Whether zeros that come to a dimension stay zeros in every view, so that nothing is evaluated again."""
         return self._matrices.keeps_zeros(dimension)
 
+    @_one_at_a_time
     def refresh(self) -> None:
         """Evaluates all views from the inputs."""
         self._matrices.refresh()
@@ -397,7 +438,6 @@ class Run:
             raise ProgramError(
                 f"input {name!r} is static: declare it with dynamic=True, or `input` instead of `static`"
             )
-        self._matrices.settle()
         rows, columns = self._matrices.stored[each].shape
         return each, (int(rows), int(columns))
 
@@ -411,8 +451,8 @@ class Run:
             return self._apart(left), self._apart(right)
         return sparse_change(change, name, self._dtype, sides)
 
-    def _entries(self, each: Matrix, given: Entries, sides: tuple[int, int]) -> tuple[Factors, Put]:
-        """The change that sets some entries, and what writes them."""
+    def _entries(self, each: Matrix, given: Entries, sides: tuple[int, int]) -> tuple[Factors, Put, bool]:
+        """The change that sets some entries, what writes them, and whether a difference would not do."""
         name, (row_count, column_count) = each.name, sides
         wanted = checked_matrix(given.values, f"the value of {name}", self._dtype, (None, 1))
         wanted = self._backend.checked(wanted, f"the value of {name}")
@@ -428,9 +468,18 @@ class Run:
             old = stored[rows, columns]
         else:
             old = np.array([float(stored[row, column]) for row, column in values], self._dtype)
+        with np.errstate(over="ignore"):
+            factors, is_lossy = entries_change(rows, columns, new - old, sides), any(map(self._is_lossy, old, new))
         if len(values) == 1:
-            return entries_change(rows, columns, new - old, sides), put((int(rows[0]), int(columns[0])), float(new[0]))
-        return entries_change(rows, columns, new - old, sides), put((rows, columns), new)
+            return factors, put((int(rows[0]), int(columns[0])), float(new[0])), is_lossy
+        return factors, put((rows, columns), new), is_lossy
+
+    def _is_lossy(self, old: Any, new: Any) -> bool:
+        """Whether the old numbers and a difference have less than half of the digits of the new ones."""
+        if not isinstance(old, np.ndarray | np.floating) or self._backend.is_exact:
+            return False
+        error = np.abs((old + (new - old)) - new).max()
+        return not error <= np.abs(new).max() * np.finfo(self._dtype).eps ** 0.5
 
     def _native_factors(self, u: Any, v: Any, name: str, sides: tuple[int, int]) -> Factors:
         left, right = self._backend.checked(u, f"u of {name}"), self._backend.checked(v, f"v of {name}")
@@ -455,17 +504,24 @@ class Run:
         self,
         changes: dict[Matrix, Factors],
         exact: Mapping[Matrix, Put] | None = None,
+        *,
+        is_lossy: bool = False,
         mark: BatchMark | None = None,
     ) -> None:
         """Applies checked changes. `exact` puts entries in place that a sum would have rounded."""
+        self._follow(changes, exact or {}, is_lossy=is_lossy)
+        if mark is not None:
+            self._matrices.batches = self._matrices.batches.adding(mark)
+        self._matrices.commit()
+
+    def _follow(
+        self, changes: dict[Matrix, Factors], exact: Mapping[Matrix, Put] | None = None, *, is_lossy: bool = False
+    ) -> None:
         for each in (each for each in changes if each.definite):
             left, right = (part if isinstance(part, Units) else self._backend.numpy(part) for part in changes[each])
             check_symmetric_change(left, right, each.name)
         if changes:
-            self._matrices.follow(changes, exact or {})
-        if mark is not None:
-            self._matrices.batches = self._matrices.batches.adding(mark)
-        self._matrices.commit()
+            self._matrices.follow(changes, exact or {}, is_lossy=is_lossy)
 
     # -- rows that come and go -----------------------------------------------------------------------------------------
 

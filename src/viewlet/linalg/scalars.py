@@ -11,6 +11,9 @@ views that depend on it are evaluated again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
 
 from viewlet.linalg.expression import (
     Expression,
@@ -30,8 +33,13 @@ from viewlet.linalg.expression import (
 )
 from viewlet.linalg.program import Statements
 
-LARGEST = 1e60
-"""A number beyond this, or below its inverse, is multiplied in."""
+LARGEST = {"float64": 1e60, "float32": 1e8}
+"""A number whose powers get beyond this, or below its inverse, is multiplied in."""
+
+
+def largest_scalar(kind: Any) -> float:
+    """The largest power of a number that matrices of a type wait for."""
+    return LARGEST[np.dtype(kind).name]
 
 
 def degrees(source: Statements, changed: Matrix) -> dict[Matrix, int] | None:

@@ -15,6 +15,9 @@ from viewlet.linalg import cholesky
 
 Floats = npt.NDArray[Any]
 
+NOISE = 16.0
+"""Rounding errors, for each root of the size, below which what is left of a column beside the others counts as zero."""
+
 
 class CholeskyInverse:
     """W = M⁻¹, which is never formed unless it is read as a whole."""
@@ -24,8 +27,12 @@ class CholeskyInverse:
 
     @classmethod
     def of(cls, system: Floats) -> CholeskyInverse:
-        """The inverse of a matrix; `numpy.linalg.LinAlgError` if that is not positive definite."""
-        return cls(cholesky.factor(system))
+        """The inverse of a matrix; `numpy.linalg.LinAlgError` if that is not positive definite, up to rounding."""
+        upper = cholesky.factor(system)
+        noise = NOISE * len(system) ** 0.5 * np.finfo(upper.dtype).eps * np.diagonal(system)
+        if not (np.diagonal(upper) ** 2 > noise).all():
+            raise np.linalg.LinAlgError("what is left of a column beside the earlier ones is rounding")
+        return cls(upper)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -66,4 +73,6 @@ class CholeskyInverse:
         """The inverse after M += U V', which is symmetric; `numpy.linalg.LinAlgError` if a difference costs half of the
         digits, or leaves nothing that is positive definite."""
         vectors, signs, _ = cholesky.signed_vectors(left, right)
-        cholesky.change(self.upper, vectors, signs, float(np.finfo(self.dtype).eps) ** 0.5)
+        upper = self.upper.copy()
+        cholesky.change(upper, vectors, signs, float(np.finfo(self.dtype).eps) ** 0.5)
+        self.upper = upper
