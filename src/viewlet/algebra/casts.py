@@ -34,6 +34,18 @@ def is_castable(source: SqlType, target: SqlType) -> bool:
     return True
 
 
+def is_widening(source: SqlType, target: SqlType) -> bool:
+    """Whether a cast between numbers has a result for every value of the source."""
+    if source.is_float or target.is_float:
+        return source.is_numeric and target.kind in (source.kind, Kind.DOUBLE)
+    if source.is_integer and target.is_integer:
+        return INTEGER_BITS[source.kind] <= INTEGER_BITS[target.kind]
+    if not source.is_exact or target.kind is not Kind.DECIMAL:
+        return False
+    digits = 19 if source.is_integer else source.precision - source.scale
+    return source.scale <= target.scale and digits <= target.precision - target.scale
+
+
 def cast(source: SqlType, target: SqlType) -> Conversion:
     """A function from a value of `source`, never NULL, to the value of `target`."""
     if target.kind is Kind.DECIMAL:

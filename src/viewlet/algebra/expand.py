@@ -142,8 +142,30 @@ def _value(scalar: Scalar) -> Monomial:
         case Call("neg", (arg,), _):
             inner = _value(arg)
             return replace(inner, coefficient=-inner.coefficient)
+        case Call("coalesce", (*args, Const(0 | None, _)), type):
+            return _value(args[0] if len(args) == 1 else Call("coalesce", tuple(args), type.with_nullable(True)))
+        case Call("case", (condition, Const(1, _) as one, Const(0, _) as zero), type) if type.is_integer:
+            tests = _separate_tests(condition)
+            return Monomial(1, tuple(Value(Call("case", (test, one, zero), type)) for test in tests))
         case _:
             return Monomial(1, (Value(scalar),))
+
+
+def _separate_tests(condition: Scalar) -> list[Scalar]:
+    """Tests that hold together where the condition does: those for NULL one by one, and the rest.
+
+    The rest stays one scalar, in which a test can guard what follows it.
+    """
+    present, rest = list[Scalar](), list[Scalar]()
+    for test in conjuncts(condition):
+        match test:
+            case Call("is_not_null", (Var(),), _):
+                present.append(test)
+            case _:
+                rest.append(test)
+    if len(rest) > 1:
+        rest = [Call("and", tuple(rest), condition.type)]
+    return present + rest
 
 
 def _keeps_number(source: SqlType, target: SqlType) -> bool:

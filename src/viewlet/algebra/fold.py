@@ -1,14 +1,17 @@
 """Partial evaluation of scalars: constants are computed, NULLs and truth values propagate.
 
 1 + 2 -> 3        x and TRUE -> x        NULL > 3 -> NULL        is_null(x) -> FALSE where x cannot be NULL
+is_not_null(x * y) -> is_not_null(x) and is_not_null(y)
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 
 from viewlet.algebra.bundle import is_bundle
-from viewlet.algebra.functions import FUNCTIONS, compile_scalar
+from viewlet.algebra.casts import is_widening
+from viewlet.algebra.functions import FUNCTIONS, TOTAL, compile_scalar
 from viewlet.algebra.membership import merge_memberships
 from viewlet.algebra.nodes import Call, Const, Scalar
 from viewlet.errors import DataError
@@ -34,8 +37,8 @@ def _fold_call(scalar: Call) -> Scalar:
             return _connective(folded, neutral=False)
         case "is_null", (arg,) if not arg.type.nullable:
             return FALSE
-        case "is_not_null", (arg,) if not arg.type.nullable:
-            return TRUE
+        case "is_not_null", (arg,) if not isinstance(arg, Const):
+            return _is_present(arg)
         case "case", _:
             return _case(folded)
     if all(isinstance(arg, Const) for arg in args):
@@ -85,6 +88,33 @@ def _case(call: Call) -> Scalar:
             break
         kept += [condition, value]
     return Call("case", (*kept, otherwise), call.type) if kept else otherwise
+
+
+def _is_present(scalar: Scalar) -> Scalar:
+    return _connective(Call("and", tuple(dict.fromkeys(_presence(scalar))), TRUE.type), neutral=True)
+
+
+def _presence(scalar: Scalar) -> Iterator[Scalar]:
+    """Conditions that hold together where a scalar is not NULL; each is TRUE or FALSE.
+
+    A product of columns of several tables is tested by a condition on each table, so that it can be counted by factors.
+    """
+    if not scalar.type.nullable:
+        return
+    match scalar:
+        case Call("case", (condition, value, Const(None, _)), _):
+            yield Call("is_true", (condition,), TRUE.type) if condition.type.nullable else condition
+            yield from _presence(value)
+        case Call("case", (*pairs, otherwise), _):
+            pairs[1::2] = [_is_present(value) for value in pairs[1::2]]
+            yield fold(Call("case", (*pairs, _is_present(otherwise)), TRUE.type))
+        case Call(op, args, type) if op in TOTAL or (op == "cast" and is_widening(args[0].type, type)):
+            for arg in args:
+                yield from _presence(arg)
+        case Const(None, _):
+            yield FALSE
+        case _:
+            yield Call("is_not_null", (scalar,), TRUE.type)
 
 
 def _is_strict(op: str) -> bool:

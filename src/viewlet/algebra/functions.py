@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any, assert_never
 
 from viewlet.algebra.arithmetic import NUMERIC
-from viewlet.algebra.casts import cast
+from viewlet.algebra.casts import cast, is_widening
 from viewlet.algebra.moments import TEMPORAL
 from viewlet.algebra.nodes import Call, Const, Scalar, Var
 from viewlet.algebra.scalar_function import Function, Implementation, Types, simple
@@ -212,3 +212,21 @@ FUNCTIONS: dict[str, Function] = {
     "only_row": simple(_only_row, strict=False),
     **{op: _form(op) for op in _SPECIAL_FORMS},
 }
+
+TOTAL = frozenset(("+", "-", "*", "neg", "abs", "sign", "=", "<>", "<", "<=", ">", ">=", "not", "||", "length"))
+"""Strict functions with a result for all arguments that are not NULL, but for numbers too large for their type."""
+_HARMLESS = TOTAL | frozenset(
+    ("and", "or", "case", "coalesce", "in", "is_null", "is_not_null", "is_true", "is_not_distinct", "nullif")
+    + ("least", "greatest", "/", "//", "%", "floor", "ceil", "like", "contains", "starts_with", "ends_with")
+)
+
+
+def cannot_fail(scalar: Scalar) -> bool:
+    """Whether a scalar may be computed where its query does not ask for it; then it may be NULL, or overflow."""
+    match scalar:
+        case Call("cast", (arg,), type):
+            return is_widening(arg.type, type) and cannot_fail(arg)
+        case Call(op, args, _):
+            return op in _HARMLESS and all(map(cannot_fail, args))
+        case _:
+            return True

@@ -16,7 +16,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from viewlet.algebra.expand import Monomial, collect, expand
+from viewlet.algebra.fold import fold
+from viewlet.algebra.functions import cannot_fail
 from viewlet.algebra.nodes import (
+    ONE,
     Add,
     Call,
     Cond,
@@ -33,6 +36,7 @@ from viewlet.algebra.nodes import (
     Value,
     Var,
     View,
+    add,
     mul,
     neg,
 )
@@ -49,9 +53,7 @@ from viewlet.algebra.traverse import (
 )
 from viewlet.triggers.catalogue import Catalogue
 from viewlet.triggers.grouping import Grouping, Join, by_components
-from viewlet.types import BOOLEAN, COUNT, Table, TableKind
-
-_ONE, _ZERO = Const(1, COUNT), Const(0, COUNT)
+from viewlet.types import BOOLEAN, COUNT, SqlType, Table, TableKind
 
 Splits = Callable[[Expr], bool]
 """Whether a nested factor must be taken out of its product and materialised piecewise."""
@@ -155,10 +157,12 @@ class Materializer:
         self, monomial: Monomial, keep: Vars, given: Vars, splits: Splits, cyclic: bool
     ) -> Iterable[Monomial]:
         plan = self._divide(monomial.factors, keep, given, splits, cyclic)
-        straddling = next((value for value in plan.outside if isinstance(value, Value) and plan.spans(value)), None)
-        if straddling is not None and (terms := _addends(straddling.scalar)) is not None:
+        straddling = (f for f in plan.outside if isinstance(f, Value | Cond) and plan.spans(f))
+        for factor in straddling:
+            if (terms := _addends(factor)) is None:
+                continue
             rest = list(monomial.factors)
-            rest.remove(straddling)
+            rest.remove(factor)
             for extra in (part for term in terms for part in expand(term, self.names)):
                 part = Monomial(monomial.coefficient * extra.coefficient, (*rest, *extra.factors))
                 yield from self._monomial(part, keep, given, splits, cyclic)
@@ -253,8 +257,8 @@ class _Division:
     outside: list[Expr]
     components: list[list[Expr]]
 
-    def spans(self, value: Value) -> bool:
-        """The value needs variables of some component."""
+    def spans(self, value: Value | Cond) -> bool:
+        """The value or condition needs variables of some component."""
         needed = inputs(value)
         return any(needed & outputs(factor) for component in self.components for factor in component)
 
@@ -275,35 +279,70 @@ def _is_nested(factor: Expr) -> bool:
     return isinstance(factor, Lift | Extremum | Exists | Add | Neg | Sum) and has_relations(factor)
 
 
-def _addends(scalar: Scalar) -> list[Expr] | None:
-    """A value as a sum of products: a - b as signed values, where neither side can be NULL or each is guarded against
-    it; CASE WHEN c THEN a ELSE 0 END as the number of c times a, so that c and a can be summed by different views.
+def _addends(factor: Value | Cond) -> list[Expr] | None:
+    """A value or condition as a sum of products that different views can sum, if it is one.
+
+    a - b                            a, where b is not NULL; -b, where a is not NULL
+    CASE WHEN c THEN a ELSE b END    a, where c is TRUE; b, where it is not
+    COALESCE(a, b)                   a; b, where a is NULL
+    {a * b IS NULL}                  1; less 1, where a and b are not NULL
     """
-    match scalar:
-        case Call("case", (condition, Var() | Call() as then, Const(0, _)), type) if (
-            type.is_exact and then.type.same_representation(type)
+    match factor.scalar:
+        case Call("is_null", (arg,), _) if isinstance(factor, Cond):
+            return [ONE, neg(Cond(fold(Call("is_not_null", (arg,), BOOLEAN.with_nullable(False)))))]
+        case _ if isinstance(factor, Cond):
+            return None
+        case Call("case", (condition, Const(1, _), Const(0, _)), _):
+            return _numbers(condition)
+        case Call("case", (condition, Const(0, _), Const(1, _)), _):
+            return [ONE, neg(_number(condition))]
+        case Call("case", (condition, then, *others), type) if _can_be_summed(type) and all(
+            map(cannot_fail, (then, *others))
         ):
-            return [mul(Value(Call("case", (condition, _ONE, _ZERO), COUNT)), Value(then))]
-        case Call("+" | "-" as op, (left, right), type) if type.is_exact or type.is_float:
+            otherwise = others[0] if len(others) == 1 else Call("case", tuple(others), type)
+            return [mul(_number(condition), Value(then)), mul(_number(condition, 0, 1), Value(otherwise))]
+        case Call("coalesce", (first, *others), type) if type.is_exact and all(map(cannot_fail, others)):
+            rest = others[0] if len(others) == 1 else Call("coalesce", tuple(others), type)
+            return [Value(first), mul(_absence(first), Value(rest))]
+        case Call("+" | "-" as op, (left, right), type) if _can_be_summed(type):
             if type.is_float and not (left.type.is_float and right.type.is_float):
                 return None
-            guards = tuple(_not_null(var) for var in scalar_variables(scalar) if var.type.nullable)
-            if guards and not (_is_strict_arithmetic(left) and _is_strict_arithmetic(right)):
-                return None
             second = Value(right) if op == "+" else neg(Value(right))
-            return [mul(*guards, Value(left)), mul(*guards, second)]
+            return [mul(_presence(right), Value(left)), mul(_presence(left), second)]
         case _:
             return None
 
 
-def _is_strict_arithmetic(scalar: Scalar) -> bool:
-    if isinstance(scalar, Call):
-        return scalar.op in ("+", "-", "*", "neg") and all(map(_is_strict_arithmetic, scalar.args))
-    return True
+def _numbers(condition: Scalar) -> list[Expr] | None:
+    """1 where a condition is TRUE, else 0, as a sum of products of such numbers."""
+    match condition:
+        case Call("case", (first, then, *others), type) if all(map(cannot_fail, (then, *others))):
+            otherwise = others[0] if len(others) == 1 else Call("case", tuple(others), type)
+            return [mul(_number(first), _number(then)), mul(_number(first, 0, 1), _number(otherwise))]
+        case Call("is_not_null", (Call("coalesce", (first, *others), type),), _) if all(map(cannot_fail, others)):
+            rest = others[0] if len(others) == 1 else Call("coalesce", tuple(others), type)
+            return [_presence(first), mul(_absence(first), _presence(rest))]
+        case _:
+            return None
 
 
-def _not_null(var: Var) -> Cond:
-    return Cond(Call("is_not_null", (var,), BOOLEAN.with_nullable(False)))
+def _number(condition: Scalar, where_true: int = 1, otherwise: int = 0) -> Value:
+    """A number where a condition is TRUE, and another one where it is not."""
+    return Value(fold(Call("case", (condition, Const(where_true, COUNT), Const(otherwise, COUNT)), COUNT)))
+
+
+def _presence(scalar: Scalar) -> Expr:
+    """1 where a scalar is not NULL, else 0."""
+    return _number(Call("is_not_null", (scalar,), BOOLEAN.with_nullable(False))) if scalar.type.nullable else ONE
+
+
+def _absence(scalar: Scalar) -> Expr:
+    """1 where a scalar is NULL, else 0."""
+    return add(ONE, neg(_presence(scalar)))
+
+
+def _can_be_summed(type: SqlType) -> bool:
+    return type.is_exact or type.is_float
 
 
 def _count_uses(expr: Expr, uses: dict[Var, int]) -> None:
