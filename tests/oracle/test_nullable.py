@@ -58,7 +58,7 @@ def tables(condition: str) -> str:
         )
         for name, columns in COLUMNS.items()
     }
-    return "; ".join(f"CREATE TABLE {name} ({columns})" for name, columns in typed.items())
+    return "; ".join(f"CREATE TABLE {name} ({', '.join(map(typed, columns))})" for name, columns in COLUMNS.items())
 
 
 def stored(aggregate: str, condition: str, strategy: str) -> Counter[int]:
