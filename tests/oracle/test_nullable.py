@@ -52,12 +52,9 @@ PRODUCTS = (
 
 
 def tables(condition: str) -> str:
-    typed = {
-        name: ", ".join(
-            f"{c} {'DOUBLE' if c in DOUBLES else 'INTEGER'}{'' if c in 'ac' else condition}" for c in columns
-        )
-        for name, columns in COLUMNS.items()
-    }
+    def typed(column: str) -> str:
+        return f"{column} {'DOUBLE' if column in DOUBLES else 'INTEGER'}{'' if column in 'ac' else condition}"
+
     return "; ".join(f"CREATE TABLE {name} ({', '.join(map(typed, columns))})" for name, columns in COLUMNS.items())
 
 
@@ -73,7 +70,8 @@ def stored(aggregate: str, condition: str, strategy: str) -> Counter[int]:
         db.insert(name, [(i % 2, 10 + i, float(20 + i)) if name != "s" else (i % 2, i % 2, 30 + i) for i in range(20)])
         if name == "t":
             db.insert(name, [(i % 2, 50 + i, float(i)) for i in range(20)])
-    return Counter(db.view("q").stats()["stored"].values())
+    rows: Any = db.view("q").stats()["stored"]
+    return Counter(rows.values())
 
 
 @pytest.mark.parametrize("strategy", ["higher-order", "view-tree"])

@@ -215,9 +215,9 @@ FUNCTIONS: dict[str, Function] = {
 
 TOTAL = frozenset(("+", "-", "*", "neg", "abs", "sign", "=", "<>", "<", "<=", ">", ">=", "not", "||", "length"))
 """Strict functions with a result for all arguments that are not NULL, but for numbers too large for their type."""
-_HARMLESS = TOTAL | set(
-    "and or case coalesce in is_null is_not_null is_true is_not_distinct nullif least greatest / // % floor ceil"
-    " like contains starts_with ends_with".split()
+_HARMLESS = TOTAL.union(
+    ("and", "or", "case", "coalesce", "in", "is_null", "is_not_null", "is_true", "is_not_distinct", "nullif"),
+    ("least", "greatest", "/", "//", "%", "floor", "ceil", "like", "contains", "starts_with", "ends_with"),
 )
 
 

@@ -51,33 +51,43 @@ def fuse(updates: Sequence[Update]) -> list[list[Term]]:
         shared = len(terms) <= _MOST_TERMS and all(company[_shape(term.expr)] > 1 for term in terms)
         for term in terms if shared else [Term(update.field, _even_first(update.expr))]:
             groups.setdefault(_shape(term.expr), []).append(term)
-    return sorted(groups.values(), key=lambda group: all(_is_odd(term.expr) for term in group))
+    return sorted(groups.values(), key=_place)
 
 
-def _even_first(expr: Expr, is_odd: bool = False) -> Expr:
-    """The same sum with the products first that have an even power of the multiplicity, times one more if `is_odd`."""
+def _place(group: Sequence[Term]) -> tuple[bool, bool]:
+    """Counts come before sums, which follow them, and what a deletion adds before what it takes away."""
+    return (all(term.field != COUNT_FIELD for term in group), all(_degree(term.expr) % 2 for term in group))
+
+
+def _even_first(expr: Expr, around: int = 0) -> Expr:
+    """The same sum with the products first that have an even power of the multiplicity, with the power `around` it."""
     match expr:
         case Add(terms):
-            ordered = (_even_first(term, is_odd) for term in terms)
-            return Add(tuple(sorted(ordered, key=lambda term: _is_odd(term) != is_odd)))
+            ordered = (_even_first(term, around) for term in terms)
+            return Add(tuple(sorted(ordered, key=lambda term: (_degree(term) + around) % 2)))
         case Neg(body):
-            return Neg(_even_first(body, is_odd))
+            return Neg(_even_first(body, around))
         case Sum(keys, body):
-            return Sum(keys, _even_first(body, is_odd))
+            return Sum(keys, _even_first(body, around))
         case Mul(factors):
-            odd = is_odd != _is_odd(expr)
-            return Mul(tuple(_even_first(factor, odd) if isinstance(factor, Add) else factor for factor in factors))
+            degrees = [_degree(factor) for factor in factors]
+            others = [around + sum(degrees) - own for own in degrees]
+            return Mul(tuple(_even_first(factor, other) for factor, other in zip(factors, others, strict=True)))
         case _:
             return expr
 
 
-def _is_odd(expr: Expr) -> bool:
-    """Whether a product has an odd power of the multiplicity, as far as it is no union."""
+def _degree(expr: Expr) -> int:
+    """The power of the multiplicity in a product; that in the first term of a union."""
     match expr:
         case Neg(body) | Sum(_, body):
-            return _is_odd(body)
+            return _degree(body)
+        case Add(terms):
+            return _degree(terms[0])
+        case Mul(factors):
+            return sum(map(_degree, factors))
         case _:
-            return factors_of(expr).count(Value(MULTIPLICITY)) % 2 == 1
+            return int(expr == Value(MULTIPLICITY))
 
 
 def _terms(field: str, expr: Expr) -> list[Term]:

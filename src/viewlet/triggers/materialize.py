@@ -158,12 +158,11 @@ class Materializer:
     ) -> Iterable[Monomial]:
         plan = self._divide(monomial.factors, keep, given, splits, cyclic)
         straddling = (f for f in plan.outside if isinstance(f, Value | Cond) and plan.spans(f))
-        for factor in straddling:
-            if (terms := _addends(factor)) is None:
-                continue
+        apart = next(((f, terms) for f in straddling if (terms := _addends(f)) is not None), None)
+        if apart is not None:
             rest = list(monomial.factors)
-            rest.remove(factor)
-            for extra in (part for term in terms for part in expand(term, self.names)):
+            rest.remove(apart[0])
+            for extra in (part for term in apart[1] for part in expand(term, self.names)):
                 part = Monomial(monomial.coefficient * extra.coefficient, (*rest, *extra.factors))
                 yield from self._monomial(part, keep, given, splits, cyclic)
             return
