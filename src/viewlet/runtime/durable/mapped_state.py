@@ -33,8 +33,8 @@ from typing import Any
 import numpy as np
 
 from viewlet.errors import StateError
-from viewlet.runtime.durable.files import open_regular
 from viewlet.runtime.durable.file_mapping import map_file
+from viewlet.runtime.durable.files import open_regular
 
 STAMP = "stamp"
 _FORMAT = b"viewlet4"
