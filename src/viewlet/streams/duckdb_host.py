@@ -13,7 +13,7 @@ from viewlet.interrupts import DEFERRED_INTERRUPT
 from viewlet.types import SqlType
 
 _CATALOGUE = '"viewlet catalogue"'
-_SETTINGS = {"preserve_insertion_order": "false", "TimeZone": "'UTC'"}
+_SETTINGS: dict[str, Any] = {"preserve_insertion_order": "false", "TimeZone": "'UTC'"}
 _STRANGERS = (
     "SELECT 'the function ' || function_name FROM duckdb_functions() WHERE NOT internal",
     "SELECT 'the view ' || view_name FROM duckdb_views() WHERE NOT internal",
