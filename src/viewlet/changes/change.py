@@ -97,7 +97,7 @@ class ColumnChange(Change):
     columns that views read need be there; the others are NULL in `rows()`. Rows may repeat.
     """
 
-    __slots__ = ("_rows", "dictionary", "multiplicity", "table", "words")
+    __slots__ = ("__weakref__", "_rows", "dictionary", "multiplicity", "table", "words")
 
     def __init__(self, words: Mapping[int, Any], multiplicity: Any, table: Table, dictionary: Codes) -> None:
         self.words = words
@@ -105,6 +105,7 @@ class ColumnChange(Change):
         self.table = table
         self.dictionary = dictionary
         self._rows: Changes | None = None
+        dictionary.add_change(self)
 
     def rows(self) -> Changes:
         if self._rows is None:

@@ -7,12 +7,15 @@ its code in a dictionary.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from viewlet.errors import DataError
 from viewlet.types import Datum, Kind, SqlType
+
+if TYPE_CHECKING:
+    from viewlet.changes.change import ColumnChange
 
 NULL = -(2**63)
 LIMIT = 2**63
@@ -21,10 +24,13 @@ LIMIT = 2**63
 class Codes(Protocol):
     """The dictionary of a connection, which gives every string a code."""
 
-    texts: list[str]
+    texts: list[str | None]
 
     def encode(self, texts: Sequence[str | None]) -> Any:
         """The codes of strings, as an array; new strings get one."""
+
+    def add_change(self, change: ColumnChange) -> None:
+        """Codes in this change stay in use while it lives."""
 
 
 def encode_words(type: SqlType, values: Sequence[Datum], dictionary: Codes) -> Any:

@@ -19,6 +19,7 @@ from viewlet.errors import DataError
 from viewlet.runtime.dictionary import StringDictionary
 from viewlet.runtime.functions import ADDRESS, AGAIN, ANSWER, ANSWERED, ARGUMENTS, FAILED, YES
 from viewlet.runtime.moves import tick
+from viewlet.types import Kind
 
 _CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_int64)
 _FEWEST, _MOST = 1 << 16, 1 << 20
@@ -55,6 +56,12 @@ class Answers:
                 self._asked[i] = 0
                 self.version += 1
                 tick()
+
+    def forget_texts(self) -> None:
+        """Forgets past answers that depend on strings: other strings may have their codes."""
+        for i, formula in enumerate(self._formulas):
+            if any(each.type.kind is Kind.VARCHAR for each in (formula.scalar, *formula.parameters)):
+                self._memos[i].fill(0)
 
     def take_failure(self) -> BaseException | None:
         """What went wrong first since this was asked last."""

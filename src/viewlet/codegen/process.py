@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -57,9 +57,12 @@ class Process(ModuleInstance):
         self._generated = generated
         self._firsts = {name: self.place(name) for name in stores}
         self._lookups: list[Any] = [np.zeros(1, np.int64) for _ in generated.tables.lookups]
-        self._filled = -1
+        self._known_changes = -1
+        """What `changes` of the dictionary was when the tables of string functions were brought up to date."""
+        self._known_sweeps = self.dictionary.sweeps
         self._ranks = np.zeros(1, np.int64)
         self._strings = np.zeros(1, np.int64)
+        self.dictionary.add_holder(self)
 
     def _tables(self) -> dict[str, Any]:
         """The arrays that belong to no store."""
@@ -72,7 +75,7 @@ class Process(ModuleInstance):
         return lookups | memos | others | {KEPT: self._kept}
 
     def _tables_version(self) -> int:
-        return self._filled + self._answers.version
+        return self._known_changes + self._answers.version
 
     # Stores of other modules
 
@@ -215,34 +218,62 @@ class Process(ModuleInstance):
     # Strings
 
     def fill_lookups(self) -> None:
-        """Extends the tables of string functions to strings not seen before."""
+        """Brings the tables of string functions up to date with the strings that have codes."""
         if self._asks:
             self._answers.make_room()
-        if self._filled == len(self.dictionary):
-            return
-        self._strings = np.array(
-            [self.dictionary.code(text) for text in self._generated.tables.strings] or [0], np.int64
-        )
-        while self._filled != len(self.dictionary):
-            size = len(self.dictionary)
+        while self._known_changes != self.dictionary.changes:
+            self._strings = np.array(
+                [self.dictionary.code(text) for text in self._generated.tables.strings] or [0], np.int64
+            )
+            changes, codes = self.dictionary.changes_since(self._known_changes)
+            if self._known_sweeps != (sweeps := self.dictionary.sweeps):
+                self._forget_unused()
             for i, lookup in enumerate(self._generated.tables.lookups):
-                self._lookups[i] = self._extended(self._lookups[i], lookup, size)
+                self._lookups[i] = self._extended(self._lookups[i], lookup, codes)
             if "ranks" in self._generated.source:
-                texts = np.array(self.dictionary.texts, object)
-                self._ranks = np.argsort(np.argsort(texts, kind="stable"), kind="stable")
-            self._filled = size  # the last: until then they count as not filled
+                self._ranks = self._ranked()
+            self._known_sweeps = sweeps
+            self._known_changes = changes  # the last: until then the tables count as out of date
             tick()
 
-    def _extended(self, known: Any, lookup: Lookup, size: int) -> Any:
-        table = np.full(size + 1, UNKNOWN, np.int64)
-        start = len(known) if self._filled >= 0 else 0
-        table[:start] = known[:start]
-        if not lookup.is_lazy:
-            compute = compile_scalar(lookup.scalar)
-            for i in range(start, size + 1):
-                text = None if i == 0 else self.dictionary.texts[i - 1]
-                table[i] = word_of(compute({lookup.var.name: text}), lookup.scalar.type, self.dictionary)
+    def _forget_unused(self) -> None:
+        """Tables have no values for codes that are free: generated code may be the first to see what they mean next."""
+        unused = np.array([code for code, text in enumerate(self.dictionary.texts) if text is None], np.int64)
+        for table in self._lookups:
+            table[unused[unused < len(table) - 1] + 1] = UNKNOWN
+        self._answers.forget_texts()
+
+    def _extended(self, table: Column, lookup: Lookup, codes: Sequence[int]) -> Column:
+        """A table with the values for NULL, which is first, and for these codes."""
+        size = len(self.dictionary.texts) + 1
+        if len(table) < size:
+            grown = np.full(size + size // 4, UNKNOWN, np.int64)
+            grown[: len(table)] = table
+            table = grown
+        if lookup.is_lazy:
+            table[[0, *(code + 1 for code in codes)]] = UNKNOWN
+            return table
+        compute, texts, name = compile_scalar(lookup.scalar), self.dictionary.texts, lookup.var.name
+        if self._known_changes < 0:
+            table[0] = word_of(compute({name: None}), lookup.scalar.type, self.dictionary)
+        for code in codes:
+            table[code + 1] = word_of(compute({name: texts[code]}), lookup.scalar.type, self.dictionary)
         return table
+
+    def _ranked(self) -> Column:
+        """The place of each string when all are sorted, by code."""
+        codes = np.array(self.dictionary.in_use(), np.int64)
+        ranks = np.full(len(self.dictionary.texts) + 1, -1, np.int64)
+        texts = np.array([self.dictionary.texts[code] for code in codes.tolist()], object)
+        ranks[codes[np.argsort(texts, kind="stable")]] = np.arange(len(codes))
+        return ranks
+
+    def held_codes(self) -> Column:
+        return self._strings
+
+    def derived_codes(self) -> Iterable[Column]:
+        lookups = zip(self._generated.tables.lookups, self._lookups, strict=True)
+        return [table for lookup, table in lookups if lookup.scalar.type.kind is Kind.VARCHAR]
 
     # Values and words
 

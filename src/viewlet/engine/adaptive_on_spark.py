@@ -160,6 +160,7 @@ class ShareEngine:
 
     def commit(self) -> None:
         self._state.commit()
+        self._dictionary.sweep_if_due()
 
     def rollback(self) -> None:
         self._state.rollback()
@@ -172,8 +173,7 @@ class ShareEngine:
 
     def resume(self, layout: Mapping[str, Any], reader: StateReader) -> bool:
         if self.plan.generated:
-            for (text,), _ in reader.rows(STRINGS, 1):
-                self._dictionary.code(text)  # type: ignore[arg-type]
+            self._dictionary.restore([text for (text,), _ in reader.rows(STRINGS, 1)])  # type: ignore[misc]
         self._state.resume(layout, reader)
         return True
 

@@ -89,6 +89,11 @@ class EngineChooser:
             self._dictionary = StringDictionary()
         return self._dictionary
 
+    def sweep_if_due(self) -> None:
+        """Between two batches: removes strings that nothing uses."""
+        if self._dictionary is not None:
+            self._dictionary.sweep_if_due()
+
     # -- declarations -----------------------------------------------------------------------------------------------
 
     def start(self, declared: Declaration, sources: Sources, setting: str | None = None) -> Choice:

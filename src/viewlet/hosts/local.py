@@ -343,6 +343,7 @@ class LocalHost:
             self.engines.compile_if_busy(maintainer)
             if self.inner_views.is_due(maintainer):
                 self._share_inner_views(maintainer)
+        self.engines.sweep_if_due()
 
     # -- the journal ------------------------------------------------------------------------------------------------
 

@@ -116,7 +116,8 @@ def _rows_of(table: str) -> str:
 def read_strings(engines: EngineChooser, saved: SnapshotReader) -> None:
     """Gives the strings of a snapshot their codes again."""
     if STRINGS in saved:
-        engines.dictionary.encode([str(text) for (text,), _ in from_arrow(saved.table(STRINGS), 1)])
+        texts = (text for (text,), _ in from_arrow(saved.table(STRINGS), 1))
+        engines.dictionary.restore([None if text is None else str(text) for text in texts])
 
 
 def read_table(schema: Table, saved: SnapshotReader) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -27,6 +27,7 @@ from viewlet.runtime.probe import (
     rebuild,
 )
 from viewlet.runtime.refill import index_rows, link_rows
+from viewlet.runtime.weak_list import WeakList
 from viewlet.runtime.wide import from_words
 
 Words = npt.NDArray[np.int64]
@@ -37,6 +38,7 @@ Image = tuple[dict[str, Any], dict[str, list[Any]]]
 _SINGLE, _MANY = ("pool", "live", "meta", "index", "before", "touched"), ("heads", "links", "tree", "spec")
 WIDTHS = {"count": 1, "wide": 2, "double": 2}
 _FIRST_CAPACITY = 4
+_ROWS_AT_ONCE = 1 << 16
 _DOUBLED_BELOW = 1024
 """Rows up to which a pool doubles; a larger one grows by a quarter, for its spare rows cost more than copying does."""
 
@@ -138,6 +140,9 @@ class Layout:
         return specification(order.positions, False, False, fields)
 
 
+_IN_MEMORY: WeakList[FlatStore] = WeakList()
+
+
 class FlatStore:
     """A store in flat arrays, which live in `memory`; existing arrays are used as they are."""
 
@@ -146,6 +151,8 @@ class FlatStore:
         self.version = 0
         """Grows whenever an array moves."""
         self._memory = memory
+        if memory is HEAP:
+            _IN_MEMORY.add(self)
         self._attach()
         self.before: Words = np.zeros((0, layout.width), np.int64)
         self.touched: Words = np.zeros(1, np.int64)
@@ -424,6 +431,16 @@ class FlatStore:
         """Key and payload words of the rows alive, and nothing else."""
         return len(self) * self.layout.width * 8
 
+    def words_in_use(self) -> Iterator[Words]:
+        """All words that the store will read again, a piece at a time."""
+        size = int(self.meta[SIZE]) if self.layout.arity else len(self.pool)
+        is_dense = not self.layout.arity or size == self.meta[ALIVE]
+        for begin in range(0, size, _ROWS_AT_ONCE):
+            rows = slice(begin, min(begin + _ROWS_AT_ONCE, size))
+            yield self.pool[rows] if is_dense else self.pool[rows][self.live[rows] != 0]
+        if len(self.before):
+            yield self.before[self._touched_slots()]
+
     def items(self) -> Iterator[Item]:
         """Key words and payload numbers of every row."""
         return self._rows(self.pool, np.flatnonzero(self.live[: self.meta[SIZE]]))
@@ -459,6 +476,11 @@ class FlatStore:
         if kind == "wide":
             return from_words(row[at], row[at + 1])
         return Dyadic.of(float(floats[at])) + Dyadic.of(float(floats[at + 1]))
+
+
+def stores_in_memory() -> Iterable[FlatStore]:
+    """The stores whose arrays belong to this process alone."""
+    return _IN_MEMORY
 
 
 def _index_size(entries: int) -> int:

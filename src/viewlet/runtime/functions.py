@@ -93,7 +93,7 @@ def look_up(table: Any, code: Any, calls: Any, number: Any, control: Any) -> Any
 @compiled
 def is_before(ranks: Any, a: Any, b: Any, calls: Any, number: Any, control: Any) -> Any:
     """Whether one string comes before another; strings may be newer than the ranks."""
-    if a < ranks.shape[0] and b < ranks.shape[0]:
+    if a < ranks.shape[0] and b < ranks.shape[0] and ranks[a] >= 0 and ranks[b] >= 0:
         return ranks[a] < ranks[b]
     return ask(calls, number, (a, b), control) == 1
 

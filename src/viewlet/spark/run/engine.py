@@ -226,7 +226,10 @@ class Engine(Snapshots):
                 entry.node.redo(entry.code.plan(stage.plan, stage.tables), received)
 
     def settle(self) -> None:
-        """After a snapshot: moves units that have become large to generated code, and removes files of old loads."""
+        """Removes strings that nothing uses at the driver; after a snapshot, moves units that have become large to
+        generated code, and removes files of old loads.
+        """
+        self.dictionary.sweep_if_due()
         base = self.checkpoint.history.snapshot
         if base == self._settled:
             return

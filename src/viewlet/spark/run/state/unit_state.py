@@ -36,6 +36,8 @@ WORTH = 5.0
 """It is not saved again before so many times the time has been worked that saving it took."""
 FEW_STAGES = 8
 """A process that is behind by less than this runs the stages."""
+SPARE_STRINGS = 50_000
+"""A state that has twice as many strings as when its files were made, and this many, is written to new files."""
 DONE = "done"
 """The file that tells what the batch has done so far that led to the state."""
 WAIT_SECONDS = 120.0
@@ -212,7 +214,7 @@ def empty_node(code: UnitCode) -> Node:
 class FileState(UnitState):
     """State of generated code, in files that the processes of a machine share."""
 
-    __slots__ = ("_code", "_count", "_done_bytes", "_files", "_shared", "_strings")
+    __slots__ = ("_code", "_count", "_done_bytes", "_files", "_most_strings", "_shared", "_strings")
 
     def __init__(self, code: UnitCode, files: MappedState, initial: Mapping[str, bytes]) -> None:
         self._files, self._code, self.digest, self.initial = files, code, code.digest, initial
@@ -242,6 +244,7 @@ class FileState(UnitState):
         self._shared: SharedNode = self._code.mapped(self._strings, files.memory)
         self.node = self._shared
         self._count = files.count
+        self._most_strings = 2 * len(self._strings) + SPARE_STRINGS
 
     @property
     def has_files(self) -> bool:
@@ -286,10 +289,24 @@ class FileState(UnitState):
     def perform(
         self, code: UnitCode, stage: UnitStage, token: str, delivery: Delivery, watched: Watched
     ) -> WorkerBlock:
+        if stage.first and len(self._strings) > self._most_strings:
+            self._leave_unused_strings()
         self._files.begin()
         block = super().perform(code, stage, token, delivery, watched)
         self._finish(token)
         return block
+
+    def _leave_unused_strings(self) -> None:
+        """Continues in new files, which have only the strings that the contents of the views need."""
+        contents = {name: self.node.contents(name) for name in self._code.views}
+        token = self.token
+        assert token is not None
+        self._files.begin()
+        self._files.reset()
+        self._attach()
+        self._begin_history()
+        self.load(contents, token)
+        self._most_strings = 2 * len(self._strings) + SPARE_STRINGS
 
     def load(self, contents: Mapping[str, Any], token: str) -> None:
         self._files.begin()
