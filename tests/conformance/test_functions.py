@@ -118,6 +118,38 @@ def fails(program: Program, row: Row) -> bool:
     return outcome is DataError or is_beyond_words(outcome)
 
 
+LEAVES_ITS_TYPE = [
+    ("SMALLINT", "round(x, -1)", 32_767),
+    ("INTEGER", "round(x, -1)", 2_147_483_647),
+    ("INTEGER", "round(x, y)", -2_147_483_648),
+    ("BIGINT", "round(x, -3)", 2**63 - 1),
+    ("INTEGER", "x // y", -2_147_483_648),
+    ("SMALLINT", "-x", -32_768),
+    ("SMALLINT", "abs(x)", -32_768),
+]
+
+
+@pytest.mark.parametrize("engine", ["interpreter", "compiled"])
+@pytest.mark.parametrize(("type", "text", "value"), LEAVES_ITS_TYPE)
+def test_no_function_leaves_its_type(type: str, text: str, value: int, engine: str) -> None:
+    """Two hundred is a number near it that stays within."""
+    with viewlet.connect(engine=engine) as db:
+        db.execute(f"CREATE TABLE n (x {type}, y INTEGER)")
+        db.execute(f"CREATE MATERIALIZED VIEW v AS SELECT {text} AS r, COUNT(*) AS c FROM n GROUP BY {text}")
+        with pytest.raises(DataError, match=f"out of range for {type}"):
+            db.insert("n", [(value, -1)])
+        db.insert("n", [(200, -1)])
+        assert [abs(number) for number, _ in db.view("v").rows()] == ([0] if "-3" in text else [200])
+
+
+def test_rounding_a_whole_decimal_has_room_for_one_more_digit() -> None:
+    with viewlet.connect() as db:
+        db.execute("CREATE TABLE n (x DECIMAL(3,0))")
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT round(x, -1) AS r FROM n")
+        db.insert("n", [(995,), (-999,)])
+        assert sorted(db.view("v").rows()) == [(-1000,), (1000,)]
+
+
 def test_a_failure_takes_the_batch_back() -> None:
     db = viewlet.connect(engine="compiled")
     db.execute("CREATE TABLE a (k BIGINT, s VARCHAR, t VARCHAR)")

@@ -36,11 +36,13 @@ def _quotient(a: float, b: float) -> float | None:
 
 
 def _truncating_quotient(types: Types, result: SqlType) -> Implementation:
+    check = _checked(result)
+
     def divide(a: int, b: int) -> int | None:
         if b == 0:
             return None
         magnitude = abs(a) // abs(b)
-        return magnitude if (a < 0) == (b < 0) else -magnitude
+        return int(check(magnitude if (a < 0) == (b < 0) else -magnitude))
 
     return divide
 
@@ -61,27 +63,18 @@ def _remainder(types: Types, result: SqlType) -> Implementation:
 def _round(types: Types, result: SqlType) -> Implementation:
     """round(x, n); a DECIMAL result has n digits after the point, whatever the argument had."""
     source = types[0]
-    if source.kind is Kind.DECIMAL:
+    if not source.is_exact:
+        return _round_double
+    check = _checked(result)
 
-        def round_decimal(value: int, digits: int) -> int:
-            if digits < -MAX_DECIMAL_DIGITS:
-                return 0
-            unit = 10 ** (source.scale - min(digits, source.scale))
-            return (
-                divide_half_away(value, unit) * 10 ** max(result.scale - digits, 0) if digits < source.scale else value
-            )
+    def round_exact(value: int, digits: int) -> int:
+        if digits >= source.scale:
+            return value
+        digits = max(digits, -MAX_DECIMAL_DIGITS - 1)  # beyond the digits of any number all units are alike
+        unit = 10 ** (source.scale - digits)
+        return int(check(divide_half_away(value, unit) * 10 ** max(result.scale - digits, 0)))
 
-        return round_decimal
-    if source.is_integer:
-        return _round_integer
-    return _round_double
-
-
-def _round_integer(value: int, digits: int) -> int:
-    if digits >= 0:
-        return value
-    unit = int(10 ** min(-digits, MAX_DECIMAL_DIGITS))  # beyond the digits of any number all units are alike
-    return divide_half_away(value, unit) * unit
+    return round_exact
 
 
 def _round_double(value: float, digits: int) -> float:

@@ -25,7 +25,19 @@ from viewlet.sql.coerce import (
     unify,
 )
 from viewlet.sql.source import MismatchError
-from viewlet.types import BIGINT, BOOLEAN, DATE, DOUBLE, SMALLINT, TIMESTAMP, VARCHAR, Kind, SqlType, decimal
+from viewlet.types import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    MAX_DECIMAL_DIGITS,
+    SMALLINT,
+    TIMESTAMP,
+    VARCHAR,
+    Kind,
+    SqlType,
+    decimal,
+)
 
 Builder = Callable[..., Scalar]
 
@@ -90,7 +102,8 @@ def _round(value: Scalar, digits: Scalar | None = None) -> Scalar:
     kind = value.type
     if kind.kind is Kind.DECIMAL and isinstance(digits, Const) and isinstance(digits.value, int):
         scale = min(max(digits.value, 0), kind.scale)
-        return strict("round", value, digits, type=decimal(kind.precision, scale))
+        carry = digits.value < kind.scale == 0  # no digit is freed for it
+        return strict("round", value, digits, type=decimal(min(kind.precision + carry, MAX_DECIMAL_DIGITS), scale))
     if kind.is_integer:
         return strict("round", value, digits, type=kind)
     return strict("round", cast_to(value, DOUBLE), digits, type=DOUBLE)

@@ -57,7 +57,10 @@ def _quotient(support: Support, call: Call, words: Sequence[Word]) -> Word | Non
 
 
 def _whole_quotient(support: Support, call: Call, words: Sequence[Word]) -> Word | None:
-    return _divided(support, call, words, f"quotient({words[0].code}, {words[1].code})")
+    code, divisor = f"quotient({words[0].code}, {words[1].code})", call.args[1]
+    if not (isinstance(divisor, Const) and isinstance(divisor.value, int) and divisor.value > 0):
+        code = support.within(code, call.type, reach(call.args[0]))  # the least integer has no opposite
+    return _divided(support, call, words, code)
 
 
 def _remainder(support: Support, call: Call, words: Sequence[Word]) -> Word | None:
@@ -99,8 +102,9 @@ def _round(support: Support, call: Call, words: Sequence[Word]) -> Word | None:
     if scale - digits > _EXACT_DIGITS:
         return None
     unit = 10 ** (scale - digits)
-    factor = 10**-digits if value.type.is_integer else 10 ** max(call.type.scale - digits, 0)
-    return strict(f"round_to({a.code}, {unit}, {factor}, {support.asking(call, given=1)})", words)
+    factor = 10 ** max(call.type.scale - digits, 0)
+    code = f"round_to({a.code}, {unit}, {factor}, {support.asking(call, given=1)})"
+    return strict(support.within(code, call.type, reach(value) * factor // unit + factor), words)
 
 
 def _sign(support: Support, call: Call, words: Sequence[Word]) -> Word | None:
