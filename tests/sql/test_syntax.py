@@ -329,6 +329,10 @@ AGREE = [
     "SELECT t || 'x' || NULL AS x, CONCAT(t, 'x', NULL) AS y FROM r",
     "SELECT LEAST(a, b, NULL) AS x, GREATEST(a, b) AS y FROM r",
     "SELECT 12345678901234567890.12345678901234567890123 AS x FROM r",
+    "SELECT a, (SELECT MAX(b) AS c FROM r HAVING c > 1) AS m FROM s",
+    "SELECT a, (SELECT MAX(q.y) FROM (SELECT b AS c, c + 1 AS y FROM r) AS q) AS m FROM s",
+    "SELECT a, EXISTS (SELECT b AS c FROM r GROUP BY c HAVING c > 2) AS m FROM s",
+    "SELECT ROUND(b, -1) AS x, ROUND(d, -1) AS y, ROUND(e, -2) AS z FROM u JOIN (SELECT d FROM r) AS q ON TRUE",
 ]
 
 

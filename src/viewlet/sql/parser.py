@@ -10,12 +10,14 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.parsers.duckdb import DuckDBParser
-from sqlglot.tokenizer_core import Token
+from sqlglot.tokenizer_core import Token, TokenType
+
+T = TypeVar("T")
 
 
 class _Silence(logging.Filter):
@@ -43,8 +45,29 @@ def quiet() -> Iterator[None]:
         _SILENCE.inside.calls -= 1
 
 
+def _date_diff(arguments: list[exp.Expr]) -> exp.DateDiff:
+    """DATE_DIFF('unit', start, end); marked as misread where it is written otherwise.
+
+    DATEDIFF(MONTH, a, b) counts other things in other dialects, and sqlglot reads it like DATEDIFF('month', a, b).
+    """
+    unit, start, end = (*arguments, *[exp.Null()] * 3)[:3]
+    node = exp.DateDiff(this=end, expression=start, unit=unit)
+    node.meta[MISREAD] = len(arguments) != 3 or not (isinstance(unit, exp.Literal) and unit.is_string)
+    return node
+
+
+MISREAD = "misread"
+"""In the meta of a node: its arguments are not those of the function."""
+
+
 class _Parser(DuckDBParser):
-    """Notes the token at which a statement turned into a bare command."""
+    """Notes the token at which a statement turned into a bare command, and refuses what sqlglot passes over."""
+
+    FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {
+        **DuckDBParser.FUNCTIONS,
+        "DATEDIFF": _date_diff,
+        "DATE_DIFF": _date_diff,
+    }
 
     given_up: Token | None = None
     aggregates: Collection[str] = ()
@@ -53,6 +76,21 @@ class _Parser(DuckDBParser):
     def _parse_as_command(self, start: Token) -> exp.Command:
         self.given_up = self._curr or self._prev
         return super()._parse_as_command(start)
+
+    def _parse_csv(self, parse_method: Callable[[], T | None], sep: TokenType = TokenType.COMMA) -> list[T]:
+        """A list; like DuckDB, sqlglot lets it end in a comma, but nothing else may be missing from it."""
+
+        def item() -> T | None:
+            found = parse_method()
+            if found is None and self._curr is not None and self._curr.token_type is sep:
+                self.raise_error("something is missing before the comma")
+            return found
+
+        return super()._parse_csv(item, sep)
+
+    def _parse_pipe_syntax_query(self, query: exp.Query) -> exp.Query | None:
+        self.raise_error("|> is not supported; write a SELECT over a subquery")
+        return None
 
     def _parse_function_call(
         self,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from sqlglot import exp
@@ -20,6 +20,7 @@ from viewlet.sql.context import Context
 from viewlet.sql.datatypes import to_sql_type
 from viewlet.sql.function_names import FUNCTION_NODES, UNSUPPORTED_NODES, arguments_of, other_arguments
 from viewlet.sql.intervals import date_arithmetic, read_interval, shift
+from viewlet.sql.parser import MISREAD
 from viewlet.sql.scope import Scope, unknown
 from viewlet.sql.source import MismatchError, Source, name_of, sql_of, whole_number
 from viewlet.sql.subqueries import Want, exists_subquery, in_subquery, quantified, scalar_subquery
@@ -52,11 +53,16 @@ class ScalarBinder:
         scope: Scope,
         forbidden: str = "here",
         aliases: dict[str, exp.Expr] | None = None,
+        unseen: Collection[str] = (),
     ) -> None:
         self.context = context
         self.scope = scope
         self.forbidden = forbidden
         self.aliases = aliases or {}
+        self.hiding = set[str]()
+        """Aliases of columns that are bound: they hide the columns of the queries around this one."""
+        self.unseen = unseen
+        """Aliases of the block that have no meaning here."""
         self.prelude: list[Expr] = []
 
     def bind(self, node: exp.Expr, want: Want = Want.EXACT) -> Scalar:
@@ -89,10 +95,19 @@ class ScalarBinder:
         source = self.context.source
         if node.args.get("db") or isinstance(node.this, exp.Star):
             raise source.unsupported(f"'{sql_of(node)}' in an expression", node)
-        scalar = self.scope.resolve(node, source)
-        if scalar is not None:
-            return scalar
         name, table = name_of(node.this), node.args.get("table")
+        own = self.scope.own(node, source)
+        if own is not None:
+            return own
+        if table is None and name in self.hiding & self.aliases.keys():
+            return self._alias(name)
+        around = self.scope.resolve(node, source)
+        if around is not None and table is None and name in self.unseen:
+            # DuckDB would take the alias, the standard and other databases the column.
+            problem = f"'{name}' is an alias, which WHERE does not see, and a column of the query around this one"
+            raise source.error(f"{problem}; write the column with its table, or the expression", node)
+        if around is not None:
+            return around
         if table is None and name in self.aliases:
             return self._alias(name)
         if table is not None and name_of(table) not in self.scope.tables():
@@ -347,9 +362,11 @@ def _date_trunc(binder: ScalarBinder, node: exp.Expr, want: Want) -> Scalar:
 
 
 def _date_diff(binder: ScalarBinder, node: exp.DateDiff, want: Want) -> Scalar:
-    unit = node.args.get("unit")
-    start, end = binder.bind(node.expression), binder.bind(node.this)
-    return builtins.date_diff(str(unit.name) if unit is not None else "day", start, end)
+    if node.meta.get(MISREAD):
+        problem = "DATE_DIFF takes the unit in quotes, a start and an end"
+        usage = "DATE_DIFF('month', start, end) counts the boundaries of months between them"
+        raise binder.context.source.error(f"{problem}: {usage}", node)
+    return builtins.date_diff(str(node.args["unit"].name), binder.bind(node.expression), binder.bind(node.this))
 
 
 def _concatenate(binder: ScalarBinder, node: exp.DPipe, want: Want) -> Scalar:

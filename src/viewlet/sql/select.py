@@ -120,11 +120,11 @@ def translate_select(select: exp.Select, scope: Scope, context: Context, order: 
     item = translate_from(select, scope, context)
     inner = Scope(item.fields, scope)
     body = item.factors
-    where = select.args.get("where")
-    if where is not None:
-        body += bind_conditions(ScalarBinder(context, inner, "in WHERE"), where.this)
     outputs_written = expand_stars(select, item, context)
     aliases = {name_of(n.args["alias"]): n.this for n in outputs_written if isinstance(n, exp.Alias)}
+    where = select.args.get("where")
+    if where is not None:
+        body += bind_conditions(ScalarBinder(context, inner, "in WHERE", unseen=aliases), where.this)
     if _is_grouped(select, outputs_written, order):
         return _grouped_block(select, inner, body, outputs_written, aliases, order, context)
     binder = ScalarBinder(context, inner, aliases=aliases)
@@ -196,8 +196,15 @@ def _bind_columns(binder: ScalarBinder, written: list[exp.Expr]) -> tuple[Output
     for node in written:
         if isinstance(node, exp.Aliases):
             raise binder.context.source.unsupported("a list of aliases", node)
-        scalar = binder.bind(node.this if isinstance(node, exp.Alias) else node)
-        columns.append(OutputField(output_name(node), scalar))
+        name = output_name(node)
+        if isinstance(node, exp.Alias):
+            meaning = binder.aliases.pop(name, None)  # it is not known inside its own expression
+            columns.append(OutputField(name, binder.bind(node.this)))
+            if meaning is not None:
+                binder.aliases[name] = meaning
+            binder.hiding.add(name)
+        else:
+            columns.append(OutputField(name, binder.bind(node)))
     return tuple(columns)
 
 
