@@ -1,37 +1,18 @@
 """Ad-hoc queries: DuckDB reads the tables and views that a query names, passed as Arrow.
 
-Without external access, a query reaches nothing else: no file, no network, no extension, no variable of the
-calling program. DuckDB's own locked configuration enforces this, whatever the query looks like.
+Without external access, a query reaches nothing else (`duckdb_access`).
 """
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import tempfile
-import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from viewlet.changes import did_you_mean
+from viewlet.duckdb_access import open_duckdb
 from viewlet.errors import DataError, Span, SqlError, UnsupportedError, ViewletError, interruptible
-from viewlet.forks import bind_to_process
 
-SETTINGS = {
-    "python_enable_replacements": "false",  # a name in a query is a table, never a variable of the calling program
-    "error_on_division_by_zero": "false",  # as in views, a division by zero is NULL, ...
-    "ieee_floating_point_ops": "false",  # ... for floats too
-    "enable_progress_bar": "false",  # nothing is written to the terminal
-}
-CLOSED = {
-    "autoinstall_known_extensions": "false",
-    "autoload_known_extensions": "false",
-    "allow_community_extensions": "false",
-    "allow_persistent_secrets": "false",
-    "enable_external_access": "false",
-    "lock_configuration": "true",  # has to be the last one
-}
 _QUERIES = ("SELECT", "MULTI")  # MULTI is PIVOT, which asks for its columns first
 
 _MISSING_TABLE = re.compile(r'Table with name "?(.+?)"? does not exist')
@@ -50,7 +31,6 @@ class AdHoc:
     def __init__(self, external_access: bool = False) -> None:
         self._external_access = external_access
         self._connection: Any = None
-        self._spill: weakref.finalize[[str, int], AdHoc] | None = None
 
     def query(self, sql: str, tables: Mapping[str, Any], missing: Callable[[str], ViewletError], text: str = "") -> Any:
         """The answer of `sql` over Arrow tables, as one; `missing` makes the error for a name that is none of them.
@@ -81,31 +61,11 @@ class AdHoc:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
-        if self._spill is not None:
-            self._spill()
-            self._spill = None
 
     def _open(self) -> Any:
         if self._connection is None:
-            import duckdb
-
-            connection = duckdb.connect(":memory:")
-            known = {name for (name,) in connection.execute("SELECT name FROM duckdb_settings()").fetchall()}
-            folder = tempfile.mkdtemp(prefix="viewlet-")
-            self._spill = weakref.finalize(self, _remove, folder, os.getpid())
-            connection.execute(f"SET temp_directory = '{folder.replace(chr(39), chr(39) * 2)}'")
-            for name, value in {**SETTINGS, **({} if self._external_access else CLOSED)}.items():
-                if name in known:
-                    connection.execute(f"SET {name} = {value}")
-            self._connection = connection
-            bind_to_process(connection)
+            self._connection = open_duckdb(external_access=self._external_access)
         return self._connection
-
-
-def _remove(folder: str, owner: int) -> None:
-    """Removes the folder of spilled rows, unless this is a fork of the process that made it."""
-    if os.getpid() == owner:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _only_query(connection: Any, sql: str) -> Any:

@@ -10,6 +10,7 @@ holds nothing but data.
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -271,7 +272,7 @@ def _read_parquet(path: Path, columns: Columns) -> tuple[Any, int]:
     import pyarrow.parquet as pq
 
     try:
-        data = pq.read_table(path)
+        data = pq.ParquetFile(path).read()  # as it is: folders named `key=value` add no columns
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"cannot read {path} as Parquet: {_first_line(error)}") from None
     return data, data.num_rows
@@ -281,18 +282,32 @@ def _read_csv(path: Path, columns: Columns) -> tuple[Any, int]:
     """The file read with the types of the table, so that '007' in a VARCHAR column stays a string."""
     import duckdb
 
+    from viewlet.duckdb_access import open_duckdb
+
+    file = _LITERAL.sub(r"[\g<0>]", str(path.resolve()))
+    options = "header = true, hive_partitioning = false"
     declared = {column.name: _csv_type(column.type) for column in columns}
-    with duckdb.connect() as reader:
+    with open_duckdb(external_access=True) as reader:
         try:
-            header = reader.execute("SELECT * FROM read_csv(?, header = true, all_varchar = true) LIMIT 0", [str(path)])
+            header = reader.execute(f"SELECT * FROM read_csv(?, {options}, all_varchar = true) LIMIT 0", [file])
             present = {entry[0].lower() for entry in header.description or ()}
-            types = ", ".join(f"'{name}': '{type}'" for name, type in declared.items() if name.lower() in present)
-            query = f"SELECT * FROM read_csv(?, header = true, types = {{{types}}})"
+            types = ", ".join(
+                f"{_text(name)}: {_text(type)}" for name, type in declared.items() if name.lower() in present
+            )
+            query = f"SELECT * FROM read_csv(?, {options}, types = {{{types}}})"
             with interruptible():
-                data: Any = reader.sql(query, params=[str(path)]).to_arrow_table()
+                data: Any = reader.sql(query, params=[file]).to_arrow_table()
         except duckdb.Error as error:
             raise DataError(f"cannot read {path} as CSV: {_first_line(error)}") from None
     return data, data.num_rows
+
+
+_LITERAL = re.compile(r"[*?\[]")
+"""What a path of DuckDB matches other names with."""
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
 
 
 def _csv_type(type: SqlType) -> str:
@@ -309,8 +324,8 @@ def _read_json(path: Path, columns: Columns) -> tuple[Any, int]:
             rows = json.loads(text, parse_float=Decimal)
         else:
             rows = [json.loads(line, parse_float=Decimal) for line in text.splitlines() if line.strip()]
-    except json.JSONDecodeError as error:
-        raise DataError(f"cannot read {path} as JSON: {error}") from None
+    except (ValueError, RecursionError) as error:  # numbers may be too long, and lists too deep
+        raise DataError(f"cannot read {path} as JSON: {_first_line(error)}") from None
     return rows, len(rows)
 
 

@@ -92,3 +92,31 @@ def test_comparisons_of_likes_are_accepted(db: viewlet.Connection) -> None:
     db.execute(MATCH.format("COUNT(*)", define))
     db.insert("m", [(at(0), "a", 1), (at(1), "a", 2), (at(61), "a", 0)])
     assert [row[:2] for row in db.view("v").rows()] == [("a", 2)]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT s.setting FROM m[i], (WITH pg_settings AS (SELECT 'a' AS setting) SELECT 1 AS b) AS q, pg_settings s",
+        "WITH b AS (SELECT * FROM pg_settings), pg_settings AS (SELECT x FROM m[i]) SELECT * FROM b",
+        "SELECT x FROM m[i] WHERE x IN (WITH pg_settings AS (SELECT 1 AS a) SELECT a FROM pg_settings) "
+        "UNION ALL SELECT 1 FROM pg_settings",
+        "SELECT s.setting FROM m[i], pg_catalog.pg_settings AS s",
+    ],
+)
+def test_a_query_elsewhere_hides_no_table_of_the_host(query: str) -> None:
+    db = viewlet.connect()
+    db.execute("CREATE STREAM m (ts TIMESTAMP, g VARCHAR, x BIGINT) PARTITION LENGTH 60 BY ts")
+    with pytest.raises(viewlet.SqlError, match=r"no table or view 'pg_settings'|in no database and no schema"):
+        db.execute(f"CREATE VIEW v AS INITIALIZE v[i] AS {query} UPDATE v[i] AS {query} PARTITION LENGTH 60")
+
+
+def test_queries_of_a_with_clause_are_seen_inside_it() -> None:
+    db = viewlet.connect()
+    db.execute("""CREATE STREAM m (ts TIMESTAMP, g VARCHAR, x BIGINT) PARTITION LENGTH 60 BY ts;
+        CREATE TABLE t (a BIGINT); INSERT INTO t VALUES (7)""")
+    query = """WITH a AS (SELECT x FROM m[i]), t AS (SELECT a + 1 AS a FROM t), b AS (SELECT A.x + T.a AS y FROM A, T)
+        SELECT y FROM B WHERE y IN (SELECT y FROM b UNION (WITH c AS (SELECT y FROM b) SELECT y FROM c))"""
+    db.execute(f"CREATE VIEW v AS INITIALIZE v[i] AS {query} UPDATE v[i] AS {query} PARTITION LENGTH 60")
+    db.insert("m", [("2026-01-01 00:00:00", "g", 1), ("2026-01-01 00:01:00", "g", 2)])
+    assert [row[0] for row in db.view("v").rows()] == [9]

@@ -12,9 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import duckdb
-
 from viewlet.demo.views import SCHEMA, VIEWS, DemoView
+from viewlet.duckdb_access import open_duckdb
 from viewlet.errors import interruptible
 
 Rows = list[tuple[Any, ...]]
@@ -38,7 +37,7 @@ class Recomputation:
     """A DuckDB database with the surviving rows, ready to answer the queries of the views from scratch."""
 
     def __init__(self, tables: dict[str, Any]) -> None:
-        self._db = duckdb.connect()
+        self._db = open_duckdb()
         for name, declaration in SCHEMA.items():
             self._db.execute(declaration.replace("STATIC TABLE", "TABLE"))
             self._db.register("incoming", tables[name])

@@ -11,6 +11,7 @@ import numpy as np
 
 from viewlet.forks import lock_for_forks
 from viewlet.runtime.arithmetic import NULL
+from viewlet.runtime.durable.files import open_regular
 from viewlet.runtime.flat import stores_in_memory
 from viewlet.runtime.weak_list import WeakList
 
@@ -229,7 +230,7 @@ class FileDictionary(StringDictionary):
         """Learns the strings that others have added; False if the file is not the one it was."""
         if not self._path.exists():
             return not self._read
-        with self._path.open("rb") as file:
+        with os.fdopen(open_regular(self._path, os.O_RDONLY), "rb") as file:
             mark = file.read(_MARK)
             if self._read and mark != self.mark:
                 return False
@@ -253,8 +254,9 @@ class FileDictionary(StringDictionary):
         data = _part(self.texts[self._known :])
         if not self._read:
             self.mark, self._read = os.urandom(_MARK), _MARK
-            self._path.write_bytes(self.mark)
-        with self._path.open("r+b") as file:
+            with os.fdopen(open_regular(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
+                file.write(self.mark)
+        with os.fdopen(open_regular(self._path, os.O_RDWR), "r+b") as file:
             file.truncate(self._read)
             file.seek(self._read)
             file.write(data)

@@ -49,6 +49,9 @@ def _why_not_private(path: Path) -> str | None:
     """What lets others change a folder; None if nothing does. Where files have no owners there is nothing to ask."""
     if not hasattr(os, "getuid"):
         return None
+    link = path.lstat()
+    if stat.S_ISLNK(link.st_mode) and link.st_uid not in (os.getuid(), 0):
+        return f"it is a symbolic link of user {link.st_uid}"
     status = path.stat()
     if status.st_uid != os.getuid():
         return f"it belongs to user {status.st_uid}, not to user {os.getuid()}"

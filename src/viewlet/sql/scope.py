@@ -143,3 +143,22 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> str:
     """A message about a name that does not exist, with the nearest one that does."""
     near = difflib.get_close_matches(name, sorted(known), n=1)
     return f"{kind} '{name}' does not exist" + (f"; did you mean '{near[0]}'?" if near else "")
+
+
+def named_query(table: exp.Table) -> exp.CTE | None:
+    """The query of a WITH clause that a name stands for: one of the query around it, or before it in its own clause."""
+    inside: exp.Expr = table
+    node = table.parent
+    while node is not None:
+        clause = node.args.get("with_")
+        if isinstance(node, exp.With):
+            visible = node.expressions if node.recursive else node.expressions[: node.expressions.index(inside)]
+        elif clause is not None and clause is not inside:
+            visible = clause.expressions
+        else:
+            visible = []
+        for each in reversed(visible):
+            if each.alias.lower() == table.name.lower():
+                return each if isinstance(each, exp.CTE) else None
+        inside, node = node, node.parent
+    return None

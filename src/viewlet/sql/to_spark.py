@@ -12,6 +12,7 @@ from typing import Any
 from sqlglot import ErrorLevel, exp, parse_one
 from sqlglot.errors import SqlglotError
 
+from viewlet.sql.scope import named_query
 from viewlet.types import Column, Kind
 
 EXACT_SCALE = 6
@@ -134,6 +135,8 @@ def _rename(tree: Any, places: Mapping[str, str]) -> bool:
             return False
         name = table.name.casefold()
         if name in own:
+            if named_query(table) is None:
+                return False  # a name of a catalogue: the query of that name is elsewhere
             continue
         if name not in known:
             return False

@@ -8,13 +8,13 @@ of doubles are exact in the interpreter and rounded in DuckDB, so a view with su
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from viewlet.changes import MULTIPLICITY, Change, ColumnChange, RowChange, arrow_type
+from viewlet.duckdb_access import open_duckdb
 from viewlet.errors import UnsupportedError, interruptible
 from viewlet.sqlgen.columns import columns_read
 from viewlet.sqlgen.definition import definition_sql
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 Contents = dict[str, dict[Row, Payload]]
 NOTHING = RowChange({})
-SETTINGS = {"error_on_division_by_zero": "false", "ieee_floating_point_ops": "false", "enable_progress_bar": "false"}
-
 logger = logging.getLogger("viewlet")
 
 
@@ -133,13 +131,8 @@ class ProgramLoad:
 
 def evaluate_all(plan: LoadPlan, given: Mapping[str, Any]) -> Contents:
     """The contents of every view over Arrow tables, as a store holds them."""
-    import duckdb
-
     contents: Contents = {}
-    with interruptible(), duckdb.connect(":memory:") as connection:
-        for name, value in SETTINGS.items():
-            with contextlib.suppress(duckdb.Error):  # not every version has all of them
-                connection.execute(f"SET {name} = {value}")
+    with interruptible(), open_duckdb() as connection:
         for source, arrow in given.items():
             connection.register(plan.name_of(source), arrow)
         for view, query in plan.queries.items():

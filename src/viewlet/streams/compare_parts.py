@@ -43,9 +43,9 @@ def _scanned(host: JobHost, relation: PartRelation, part: Part) -> Any:
 
 
 def _are_equal_here(old: Any, new: Any) -> bool:
-    from viewlet.streams.duckdb_host import open_duckdb
+    from viewlet.streams.duckdb_host import open_parts
 
-    with open_duckdb(None) as connection:
+    with open_parts() as connection:
         connection.register("old_rows", old)
         connection.register("new_rows", new)
         found = connection.execute("SELECT 1 FROM (FROM old_rows EXCEPT ALL FROM new_rows) LIMIT 1").fetchone()

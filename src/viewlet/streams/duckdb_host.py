@@ -7,30 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from viewlet.duckdb_access import open_duckdb
 from viewlet.errors import DataError, StateError, interruptible
-from viewlet.forks import bind_to_process
 from viewlet.interrupts import DEFERRED_INTERRUPT
 from viewlet.types import SqlType
 
 _CATALOGUE = '"viewlet catalogue"'
-_CLOSED: dict[str, Any] = {
-    "autoinstall_known_extensions": "false",
-    "autoload_known_extensions": "false",
-    "allow_community_extensions": "false",
-    "enable_external_access": "false",
-}
-"""In force before a file is read."""
-_SETTINGS = {
-    "python_enable_replacements": "false",
-    "error_on_division_by_zero": "false",
-    "ieee_floating_point_ops": "false",
-    "enable_progress_bar": "false",
-    "preserve_insertion_order": "false",
-    "TimeZone": "'UTC'",
-    "lock_configuration": "true",  # has to be the last one
-}
-
-
+_SETTINGS: dict[str, Any] = {"preserve_insertion_order": "false", "TimeZone": "'UTC'"}
 _STRANGERS = (
     "SELECT 'the function ' || function_name FROM duckdb_functions() WHERE NOT internal",
     "SELECT 'the view ' || view_name FROM duckdb_views() WHERE NOT internal",
@@ -56,12 +39,11 @@ class DuckDBHost:
         """`check` may refuse the entries that a file has, before anything in it is changed."""
         self.place = "memory" if path is None else os.fspath(path)
         if path is not None and os.path.exists(path):
-            with open_duckdb(path, read_only=True) as connection, self._errors():
+            with open_parts(path, read_only=True) as connection, self._errors():
                 entries = _own_entries(connection, self.place)
                 if check is not None:
                     check(entries, self.place)
-        self._connection = open_duckdb(path)
-        bind_to_process(self._connection)
+        self._connection = open_parts(path)
         self._is_open = self._is_ending = False
         """Both are set before the transaction begins or ends, and may be ahead of it after an exception."""
         self._execute(f"CREATE TABLE IF NOT EXISTS {_CATALOGUE} (key VARCHAR, value VARCHAR)")
@@ -114,7 +96,7 @@ class DuckDBHost:
             try:
                 return (how or self._connection.execute)(sql)
             except duckdb.Error as error:
-                if isinstance(error, (*_own_errors(), duckdb.InterruptException, duckdb.OutOfMemoryException)):
+                if not _is_of_query(error):
                     raise
                 raise DataError(f"a part cannot be computed: {first_line(str(error))}") from error
 
@@ -131,7 +113,9 @@ class DuckDBHost:
             yield
         except duckdb.OutOfMemoryException as error:
             raise StateError(f"no memory is left for a query over parts: {first_line(str(error))}") from error
-        except _own_errors() as error:
+        except (duckdb.Error, UnicodeDecodeError) as error:
+            if isinstance(error, (duckdb.InterruptException, duckdb.TransactionException)):
+                raise
             raise _unusable(self.place, error) from error
 
     def source(self, table: str) -> str:
@@ -179,11 +163,12 @@ class DuckDBHost:
         self._connection.close()
 
 
-def _own_errors() -> tuple[type[Exception], ...]:
-    """Errors that are not those of a query: the file is damaged, missing or full, or DuckDB has a bug."""
+def _is_of_query(error: Exception) -> bool:
+    """An error of a query over its rows; others are of the file, which is damaged, missing or full, or of DuckDB."""
     import duckdb
 
-    return (duckdb.IOException, duckdb.SerializationException, duckdb.InternalError, duckdb.FatalException)
+    kinds = (duckdb.DataError, duckdb.ProgrammingError, duckdb.NotSupportedError, duckdb.IntegrityError)
+    return isinstance(error, (*kinds, duckdb.TransactionException, duckdb.PermissionException))
 
 
 def _unusable(place: str, error: Exception) -> StateError:
@@ -204,19 +189,12 @@ def _own_entries(connection: Any, place: str) -> dict[str, str]:
     return dict(connection.execute(f"SELECT key, value FROM {_CATALOGUE}").fetchall()) if tables else {}
 
 
-def open_duckdb(path: str | None, read_only: bool = False) -> Any:
-    """A database that reaches nothing but its own file."""
-    import duckdb
-
+def open_parts(path: str | None = None, read_only: bool = False) -> Any:
+    """A database of parts, which reaches nothing but its own file."""
     try:
-        connection = duckdb.connect(":memory:" if path is None else os.fspath(path), read_only, _CLOSED)
+        return open_duckdb(path, read_only=read_only, **_SETTINGS)
     except Exception as error:  # also what is no error of DuckDB: bytes of a damaged file that are no text
         raise _unusable(f"{path}", error) from error
-    known = {name for (name,) in connection.execute("SELECT name FROM duckdb_settings()").fetchall()}
-    for name, value in _SETTINGS.items():
-        if name in known:
-            connection.execute(f"SET {name} = {value}")
-    return connection
 
 
 def first_line(message: str) -> str:

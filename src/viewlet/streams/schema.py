@@ -10,9 +10,9 @@ from functools import cache
 from typing import Any
 
 from viewlet.errors import ViewletError
-from viewlet.forks import bind_to_process, lock_for_forks
+from viewlet.forks import lock_for_forks
 from viewlet.streams.definition import PART_TIMESTAMP
-from viewlet.streams.duckdb_host import first_line, open_duckdb
+from viewlet.streams.duckdb_host import first_line, open_parts
 from viewlet.types import BIGINT, BOOLEAN, DATE, DOUBLE, INTEGER, REAL, SMALLINT, TIMESTAMP, VARCHAR, Column, SqlType
 from viewlet.types import decimal as decimal_type
 
@@ -45,9 +45,7 @@ _LOCK = lock_for_forks()
 @cache
 def _connection(process: int) -> Any:
     """The database that binds queries, one in a process: to open one takes longer than to bind."""
-    connection = open_duckdb(None)
-    bind_to_process(connection)
-    return connection
+    return open_parts()
 
 
 class QueryError(ViewletError):

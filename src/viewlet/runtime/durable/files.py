@@ -151,7 +151,7 @@ class LocalFiles:
             os.close(folder)
 
 
-def open_regular(path: Path, flags: int, mode: int = 0o666) -> int:
+def open_regular(path: Path | str, flags: int, mode: int = 0o666) -> int:
     """Opens a file of a directory, which is not a link, a pipe or a device: those are someone else's doing."""
     nothing_special = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
     try:

@@ -34,6 +34,7 @@ import numpy as np
 
 from viewlet.errors import StateError
 from viewlet.runtime.durable.file_mapping import map_file
+from viewlet.runtime.durable.files import open_regular
 
 STAMP = "stamp"
 _FORMAT = b"viewlet4"
@@ -101,7 +102,7 @@ class MappedState:
         self.begin()
         for path in self._directory.iterdir():
             if path.name != STAMP:
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
+                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
         self._bytes[:_HEAD] = np.frombuffer(_FORMAT + self._identity, np.uint8)
         self._is_new = True
         self._sizes.clear()
@@ -167,7 +168,7 @@ class MappedMemory:
         if known is not None and known[0] == (status.st_ino, status.st_size):
             self._sizes[path] = status.st_size
             return known[1]
-        file = os.open(path, os.O_RDWR)
+        file = open_regular(path, os.O_RDWR)
         try:
             size = self._sizes[path] = os.fstat(file).st_size
             rows = size // _bytes(shape[1:], dtype)
@@ -188,7 +189,7 @@ class MappedMemory:
     def zeros(self, part: str, shape: tuple[int, ...], dtype: Any) -> Any:
         """Allocates in a new file; the old file stays readable for processes that have it mapped."""
         draft = self._path(f"{part}.new")
-        file = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+        file = open_regular(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
         try:
             self._reserve(file, part, _bytes(shape, dtype))
             os.replace(draft, self._path(part))
@@ -198,7 +199,7 @@ class MappedMemory:
 
     def grown(self, part: str, array: Any, rows: int) -> Any:
         shape = (rows, *array.shape[1:])
-        file = os.open(self._path(part), os.O_RDWR)
+        file = open_regular(self._path(part), os.O_RDWR)
         try:
             self._reserve(file, part, _bytes(shape, array.dtype))
             return self._mapping(part, file, shape, array.dtype)
@@ -229,7 +230,7 @@ def _locked_stamp(directory: Path, wait: float) -> int:
     """Opens the stamp of a directory, exclusively; the directory is created if it does not exist."""
     while True:
         directory.mkdir(parents=True, exist_ok=True)
-        stamp = os.open(directory / STAMP, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        stamp = open_regular(directory / STAMP, os.O_RDWR | os.O_CREAT, 0o600)
         _lock(stamp, directory, wait)
         if _is_at(stamp, directory / STAMP):
             break

@@ -11,6 +11,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from viewlet.changes import did_you_mean
+from viewlet.sql.scope import named_query
 from viewlet.sql.split import RawStatement, tokenize, unquoted
 from viewlet.sql.streams.parse import parse_queries
 from viewlet.streams.definition import PART_TIMESTAMP, PartQuery, Reference
@@ -138,7 +139,6 @@ def _name_tables(
     known: Mapping[str, str],
 ) -> None:
     """References keep the names of their relations; tables without parts become references too."""
-    named = {each.alias.lower() for each in node.find_all(exp.CTE)}
     for table in list(node.find_all(exp.Table)):
         name = table.name
         if not isinstance(table.this, exp.Identifier):
@@ -146,7 +146,15 @@ def _name_tables(
         if name.startswith(mark):
             _alias(table, references[int(name.removeprefix(mark))].relation)
             continue
-        if name.lower() in named:
+        if table.args.get("db") is not None:
+            raise _error(place, f"tables and views are in no database and no schema: write {name!r}", name)
+        named = named_query(table)
+        if named is not None:
+            # under the same quoted name: hosts differ in how they compare names, and have catalogues of their own
+            _alias(table, name)
+            identifier = exp.to_identifier(named.alias, quoted=True)
+            named.args["alias"].set("this", identifier)
+            table.set("this", identifier.copy())
             continue
         if name.lower() in known:
             raise _error(place, f"{name!r} has parts: say which, as in {name}[{place.index}]", name)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from viewlet.changes.staged_change import PART_COLUMN
 from viewlet.errors import DataError, interruptible
-from viewlet.streams.duckdb_host import first_line, open_duckdb
+from viewlet.streams.duckdb_host import first_line, open_parts
 from viewlet.streams.matching.definition import MatchQuery
 from viewlet.streams.matching.queries import rows_sql
 
@@ -43,7 +43,7 @@ class Calculator:
     """A DuckDB of its own, for SQL over the rows of groups and of matches."""
 
     def __init__(self) -> None:
-        self._connection = open_duckdb(None)
+        self._connection = open_parts()
 
     def run(self, sql: str, **tables: Any) -> Any:
         """What a query over Arrow tables returns, as Arrow."""

@@ -7,7 +7,6 @@ told which columns a query needs, and what they are told of its filters stays in
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,15 +14,9 @@ from typing import Any
 import pyarrow as pa
 
 from viewlet.changes import did_you_mean
+from viewlet.duckdb_access import open_duckdb
 from viewlet.errors import DataError, SchemaError, SqlError, interruptible
-from viewlet.sqlgen.bulk_load import SETTINGS
 
-CLOSED = {
-    "python_enable_replacements": "false",
-    "enable_external_access": "false",
-    "threads": "1",
-    "lock_configuration": "true",  # has to be the last one
-}
 _KEPT = "kept"
 
 
@@ -51,10 +44,7 @@ class Condition:
         import duckdb
 
         rows = pa.table(dict(zip(self.names, columns, strict=True)))
-        with duckdb.connect(":memory:") as connection:
-            for name, value in {**SETTINGS, **CLOSED}.items():
-                with contextlib.suppress(duckdb.CatalogException):  # not every version has all of them
-                    connection.execute(f"SET {name} = {value}")
+        with open_duckdb(threads="1") as connection:
             try:
                 found = connection.from_arrow(rows).project(f"({self.text}) AS {_KEPT}")
                 if [str(type) for type in found.types] != ["BOOLEAN"]:

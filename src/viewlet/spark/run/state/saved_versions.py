@@ -65,7 +65,8 @@ class SavedVersions:
         draft = self._folder / f"{uuid.uuid4().hex}{_DRAFT}"
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            draft.write_bytes(zlib.crc32(data).to_bytes(_CHECKSUM, "little") + data)
+            with open(draft, "xb") as file:
+                file.write(zlib.crc32(data).to_bytes(_CHECKSUM, "little") + data)
             os.replace(draft, self._path(version))
         except OSError:
             with contextlib.suppress(OSError):
