@@ -211,3 +211,33 @@ def test_a_directory_keeps_codes_with_free_ones_among_them(tmp_path: Path, sweep
         db.delete("s", [(f"more{i}", i) for i in range(20)])
         assert rows(db.view("q")) == before
     assert sum(sweeps) >= 20
+
+
+def test_state_in_files_is_written_again_without_strings_that_nothing_uses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from viewlet.connection.spark_facade import connect_inline
+    from viewlet.spark.run.state import unit_state
+    from viewlet.spark.run.state.partition import forget
+
+    monkeypatch.setenv("VIEWLET_STATE", str(tmp_path / "mapped"))
+    monkeypatch.setattr(unit_state, "SPARE_STRINGS", 20)
+    reference = viewlet.connect(engine="interpreter")
+    sizes = []
+    with connect_inline(tmp_path / "state", 2, sync=False, engine="compiled") as db:
+        for each in (db, reference):
+            each.execute("CREATE STREAM s (k VARCHAR, v INTEGER)")
+            each.execute("CREATE VIEW q AS SELECT k, UPPER(k) AS u, SUM(v) AS n FROM s GROUP BY k, UPPER(k)")
+        rows: list[tuple[str, int]] = []
+        for batch in range(30):
+            before, rows = rows, [(f"a string of batch {batch}, number {i}", i) for i in range(20)]
+            for each in (db, reference):
+                each.insert("s", rows)
+                if before:
+                    each.delete("s", before)
+            if batch % 10 == 4:
+                forget()  # other processes continue
+            assert sorted(db.view("q").rows()) == sorted(reference.view("q").rows()), batch
+            sizes.append(sum(path.stat().st_size for path in tmp_path.glob("mapped/*/*/*/strings")))
+    forget()
+    assert max(sizes) < 20_000, sizes  # 30 batches have 40,000

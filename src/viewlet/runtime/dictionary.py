@@ -218,6 +218,8 @@ class FileDictionary(StringDictionary):
         super().__init__()
         self._path = path
         self._read = self._known = 0
+        self.at_first = 0
+        """How many strings the file had when it was made."""
         self.mark = b""
         """Tells this file from another one that is made in its place."""
 
@@ -240,6 +242,7 @@ class FileDictionary(StringDictionary):
         at = 0
         while (part := _read_part(data, at)) is not None:
             texts, at = part
+            self.at_first = self.at_first or len(texts)
             codes = range(len(self.texts), len(self.texts) + len(texts))
             self._codes.update(zip(texts, codes, strict=True))
             self._assigned += codes
@@ -262,6 +265,7 @@ class FileDictionary(StringDictionary):
             file.write(data)
         self._read += len(data)
         self._known = len(self.texts)
+        self.at_first = self.at_first or self._known
 
 
 def _part(texts: Sequence[str | None]) -> bytes:

@@ -214,7 +214,7 @@ def empty_node(code: UnitCode) -> Node:
 class FileState(UnitState):
     """State of generated code, in files that the processes of a machine share."""
 
-    __slots__ = ("_code", "_count", "_done_bytes", "_files", "_most_strings", "_shared", "_strings")
+    __slots__ = ("_code", "_count", "_done_bytes", "_files", "_shared", "_strings")
 
     def __init__(self, code: UnitCode, files: MappedState, initial: Mapping[str, bytes]) -> None:
         self._files, self._code, self.digest, self.initial = files, code, code.digest, initial
@@ -244,7 +244,6 @@ class FileState(UnitState):
         self._shared: SharedNode = self._code.mapped(self._strings, files.memory)
         self.node = self._shared
         self._count = files.count
-        self._most_strings = 2 * len(self._strings) + SPARE_STRINGS
 
     @property
     def has_files(self) -> bool:
@@ -289,7 +288,7 @@ class FileState(UnitState):
     def perform(
         self, code: UnitCode, stage: UnitStage, token: str, delivery: Delivery, watched: Watched
     ) -> WorkerBlock:
-        if stage.first and len(self._strings) > self._most_strings:
+        if stage.first and len(self._strings) > 2 * self._strings.at_first + SPARE_STRINGS:
             self._leave_unused_strings()
         self._files.begin()
         block = super().perform(code, stage, token, delivery, watched)
@@ -306,7 +305,6 @@ class FileState(UnitState):
         self._attach()
         self._begin_history()
         self.load(contents, token)
-        self._most_strings = 2 * len(self._strings) + SPARE_STRINGS
 
     def load(self, contents: Mapping[str, Any], token: str) -> None:
         self._files.begin()
