@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,8 @@ from viewlet.spark.run.exchange import change_files
 from viewlet.spark.run.execution.cluster import Cluster, InlineCluster, SparkCluster
 from viewlet.spark.run.execution.selection import selection
 from viewlet.spark.run.java import session_of
-from viewlet.spark.run.load.sources import apart, debezium_changes, known_columns, together
+from viewlet.spark.run.load.change_events import ChangeEvents, change_events, opened
+from viewlet.spark.run.load.sources import apart, known_columns, together
 from viewlet.spark.run.state.checkpoint import Checkpoint
 from viewlet.spark.run.views.scan import driver_frame
 from viewlet.spark.run.views.stored_rows import arrow_schema
@@ -228,27 +229,54 @@ class SparkConnection(Connection):
         with self._session.open() as database:
             change_files.remove_until(self._host.feeds.files, database.catalogue.find_view(view).name, until)
 
-    def debezium(self, table: str, events: Any) -> Any:
-        """Events of Debezium about a table as changes for `apply` or `stream`; see `debezium_changes`."""
+    def apply(self, batch: Mapping[str, object], *, batch_id: int | None = None, source: str = "") -> int:
+        """Applies changes of several tables, data frames and events among them, as one batch (`Connection.apply`)."""
+        if not isinstance(batch, Mapping) or not any(isinstance(data, ChangeEvents) for data in batch.values()):
+            return super().apply(batch, batch_id=batch_id, source=source)
+        with opened(batch) as whole:
+            return super().apply(whole, batch_id=batch_id, source=source)
+
+    def debezium(
+        self,
+        table: str,
+        events: Any,
+        *,
+        encodings: Mapping[str, str] | None = None,
+        full_before: bool = False,
+        dead_letters: str | None = None,
+    ) -> ChangeEvents:
+        """Events of Debezium about a table, for `apply` and `stream`.
+
+        `events` is a frame with the columns `op`, `before` and `after`, the latter two as structs, or with all of that
+        as JSON in a column `value`, with or without a schema. `encodings` names those of columns for events without a
+        schema: `{"at": "MicroTimestamp", "price": "Decimal(2)"}`. `full_before` says that `before` is always a whole
+        row. Events that cannot be read stop their batch, or become rows of the table `dead_letters`.
+        """
         with self._session.open() as database:
-            return debezium_changes(database.catalogue.find_table(table).schema, events)
+            schema = database.catalogue.find_table(table).schema
+            letters = None if dead_letters is None else database.catalogue.find_table(dead_letters).schema
+            zone = "UTC" if self._spark is None else self._spark.conf.get("spark.sql.session.timeZone")
+            return change_events(schema, events, zone, encodings or {}, full_before, letters)
 
     def stream(self, sources: Mapping[str, Any], name: str = "stream", progress: str | None = None) -> SparkStream:
         """Streams to be applied to tables batch by batch, each exactly once; `start` starts them.
 
         A stream has all columns of its table; those that the table does not have are left out. Spark notes how far it
         has read at `progress`, which has to be a place that Hadoop reaches: a folder of the checkpoint directory, if
-        nothing is said. Streams with another name or place are other streams: the numbers of
-        their batches begin at 0.
+        nothing is said. Streams with another name or place are other streams: their batches are numbered from 0.
         """
         with self._session.open() as database:
-            found = [(database.catalogue.find_table(table).schema, frame) for table, frame in sources.items()]
-        for schema, frame in found:
+            found = [(database.catalogue.find_table(table).schema, data) for table, data in sources.items()]
+        events = {schema.name: data for schema, data in found if isinstance(data, ChangeEvents)}
+        frames = {schema.name: data.frame if isinstance(data, ChangeEvents) else data for schema, data in found}
+        for table, frame in frames.items():
             if not getattr(frame, "isStreaming", False):
-                raise DataError(f"{schema.name}: this is not a stream; hand it to insert() or apply()")
-        frames = {schema.name: known_columns(schema, frame) for schema, frame in found}
+                raise DataError(f"{table}: this is not a stream; hand it to insert() or apply()")
+        for schema, frame in found:
+            if schema.name not in events:
+                frames[schema.name] = known_columns(schema, frame)
         place = progress or f"{self._host.cluster.checkpoint.directory}/streams/{name}"
-        return SparkStream(self, frames, name, place)
+        return SparkStream(self, frames, events, name, place)
 
     def stats(self) -> dict[str, object]:
         """The epoch, tables and views, the checkpoint directory, and what the last batches cost."""
@@ -310,6 +338,8 @@ class SparkStream:
 
     _connection: SparkConnection
     _frames: Mapping[str, Any]
+    _events: Mapping[str, ChangeEvents]
+    """Those of the frames that are change events."""
     _name: str
     _progress: str
 
@@ -328,6 +358,8 @@ class SparkStream:
         held = batch.persist()  # it is read once per table
         try:
             source = f"stream {self._name} {query}"
-            self._connection.apply(apart(held, self._frames), batch_id=number, source=source)
+            parts = apart(held, self._frames)
+            changes = {**parts, **{name: replace(known, frame=parts[name]) for name, known in self._events.items()}}
+            self._connection.apply(changes, batch_id=number, source=source)
         finally:
             held.unpersist()

@@ -19,11 +19,7 @@ from viewlet import __version__
 from viewlet.changes import Change, Changes
 from viewlet.engine.catalogue_json import Json
 from viewlet.engine.choice import Choice
-from viewlet.engine.declaration import (
-    READ_FROM,
-    Declaration,
-    planned_again,
-)
+from viewlet.engine.declaration import READ_FROM, Declaration, planned_again
 from viewlet.engine.ingest import change_of, net_change
 from viewlet.engine.kind import Hints
 from viewlet.engine.kinds import distributed_form
@@ -63,6 +59,7 @@ from viewlet.spark.run.engine import Engine
 from viewlet.spark.run.exchange.change_files import FOLDER
 from viewlet.spark.run.execution.batch import Batch as ClusterBatch
 from viewlet.spark.run.execution.frame_change import collected, frame_change, is_spark_frame
+from viewlet.spark.run.load.change_events import DeadLetters, EventChanges
 from viewlet.spark.run.state.checkpoint import DRIVER
 from viewlet.spark.run.units.relocation import Relocation, check_movable, is_worth_moving, only_gathers
 from viewlet.spark.run.units.table_unit import unit_name
@@ -316,6 +313,8 @@ class SparkHost:
 
     def change_of(self, table: Table, data: object, sign: int, encoded: bool) -> Change:
         """A data frame stays one; there are no products, because units take none."""
+        if isinstance(data, EventChanges | DeadLetters):
+            data = data.read(table, self.catalogue)
         if is_spark_frame(data):
             return frame_change(table, data, sign, encoded)
         return change_of(self, table, data, sign, encoded, takes_products=False)

@@ -47,8 +47,8 @@ class ClusterTable:
         order = [(position, False, False) for position in range(len(columns))]
         return in_reading_order(self.cluster.table_rows(self.schema), order, range(len(columns)), columns)
 
-    def with_keys(self, keys: Sequence[Row]) -> None:
-        """All partitions would have to be read."""
+    def with_keys(self, keys: Sequence[Row]) -> Changes:
+        return self.cluster.rows_with_keys(self.schema, keys)
 
     def _rows(self) -> Changes:
         return self.cluster.result(ResultKey(unit_name(self.schema.name)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import random
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 import viewlet
+from tests.spark.event_histories import Modes, Source, declare, texts
 from viewlet import DataError
 from viewlet.connection.spark_facade import SparkConnection
 from viewlet.spark.run.execution import frame_change
@@ -47,11 +49,40 @@ def test_events_as_structs(db: SparkConnection, spark: Any) -> None:
     db.apply({"items": db.debezium("items", frame)})
     assert db.view("totals").rows() == [(1, Decimal("6.00"), 1)]
     truncated = spark.createDataFrame([("t", None, None), events[0]], f"op string, before {ITEM}, after {ITEM}")
-    with pytest.raises(DataError, match=r"items\._change_type.*'event t' is refused"):
+    with pytest.raises(DataError, match="the operation 't' is none of c, r, u and d"):
         db.apply({"items": db.debezium("items", truncated)})
     assert db.view("totals").rows() == [(1, Decimal("6.00"), 1)]
     with pytest.raises(DataError, match="events of Debezium have a column 'op'"):
         db.debezium("items", spark.range(3))
+
+
+@pytest.mark.parametrize("are_few", [True, False])
+def test_a_history_of_events(are_few: bool, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few events are read at the driver, many where they are; a stream has several events about a row in a batch."""
+    monkeypatch.setattr(frame_change, "SMALL_BYTES", (4 << 20) if are_few else -1)
+    modes = Modes(with_schema=True, decimals="precise", times="microseconds", is_full=False, is_stream=False)
+    source, inbox = Source(random.Random(3), modes), str(tmp_path / "inbox")
+    schema = "value binary, partition int, offset bigint"
+    with viewlet.connect(spark=spark, checkpoint=tmp_path / "copy", partitions=2, engine="interpreter") as db:
+        assert isinstance(db, SparkConnection)
+        declare(db, modes)
+        db.execute("CREATE STREAM letters (table_name VARCHAR, event VARCHAR, reason VARCHAR)")
+        db.execute("CREATE MATERIALIZED VIEW wrong AS SELECT event, COUNT(*) AS n FROM letters GROUP BY event")
+        for number in range(2):
+            rows = texts([*source.events(25), {"op": f"x{number}"}]).to_pylist()
+            frame = spark.createDataFrame([tuple(row.values()) for row in rows], schema)
+            frame.repartition(3, "offset").write.mode("append").parquet(inbox)
+            events = spark.readStream.schema(schema).parquet(inbox)
+            db.stream({"items": db.debezium("items", events, dead_letters="letters")}).start(
+                availableNow=True
+            ).awaitTermination()
+            expected = sorted((tuple(row.values()) for row in source.rows.values()), key=repr)
+            assert sorted(db.view("copy").rows(), key=repr) == expected
+        assert db.view("wrong").rows() == [('{"op": "x0"}', 1), ('{"op": "x1"}', 1)]
+        bad = spark.createDataFrame([("{",)], "value string")
+        with pytest.raises(DataError, match=r"items: an event cannot be applied: it is no JSON.*The event is \{"):
+            db.apply({"items": db.debezium("items", bad)})
+        assert sorted(db.view("copy").rows(), key=repr) == expected
 
 
 def test_a_stream_that_fails_after_its_batch_got_through(

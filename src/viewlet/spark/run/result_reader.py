@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from viewlet.spark.run.execution.tasks import (
     ExplainPartition,
     ReadArrow,
     ReadResult,
+    ReadTableKeys,
     ReadViews,
 )
 from viewlet.spark.run.load.row_frame import table_rows
@@ -30,7 +31,7 @@ from viewlet.spark.run.units.unit import (
 )
 from viewlet.spark.run.units.unit_result import OWN, ResultKey
 from viewlet.triggers.program import Program
-from viewlet.types import Table
+from viewlet.types import Row, Table
 
 
 class ResultReader(UnitRegistry):
@@ -75,6 +76,12 @@ class ResultReader(UnitRegistry):
         found = [blob for (blob,) in self._ask(task, f"read {table.name}") if blob]
         parts = [table_rows(table, bytes_table(blob)) for blob in found]
         return pa.concat_tables(parts) if parts else rows_to_arrow(table.columns, [], with_multiplicity=True)
+
+    def rows_with_keys(self, table: Table, keys: Sequence[Row]) -> Changes:
+        """The rows of a kept table with these primary keys: each partition looks for them among its own."""
+        if not keys:
+            return {}
+        return _sum(self._ask(ReadTableKeys(self.context(), table, frozenset(keys)), f"read {table.name}"))
 
     def scan(self, key: ResultKey) -> Context | None:
         """What tasks have to know to read the rows of a query, if each partition can compute its share."""

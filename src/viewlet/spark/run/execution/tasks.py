@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from viewlet.changes import Change, Changes, RowChange, to_changes
 from viewlet.errors import InternalError, ViewletError
-from viewlet.runtime.durable.rows import from_arrow
+from viewlet.runtime.durable.rows import from_arrow, is_text
 from viewlet.spark.run.exchange.change_files import Share
 from viewlet.spark.run.exchange.moves import Outbox, fetch_all
 from viewlet.spark.run.exchange.stage_record import DRIVER, EVERYWHERE, Delivery, Piece, SentDeliveries, UnitStage
@@ -35,7 +35,7 @@ from viewlet.spark.run.units.plan_code import Departure, Place, WorkerBlock
 from viewlet.spark.run.units.table_unit import rows_view, unit_name
 from viewlet.spark.run.units.unit import SPREAD, UnitCode
 from viewlet.spark.run.units.unit_result import ResultKey
-from viewlet.types import Table
+from viewlet.types import Row, Table
 
 R = TypeVar("R")
 
@@ -332,6 +332,31 @@ class ReadViews(PartitionTask[list[bytes]]):
     def answer(self, partition: int) -> list[bytes]:
         with held(self.context, self.unit, partition) as state:
             return [state.node.contents(name) for name in self.names]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTableKeys(PartitionTask[Changes]):
+    """Reads the rows with some primary keys that a table keeps in a partition."""
+
+    context: Context
+    table: Table
+    keys: frozenset[Row]
+
+    def answer(self, partition: int) -> Changes:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        unit, view, names = unit_name(self.table.name), rows_view(self.table.name), self.table.column_names
+        with held(self.context, unit, partition) as state:
+            blob = state.node.contents(view)
+        if not blob:
+            return {}
+        rows, places = bytes_table(blob), [names.index(name) for name in self.table.primary_key]
+        first = rows.column(places[0])
+        if not is_text(rows.schema.field(places[0])):
+            rows = rows.filter(pc.is_in(first, pa.array(list({key[0] for key in self.keys}), first.type)))
+        found = ((row, count) for row, (count,) in from_arrow(rows, len(names)))
+        return {row: count for row, count in found if tuple(row[place] for place in places) in self.keys}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Data frames as sources of changes: several streams as one, and change events of databases (Debezium)."""
+"""Data frames as sources of changes: their columns in the types of tables, and several streams as one."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from viewlet.sqlgen.dialects import DIALECTS
 from viewlet.types import Kind, SqlType, Table
 
 TABLE = "_table"
-_KINDS = ("c", "r", "u", "d")
-"""Events of Debezium that tell of rows: created, read, updated, deleted."""
 _SPARK_TYPES = {
     Kind.BOOLEAN: "boolean",
     Kind.SMALLINT: "smallint",
@@ -92,37 +90,3 @@ def apart(whole: Any, names: Mapping[str, Any]) -> dict[str, Any]:
     from pyspark.sql import functions as f
 
     return {name: whole.where(f.col(TABLE) == name).select(f"`{name}`.*") for name in names}
-
-
-def debezium_changes(table: Table, events: Any) -> Any:
-    """The changes that Debezium's events tell: what was before goes, what is after comes.
-
-    `events` has the columns `op`, `before` and `after`, the latter two as structs, or a column `value` with all of that
-    as JSON, with or without a `payload` around it. Events of other kinds (truncations, messages) are refused when they
-    are applied, and with them their batch; those without a value, which follow deletions in Kafka, are left out.
-    """
-    from pyspark.sql import functions as f
-
-    if "value" in events.columns and "op" not in events.columns:
-        events = _parsed(table, events)
-    missing = [name for name in ("op", "before", "after") if name not in events.columns]
-    if missing:
-        raise DataError(f"{table.name}: events of Debezium have a column {missing[0]!r}; here are {events.columns}")
-    is_known = f.col("op").isin(*_KINDS)
-    versions = f.array(
-        f.struct(f.col("before").alias("row"), f.lit("delete").alias("kind")),
-        f.struct(f.col("after").alias("row"), f.lit("insert").alias("kind")),
-        f.struct(f.lit(None).alias("row"), f.when(~is_known, f.concat(f.lit("event "), f.col("op"))).alias("kind")),
-    )
-    changes = events.where("op is not null").select(f.explode(versions).alias("change"))
-    told = changes.where("change.row is not null or change.kind like 'event %'")
-    return told.select("change.row.*", f.col("change.kind").alias("_change_type"))
-
-
-def _parsed(table: Table, events: Any) -> Any:
-    from pyspark.sql import functions as f
-
-    row = ", ".join(f"`{column.name}`: {spark_type(column.type)}" for column in table.columns)
-    event = f"op: string, before: struct<{row}>, after: struct<{row}>"
-    text = f.coalesce(f.get_json_object(f.col("value").cast("string"), "$.payload"), f.col("value").cast("string"))
-    return events.select(f.from_json(text, f"struct<{event}>").alias("event")).select("event.*")
