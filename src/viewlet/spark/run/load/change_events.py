@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from viewlet.changes import CHANGE_TYPE, CHANGE_TYPES, Changes, did_you_mean, rows_to_arrow
 from viewlet.errors import DataError, SchemaError
@@ -36,9 +36,6 @@ from viewlet.spark.run.load.sources import spark_type
 from viewlet.sqlgen.dialects import DIALECTS
 from viewlet.types import Kind, Row, Table
 
-if TYPE_CHECKING:
-    from viewlet.hosts.catalogue import Catalogue
-
 LETTER = ("table_name", "event", "reason")
 """The columns of a table of dead letters."""
 _PLACES = ("topic", "partition", "offset")
@@ -48,6 +45,12 @@ _STEP = "_step"
 
 KeptRows = Callable[[Sequence[Row]], Changes]
 """Finds the rows with some primary keys."""
+
+
+class KeptTables(Protocol):
+    """The tables of a database (`viewlet.hosts.catalogue.Catalogue`)."""
+
+    def find_kept(self, name: str) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +128,7 @@ class EventReading:
         self._errors: list[Step] = []
         self._changes: Any = None
 
-    def read(self, catalogue: Catalogue) -> tuple[Any, list[Step]]:
+    def read(self, catalogue: KeptTables) -> tuple[Any, list[Step]]:
         """Changes as Arrow or a data frame, and errors, if they are dead letters."""
         if self._changes is None:
             self._errors, self._changes = self._read(partial(_kept_rows, catalogue, self.table.name))
@@ -182,7 +185,7 @@ class EventChanges:
 
     reading: EventReading
 
-    def read(self, table: Table, catalogue: Catalogue) -> Any:
+    def read(self, table: Table, catalogue: KeptTables) -> Any:
         if table.name != self.reading.table.name:
             raise DataError(f"these are events about {self.reading.table.name}, not about {table.name}")
         return self.reading.read(catalogue)[0]
@@ -194,14 +197,14 @@ class DeadLetters:
 
     readings: tuple[EventReading, ...]
 
-    def read(self, table: Table, catalogue: Catalogue) -> Any:
+    def read(self, table: Table, catalogue: KeptTables) -> Any:
         found = [
             (each.table.name, step.event, step.reason) for each in self.readings for step in each.read(catalogue)[1]
         ]
         return [dict(zip(LETTER, row, strict=True)) for row in found]
 
 
-def _kept_rows(catalogue: Catalogue, table: str, keys: Sequence[Row]) -> Changes:
+def _kept_rows(catalogue: KeptTables, table: str, keys: Sequence[Row]) -> Changes:
     return catalogue.find_kept(table).store.with_keys(keys) or {}
 
 
