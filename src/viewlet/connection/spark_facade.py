@@ -25,10 +25,10 @@ from viewlet.runtime.durable.log import Record
 from viewlet.runtime.private_folders import temporary_folder
 from viewlet.spark.run.engine import Engine
 from viewlet.spark.run.exchange import change_files
+from viewlet.spark.run.execution.change_events import ChangeEvents, change_events, opened
 from viewlet.spark.run.execution.cluster import Cluster, InlineCluster, SparkCluster
 from viewlet.spark.run.execution.selection import selection
 from viewlet.spark.run.java import session_of
-from viewlet.spark.run.load.change_events import ChangeEvents, change_events, opened
 from viewlet.spark.run.load.sources import apart, known_columns, together
 from viewlet.spark.run.state.checkpoint import Checkpoint
 from viewlet.spark.run.views.scan import driver_frame

@@ -58,8 +58,8 @@ from viewlet.spark.plan.partitioning import DRIVER_ROWS, FEW_ROWS, few_of_a_load
 from viewlet.spark.run.engine import Engine
 from viewlet.spark.run.exchange.change_files import FOLDER
 from viewlet.spark.run.execution.batch import Batch as ClusterBatch
+from viewlet.spark.run.execution.change_events import DeadLetters, EventChanges
 from viewlet.spark.run.execution.frame_change import collected, frame_change, is_spark_frame
-from viewlet.spark.run.load.change_events import DeadLetters, EventChanges
 from viewlet.spark.run.state.checkpoint import DRIVER
 from viewlet.spark.run.units.relocation import Relocation, check_movable, is_worth_moving, only_gathers
 from viewlet.spark.run.units.table_unit import unit_name
