@@ -107,6 +107,22 @@ def test_a_busy_view_is_compiled(monkeypatch: pytest.MonkeyPatch, caplog: pytest
     ]
 
 
+def test_a_view_with_few_rows_that_take_long_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "COMPILE_AFTER_SECONDS", 0.03)
+    db = viewlet.connect()
+    db.execute("CREATE TABLE t (a BIGINT, b BIGINT); CREATE TABLE u (a BIGINT)")
+    db.execute("CREATE MATERIALIZED VIEW slow AS SELECT SUM(x.b) AS n FROM t x, t y, t z WHERE x.a + y.a = z.a + x.b")
+    db.execute("CREATE MATERIALIZED VIEW quick AS SELECT COUNT(*) AS n FROM u")
+    db.insert("u", [(1,)])
+    for number in range(1000):
+        db.insert("t", [(number % 7, number)])
+        if "is being compiled" in db.explain("slow", "engine"):
+            break
+    db.settle()
+    assert db.explain("slow", "engine") == "compiled: the interpreter had worked on it for 0.03 s"
+    assert "is compiled after 20,000 changed rows or 0.03 s of work" in db.explain("quick", "engine")
+
+
 def test_a_view_over_many_rows_is_compiled_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engines, "COMPILE_AFTER_ROWS", 2)
     db = viewlet.connect()

@@ -6,10 +6,12 @@
 | `"interpreter"`       | the interpreter                                    |
 | `"compiled"`          | compiled at once                                   |
 
-Compiling takes seconds, so `auto` begins when a view has seen many rows, in the background: the interpreter continues,
-and the view moves between two batches. Over tables the compiled engine is filled from their rows. Streams keep none:
-there it takes over what the interpreter holds, whose program is the same. "The interpreter" stands for the reference
-engine of every kind of view. A view of a kind without a compiled form stays on it.
+Compiling takes seconds, so `auto` begins when the interpreter has worked on a view for about as long: whatever follows,
+no more than twice the time is spent than by a choice that knew it. Many rows are reason enough to begin early. The view
+is compiled in the background while the interpreter continues, and moves between two batches. Over tables the compiled
+engine is filled from their rows. Streams keep none: there it takes over what the interpreter holds, whose program is
+the same. "The interpreter" stands for the reference engine of every kind of view. A view of a kind without a compiled
+form stays on it.
 
 A batch or a table with many rows does not wait for that, and does not go through the interpreter row by row:
 
@@ -55,6 +57,8 @@ if TYPE_CHECKING:
 ENGINES = ("auto", "interpreter", "compiled")
 COMPILE_AFTER_ROWS = 20_000
 """Changed rows (and rows there at its declaration) after which `auto` compiles a view."""
+COMPILE_AFTER_SECONDS = 2.0
+"""Seconds of work on a view after which `auto` compiles it, however few its rows are: compiling takes about as long."""
 LARGE_BATCH = 10_000
 """Rows of a batch from which `auto` looks for a faster way than the interpreter."""
 WORTH_WAITING = 50_000
@@ -108,7 +112,7 @@ class EngineChooser:
             return self._interpreted(declared, sources, obstacle)
         if sources.size > COMPILE_AFTER_ROWS:
             return self._start_large(declared, sources)
-        waiting = f"it is compiled after {COMPILE_AFTER_ROWS:,} changed rows"
+        waiting = f"it is compiled after {COMPILE_AFTER_ROWS:,} changed rows or {COMPILE_AFTER_SECONDS:g} s of work"
         choice = self._interpreted(declared, sources, waiting, movable=sources.is_mixed)
         return replace(choice, may_change=True)
 
@@ -237,35 +241,47 @@ class EngineChooser:
     def compile_if_busy(self, view: Maintainer) -> None:
         """After a batch: begins to compile a view that has become busy, unless it has to stay where it is."""
         choice = view.choice
-        if choice.may_change and choice.compilation is None and view.work.tuples > COMPILE_AFTER_ROWS:
+        is_busy = view.work.tuples > COMPILE_AFTER_ROWS or view.spent > COMPILE_AFTER_SECONDS
+        if choice.may_change and choice.compilation is None and is_busy:
             if (obstacle := _must_stay(view)) is not None:
                 view.describe(replace(choice, reason=obstacle))
             else:
                 found = self.sources(view.declared)
-                self._compile_ahead(view, found, self._statistics(view, found))
+                reason = _many_rows() if view.work.tuples > COMPILE_AFTER_ROWS else _much_work()
+                self._compile_ahead(view, found, self._statistics(view, found), reason=reason)
 
     def _statistics(self, view: Maintainer, sources: Sources) -> Statistics:
         """What the compiled program is chosen by; over streams it has to be the one that the interpreter runs."""
         return view.choice.statistics if sources.streams else self.measure(sources.tables)
 
     def _compile_ahead(
-        self, view: Maintainer, sources: Sources, statistics: Statistics, draft: Draft | None = None
+        self,
+        view: Maintainer,
+        sources: Sources,
+        statistics: Statistics,
+        draft: Draft | None = None,
+        reason: str | None = None,
     ) -> None:
-        task = self._tried(view.name, lambda: self._submit(view.declared, sources, statistics, draft))
+        task = self._tried(view.name, lambda: self._submit(view.declared, sources, statistics, draft, reason))
         if isinstance(task, str):
             view.describe(replace(view.choice, reason=task, may_change=False))
         else:
             view.describe(replace(view.choice, reason="it is being compiled", compilation=task))
 
     def _submit(
-        self, declared: Declaration, sources: Sources, statistics: Statistics, draft: Draft | None
+        self,
+        declared: Declaration,
+        sources: Sources,
+        statistics: Statistics,
+        draft: Draft | None,
+        reason: str | None = None,
     ) -> Task[Choice]:
         """Begins to compile a view in the background."""
-        dictionary = self.dictionary
+        dictionary, why = self.dictionary, reason or _many_rows()
 
         def build() -> Choice:
             own = draft or draft_for_auto(declared, sources, statistics)
-            choice = build_compiled(declared, sources, statistics, dictionary, _many_rows(), own, reads=True)
+            choice = build_compiled(declared, sources, statistics, dictionary, why, own, reads=True)
             logger.info("view %s: compiled in the background", declared.name)
             return choice
 
@@ -332,6 +348,10 @@ def _filled(choice: Choice) -> Choice:
 
 def _many_rows() -> str:
     return f"there were more than {COMPILE_AFTER_ROWS:,} changed rows"
+
+
+def _much_work() -> str:
+    return f"the interpreter had worked on it for {COMPILE_AFTER_SECONDS:g} s"
 
 
 def _must_stay(view: Maintainer) -> str | None:

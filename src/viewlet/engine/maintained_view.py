@@ -6,6 +6,7 @@ OFFSET. Changes are those of the visible rows: for a limited view, what its firs
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -118,7 +119,9 @@ class MaintainedView:
 
     def rows(self) -> list[tuple[Row, int]]:
         """The visible rows in reading order."""
+        started = time.perf_counter()
         rows = self._reader.rows.rows()
+        self.maintainer.spent += time.perf_counter() - started
         return rows if self._is_all_visible else [(self._show(row), weight) for row, weight in rows]
 
     @property
@@ -205,7 +208,9 @@ class MaintainedView:
     def finish(self) -> Changes:
         """Ends a batch that touched the view; returns the change of the visible rows, which `publish` shows others."""
         self._read = _Reading(None)
-        change = self._reader.rows.finish(self.maintainer.finish(), self.is_watched)
+        told, started = self.maintainer.finish(), time.perf_counter()
+        change = self._reader.rows.finish(told, self.is_watched)
+        self.maintainer.spent += time.perf_counter() - started
         if self._is_all_visible or not change:
             return change
         return net((self._show(row), weight) for row, weight in change.items())

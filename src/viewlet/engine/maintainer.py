@@ -55,6 +55,8 @@ class Maintainer:
         self.kind = kind_of(declared)
         self.name = declared.name
         self.work = Work()
+        self.spent = 0.0
+        """Seconds that the engine has worked, on batches and on being read."""
         self.load: BulkLoad | None = None
         """What takes the place of the engine in the next batch."""
         self._batch: Work | None = None
@@ -91,6 +93,7 @@ class Maintainer:
 
     def run_on(self, choice: Choice) -> None:
         """Changes the engine, between two batches; the new one holds the same result."""
+        self.spent = 0.0
         readers = {view: view.read(choice.engine) for view in self.views}
         self._parts = _Parts(choice, readers, _columns_used(choice.engine), _sharing(choice.engine))
 
@@ -130,7 +133,9 @@ class Maintainer:
         batch = self.note(source, len(change))
         started = time.perf_counter()
         (self.load or self.engine).apply(source, change)
-        batch.seconds[source] += time.perf_counter() - started
+        seconds = time.perf_counter() - started
+        batch.seconds[source] += seconds
+        self.spent += seconds
 
     def note(self, source: str, tuples: int) -> Work:
         """The batch changes something that is read; counted once."""
@@ -150,7 +155,9 @@ class Maintainer:
     def finish(self) -> Mapping[Row, int] | None:
         """What the batch does to the rows; None if the engine does not know it."""
         if self._told is None:
+            started = time.perf_counter()
             self._told = ((self.load or self.engine).finish(),)
+            self.spent += time.perf_counter() - started
         return self._told[0]
 
     def commit(self) -> None:
