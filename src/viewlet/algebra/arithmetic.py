@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 import operator
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Any
 
 from viewlet.algebra.casts import check_decimal, check_finite, check_integer, divide_half_away, round_single
 from viewlet.algebra.scalar_function import Function, Implementation, Types, simple
 from viewlet.errors import DataError
 from viewlet.types import MAX_DECIMAL_DIGITS, Kind, SqlType
+
+_MANTISSA = sys.float_info.mant_dig
 
 
 def _checked(type: SqlType) -> Callable[[Any], Any]:
@@ -138,23 +141,40 @@ def _average(types: Types, result: SqlType) -> Implementation:
     return lambda total, count: None if count == 0 else total / (count * unit)
 
 
+def _square(value: float) -> float:
+    return check_finite(value * value)
+
+
+def _square_error(value: float) -> float:
+    """What the square of a number leaves when it is rounded."""
+    fraction, exponent = math.frexp(value)
+    whole, unit = int(math.ldexp(fraction, _MANTISSA)), 2 * (exponent - _MANTISSA)
+    return math.ldexp(whole * whole - int(math.ldexp(_square(value), -unit)), unit)
+
+
 def _variance(freedom: int, finish: Callable[[float], float]) -> Function:
-    """f(n, sum x, sum x*x): exact for exact types; a tiny negative result of rounding counts as 0."""
+    """f(n, sum x, sum x*x), computed exactly and rounded once.
+
+    Of doubles each sum is given in parts, each the nearest double to what those before it leave: two of x, two of the
+    rounded squares, two of what their rounding leaves. A negative result of rounding counts as 0.
+    """
 
     def build(types: Types, result: SqlType) -> Implementation:
-        exact = types[1].is_exact
-        square_unit = 10 ** (2 * types[1].scale)
+        unit = 10 ** (2 * types[1].scale)
 
-        def compute(n: int, total: Any, squares: Any) -> float | None:
+        def compute(n: int, *sums: Any) -> float | None:
             if n <= freedom:
                 return None
-            if exact:
-                return finish((n * squares - total * total) / (n * (n - freedom) * square_unit))
-            return finish(max(squares - total * total / n, 0.0) / (n - freedom))
+            total, squares = sums if len(sums) == 2 else (_whole(sums[:2]), _whole(sums[2:]))
+            return finish(check_finite(max(n * squares - total * total, 0) / (n * (n - freedom) * unit)))
 
         return compute
 
     return Function(True, build)
+
+
+def _whole(parts: Sequence[float]) -> Fraction:
+    return sum(map(Fraction, parts), Fraction(0))
 
 
 VARIANCES: dict[str, Function] = {
@@ -179,6 +199,8 @@ NUMERIC: dict[str, Function] = {
     "round": Function(True, _round),
     "sign": simple(lambda value: (value > 0) - (value < 0)),
     "sqrt": _guarded(_root),
+    "square": simple(_square),
+    "square_error": simple(_square_error),
     "power": _guarded(operator.pow),
     "ln": _guarded(_logarithm(math.log)),
     "log10": _guarded(_logarithm(math.log10)),

@@ -56,6 +56,37 @@ def large_sum(high: Any, low: Any, first: Any, second: Any, control: Any) -> Any
 
 
 @compiled
+def two_sum(a: Any, b: Any) -> Any:
+    """A sum rounded, and what that leaves."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
+
+
+@compiled
+def add_product(found: Any, a: Any, b: Any) -> Any:
+    """Adds a product to a sum of four doubles, each of which takes what rounding the one before it leaves."""
+    product = a * b
+    for part in (product, fused(a, b, -product)):
+        first, left = two_sum(found[0], part)
+        second, left = two_sum(found[1], left)
+        third, left = two_sum(found[2], left)
+        found = (first, second, third, found[3] + left)
+    return found
+
+
+@compiled
+def total_of(found: Any) -> Any:
+    """The double nearest to a sum of four doubles, however much of it cancels."""
+    first, second, third, fourth = found
+    for _ in range(3):
+        first, second = two_sum(first, second)
+        second, third = two_sum(second, third)
+        third, fourth = two_sum(third, fourth)
+    return first + (second + (third + fourth))
+
+
+@compiled
 def dd_of_int(number: Any) -> Any:
     """A 64-bit integer as a double-double."""
     high = float(number)

@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from viewlet.runtime.arithmetic import NULL
+from viewlet.runtime.arithmetic import NULL, add_product, total_of
 from viewlet.runtime.control import FAILURE, NOT_FINITE, OVERFLOW
 from viewlet.runtime.jit import compiled
 from viewlet.runtime.probe import hash_key
 from viewlet.runtime.state import call_back
-from viewlet.runtime.wide import bits_of
+from viewlet.runtime.wide import bits_of, fused
 
 ADDRESS, ANSWERED, ANSWER, ARGUMENTS = range(4)
 """Words of `calls`: the function of Python to call, whether it has answered, its answer, the arguments from here on."""
@@ -244,11 +244,36 @@ def lesser_double(a: Any, b: Any) -> Any:
 
 
 @compiled
-def variance(n: Any, total: Any, squares: Any, freedom: Any) -> Any:
-    """The variance of n doubles from their sum and the sum of their squares; NULL if n <= freedom."""
+def square(value: Any, control: Any) -> Any:
+    """The square of a double, which must be finite."""
+    return finite(value * value, control)
+
+
+@compiled
+def square_error(value: Any) -> Any:
+    """What the square of a number leaves when it is rounded."""
+    return fused(value, value, -(value * value))
+
+
+@compiled
+def variance(n: Any, s: Any, s_rest: Any, q: Any, q_rest: Any, e: Any, e_rest: Any, freedom: Any) -> Any:
+    """The variance of n doubles, or NULL if n <= freedom.
+
+    Given are their sum, the sum of their rounded squares, and that of what rounding leaves of these, in two parts each.
+    The numerator n * squares - sum * sum is computed to the last digit, over numbers scaled to the size of 1.
+    """
     if n <= freedom:
         return np.nan
-    return max(squares - total * total / n, 0.0) / (n - freedom)
+    if q == 0.0:
+        return 0.0
+    half = math.frexp(q)[1] // 2
+    rows = float(n)
+    found = (0.0, 0.0, 0.0, 0.0)
+    for part in (q, q_rest, e, e_rest):
+        found = add_product(found, rows, math.ldexp(part, -2 * half))
+    s, s_rest = math.ldexp(s, -half), math.ldexp(s_rest, -half)
+    found = add_product(add_product(add_product(found, -s, s), -2.0 * s, s_rest), -s_rest, s_rest)
+    return math.ldexp(max(total_of(found), 0.0) / (rows * (rows - freedom)), 2 * half)
 
 
 @compiled

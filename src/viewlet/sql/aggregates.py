@@ -16,7 +16,22 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from viewlet.algebra.nodes import Cond, Exists, Expr, Extreme, Extremum, Lift, Scalar, Sum, Value, Var, mul, sum_over
+from viewlet.algebra.nodes import (
+    Cond,
+    Exists,
+    Expr,
+    Extreme,
+    Extremum,
+    Lift,
+    Scalar,
+    Sum,
+    Value,
+    Var,
+    add,
+    mul,
+    neg,
+    sum_over,
+)
 from viewlet.algebra.scope import outputs
 from viewlet.sql import coerce
 from viewlet.sql.conditions import bind_conditions
@@ -178,6 +193,17 @@ class Aggregates:
     def sum(self, argument: Argument, value: Scalar, type: SqlType) -> Scalar:
         return self._lift("sum", type.with_nullable(False), *argument.factors, Value(value))
 
+    def unrounded(self, argument: Argument, value: Scalar) -> tuple[Scalar, Scalar]:
+        """A sum of doubles as the nearest double and what that leaves, which together have twice the digits."""
+        total = self.sum(argument, value, DOUBLE)
+        key = ("rest", total)
+        if key not in self._known:
+            rest = self.context.fresh("rest", DOUBLE.with_nullable(False))
+            body = sum_over((), mul(*self.body, *argument.factors, Value(value)))
+            self.lifts.append(Lift(rest, add(body, neg(Value(total)))))
+            self._known[key] = rest
+        return total, self._known[key]
+
     def _lift(self, name: str, type: SqlType, *factors: Expr) -> Scalar:
         key = (name, type, factors)
         if key not in self._known:
@@ -306,12 +332,14 @@ def _variance(aggregates: Aggregates, call: exp.Expr, argument: Argument, distin
         value = coerce.cast_to(value, decimal(19, 0))
     if value.type.is_float or 2 * value.type.scale > MAX_DECIMAL_DIGITS:
         value = coerce.cast_to(value, DOUBLE)
-    total = aggregates.sum(argument, value, sum_type(value.type))
-    square = coerce.arithmetic("*", value, value)
-    squares = aggregates.sum(argument, square, sum_type(square.type))
-    return coerce.strict(
-        _VARIANCES[type(call)], aggregates.present(argument), total, squares, type=DOUBLE, may_be_null=True
-    )
+    if value.type.is_float:
+        square = coerce.strict("square", value, type=DOUBLE)
+        error = coerce.strict("square_error", value, type=DOUBLE)
+        sums = [part for each in (value, square, error) for part in aggregates.unrounded(argument, each)]
+    else:
+        square = coerce.arithmetic("*", value, value)
+        sums = [aggregates.sum(argument, each, sum_type(each.type)) for each in (value, square)]
+    return coerce.strict(_VARIANCES[type(call)], aggregates.present(argument), *sums, type=DOUBLE, may_be_null=True)
 
 
 def _boolean(aggregates: Aggregates, call: exp.Expr, argument: Argument, distinct: bool) -> Scalar:

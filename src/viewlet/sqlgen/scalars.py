@@ -143,18 +143,15 @@ def _average(node: Call, args: Terms, dialect: Dialect) -> str:
 
 
 def _variance(freedom: int, root: bool) -> Writer:
-    """From n, sum x and sum x*x; the numerator is exact where x is."""
+    """From n, sum x and sum x*x of exact numbers: the numerator is exact."""
 
     def write(node: Call, args: Terms, dialect: Dialect) -> str:
-        exact = args[1].type.is_exact
-        held = dialect.wide if exact else "DOUBLE"
-        n, total, squares = (f"CAST({sql} AS {held})" for sql in _units(args, dialect))
-        if exact:
-            unit = f" * CAST('{float(10 ** (2 * args[1].type.scale))!r}' AS DOUBLE)"
-            divisor = f"(CAST({n} * ({n} - {freedom}) AS DOUBLE){unit})"
-            result = f"CAST({n} * {squares} - {total} * {total} AS DOUBLE) / {divisor}"
-        else:
-            result = f"GREATEST({squares} - {total} * {total} / {n}, 0) / ({n} - {freedom})"
+        if args[1].type.is_float:
+            raise unsupported("the variance of doubles")
+        n, total, squares = (f"CAST({sql} AS {dialect.wide})" for sql in _units(args, dialect))
+        unit = f" * CAST('{float(10 ** (2 * args[1].type.scale))!r}' AS DOUBLE)"
+        divisor = f"(CAST({n} * ({n} - {freedom}) AS DOUBLE){unit})"
+        result = f"CAST({n} * {squares} - {total} * {total} AS DOUBLE) / {divisor}"
         known = " AND ".join(f"{term.sql} IS NOT NULL" for term in args)
         return f"(CASE WHEN {known} AND {n} > {freedom} THEN {f'SQRT({result})' if root else result} END)"
 

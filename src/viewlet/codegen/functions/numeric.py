@@ -121,6 +121,14 @@ def _average(support: Support, call: Call, words: Sequence[Word]) -> Word | None
     return Word(f"({a.code} / {unit})", both(a.present, b.present, f"({b.code} != 0)"), True)
 
 
+def _square(support: Support, call: Call, words: Sequence[Word]) -> Word | None:
+    return strict(f"square({words[0].code}, control)", words, True)
+
+
+def _square_error(support: Support, call: Call, words: Sequence[Word]) -> Word | None:
+    return strict(f"square_error({words[0].code})", words, True)
+
+
 def _variance(freedom: int, function: str = "") -> FunctionWriter:
     """Of doubles; those of exact numbers are quotients of integers beyond 64 bits, which Python computes."""
 
@@ -170,6 +178,8 @@ NUMERIC: dict[str, FunctionWriter] = {
     "round": _round,
     "sign": _sign,
     "sqrt": _root,
+    "square": _square,
+    "square_error": _square_error,
     "avg": _average,
     "var_samp": _variance(1),
     "var_pop": _variance(0),
