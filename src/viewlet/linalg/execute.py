@@ -166,11 +166,11 @@ class Executor:
             case Sum():
                 return self.backend.combine([self._term(term, values) for term in node.terms])
             case Scale():
-                return self.backend.combine([(node.factor, parts[0])])
+                return self.backend.combine([(node.factor, self._dense(parts[0]))])
             case Transpose():
                 return self._flip(parts[0])
             case Stack():
-                return self.backend.stack(parts, vertical=node.vertical)
+                return self.backend.stack([self._dense(part) for part in parts], vertical=node.vertical)
             case Identity():
                 return self.backend.identity(int(node.size.at(self.sizes)))
             case Zero():
@@ -193,7 +193,7 @@ class Executor:
         return norm_of(node, self.sizes, lambda each: self.backend.norm(self.stored[each]))
 
     def _term(self, term: Expression, values: Mapping[Expression, Any]) -> tuple[float, Any]:
-        return 1.0, self._value(term, values)
+        return 1.0, self._dense(self._value(term, values))
 
     def _multiply(self, left: Any, right: Any) -> Any:
         if isinstance(left, _Flipped):
@@ -229,9 +229,10 @@ class Executor:
     def _sweep(self, step: Sweep, values: dict[Expression, Any]) -> None:
         ahead = [read for read in step.reads if not read.transposed]
         behind = [read for read in step.reads if read.transposed]
-        update = None
+        update: tuple[Any, Any] | None = None
         if step.update is not None:
-            update = self._value(step.update.left, values), self._value(step.update.right, values)
+            left, right = (self._value(part, values) for part in (step.update.left, step.update.right))
+            update = self._dense(left), self._dense(right)
         forward, backward = self._operand(ahead, values), self._operand(behind, values)
         if self.bounds is not None and step.update is not None and update is not None:
             self.bounds.announced(step.update, *update)

@@ -35,7 +35,7 @@ from viewlet.linalg.sizes import dim
 from viewlet.linalg.strategy import Plan, choose
 from viewlet.linalg.subscribers import Subscribers
 from viewlet.linalg.symmetry import symmetric_views
-from viewlet.linalg.trust import Audit
+from viewlet.linalg.trust import Audit, frobenius
 from viewlet.linalg.undo import Undo, keep
 from viewlet.linalg.values import Array, Factors, Units
 from viewlet.runtime.durable.batch_ids import BatchIds
@@ -280,7 +280,7 @@ class MaintainedMatrices:
         outputs = set(self.statements.outputs.values())
         found = 0.0
         for seed, view in enumerate(each for each in outputs if each in audit.bodies):
-            norm = float(np.linalg.norm(audit.stored[view]))
+            norm = frobenius(np.asarray(audit.stored[view]))
             found = max(found, audit.estimate(view, seed) / norm if norm else 0.0)
         return found
 

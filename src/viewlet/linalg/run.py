@@ -34,7 +34,7 @@ from viewlet.linalg.refinement import refined
 from viewlet.linalg.scalars import degrees
 from viewlet.linalg.strategy import check_strategy, plan_statements
 from viewlet.linalg.subscribers import Listener
-from viewlet.linalg.trust import FAILURE, ErrorReport
+from viewlet.linalg.trust import FAILURE, ErrorReport, frobenius
 from viewlet.linalg.undo import put
 from viewlet.linalg.values import (
     Array,
@@ -226,10 +226,11 @@ class Run:
         of at most `failure`.
         """
         view, audit = self._matrix(name), self._matrices.audit()
-        norm = float(np.linalg.norm(np.asarray(audit.stored[view])))
+        norm = frobenius(np.asarray(audit.stored[view]))
         if self._backend.is_exact:
             return ErrorReport(0.0, 0.0, 0.0, norm)
         bound = audit.bound(view) if self._matrices.bounds is None else self._matrices.bounds.bound(view)
+        bound = bound if bound < math.inf else math.inf  # what overflows on the way to it may be no number
         return ErrorReport(bound, audit.estimate(view), FAILURE, norm)
 
     @_one_at_a_time

@@ -5,6 +5,11 @@
     estimate   applies the whole definition to a few random vectors, which takes thin products only, and compares with
                the view applied to them. Too small with a probability of at most `failure`.
 
+What the definition gives has rounding errors itself, which an inverse in it makes larger. They are sampled: beside
+every vector another one is carried through the definition, to which each product adds random numbers as large as its
+rounding may be. Where these samples are larger than the difference, the estimate is made again in extended precision;
+where a system cannot be solved, it is infinite.
+
 Both are Frobenius norms. Rounding is bounded by γ_k = k ε / (1 - k ε) (Higham, *Accuracy and Stability*, 3.1).
 """
 
@@ -42,7 +47,15 @@ MARGIN = 10.0
 """The estimate is this many times the root of the mean square over the probes."""
 FAILURE = (math.e / MARGIN**2) ** (PROBES / 2)
 """The chance that all probes of an error of rank one, the worst case, are so short: the tail of a χ² distribution."""
-REFINEMENTS = 20
+REFINEMENTS = 40
+STALLED = 0.9
+"""A correction of a solution is the last one if the next would not be this much smaller."""
+DOUBTFUL = 3.0
+"""Rounding that is this many times the difference that was found is looked at in extended precision."""
+UNSURE = 1e-3
+"""A system whose condition leaves less than this part of a solution to rounding can be solved."""
+EXTENDED = 1 << 17
+"""The most entries of all matrices for that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,28 +84,61 @@ class Audit:
     def __init__(
         self, source: Statements, stored: Mapping[Matrix, Any], sizes: Sizes, kind: type[np.floating[Any]] = np.float64
     ) -> None:
+        self._source = source
         self.bodies = {statement.target: statement.body for statement in source.views}
         self.stored = stored
         self.sizes = sizes
         self.kind = kind
         """The type that definitions are applied to vectors in."""
         self._bounds: dict[Matrix, float] = {}
+        self._norms: dict[Matrix, float] = {}
+        self._random: np.random.Generator | None = None
+        """Where the samples of rounding errors come from, while the second half of the columns are those."""
 
     # -- estimates -----------------------------------------------------------------------------------------------------
 
     def estimate(self, view: Matrix, seed: int = 0) -> float:
-        """MARGIN times the length that the error of the view gives to random vectors."""
+        """MARGIN times the length that the error of the view, and rounding in looking at it, give to random vectors."""
+        found, doubt = self._difference(view, seed)
+        entries = sum(array.shape[0] * array.shape[1] for array in self.stored.values())
+        if not doubt <= DOUBTFUL * found and self.kind is np.float64 and entries <= EXTENDED:
+            finer = Audit(self._source, self.stored, self.sizes, np.longdouble)
+            found, doubt = finer._difference(view, seed)
+        total = MARGIN * (found + doubt) / math.sqrt(PROBES)
+        return total if math.isfinite(total) else math.inf
+
+    def _difference(self, view: Matrix, seed: int) -> tuple[float, float]:
+        """How far the view and its definition are apart on random vectors, and the rounding in saying so."""
+        self._random = np.random.default_rng(seed)
         columns = view.columns.whole(self.sizes)
-        probes = np.random.default_rng(seed).standard_normal((columns, PROBES))
-        error = self.stored[view].astype(self.kind) @ probes - self.apply(view, probes)
-        return MARGIN * float(np.linalg.norm(error)) / math.sqrt(PROBES)
+        probes = self._random.standard_normal((columns, PROBES)).astype(self.kind)
+        both = np.hstack([probes, np.zeros_like(probes)])
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):
+                error = self._times(view, self.stored[view].astype(self.kind), both) - self.apply(view, both)
+        finally:
+            self._random = None
+        return frobenius(error[:, :PROBES]), frobenius(error[:, PROBES:])
+
+    def _times(self, node: Matrix, array: Any, x: Any) -> Any:
+        """The product with a stored matrix, with samples of its rounding where those are carried along."""
+        found = array @ x
+        if self._random is not None and found.size:
+            if node not in self._norms:
+                self._norms[node] = frobenius(np.asarray(self.stored[node]))
+            unit = float(np.finfo(self.kind).eps) / 2
+            size = unit * self._norms[node] / math.sqrt(len(found))
+            lengths = np.array([frobenius(column) for column in x[:, :PROBES].T])
+            found[:, PROBES:] += size * lengths * self._random.standard_normal((len(found), PROBES))
+        return found
 
     def apply(self, node: Expression, x: Any) -> Any:
         """The product of the exact value of an expression and a thin x, through its definition."""
         match node:
             case Matrix():
                 body = self.bodies.get(node)
-                return self.stored[node].astype(self.kind) @ x if body is None else self.apply(body, x)
+                stored = self.stored[node].astype(self.kind) if body is None else None
+                return self.apply(body, x) if body is not None else self._times(node, stored, x)
             case Identity():
                 return x
             case Zero():
@@ -118,7 +164,7 @@ class Audit:
 
     def _apply_transposed(self, body: Expression, x: Any) -> Any:
         if isinstance(body, Matrix) and body not in self.bodies:
-            return self.stored[body].astype(self.kind).T @ x
+            return self._times(body, self.stored[body].astype(self.kind).T, x)
         if isinstance(body, Matrix):
             return self.apply(transpose(self.bodies[body]), x)
         if isinstance(body, Inverse):
@@ -136,16 +182,36 @@ class Audit:
         return sum(self.apply(block, part) for block, part in zip(node.blocks, np.split(x, cuts), strict=True))
 
     def _solve(self, node: Inverse, x: Any, *, transposed: bool = False) -> Any:
-        """Z⁻¹ x by refinement with the stored inverse, which may be off by more than rounding."""
+        """Z⁻¹ x by refinement with the stored inverse, which may be off by more than rounding.
+
+        Where residuals do not get as small as rounding leaves them, nothing is known of the solution.
+        """
         view = next(target for target, body in self.bodies.items() if body is node)
         known = self.stored[view].astype(self.kind)
         known, system = (known.T, transpose(node.body)) if transposed else (known, node.body)
-        found = known @ x
+        bare = system.body if isinstance(system, Transpose) else system
+        size = frobenius(np.asarray(self.stored[bare])) if isinstance(bare, Matrix) else math.inf
+        unit = 8 * math.sqrt(len(x)) * float(np.finfo(self.kind).eps)
+        width = x.shape[1] if self._random is None else PROBES
+        found, earlier = known @ x, math.inf
         for _ in range(REFINEMENTS):
             residual = x - self.apply(system, found)
-            found = found + known @ residual
-            if np.linalg.norm(residual) <= 4 * np.finfo(np.float64).eps * np.linalg.norm(x):
+            correction = known @ residual
+            length = frobenius(correction[:, :width])
+            if not length < STALLED * earlier:
                 break
+            found, earlier = found + correction, length
+            if length <= unit * frobenius(found[:, :width]):
+                break
+        if self._random is None:
+            return found
+        columns = [tuple(frobenius(each[:, i]) for each in (residual, found, x)) for i in range(PROBES)]
+        if all(
+            left <= unit * (size * own + given) and unit * size * own <= UNSURE * given for left, own, given in columns
+        ):
+            found[:, PROBES:] += correction[:, :PROBES] / (1 - STALLED)
+        else:
+            found[:, PROBES:] = math.inf
         return found
 
     # -- bounds --------------------------------------------------------------------------------------------------------
@@ -162,14 +228,14 @@ class Audit:
         if isinstance(body, Inverse):
             return self._inverse(own, body.body)
         value, error = self._evaluate(body)
-        return (_norm(own - value) + error) * (1 + 1e-10)
+        return (frobenius(own - value) + error) * (1 + 1e-10)
 
     def _inverse(self, own: Any, body: Expression) -> float:
         """‖W - Z⁻¹‖ ≤ ‖W‖ r / (1 - r) with r = ‖I - Z W‖ < 1."""
         system, error = self._evaluate(body)
-        residual = _norm(np.eye(len(own)) - system @ own)
-        residual += (self._gamma(len(own) + 1) * _norm(system) + error) * _norm(own)
-        return _norm(own) * residual / (1 - residual) * (1 + 1e-10) if residual < 1 else math.inf
+        residual = frobenius(np.eye(len(own)) - system @ own)
+        residual += (self._gamma(len(own) + 1) * frobenius(system) + error) * frobenius(own)
+        return frobenius(own) * residual / (1 - residual) * (1 + 1e-10) if residual < 1 else math.inf
 
     def _evaluate(self, body: Expression) -> tuple[Any, float]:
         """The value over stored operands in double precision, and how far it may be from the exact value."""
@@ -189,10 +255,10 @@ class Audit:
             case Scale():
                 value, error = done[node.body]
                 found = node.factor * value
-                return found, abs(node.factor) * error + self._gamma(1) * _norm(found)
+                return found, abs(node.factor) * error + self._gamma(1) * frobenius(found)
             case Sum():
                 parts = [done[term] for term in node.terms]
-                rounding = self._gamma(len(parts)) * sum(_norm(value) for value, _ in parts)
+                rounding = self._gamma(len(parts)) * sum(frobenius(value) for value, _ in parts)
                 return sum(value for value, _ in parts), rounding + sum(error for _, error in parts)
             case Product():
                 return self._product(done[node.left], done[node.right])
@@ -211,16 +277,16 @@ class Audit:
             case Inverse():
                 value, error = done[node.body]
                 inverse = np.linalg.inv(value)
-                residual = _norm(np.eye(len(value)) - value @ inverse)
-                residual += (self._gamma(len(value) + 1) * _norm(value) + error) * _norm(inverse)
-                return inverse, _norm(inverse) * residual / (1 - residual) if residual < 1 else math.inf
+                residual = frobenius(np.eye(len(value)) - value @ inverse)
+                residual += (self._gamma(len(value) + 1) * frobenius(value) + error) * frobenius(inverse)
+                return inverse, frobenius(inverse) * residual / (1 - residual) if residual < 1 else math.inf
             case Named():
                 return done[node.body]
 
     def _product(self, left: tuple[Any, float], right: tuple[Any, float]) -> tuple[Any, float]:
         """(A + δ)(B + η) = A B + δ B + A η + δ η, and the rounding of the product."""
         (first, one), (second, other) = left, right
-        sizes = _norm(first), _norm(second)
+        sizes = frobenius(first), frobenius(second)
         rounding = self._gamma(first.shape[1]) * sizes[0] * sizes[1]
         return first @ second, rounding + one * sizes[1] + sizes[0] * other + one * other
 
@@ -229,6 +295,12 @@ class Audit:
         return (count + 2) * unit / (1 - (count + 2) * unit)
 
 
-def _norm(array: Any) -> float:
-    """The Frobenius norm, with room for its own rounding."""
-    return float(np.linalg.norm(array)) * (1 + 1e-12)
+def frobenius(array: Any) -> float:
+    """The Frobenius norm, with room for its own rounding, also of numbers whose squares overflow or vanish."""
+    with np.errstate(over="ignore"):
+        found = float(np.linalg.norm(array))
+    if not 1e-140 < found < 1e150 and np.size(array):
+        largest = float(np.abs(array).max())
+        if 0.0 < largest < math.inf:
+            found = largest * float(np.linalg.norm(array / largest))
+    return found * (1 + 1e-12)
