@@ -31,6 +31,7 @@ QUERIES: dict[str, Any] = {
     "overlap_add": lambda s: s.window(8, 3).overlap_add(),
     "dual": lambda s: s.window(8, 4, "hann").fft().ifft().overlap_add(norm="dual"),
     "apart": lambda s: s.window(4, 9, missing="zero").overlap_add(),
+    "far apart": lambda s: s.window(1, 5).last(),
     "arrays": lambda s: s.window(6, 2, missing="zero").autocorrelate(),
     "longer": lambda s: s.window(6, 2).correlate([1.0, 2.0, 3.0]).overlap_add(),
     "last": lambda s: s.window(3, 5).last(),

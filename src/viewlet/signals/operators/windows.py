@@ -272,7 +272,8 @@ class WindowPipeline:
             end = begin + max(1, fits)
             room = int(lengths[begin:end].sum())
             line = np.empty((max(room, node.size), self._width), x.dtype)
-            most = room // node.hop + end - begin + 1
+            # Behind a gap the first window needs `size` samples, others `hop` more.
+            most = room // min(node.hop, node.size) + end - begin + 1
             starts, slot, index = (np.empty(most, np.int64) for _ in range(3))
             count = kernels.lay_out(
                 node.size,
