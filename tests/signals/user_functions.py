@@ -88,3 +88,45 @@ class ImaginarySum(Payload):
 
 def doubled(x: Any) -> Any:
     return 2 * x
+
+
+def squared_and_one(x: Any) -> Any:
+    return x.real * x.real + x.imag * x.imag + 1.0
+
+
+def root(x: Any) -> Any:
+    """No number below 0.7373."""
+    with np.errstate(invalid="ignore"):
+        return np.sqrt(x.real - 0.7373)
+
+
+def spiked(x: Any) -> Any:
+    """Infinite above 1.2121, and no number below -1.2121."""
+    return np.where(x.real > 1.2121, np.inf, np.where(x.real < -1.2121, np.nan, x))
+
+
+def turned(x: Any) -> Any:
+    return x * (0.6 + 0.8j)
+
+
+def above(x: Any) -> Any:
+    return (x if x.ndim == 1 else x[:, 0]).real > -0.3131
+
+
+def spread(x: Any) -> Any:
+    """Of every window, the least and the largest magnitude."""
+    size = np.abs(x)
+    return np.stack((size.min(axis=-1), size.max(axis=-1)), axis=-1)
+
+
+class Smooth(DigitalFilter):
+    feed_forward = 2
+    feed_backward = 1
+
+    def compute(self, forward: Any, backward: Any) -> Any:
+        return 0.5 * forward[1] + 0.25 * forward[0] + 0.2 * backward[0]
+
+
+class Ramp(WindowOperator):
+    def recompute(self, window: Any) -> Any:
+        return np.cumsum(window)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from viewlet.signals.batches import Array, Batch, Events, Samples, Stretch, together
+from viewlet.signals.batches import Array, Batch, Events, Samples, Stretch, no_samples, together
 from viewlet.signals.form import form_of
 from viewlet.signals.nodes import Sample, Signal, Source, inputs, sources
 from viewlet.signals.operators import operator_of
@@ -29,6 +29,8 @@ class Step:
     operator: Operator
     inputs: tuple[int, ...]
     state: State
+    nothing: tuple[Samples, ...] = ()
+    """An empty batch for each input."""
     is_sampling: bool = False
     """It puts events on a grid."""
 
@@ -55,7 +57,9 @@ class Program:
         if node not in places:
             came = tuple(self._add(each, places) for each in inputs(node))
             operator = operator_of(node)
-            self._steps.append(Step(operator, came, State(operator.fields), samples_events(node)))
+            forms = map(form_of, inputs(node))
+            nothing = tuple(no_samples(form.width, form.is_complex) for form in forms)
+            self._steps.append(Step(operator, came, State(operator.fields), nothing, samples_events(node)))
             places[node] = len(self.sources) + len(self._steps) - 1
         return places[node]
 
@@ -93,8 +97,9 @@ class Program:
         for step in self._steps:
             given = [found[place] for place in step.inputs]
             parts = []
-            if all(each is not None for each in given) and given:
-                parts.append(step.operator.run(step.state, *given))
+            if any(each is not None for each in given):  # of two signals, one may have nothing left
+                pairs = zip(given, step.nothing, strict=True)
+                parts.append(step.operator.run(step.state, *(none if each is None else each for each, none in pairs)))
             if (rest := step.operator.flush(step.state)) is not None:
                 parts.append(rest)
             made = together(parts) if parts else None

@@ -139,9 +139,9 @@ class WindowPipeline:
             windows = np.lib.stride_tricks.sliding_window_view(line.samples, self._node.size, axis=0)
             sums = self._sums(line.slot, line.index)
             for part in self._parts(line):
-                begin, end = int(line.starts[part.start]), int(line.starts[part.stop - 1]) + 1
-                is_even = end - begin == (part.stop - part.start - 1) * self._node.hop + 1
-                arrays = windows[begin : end : self._node.hop] if is_even else windows[line.starts[part]]
+                starts = line.starts[part]
+                is_even = bool((np.diff(starts) == self._node.hop).all())
+                arrays = windows[starts[0] : starts[-1] + 1 : self._node.hop] if is_even else windows[starts]
                 if self._slides:
                     arrays = self._slid(state, line, part, arrays)
                 found += self._through(state, line.slot[part], line.index[part], arrays, sums)
