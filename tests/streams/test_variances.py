@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import random
 import statistics
 from collections.abc import Callable, Sequence
 from decimal import Decimal
+from fractions import Fraction
 
 import pytest
 
@@ -66,3 +68,32 @@ def test_variances_equal_a_recomputation(type: str) -> None:
                 for key, values in expected.items():
                     near = [None if each is None else pytest.approx(each, rel=1e-6, abs=1e-9) for each in values]
                     assert found[key] == near
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_values_far_from_zero(seed: int) -> None:
+    """A merged variance is off by no more than the mean is a multiple of the deviation, in units of the last digit."""
+    chance = random.Random(seed)
+    db = viewlet.connect()
+    db.execute("CREATE STREAM m (ts TIMESTAMP, g BIGINT, x DOUBLE) PARTITION LENGTH 60 BY ts")
+    db.execute("CREATE VIEW w AS SELECT g, VAR_POP(x) AS v, STDDEV(x) AS s FROM m [WINDOW 3 MINUTES] GROUP BY g")
+    offsets = dict(enumerate((7e12, -1.7e9, 12345.678901234567, 1e-6)))
+    parts = [
+        [(g, chance.gauss(offset, min(abs(offset), 2.0))) for g, offset in offsets.items() for _ in range(number + 1)]
+        for number in range(6)
+    ]
+    for number, part in enumerate(parts):
+        db.insert("m", [(at(60 * number), g, x) for g, x in part])
+    db.insert("m", [(at(3600), 9, 0.0)])
+    for part in db.view("w").parts():
+        number = round((part.start - at(0)).total_seconds() / 60)
+        rows = [row for each in parts[max(number - 2, 0) : number + 1] for row in each]
+        for row in db.view("w").part(part.start).to_pylist():
+            values = [Fraction(x) for g, x in rows if g == row["g"]]
+            if len(values) < 2:
+                continue
+            mean = sum(values) / len(values)
+            spread = sum((x - mean) ** 2 for x in values)
+            bound = 1e-15 * (1 + abs(mean) / math.sqrt(spread / len(values)))
+            assert row["v"] == pytest.approx(float(spread / len(values)), rel=bound)
+            assert row["s"] == pytest.approx(math.sqrt(spread / (len(values) - 1)), rel=bound)

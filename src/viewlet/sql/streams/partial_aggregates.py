@@ -156,7 +156,7 @@ def _is_present(node: exp.Expr, present: frozenset[str]) -> bool:
 def _merged_deviation(call: exp.AggFunc, argument: str, partials: Partials) -> str:
     """A variance or its root: the squares within parts, and those of the means of parts around the mean of all.
 
-    All terms are positive, so that nothing cancels, whatever the mean is.
+    What the mean of all has been rounded by is taken off again: the distances from it would add up to zero.
     """
     if partials.is_merged:
         raise _NotDecomposableError
@@ -171,7 +171,9 @@ def _merged_deviation(call: exp.AggFunc, argument: str, partials: Partials) -> s
     away = f"({total} / NULLIF({n}, 0) - {mean})"
     is_sample = not isinstance(call, exp.VariancePop | exp.StddevPop)
     rows = f"CAST(SUM({count}) AS DOUBLE)"
-    value = f"SUM({squares} + COALESCE({n} * {away} * {away}, 0)) / NULLIF({rows}{' - 1' if is_sample else ''}, 0)"
+    rounded = f"SUM(COALESCE({n} * {away}, 0))"
+    spread = f"SUM({squares} + COALESCE({n} * {away} * {away}, 0)) - {rounded} * {rounded} / NULLIF({rows}, 0)"
+    value = f"GREATEST({spread}, 0) / NULLIF({rows}{' - 1' if is_sample else ''}, 0)"
     if isinstance(call, exp.Stddev | exp.StddevSamp | exp.StddevPop):
         value = f"SQRT({value})"
     return f"CASE WHEN SUM({count}) > {int(is_sample)} THEN {value} END"
