@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 from decimal import Decimal
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 import viewlet
 from tests.api.ring_oracle import Twin, assert_cofactor, multiset
 from viewlet.changes import ColumnChange
+from viewlet.codegen.instance import ModuleInstance
 from viewlet.codegen.rings.generated_tree import GeneratedTree
 
 SHOP = """
@@ -391,14 +393,84 @@ def test_auto_compiles_a_busy_view(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "in the compiled engine is not supported" in twin.db.explain("e", stage="engine")
 
 
-def test_a_watched_view_stays_where_its_changes_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_watched_view_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("viewlet.engine.chooser.COMPILE_AFTER_ROWS", 5)
     db = viewlet.connect()
     db.execute("CREATE TABLE t (x DOUBLE); CREATE MATERIALIZED VIEW m AS SELECT COFACTOR(x) FROM t")
-    db.view("m").subscribe(lambda epoch, changes: None)
+    heard: list[Any] = []
+    db.view("m").subscribe(lambda epoch, changes: heard.append(changes.to_pylist()))
     db.insert("t", [(float(i),) for i in range(10)])
-    assert (db.view("m").stats()["engine"], db.view("m").cofactor().count) == ("interpreter", 10)
-    assert "its changes are wanted" in db.explain("m", stage="engine")
+    db.settle()
+    db.insert("t", [(10.0,)])
+    assert (db.view("m").stats()["engine"], db.view("m").cofactor().count) == ("compiled", 11)
+    assert [[(row["c"]["count"], row["_multiplicity"]) for row in each] for each in map(_named, heard)] == [
+        [(0, -1), (10, 1)],
+        [(10, -1), (11, 1)],
+    ]
+
+
+def _named(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The changes with `c` for the column of the payload, what goes before what comes."""
+    named = [{"c" if isinstance(value, dict) else name: value for name, value in row.items()} for row in rows]
+    return sorted(named, key=lambda row: int(row["_multiplicity"]))
+
+
+@pytest.mark.parametrize("payload", ["COFACTOR(x, y)", "COFACTOR(x, CATEGORICAL(c))"])
+@pytest.mark.parametrize("group", ["g", "g, c", ""])
+def test_changes_of_groups_are_the_same_on_both_engines(payload: str, group: str) -> None:
+    """Only the groups that a batch touches are read; refused batches tell nothing."""
+    random, heard = Random(5), dict[str, list[list[str]]]()
+    rows = [
+        [(random.choice([None, 1, 2, 3]), random.choice(["a", "b", None]), float(random.randint(0, 3))) for _ in "12"]
+        for _ in range(12)
+    ]
+    for engine in ("interpreter", "compiled"):
+        db = viewlet.connect(engine=engine)
+        db.execute("CREATE TABLE t (g BIGINT, c VARCHAR, x DOUBLE); CREATE TABLE u (g BIGINT, y DOUBLE)")
+        keys = f"{group}, " if group else ""
+        by = f" GROUP BY {group}" if group else ""
+        where = " WHERE c IS NOT NULL" if "CATEGORICAL" in payload else ""
+        join = "t JOIN u USING (g)" if "y" in payload else "t"
+        db.execute(f"CREATE MATERIALIZED VIEW m AS SELECT {keys}{payload} AS p FROM {join}{where}{by}")
+        heard[engine] = []
+        db.insert("u", [(1, 2.0), (2, 5.0), (2, 1.0)])
+        db.view("m").subscribe(partial(_note, heard[engine]))
+        for i, batch in enumerate(rows):
+            db.insert("t", batch)
+            with pytest.raises(viewlet.DataError):
+                db.delete("t", [(7, "z", 1.0)])
+            if i % 3 == 2:
+                db.delete("t", rows[i - 1])
+        db.delete("u", [(2, 5.0)])
+    assert heard["compiled"] == heard["interpreter"]
+    assert len(heard["compiled"]) > 5
+
+
+def _note(heard: list[list[str]], epoch: int, changes: pa.Table) -> None:
+    heard.append(sorted(map(str, changes.to_pylist())))
+
+
+def test_a_compiled_view_is_compiled_when_it_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All functions that changes need have been called, on no rows."""
+    called: list[Any] = []
+    run = ModuleInstance.run
+    monkeypatch.setattr("viewlet.codegen.rings.compiled_tree.ENABLED", True)
+
+    def noted(self: ModuleInstance, function: Any, *given: Any) -> Any:
+        called.append(function)
+        return run(self, function, *given)
+
+    monkeypatch.setattr(ModuleInstance, "run", noted)
+    db = viewlet.connect(engine="compiled")
+    db.execute(
+        "CREATE TABLE r (a BIGINT, b BIGINT); CREATE TABLE s (b BIGINT, c BIGINT); CREATE TABLE t (c BIGINT, a BIGINT)"
+    )
+    db.execute("CREATE MATERIALIZED VIEW m AS SELECT COFACTOR(a, b, c) FROM r NATURAL JOIN s NATURAL JOIN t")
+    declared = set(called)
+    db.apply({name: [(1, 1), (1, 2)] for name in "rst"})
+    assert declared == set(called)
+    assert len(declared) > 3
+    assert db.view("m").cofactor().count == 1
 
 
 def test_what_has_no_compiled_form_says_so() -> None:

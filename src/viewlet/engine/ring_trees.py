@@ -10,7 +10,6 @@ from viewlet.algebra.ring_query import CofactorPayload, FactorisedPayload, RingQ
 from viewlet.engine.contract import Engine, LocalEngine, Stages
 from viewlet.engine.declaration import Declaration
 from viewlet.engine.kind import CompiledForm, DistributedForm, Hints, Step, Subject, Tables, ViewKind
-from viewlet.engine.trigger_programs import ONLY_THE_INTERPRETER
 from viewlet.errors import UnsupportedError
 from viewlet.triggers.sources import Sources
 from viewlet.triggers.statistics import UNKNOWN, Size, Statistics
@@ -63,10 +62,12 @@ class TreeDraft:
 
         plan = plan_tree(self.declared, self.tables, self.statistics)
         try:
-            return tree_engine(plan, generated_tree(plan, dictionary), sources)
+            tree = generated_tree(plan, dictionary)
         except NotCompilable as error:
             hint = f"{error}; it runs with connect(engine='interpreter') or 'auto'"
             raise UnsupportedError(f"view {self.declared.name!r} in the compiled engine", hint, "engine") from error
+        tree.compiled.warm_up(step)
+        return tree_engine(plan, tree, sources)
 
 
 def stages(subject: Subject) -> Stages:
@@ -89,7 +90,7 @@ def stages(subject: Subject) -> Stages:
 _COMPILED = CompiledForm(
     TreeDraft,
     obstacle=lambda tables: None,  # a tree says itself when it cannot be compiled
-    stays=lambda plan, watched: ONLY_THE_INTERPRETER if watched else None,
+    stays=lambda plan, watched: None,
     migrate=lambda reference, compiled: compiled.tree_state.take_over(reference.tree_state.payloads()),
 )
 

@@ -81,19 +81,21 @@ class CofactorEngine(TreeEngine):
     def cofactor(self) -> Any:
         """Count, sums and matrix; of every group, by its keys, where there are groups."""
         types = self.plan.query.key_types
+        payloads = self.reader.entries()
         if not types:
-            return self._table(())
+            return self._table(payloads.get(()))
         shown = [to_python(type) for type in types]
         found: dict[Any, Any] = {}
         for at in sorted(self._groups(), key=lambda at: [(value is None, value) for value in self._key(at)]):
             key = tuple(show(value) for show, value in zip(shown, self._key(at), strict=True))
-            found[key if len(key) > 1 else key[0]] = self._table(at)
+            found[key if len(key) > 1 else key[0]] = self._table(payloads.get(at))
         return found
 
     def result(self) -> Mapping[Row, int]:
         found: dict[Row, int] = {}
+        payloads = self.reader.entries()
         for at in self._groups():
-            row = self._row(at)
+            row = self._row(at, payloads.get(at))
             found[row] = found.get(row, 0) + 1
         return found
 
@@ -102,17 +104,19 @@ class CofactorEngine(TreeEngine):
 
     def watch(self) -> bool:
         if self._shown is None:
-            self._shown = {at: self._row(at) for at in self._groups()}
+            found = self.reader.entries()
+            self._shown = {at: self._row(at, found.get(at)) for at in self._groups()}
         return True
 
     def finish(self) -> Mapping[Row, int] | None:
         if self._shown is None:
             return None
         found: dict[Row, int] = {}
-        present = self._groups()
-        touched = self._touched if self._touched is not None else {*self._shown, *present}
-        for at in touched:
-            old, new = self._shown.get(at), self._row(at) if at in present else None
+        touched = self._touched
+        present = self._payloads(touched)
+        for at in touched if touched is not None else {*self._shown, *self._groups()}:
+            is_there = at in present or not self.plan.query.keys
+            old, new = self._shown.get(at), self._row(at, present.get(at)) if is_there else None
             if old == new:
                 continue
             self._before.setdefault(at, old)
@@ -144,21 +148,25 @@ class CofactorEngine(TreeEngine):
     def _key(self, at: Row) -> Row:
         return tuple(at[place] for place in self._places)
 
-    def _table(self, at: Row) -> Any:
+    def _payloads(self, touched: Iterable[Row] | None) -> Mapping[Row, Any]:
+        """Payloads by key, at least of the keys that were touched."""
+        return self.reader.entries()
+
+    def _table(self, element: Any) -> Any:
         from viewlet.rings.cofactor_table import cofactor_moments
 
         payload = self.plan.query.payload
         assert isinstance(payload, CofactorPayload)
         ring = self.plan.ring
-        element = self.reader.entries().get(at, ring.zero)
+        element = ring.zero if element is None else element
         shown = {category.name: to_python(category.type) for category in payload.categorical}
         return cofactor_moments(ring, element, shown)  # type: ignore[arg-type]
 
-    def _row(self, at: Row) -> Row:
+    def _row(self, at: Row, element: Any) -> Row:
         key = self._key(at)
         value: Any = None
         if None in self.plan.query.shown:
-            table = self._table(at)
+            table = self._table(element)
             matrix = tuple(map(tuple, table.matrix.tolist()))
             value = CofactorValue(table.variables, table.count, tuple(table.sums.tolist()), matrix)
         return tuple(value if place is None else key[place] for place in self.plan.query.shown)
@@ -238,8 +246,7 @@ class LocalTree(TreeEngine):
                 told = self._is_watched
                 self._touch(self.tree_state.add_products(name, [part for part in parts if part is not None], tell=told))
             elif columns is not None and tree_state is not None:
-                tree_state.add_columns(projection, columns)
-                self._touch(None)
+                self._touch(tree_state.add_columns(projection, columns))
             elif counted := projection.counted(change.rows().items()):
                 self._touch(self.tree_state.add(name, counted))
 
@@ -286,6 +293,13 @@ class LocalCofactor(LocalTree, CofactorEngine):
     @property
     def _is_watched(self) -> bool:
         return self._shown is not None
+
+    def watch(self) -> bool:
+        self.tree_state.watch()
+        return super().watch()
+
+    def _payloads(self, touched: Iterable[Row] | None) -> Mapping[Row, Any]:
+        return self.tree_state.entries() if touched is None else self.tree_state.entries_at(touched)
 
     def _touch(self, keys: Iterable[Row] | None) -> None:
         if self._shown is None:

@@ -58,6 +58,12 @@ class TreeState(TreeReader, Protocol):
     def load(self, relations: Mapping[str, Counted]) -> None:
         """Starts from the given relations; one on generated code has to be empty."""
 
+    def watch(self) -> None:
+        """From now on what adds a change knows which keys of the result it may change."""
+
+    def entries_at(self, keys: Iterable[Row]) -> Mapping[Row, Any]:
+        """The payloads of the result at some keys of the root, and perhaps at others."""
+
     def add(self, relation: str, change: Counted) -> Iterable[Row] | None:
         """Adds a change; returns the keys of the result that it may have changed, None if they are not known."""
 
@@ -85,8 +91,8 @@ class RowTreeState(TreeState, RowReader, Protocol):
 class TakesColumns(Protocol):
     """A tree that takes rows as columns of words."""
 
-    def add_columns(self, projection: Projection, change: ColumnChange) -> None:
-        """Adds rows of a table."""
+    def add_columns(self, projection: Projection, change: ColumnChange) -> Iterable[Row] | None:
+        """Adds rows of a table; returns the keys that may have changed, as `add` does."""
 
 
 class ReferenceTree:
@@ -124,8 +130,14 @@ class ReferenceTree:
         """Whoever has the log, if there is one, has rolled it back."""
         return self._logged
 
+    def watch(self) -> None:
+        """It always knows."""
+
     def entries(self) -> Mapping[Row, Any]:
         return self.maintained.result.entries
+
+    def entries_at(self, keys: Iterable[Row]) -> Mapping[Row, Any]:
+        return self.entries()
 
     def payloads(self) -> dict[str, Mapping[Row, Any]]:
         """The payloads of every stored view: all there is to know between two batches."""

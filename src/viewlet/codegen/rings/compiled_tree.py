@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
@@ -192,18 +192,28 @@ class CompiledTree:
         """The payload of a result without keys; None where there are no rows."""
         return self.entries().get(())
 
-    def view(self, node: str) -> dict[Row, Any]:
-        """The rows of a stored view, with their payloads."""
+    def entries_at(self, keys: Sequence[Row]) -> dict[Row, Any]:
+        """The payloads of the result at some keys, and perhaps at others."""
+        return self.view(self.tree.root.name, keys)
+
+    def view(self, node: str, at: Sequence[Row] | None = None) -> dict[Row, Any]:
+        """The rows of a stored view, with their payloads; at least those `at` some keys if they are given."""
         variants = [variant for variant in self.plan.stored if variant.node == node]
         if not variants:
             raise SchemaError(f"{node!r} is not a stored view of the tree")
         return self._form.payloads(
-            {variant: self.rows(variant) for variant in variants}, len(self.tree.nodes[node].keys)
+            {variant: self.rows(variant, at) for variant in variants}, len(self.tree.nodes[node].keys)
         )
 
-    def rows(self, variant: Variant) -> tuple[Any, list[Row]]:
-        """The words of the rows of a store, and their keys."""
-        words = self.stores[variant.name].packed()
+    def rows(self, variant: Variant, at: Sequence[Row] | None = None) -> tuple[Any, list[Row]]:
+        """The words of the rows of a store, and their keys; at least of those that begin with one of some keys."""
+        store = self.stores[variant.name]
+        if at and at[0]:
+            coded = zip(variant.keys, zip(*at, strict=True), strict=False)
+            wanted = [encode(name, self.types[name], tuple(set(column)), self.dictionary) for name, column in coded]
+            words = store.pool[store.slots_with([(i, column.view(np.int64)) for i, column in enumerate(wanted)])]
+        else:
+            words = store.packed()
         if not variant.keys:
             there = words.any(axis=1)
             return words[there], [()] * int(there.sum())
@@ -213,6 +223,10 @@ class CompiledTree:
     def watch(self) -> None:
         """From now on `take_changed` knows which rows of the result have changed."""
         self._changed = set()
+
+    @property
+    def is_watched(self) -> bool:
+        return self._changed is not None
 
     def take_changed(self) -> set[Row]:
         """The keys of the result whose payloads may have changed since the last time."""
@@ -234,6 +248,15 @@ class CompiledTree:
         return sum(store.nbytes() for store in self.stores.values())
 
     # Changing
+
+    def warm_up(self, step: Callable[[str], None]) -> None:
+        """Applies changes of no rows, so that Numba compiles what later changes need."""
+        for relation, units in self._units.items() if ENABLED else ():
+            step(f"changes of {relation}")
+            names = self._schemas[relation]
+            none = [np.zeros(0, np.float64 if self.types[name].is_float else np.int64) for name in names]
+            for unit in units:
+                self._run(unit, () if unit.trigger.is_indicator else (np.zeros(0, np.int64), *none), 0)
 
     def apply(self, changes: Changes) -> None:
         """Inserts and deletes rows, given with multiplicities: all of them, or on an error none."""

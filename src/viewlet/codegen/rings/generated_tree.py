@@ -195,15 +195,26 @@ class GeneratedTree:
         hidden = self._hidden({relation: change})
         self._begin()
         self.compiled.apply({relation: hidden[relation].items()})
-        return None
+        return self._touched()
+
+    def watch(self) -> None:
+        self.compiled.watch()
+
+    def _touched(self) -> list[Row] | None:
+        """The keys of the result that the last change may have changed, if the tree is watched."""
+        if not self.compiled.is_watched:
+            return None
+        keys = self._plan.tree.root.keys
+        return [self._nulls.show(keys, row) for row in self.compiled.take_changed()]
 
     def _begin(self) -> None:
         if not self.compiled.is_open:
             self.compiled.begin()
 
-    def add_columns(self, projection: Projection, change: ColumnChange) -> None:
+    def add_columns(self, projection: Projection, change: ColumnChange) -> Iterable[Row] | None:
         """The change of a table as columns, whose strings have codes of the tree's dictionary."""
         self.add_words(projection.relation, *relation_words(projection, change))
+        return self._touched()
 
     def refusal(self, name: str) -> DataError:
         """A relation has the value that stands for NULL in a variable."""
@@ -224,12 +235,13 @@ class GeneratedTree:
         for parts in products:
             (large if self._is_large(relation, parts) else small).append(parts)
         rows = expand([product_update(*parts) for parts in small], self._plan.query.schemas[relation], INTEGER_RING)
-        if rows:
-            self.add(relation, rows)
-        if large:
+        if rows or large:
             self._begin()
+        if rows:
+            self.compiled.apply({relation: self._hidden({relation: rows})[relation].items()})
+        if large:
             self.compiled.apply_products(relation, [self._hidden_factors(parts) for parts in large])
-        return None
+        return self._touched()
 
     def _is_large(self, relation: str, parts: Sequence[Part]) -> bool:
         sizes = [len(rows) for _, rows in parts]
@@ -254,6 +266,12 @@ class GeneratedTree:
             shown = {self._nulls.show(keys, row): payload for row, payload in self.compiled.entries().items()}
             self._known = (self.compiled.epoch, shown)
         return self._known[1]
+
+    def entries_at(self, keys: Iterable[Row]) -> Mapping[Row, Any]:
+        names = self._plan.tree.root.keys
+        hidden = self._nulls.hide(names, dict.fromkeys(keys, 0))
+        found = self.compiled.entries_at(list(hidden)) if hidden else {}
+        return {self._nulls.show(names, row): payload for row, payload in found.items()}
 
     def _layouts(self) -> dict[str, object]:
         """What the words of each stored view mean, as plain lists."""
