@@ -172,8 +172,8 @@ class RidgeRegression(CofactorEstimator):
             )
         equations = self._equations(cofactors, self._terms)
         place = columns[self.label][0]
-        spread = float(table.matrix[place, place] - table.sums[place] ** 2 / table.count)
-        rounding = SLACK * EPSILON * float(table.matrix[place, place])
+        spread = float(table.centred[place, place])
+        rounding = SLACK * EPSILON * float(table.subtracted[place])
         return _r_squared(equations.residual_square(self.coef_, self.intercept_), spread, rounding)
 
     def _check_parameters(self) -> None:
@@ -228,9 +228,9 @@ def term_name(term: Term) -> str:
 
 def _with_empty(table: CofactorTable, absent: Sequence[Column]) -> CofactorTable:
     more = len(absent)
-    return CofactorTable(
-        (*table.variables, *absent), table.count, np.pad(table.sums, (0, more)), np.pad(table.matrix, (0, more))
-    )
+    sums, matrix = np.pad(table.sums, (0, more)), np.pad(table.matrix, (0, more))
+    spread = None if table.spread is None else np.pad(table.spread, (0, more))
+    return CofactorTable((*table.variables, *absent), table.count, sums, matrix, spread=spread)
 
 
 def _is_source(data: Any) -> bool:

@@ -22,7 +22,7 @@ SLACK = 64.0
 
 @dataclass(frozen=True, slots=True)
 class NormalEquations:
-    """Centred products of features and label; `squares` are those of the features before centring."""
+    """Centred products of features and label; `squares` are the numbers whose differences those of features are."""
 
     count: int
     means: Floats
@@ -46,11 +46,10 @@ def normal_equations(
     places = np.asarray(features, dtype=np.intp)
     means = table.sums / table.count if intercept else np.zeros(len(table.sums))
     own = means[places]
-    gram = table.matrix[np.ix_(places, places)] - table.count * np.outer(own, own)
-    cross = table.matrix[places, label] - table.count * own * means[label]
-    label_square = table.matrix[label, label] - table.count * means[label] ** 2
-    squares = np.diagonal(table.matrix)[places].copy()
-    return NormalEquations(table.count, own, float(means[label]), gram, cross, float(label_square), squares)
+    products = table.centred if intercept else table.matrix
+    squares = (table.subtracted if intercept else np.diagonal(table.matrix))[places]
+    gram, cross = products[np.ix_(places, places)], products[places, label]
+    return NormalEquations(table.count, own, float(means[label]), gram, cross, float(products[label, label]), squares)
 
 
 def solve(equations: NormalEquations, alpha: float) -> tuple[Floats, int]:

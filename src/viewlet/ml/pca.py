@@ -80,7 +80,7 @@ class PCA(CofactorEstimator):
         names = chosen(columns, self.features)
         places = [place for name in names for place in columns[name]]
         mean = table.sums[places] / count
-        covariance = (table.matrix[np.ix_(places, places)] - count * np.outer(mean, mean)) / (count - 1)
+        covariance = table.centred[np.ix_(places, places)] / (count - 1)
         values, vectors = np.linalg.eigh(covariance)
         values, components = np.maximum(values[::-1], 0.0), vectors.T[::-1]
         total = float(values.sum())

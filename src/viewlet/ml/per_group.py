@@ -130,4 +130,5 @@ def _same(left: CofactorTable, right: CofactorTable) -> bool:
         and left.variables == right.variables
         and np.array_equal(left.sums, right.sums)
         and np.array_equal(left.matrix, right.matrix)
+        and np.array_equal(left.centred, right.centred)
     )

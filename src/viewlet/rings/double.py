@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import overload
 
 from viewlet.rings.ring import Field, Lift
 
@@ -30,7 +32,19 @@ class Dyadic:
         numerator, denominator = number.as_integer_ratio()
         return Dyadic(numerator, 1 - denominator.bit_length())
 
-    def __add__(self, other: int | Dyadic) -> Dyadic:
+    @property
+    def fraction(self) -> Fraction:
+        return Fraction(self.mantissa) * Fraction(2) ** self.exponent
+
+    @overload
+    def __add__(self, other: int | Dyadic) -> Dyadic: ...
+
+    @overload
+    def __add__(self, other: Fraction) -> Fraction: ...
+
+    def __add__(self, other: int | Dyadic | Fraction) -> Dyadic | Fraction:
+        if isinstance(other, Fraction):
+            return self.fraction + other
         right = Dyadic.of(other)
         exponent = min(self.exponent, right.exponent)
         mantissa = (self.mantissa << (self.exponent - exponent)) + (right.mantissa << (right.exponent - exponent))
@@ -38,7 +52,15 @@ class Dyadic:
 
     __radd__ = __add__
 
-    def __mul__(self, other: int | Dyadic) -> Dyadic:
+    @overload
+    def __mul__(self, other: int | Dyadic) -> Dyadic: ...
+
+    @overload
+    def __mul__(self, other: Fraction) -> Fraction: ...
+
+    def __mul__(self, other: int | Dyadic | Fraction) -> Dyadic | Fraction:
+        if isinstance(other, Fraction):
+            return self.fraction * other
         right = Dyadic.of(other)
         return Dyadic(self.mantissa * right.mantissa, self.exponent + right.exponent)
 
