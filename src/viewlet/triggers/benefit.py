@@ -88,7 +88,9 @@ def _without(expr: Expr, view: ViewDefinition) -> Expr:
         if isinstance(node, View) and node.name == view.name:
             body = definitions[node.field]
             assert isinstance(body, Sum)
-            renamed = dict(zip(view.keys, node.args, strict=True))
+            renamed: dict[Var, Var] = {}
+            for key, arg in zip(view.keys, node.args, strict=True):  # a variable that is two keys may be made of itself
+                renamed[key] = names.fresh(arg) if arg in renamed.values() else arg
             return Sum(node.args, substitute(freshen(view.keys, body.body, names), renamed))
         return rebuild(node, go)
 

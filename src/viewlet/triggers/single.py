@@ -16,7 +16,7 @@ from viewlet.algebra.delta import single_row
 from viewlet.algebra.expand import Monomial, collect
 from viewlet.algebra.nodes import MULTIPLICITY, Expr, Lift, Value, Var
 from viewlet.algebra.order import order
-from viewlet.algebra.scope import Vars
+from viewlet.algebra.scope import Vars, reads_own_variable
 from viewlet.algebra.simplify import simplify_monomials
 from viewlet.algebra.substitute import substitute
 from viewlet.algebra.traverse import Names, all_variables, mentions
@@ -116,7 +116,13 @@ def _restriction(monomials: list[Monomial], keys: tuple[Var, ...], given: Vars) 
     ]
     if not found:
         return {}
-    return reduce(lambda left, right: dict(left.items() & right.items()), found)
+    shared = reduce(lambda left, right: dict(left.items() & right.items()), found)
+    restriction: dict[Var, Var] = {}
+    for key in sorted(shared, key=keys.index):  # of keys that are equal, one may be made of another
+        wider = restriction | {key: shared[key]}
+        if not any(map(reads_own_variable, (f for monomial in monomials for f in _restrict(monomial, wider).factors))):
+            restriction = wider
+    return restriction
 
 
 def _restrict(monomial: Monomial, restriction: dict[Var, Var]) -> Monomial:
