@@ -113,7 +113,7 @@ class Play:
                 f"CASE WHEN {self.condition(depth - 1)} THEN {inner[0]} ELSE 0 END",
                 f"NULLIF({inner[0]}, {inner[1]})",
                 f"abs({inner[0]})",
-                f"-{inner[0]}",
+                f"(- {inner[0]})",
             ]
         )
 

@@ -168,5 +168,4 @@ ADAPTIVE_VIEWS = ViewKind(
     stages=stages,
     summary=("sql", "triangle", "engine"),
     handle=TriangleView,
-    compiles_elsewhere=False,
 )

@@ -6,6 +6,10 @@ tuples. How skewed it will be is not known when a view is declared, so worst cas
     others:    for every table that changes, the shorter of the longest sides that keys and sizes allow
     adaptive:  FACTOR * sqrt(N) for every table that changes
 
+Groups and lists are left to the others: an update changes a row for every triangle that it closes, and for each changed
+row adaptive maintenance runs the rest of the query in Python, which takes as long as others take for thousands of
+tuples. A count is one row.
+
 A primary key within a column of the join bounds a side to one tuple. Where the two other tables are static, other plans
 keep their join, and an update is a look-up.
 """
@@ -31,7 +35,7 @@ FACTOR = 4.0
 
 
 def choose_adaptive(declared: Declaration, tables: Tables, statistics: Statistics) -> Declaration:
-    """The same view, kept by adaptive maintenance if `auto` prefers that: counts, groups and lists of triangles.
+    """The same view, kept by adaptive maintenance if `auto` prefers that: counts of triangles.
 
     Sums stay with the other plans, which add them up in 128 bits, and so do paths, stars and joins on several columns,
     which have no worse cases than other joins that these are made for.
@@ -43,7 +47,8 @@ def choose_adaptive(declared: Declaration, tables: Tables, statistics: Statistic
     except NotTriangleError:
         return declared
     others, adaptive = other_cost(triangle, tables, statistics), adaptive_cost(triangle, tables, statistics)
-    if not triangle.is_triangle or triangle.carried or triangle.width > 1 or others <= adaptive:
+    is_count = triangle.is_triangle and not triangle.grouped and triangle.width == 1
+    if not is_count or others <= adaptive:
         return declared
     reason = f"an update may meet {others:,.0f} tuples under other plans; the bound of this one is {adaptive:,.0f}"
     return chosen_adaptive(declared, reason)

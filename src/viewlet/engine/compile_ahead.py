@@ -1,6 +1,6 @@
 """The second process of `background.py`: compiles a view for the disk cache that both processes share, and ends.
 
-    echo '{"statement": "CREATE MATERIALIZED VIEW ...", "layered": false, "tables": [...], "statistics": {...}}' \
+    echo '{"statement": "CREATE VIEW ...", "layered": false, "chosen": "", "tables": [...], "statistics": {...}}' \
         | python -m viewlet.engine.compile_ahead
 
 It is told what the view is, not what its code is: planning is deterministic, so the code is the same.
@@ -39,6 +39,7 @@ def request(declared: Declaration, tables: Mapping[str, Table], statistics: Stat
         {
             "statement": declared.statement,
             "layered": declared.layered,
+            "chosen": declared.chosen,
             "tables": [table_to_json(table) for table in tables.values()],
             "statistics": statistics_to_json(statistics),
         }
@@ -48,6 +49,7 @@ def request(declared: Declaration, tables: Mapping[str, Table], statistics: Stat
 def compile_ahead(text: str) -> None:
     """Compiles what `request` asks for."""
     from viewlet.engine.build import LeftToInterpreterError, build_compiled, draft_for_auto
+    from viewlet.engine.choose_adaptive import chosen_adaptive
     from viewlet.engine.declaration import declared_by
     from viewlet.runtime.dictionary import StringDictionary
     from viewlet.triggers.sources import Sources
@@ -55,6 +57,8 @@ def compile_ahead(text: str) -> None:
     known = json.loads(text)
     tables = {table.name: table for table in map(table_of_json, known["tables"])}
     declared = declared_by(known["statement"], tables, layered=known["layered"])
+    if known["chosen"]:
+        declared = chosen_adaptive(declared, known["chosen"])
     statistics = statistics_of_json(known["statistics"])
     sources = Sources(tables, {})
     with contextlib.suppress(LeftToInterpreterError):

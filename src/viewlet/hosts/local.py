@@ -137,13 +137,13 @@ class LocalHost:
         return declared.sources
 
     def choose(self, declared: Declaration) -> Declaration:
-        """Triangles may be kept adaptively, once their kernel has been compiled on the machine: that is slow."""
-        from viewlet.engine.adaptive_views import is_kernel_cached
+        """Triangles may be counted adaptively."""
         from viewlet.engine.choose_adaptive import choose_adaptive
 
+        if self.engine == "interpreter":
+            return declared
         tables = self.catalogue.sources_of(declared)
-        found = declared if self.engine == "interpreter" else choose_adaptive(declared, tables, self.measure(tables))
-        return declared if found.chosen and not is_kernel_cached() else found
+        return choose_adaptive(declared, tables, self.measure(tables))
 
     def plan(self, declared: Declaration, tables: Mapping[str, Table]) -> Any:
         return kind_of(declared).plan(declared, tables, self.measure(tables))
