@@ -186,6 +186,8 @@ class TimeParts:
     """How much the time counts that a new part of a view waits, where updates are ordered by freshness."""
     unique: tuple[str, ...] = field(default=(), repr=False)
     """A part has at most one row with the same values of these columns, if there are any."""
+    ahead: int | None = field(default=None, repr=False)
+    """Rows for parts that begin more microseconds after this machine's time are refused a part."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,14 +98,31 @@ class StreamViewEngine:
         return {"next": lambda: describe_next(self.warehouse, self.plan)}
 
 
+LISTED_PARTS = 100
+"""Parts of a reference that are listed one by one."""
+
+
 def describe_next(warehouse: Warehouse, view: PartView) -> str:
     """Which part of a view is computed next, and what it waits for."""
     number = warehouse.relation(view.name).progress.next
     if number is None:
         return f"{view.name}: no part yet: what the first one reads is not closed"
     lines = [f"{view.name}[{number}] is next and needs"]
-    for (relation, part), is_closed in warehouse.maintainer.required(view, number).items():
-        lines.append(f"    {relation}[{part}]: {'closed' if is_closed else 'not closed yet'}")
+    for name, parts in warehouse.maintainer.required(view, number):
+        relation = warehouse.relation(name)
+        if len(parts) <= LISTED_PARTS:
+            states = ((part, "closed" if relation.is_closed(part) else "not closed yet") for part in parts)
+            lines += [f"    {name}[{part}]: {state}" for part, state in states]
+        else:
+            closed = f"closed before {relation.progress.next}"
+            state = (
+                "closed" if relation.is_closed(parts[-1]) else closed if relation.progress.next else "not closed yet"
+            )
+            lines.append(f"    {name}[{parts[0]} .. {parts[-1]}]: {state}")
+    for name in (view.name, *view.parts.streams):
+        progress = warehouse.relation(name).progress
+        if progress.first is not None and progress.kept is not None and progress.kept > progress.first:
+            lines.append(f"    what {name} had before {warehouse.start(name, progress.kept)} is no longer kept")
     return "\n".join(lines)
 
 

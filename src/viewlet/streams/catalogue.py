@@ -41,7 +41,8 @@ PENDING = -1
 class Progress:
     """How far a relation is: parts first..next-1 are closed, and those before `kept` have been deleted.
 
-    `watermark` and `late` are of a stream: the time until which it is complete, and the rows that came too late.
+    `watermark` and `late` are of a stream: the time until which it is complete, and the rows that came too late. No
+    part of a view before `since` is computed.
     """
 
     first: int | None = None
@@ -49,6 +50,7 @@ class Progress:
     kept: int | None = None
     watermark: int | None = None
     late: int = 0
+    since: int | None = None
 
 
 @dataclass(slots=True)
@@ -62,7 +64,7 @@ class PartRelation:
     is_aside: bool = False
     """It has the rows of a stream that came too late, in one part."""
     has_taken_names: bool = False
-    """The host may have tables of an earlier definition that are named as its own would be."""
+    """The host may have tables that are named as its next ones would be."""
     stored: dict[int, Part] = field(default_factory=dict)
     progress: Progress = field(default_factory=Progress)
 
@@ -76,6 +78,12 @@ class PartRelation:
 
     def part(self, number: int) -> Part:
         return self.stored.get(number, EMPTY)
+
+    def filled(self, numbers: range) -> list[int]:
+        """Those of some parts that have rows, in order."""
+        if len(numbers) <= len(self.stored):
+            return [number for number in numbers if self.part(number).rows]
+        return sorted(number for number, part in self.stored.items() if part.rows and number in numbers)
 
     def closed_parts(self) -> Iterator[int]:
         """The closed parts that are stored, in order."""
@@ -151,7 +159,7 @@ class Catalogue:
         parts = self._saved_parts.pop(relation.name, {})
         if saved is not None and known is not Known.NOTHING:
             relation.stored = parts
-            relation.progress = Progress(**saved["progress"])
+            relation.progress = _progress(saved["progress"])
         else:
             self._drop(relation.name, parts)
         relation.has_taken_names = saved is not None and known is not Known.ALL
@@ -170,10 +178,6 @@ class Catalogue:
             return Known.ALL
         is_same = statement is not None and saved.get("statement", statement) == statement
         return Known.PARTS if is_same else Known.NOTHING
-
-    def saved_progress(self, name: str) -> Progress:
-        """How far a relation is that is not declared yet."""
-        return Progress(**self._saved[name]["progress"])
 
     def drop_undeclared(self) -> list[str]:
         """Forgets what the host has of relations that nobody has declared: helpers of earlier versions."""
@@ -286,6 +290,11 @@ class Catalogue:
 def stamp_of(entries: Mapping[str, str]) -> str:
     """The stamp of parts, as a host has it (`viewlet.streams.stamps`)."""
     return entries.get(_key("stamp"), "")
+
+
+def _progress(saved: Mapping[str, Any]) -> Progress:
+    """What an entry says of a relation; one of an earlier version has no `since`."""
+    return Progress(**{"since": saved["first"], **saved})
 
 
 def _part_entry(part: Part) -> str:

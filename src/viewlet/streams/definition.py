@@ -52,11 +52,11 @@ class Reference:
         assert self.high is not None
         return range(evaluate(self.low, index), evaluate(self.high, index) + 1)
 
-    def read_by(self, part: int) -> list[int]:
-        """The parts whose query reads `part`."""
+    def read_by(self, part: int, within: range) -> list[int]:
+        """The parts of a range whose query reads `part`."""
         assert self.low is not None
         assert self.high is not None
-        return readers(self.low, self.high, part)
+        return readers(self.low, self.high, part, within)
 
     def first_reader(self, part: int) -> int:
         """The first part whose query reads `part` or one after it."""
@@ -64,6 +64,15 @@ class Reference:
         found = line(self.high)
         index = math.floor((part - found.high) / found.rate)
         while evaluate(self.high, index) < part:
+            index += 1
+        return index
+
+    def first_above(self, part: int) -> int:
+        """The first part whose query reads nothing before `part`."""
+        assert self.low is not None
+        found = line(self.low)
+        index = math.floor((part - found.high) / found.rate)
+        while evaluate(self.low, index) < part:
             index += 1
         return index
 

@@ -2,10 +2,7 @@
 
 A host knows the definition of a relation by the digest of its queries, and a view by its statement too. Where the
 statement is the same and the queries are not, the parts of the view are as good as before; what its helpers have may
-be something else. So helpers are computed again, from the parts that their sources still have:
-
-    runs of patterns, and what is carried from part to part     from the first part of the view on
-    partial aggregates and running totals                       those that the next part of the view reads
+be something else. So helpers are computed again, from the first part that their sources still have.
 
 A run that began before the first part that its stream still has begins with that one.
 """
@@ -13,11 +10,10 @@ A run that began before the first part that its stream still has begins with tha
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 
 from viewlet.changes.staged_change import PART_COLUMN
-from viewlet.streams.catalogue import Part, PartRelation, Progress, Segment
-from viewlet.streams.definition import BEGINNING, PartView
+from viewlet.streams.catalogue import Part, PartRelation, Segment
+from viewlet.streams.definition import PartView
 from viewlet.streams.maintainer import Maintainer
 from viewlet.streams.render import typed
 
@@ -27,20 +23,6 @@ def statement_digest(view: PartView) -> str | None:
     if not view.statement:
         return None
     return hashlib.sha256(repr((view.statement, view.name, view.length)).encode()).hexdigest()
-
-
-def begin_again(maintainer: Maintainer, view: PartView, progress: Progress, helpers: Sequence[PartView]) -> None:
-    """Places helpers of a view that has parts already, so that they reach what its next part reads."""
-    for helper in helpers:
-        low, _ = maintainer.bounds(helper)
-        if helper.start == BEGINNING or low is None or progress.first is None or progress.next is None:
-            continue
-        needed = progress.first
-        if helper.is_additive or not helper.reads_itself:
-            read = [each.parts(progress.next).start for each in view.references() if each.relation == helper.name]
-            needed = min(read, default=progress.next)
-        start = max(low, needed)
-        maintainer.catalogue.set_progress(helper.name, first=start, next=start, kept=start)
 
 
 def search_again(maintainer: Maintainer, view: PartView) -> None:

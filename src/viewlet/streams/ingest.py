@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from viewlet.changes import MULTIPLICITY, Change, arrow_type, rows_to_arrow
 from viewlet.changes.staged_change import StagedChange
 from viewlet.errors import DataError
 from viewlet.streams.catalogue import EMPTY, Part, PartRelation, Segment
-from viewlet.streams.definition import MICROSECONDS, part_of
+from viewlet.streams.definition import MICROSECONDS, part_of, start_of
 from viewlet.streams.host import StagingHost
 from viewlet.streams.maintainer import Changed, Maintainer
 from viewlet.streams.render import column_list, union_of
@@ -30,6 +31,11 @@ def ingest(maintainer: Maintainer, stream: PartRelation, change: Change) -> list
     rows = change_to_arrow(stream, change)
     changed: list[Changed] = []
     for number, share in _by_part(stream, rows):
+        if _is_too_early(maintainer, stream, number):
+            before, early = _split(stream, rows, number)
+            _set_aside(maintainer, stream, early)
+            rows = before
+            break
         if _is_too_late(stream, number):
             _set_aside(maintainer, stream, share)
             continue
@@ -49,12 +55,13 @@ def ingest_staged(maintainer: Maintainer, stream: PartRelation, change: StagedCh
     assert isinstance(host, StagingHost)
     change = change.under(host.staging)
     changed: list[Changed] = []
+    newest: Path | None = None
     for number, place, rows in change.shares():
-        if _is_too_late(stream, number):
+        if _is_too_late(stream, number) or _is_too_early(maintainer, stream, number):
             late = change.read(place)
             _set_aside(maintainer, stream, late.append_column(MULTIPLICITY, [[1] * late.num_rows]))
             continue
-        part, table = stream.part(number), maintainer.new_name(stream.name, number)
+        newest, part, table = place, stream.part(number), maintainer.new_name(stream.name, number)
         maintainer.created.append(table)
         host.adopt(table, str(place))
         part = Part((*part.segments, Segment(table)), part.rows + rows, maintainer.clock())
@@ -66,7 +73,8 @@ def ingest_staged(maintainer: Maintainer, stream: PartRelation, change: StagedCh
             maintainer.catalogue.set_progress(stream.name, first=number)
         if stream.is_closed(number):
             changed.append((stream.name, number))
-    close_until(maintainer, stream, change.latest() - stream.parts.delay)
+    if newest is not None:
+        close_until(maintainer, stream, change.latest(newest) - stream.parts.delay)
     return changed
 
 
@@ -135,6 +143,19 @@ def _by_part(stream: PartRelation, rows: Any) -> Iterator[tuple[int, Any]]:
     numbers = pc.divide(shifted, span)
     for number in sorted(pc.unique(numbers).to_pylist()):
         yield number, rows.filter(pc.equal(numbers, number))
+
+
+def _split(stream: PartRelation, rows: Any, number: int) -> tuple[Any, Any]:
+    """The rows before a part, and those of it and of later ones."""
+    import pyarrow.compute as pc
+
+    is_before = pc.less(_times(stream, rows), start_of(number, stream.length))
+    return rows.filter(is_before), rows.filter(pc.invert(is_before))
+
+
+def _is_too_early(maintainer: Maintainer, stream: PartRelation, number: int) -> bool:
+    ahead = stream.parts.ahead
+    return ahead is not None and start_of(number, stream.length) > maintainer.clock() + ahead
 
 
 def _is_too_late(stream: PartRelation, number: int) -> bool:

@@ -13,11 +13,12 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from viewlet.streams.archive import Archive
-from viewlet.streams.catalogue import EMPTY, PENDING, Catalogue, Part, Segment
+from viewlet.streams.catalogue import PENDING, Catalogue, Part, Segment
 from viewlet.streams.check import computation_order
 from viewlet.streams.compare_parts import are_equal
 from viewlet.streams.definition import BEGINNING, PartQuery, PartView, Reference, part_of
 from viewlet.streams.host import PartHost, is_pipelining, runs_jobs
+from viewlet.streams.long_gaps import extend_back
 from viewlet.streams.native_windows import compute_natively
 from viewlet.streams.new_parts import next_part, put_new_part, run_concurrently
 from viewlet.streams.render import Queries, no_rows, read_parts, rows_of, start_literal, typed
@@ -117,26 +118,25 @@ class Maintainer:
         relation = self.catalogue.relations[view.name]
         if relation.progress.next is not None:
             return
-        if view.start == BEGINNING:
-            first, last = self.bounds(view)
-            first = None if first is None or last is None or last < first else first
-        else:
-            first = part_of(view.start, view.length) if view.start is not None else self._newest(view)
-        if first is not None:
-            self.catalogue.set_progress(view.name, first=first, next=first, kept=first)
-
-    def _newest(self, view: PartView) -> int | None:
-        """The largest i whose references are all closed, if anything they read has rows."""
         low, high = self.bounds(view)
-        if high is None or low is None or high < low:
-            return None
-        return high
+        is_possible = low is not None and high is not None and low <= high
+        first, since = low if is_possible else None, None
+        if view.start is None:
+            first = since = high if is_possible else None
+        elif view.start != BEGINNING:
+            first = since = part_of(view.start, view.length)
+        if first is not None:
+            self.catalogue.set_progress(view.name, first=first, next=first, kept=first, since=since)
 
     def bounds(self, view: PartView) -> tuple[int | None, int | None]:
-        """The parts i for which INITIALIZE can run: from the first that reads something, to the last that is closed."""
+        """The parts i for which INITIALIZE can run: from the first that reads something, to the last that is closed.
+
+        Parts that would read what is no longer kept are not among them.
+        """
         lowest: list[int] = []
         highest: list[int] = []
-        for each in view.initialize.references:
+        floors: list[int] = []
+        for each in view.followed(True):
             if each.is_table:
                 continue
             progress = self.catalogue.relations[each.relation].progress
@@ -144,20 +144,22 @@ class Maintainer:
             if first is None or end is None:
                 return None, None
             lowest.append(each.first_reader(max(first, progress.kept or first)))
-            if not each.provisional:
+            if progress.kept is not None and progress.kept > first:
+                floors.append(each.first_above(progress.kept))
+        for each in view.initialize.references:
+            end = None if each.is_table else self.catalogue.relations[each.relation].progress.next
+            if end is not None and not each.provisional:
                 highest.append(each.first_reader(end) - 1)
-        return (min(lowest), min(highest)) if highest else (None, None)
+        return (max([min(lowest), *floors]), min(highest)) if highest else (None, None)
 
-    def required(self, view: PartView, number: int) -> dict[Changed, bool]:
-        """The bitmap of the parts that part `number` of a view needs: whether each is closed."""
-        relation = self.catalogue.relations[view.name]
-        query = view.query(number == relation.progress.first)
-        return {
-            (each.relation, part): self.catalogue.relations[each.relation].is_closed(part)
+    def required(self, view: PartView, number: int) -> list[tuple[str, range]]:
+        """The parts that part `number` of a view needs, by relation."""
+        query = view.query(number == self.catalogue.relations[view.name].progress.first)
+        return [
+            (each.relation, each.parts(number))
             for each in query.references
             if not each.is_table and not each.provisional
-            for part in each.parts(number)
-        }
+        ]
 
     # -- queries ----------------------------------------------------------------------------------------------------
 
@@ -166,7 +168,7 @@ class Maintainer:
 
         Unless it `waits` for the table, the part may have PENDING rows until `settle`.
         """
-        query = self._query(view, number)
+        query = self.query(view, number)
         if self._is_known_empty(view, query, number):
             return Part((), 0, self.clock())
         table, now = self._table_of(view, number, retry), self.clock()
@@ -194,7 +196,7 @@ class Maintainer:
 
     def part_query(self, view: PartView, number: int, retry: bool = False) -> tuple[str, str] | None:
         """The table that a part gets and the query that makes it; None if it has no rows."""
-        query = self._query(view, number)
+        query = self.query(view, number)
         if self._is_known_empty(view, query, number):
             return None
         self.work.computed += 1
@@ -202,7 +204,7 @@ class Maintainer:
 
     def _is_known_empty(self, view: PartView, query: PartQuery, number: int) -> bool:
         """No part that is read has rows, and the query has none then."""
-        if any(self._has_rows(each, number) for each in query.references) or not self._is_empty(view, query):
+        if any(self.has_rows(each, number) for each in query.references) or not self.is_empty(view, query):
             return False
         self.work.skipped += 1
         return True
@@ -212,13 +214,13 @@ class Maintainer:
 
     def sql(self, view: PartView, number: int) -> str:
         """The query for part `number` of a view, over the tables of the host."""
-        return self._sql(view, self._query(view, number), number)
+        return self._sql(view, self.query(view, number), number)
 
     def _sql(self, view: PartView, query: PartQuery, number: int) -> str:
         start = start_literal(self.host, number, view.length)
         return self.queries.render(query, lambda at: self._source(query.references[at], number), start)
 
-    def _query(self, view: PartView, number: int) -> PartQuery:
+    def query(self, view: PartView, number: int) -> PartQuery:
         """The query for a part: that over the sources, if the helpers do not reach so far back."""
         query = view.query(number == self.catalogue.relations[view.name].progress.first)
         if view.fallback is not None and not all(self._is_covered(view, each, number) for each in query.references):
@@ -267,13 +269,13 @@ class Maintainer:
             self.load(table, self.dimension(name))
         return self.host.source(self._dimensions[name])
 
-    def _has_rows(self, reference: Reference, number: int) -> bool:
+    def has_rows(self, reference: Reference, number: int) -> bool:
         if reference.is_table:
             return False
         source = self.catalogue.relations[reference.relation]
         return any(source.part(part).rows for part in read_parts(reference, source, number))
 
-    def _is_empty(self, view: PartView, query: PartQuery) -> bool:
+    def is_empty(self, view: PartView, query: PartQuery) -> bool:
         """Whether a query has no rows where none of the parts that it reads has: a total without GROUP BY has one."""
         key = view.name, query
         if key not in self._empty:
@@ -345,51 +347,20 @@ class Maintainer:
         for name, view in self.views.items():
             end, first = ends[name], self.catalogue.relations[name].progress.first
             if first is not None and end is not None:
-                numbers = {n for each in view.references() if each.provisional for n in self._read_newly_closed(each)}
-                again += [(name, number) for number in sorted(numbers) if first <= number < end]
+                awaited, within = [each for each in view.references() if each.provisional], range(first, end)
+                again += [
+                    (name, n) for n in sorted({n for each in awaited for n in self._read_newly_closed(each, within)})
+                ]
         if again:
             self.recompute((), again)
 
-    def _read_newly_closed(self, reference: Reference) -> Iterable[int]:
-        """The parts of a view that read a part which was closed in this batch."""
+    def _read_newly_closed(self, reference: Reference, within: range) -> Iterable[int]:
+        """The parts of a view that read a part with rows which was closed in this batch."""
         before = self.catalogue.end_before(reference.relation)
-        now = self.catalogue.relations[reference.relation].progress.next
-        if before is not None and now is not None:
-            for part in range(before, now):
-                yield from reference.read_by(part)
-
-    def _extend_back(self, changed: list[Changed]) -> list[Changed]:
-        """Lets views that begin with the first part of their sources begin earlier, if rows came before it.
-
-        Returns the parts to compute again: those that were first. What was computed is added to `changed`.
-        """
-        again: list[Changed] = []
-        for name in self.order:
-            view, progress = self.views[name], self.catalogue.relations[name].progress
-            first = progress.first
-            if view.start != BEGINNING or first is None or progress.kept != first:
-                continue
-            earlier = [
-                number
-                for each in view.initialize.references
-                for source, part in changed
-                if each.relation == source and not each.is_table and not each.provisional
-                for number in each.read_by(part)
-                if number < first
-            ]
-            if not earlier:
-                continue
-            start = min(earlier)
-            self.catalogue.set_progress(name, first=start, kept=start)
-            for number in range(start, first):
-                part = EMPTY  # a matcher is told of changes like of those in other parts
-                if name not in self.matchers:
-                    part = self.compute(view, number)
-                self.catalogue.set_part(name, number, part)
-                changed.append((name, number))
-            if name not in self.matchers:
-                again.append((name, first))
-        return again
+        source = self.catalogue.relations[reference.relation]
+        if before is not None and source.progress.next is not None:
+            for part in source.filled(range(before, source.progress.next)):
+                yield from reference.read_by(part, within)
 
     def recompute(self, changed: Iterable[Changed], again: Iterable[Changed] = (), is_eager: bool = False) -> None:
         """Follows changes of closed parts through the views that read them, and computes other parts `again`.
@@ -418,7 +389,7 @@ class Maintainer:
                 end = (number + 1) * self.views[name].length
                 heapq.heappush(queue, (shared[name], end, place[name], number, name))
 
-        for name, number in [*first, *self._extend_back(known)]:
+        for name, number in [*first, *extend_back(self, known)]:
             put(name, number)
         add_differences(self, known, is_eager)
         for source, part in known:
@@ -443,16 +414,16 @@ class Maintainer:
             progress = self.catalogue.relations[name].progress
             if progress.next is None or progress.first is None or view.is_additive:
                 continue
+            within = range(max(progress.first, progress.kept or progress.first), progress.next)
             numbers = {
                 number
                 for is_first in (True, False)
                 for each in view.followed(is_first)
                 if each.relation == source and not each.is_table
-                for number in each.read_by(part)
+                for number in each.read_by(part, within)
                 if (number == progress.first) is is_first
             }
-            low = max(progress.first, progress.kept or progress.first)
-            yield from ((name, number) for number in sorted(numbers) if low <= number < progress.next)
+            yield from ((name, number) for number in sorted(numbers))
 
     def _recompute_parts(self, view: PartView, numbers: Sequence[int], is_eager: bool) -> list[int]:
         """Computes parts again that do not read each other; returns those that came out different.

@@ -52,6 +52,6 @@ def _merged(maintainer: Maintainer, view: PartView, query: PartQuery, number: in
         return host.read(f"SELECT * FROM {rows_of(host, helper, [part])} AS part")
 
     try:
-        return kernel.window(min(read), max(read), helper.part, rows) if read else None
+        return kernel.window(sorted(set(read)), helper.part, rows)
     except NotNativeError:
         return None

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 from viewlet.errors import SchemaError
 from viewlet.streams.catalogue import PENDING, Part
 from viewlet.streams.definition import PartView, start_of
+from viewlet.streams.long_gaps import pass_gap
 
 if TYPE_CHECKING:
     from viewlet.streams.maintainer import Maintainer
@@ -121,6 +122,7 @@ def put_new_part(maintainer: Maintainer, view: PartView, number: int, part: Part
     maintainer.catalogue.set_progress(view.name, next=number + 1)
     if part.rows == PENDING:
         maintainer.pending.append((view.name, number))
+    pass_gap(maintainer, view)
     for name in view.partners:
         next_part(maintainer, maintainer.views[name])  # which may begin now
 

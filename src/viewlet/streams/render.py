@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from viewlet.changes.staged_change import PART_COLUMN
+from viewlet.errors import DataError
 from viewlet.streams.catalogue import PartRelation, Segment
 from viewlet.streams.definition import PartQuery, Reference
 from viewlet.streams.host import PartHost, is_partitioning, runs_jobs
@@ -18,8 +19,8 @@ def column_list(host: PartHost, columns: Sequence[Column]) -> str:
 
 
 def read_parts(reference: Reference, source: PartRelation, number: int) -> Sequence[int]:
-    """The parts that a reference reads for part `number`; a provisional one reads what is closed."""
-    parts = reference.parts(number)
+    """The parts with rows that a reference reads for part `number`; a provisional one reads what is closed."""
+    parts = source.filled(reference.parts(number))
     return [part for part in parts if source.is_closed(part)] if reference.provisional else parts
 
 
@@ -59,7 +60,12 @@ def typed(host: PartHost, columns: Sequence[Column], query: str) -> str:
 
 def start_literal(host: PartHost, number: int, length: int) -> str:
     """The start of a part, as SQL."""
-    start = datetime(1970, 1, 1) + timedelta(seconds=number * length)
+    try:
+        start = datetime(1970, 1, 1) + timedelta(seconds=number * length)
+    except OverflowError:
+        raise DataError(
+            "a part begins before the year 1 or after the year 9999: delete the rows with such times"
+        ) from None
     return f"{host.type_name(TIMESTAMP)} '{start.isoformat(' ', 'seconds')}'"
 
 

@@ -112,15 +112,15 @@ def _scaled(found: Line, factor: Fraction) -> Line:
     return Line(found.rate * factor, low, high)
 
 
-def readers(low: Subscript, high: Subscript, part: int) -> list[int]:
-    """The i for which `part` is among low(i)..high(i); both have the same rate, which is positive.
+def readers(low: Subscript, high: Subscript, part: int, within: range) -> list[int]:
+    """The i of a range for which `part` is among low(i)..high(i); both have the same rate, which is positive.
 
-    >>> readers(parse_subscript("i * 60", "i"), parse_subscript("i * 60 + 59", "i"), 130)
+    >>> readers(parse_subscript("i * 60", "i"), parse_subscript("i * 60 + 59", "i"), 130, range(10))
     [2]
     """
     first, last = line(low), line(high)
-    least = math.ceil((part - last.high) / last.rate)
-    most = math.floor((part - first.low) / first.rate)
+    least = max(math.ceil((part - last.high) / last.rate), within.start)
+    most = min(math.floor((part - first.low) / first.rate), within.stop - 1)
     return [i for i in range(least, most + 1) if evaluate(low, i) <= part <= evaluate(high, i)]
 
 

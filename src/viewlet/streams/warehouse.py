@@ -22,7 +22,7 @@ from viewlet.streams.archive import Archive
 from viewlet.streams.catalogue import Catalogue, Known, Part, PartRelation
 from viewlet.streams.check import initialization_order
 from viewlet.streams.definition import BEGINNING, PART_TIMESTAMP, PartView, part_of, start_of
-from viewlet.streams.earlier_versions import begin_again, name_columns, search_again, statement_digest
+from viewlet.streams.earlier_versions import name_columns, search_again, statement_digest
 from viewlet.streams.host import PartHost, is_partitioning
 from viewlet.streams.ingest import close_idle, close_until, ingest, ingest_staged, late_name, late_relation
 from viewlet.streams.maintainer import Changed, Maintainer
@@ -140,11 +140,9 @@ class Warehouse:
             self._helper_users[helper.name] += 1
             if helper.name not in self.maintainer.views and self._add(helper) is Known.NOTHING:
                 new.append(helper)
-        if known is not Known.NOTHING:
-            begin_again(self.maintainer, view, self.catalogue.saved_progress(view.name), new)
         helpers = [helper.name for helper in view.helpers]
         if helpers:
-            self.maintainer.advance((), partial(compute_all, names=helpers))  # the view begins with their newest part
+            self.maintainer.advance((), partial(compute_all, names=helpers))  # the view begins with their first part
         self._add(view)
         self.maintainer.advance((), partial(compute_all, names=[*helpers, view.name]))
         if known is Known.PARTS or (new and known is Known.ALL):
@@ -397,6 +395,10 @@ class Warehouse:
     def late_rows(self, stream: str) -> Any:
         """The rows of a stream that came too late, as Arrow."""
         return self.arrow(late_name(stream))
+
+    def start(self, name: str, number: int) -> datetime:
+        """When a part of a relation begins."""
+        return _time(start_of(number, self.relation(name).length))
 
     def number_at(self, name: str, time: int) -> int:
         """The part of a relation that a time (microseconds) belongs to, which has to be closed and kept."""

@@ -12,7 +12,7 @@ batch that was taken back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -138,7 +138,9 @@ class Tree:
 
     def window(self, low: int, high: int, count: int) -> Array:
         """The merge of parts low..high for all groups."""
-        bound = sum(self.largest.get(part, 0) for part in range(low, high + 1)) if self.function == "SUM" else 0
+        bound = 0
+        if self.function == "SUM":
+            bound = sum(largest for part, largest in self.largest.items() if low <= part <= high)
         if bound > np.iinfo("i8").max:
             raise NotNativeError
         is_wide = bound >= np.iinfo("i4").max and self.merge.dtype == "i4"
@@ -195,13 +197,19 @@ class WindowKernel:
         self._live = 0
         """About how many groups a window has."""
 
-    def window(self, low: int, high: int, part: Callable[[int], Part], read: Callable[[int], Any]) -> Any | None:
-        """The groups of parts low..high with merged aggregates, as Arrow; None if none has rows.
+    def window(self, parts: Sequence[int], part: Callable[[int], Part], read: Callable[[int], Any]) -> Any | None:
+        """The groups of the parts with rows of a window, in order, with merged aggregates, as Arrow; None without any.
 
         `part` is what the catalogue has of a part of the helper, and `read` gives its rows.
         """
-        self._make_room(low, high, part)
-        for number in range(low, high + 1):
+        if not parts:
+            return None
+        low, high = parts[0], parts[-1]
+        numbers: Iterable[int] = range(low, high + 1)
+        if len(numbers) > len(parts) + len(self._parts):
+            numbers = sorted({*parts, *(each for each in self._parts if low <= each <= high)})
+        self._make_room(low, max((part(number).rows for number in parts), default=0))
+        for number in numbers:
             now = part(number)
             if self._parts.get(number) != now:
                 self._replace(number, now, read)
@@ -210,7 +218,7 @@ class WindowKernel:
         merged = {name: tree.window(low, high, len(self._codes)) for name, tree in self._trees.items()}
         return self._table(merged)
 
-    def _make_room(self, low: int, high: int, part: Callable[[int], Part]) -> None:
+    def _make_room(self, low: int, newest: int) -> None:
         """Forgets parts long before a window, and all groups if most of them are dead."""
         levels = self._levels
         before = (low - self._width) >> levels << levels  # nodes are dropped with all their leaves
@@ -220,7 +228,6 @@ class WindowKernel:
             del self._slots[number]
         for tree in self._trees.values():
             tree.forget(before)
-        newest = max((part(number).rows for number in range(low, high + 1)), default=0)
         size = sum(8 if tree.merge.dtype == "i4" else 16 for tree in self._trees.values()) or 8 * len(self._functions)
         if size * self._width * max(newest, len(self._codes)) > MEMORY:
             self._clear()

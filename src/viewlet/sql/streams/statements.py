@@ -2,7 +2,8 @@
 
 CREATE STREAM s (...) PARTITION LENGTH 60 BY ts [AT ARRIVAL]
     [UNIQUE (column, ...) NOT ENFORCED]
-    [WATERMARK FOR ts AS ts - INTERVAL '5' SECOND] [LATENESS INTERVAL '1' HOUR] [RETAIN INTERVAL '7' DAY]
+    [WATERMARK FOR ts AS ts - INTERVAL '5' SECOND] [LATENESS INTERVAL '1' HOUR] [AHEAD INTERVAL '1' DAY]
+        [RETAIN INTERVAL '7' DAY]
         [ROLLUP INTERVAL '1' HOUR [AFTER INTERVAL '1' DAY]] [IDLE AFTER INTERVAL '1' MINUTE]
 CREATE VIEW v AS INITIALIZE v[i] [FROM TIMESTAMP '...' | FROM BEGINNING] AS ... UPDATE [VIEW] v[j] AS ...
     [PARTITION LENGTH 3600] [RETAIN INTERVAL '30' DAY [ARCHIVE]] [SHOW NEWEST] [PRIORITY 5]
@@ -28,7 +29,7 @@ from viewlet.streams.times import to_microseconds
 from viewlet.types import TIMESTAMP, Column, Kind, Table, TableKind, TimeParts
 
 UNITS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3600, "DAY": 86400, "WEEK": 604800}
-_CLAUSES = ("PARTITION", "WATERMARK", "LATENESS", "RETAIN", "ROLLUP", "IDLE", "UNIQUE", "SHOW", "PRIORITY")
+_CLAUSES = ("PARTITION", "WATERMARK", "LATENESS", "AHEAD", "RETAIN", "ROLLUP", "IDLE", "UNIQUE", "SHOW", "PRIORITY")
 _FOLLOWERS = ("FOR", "INTERVAL", "AFTER", "NEWEST")
 
 
@@ -136,6 +137,8 @@ def bind_stream_parts(table: Table, raw: RawStatement, at: int) -> Table:
             parts = replace(parts, delay=_watermark(reader, table))
         elif clause == "LATENESS":
             parts = replace(parts, lateness=reader.interval())
+        elif clause == "AHEAD":
+            parts = replace(parts, ahead=reader.interval())
         elif clause == "ROLLUP":
             parts = _rolled_up(reader, parts)
         elif clause == "IDLE":
@@ -473,6 +476,13 @@ def _tables(
     }
 
 
+def _from_the_beginning(view: PartView) -> PartView:
+    """A view, and its helpers, that is computed from the first part of what it reads."""
+    helpers = tuple(map(_from_the_beginning, view.helpers))
+    elsewhere = None if view.elsewhere is None else _from_the_beginning(view.elsewhere)
+    return replace(view, start=BEGINNING, helpers=helpers, elsewhere=elsewhere)
+
+
 def declared(raw: RawStatement, header: Header, view: PartView, catalog: Mapping[str, Table]) -> CreateView:
     """The statement for a view whose definition is bound."""
     lengths = {name: table.parts.length for name, table in catalog.items() if table.parts is not None}
@@ -485,6 +495,8 @@ def declared(raw: RawStatement, header: Header, view: PartView, catalog: Mapping
         check_view(view, {member.name: member for member in view.family}, lengths)
     except SchemaError as error:
         raise raw.source.error(str(error)) from None
+    if not is_view_delta_function(raw):
+        view = _from_the_beginning(view)
     view = replace(view, statement=raw.text_from(header.body))
     shown = (*view.columns, Column(PART_TIMESTAMP, TIMESTAMP.with_nullable(False)))
     columns = tuple(OutputColumn(column.name, Var(column.name, column.type)) for column in shown)

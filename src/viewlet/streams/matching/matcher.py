@@ -15,6 +15,7 @@ import numpy as np
 
 from viewlet.changes import arrow_type
 from viewlet.changes.staged_change import PART_COLUMN
+from viewlet.streams import long_gaps
 from viewlet.streams.catalogue import EMPTY, Part, PartRelation, Segment
 from viewlet.streams.matching.conditions import new_bindings, terms_of
 from viewlet.streams.matching.definition import START_INDEX, START_PART, Aggregate, MatchQuery, Navigation, RowValue
@@ -96,13 +97,14 @@ class Matcher:
 
     def advance(self, first: int, end: int) -> list[int]:
         """Searches the new parts first..end-1; returns the earlier parts whose matches have changed."""
-        parts = range(first, end)
+        filled = self._source.filled(range(first, end))
+        parts = range(first, end) if end - first <= long_gaps.LONG else filled
         for number in parts:
             self._maintainer.catalogue.set_part(self._view.name, number, Part((), 0, self._maintainer.clock()))
             self._seen[number] = self._source.part(number)
-        if not any(self._source.part(number).rows for number in parts):
+        if not filled:
             return []
-        new = self._read_rows(parts, None)
+        new = self._read_rows(filled, None)
         starts = {key: points[-1] for key in self._groups(new) if (points := self._known().get(key))}
         waiting = {key: point.since for key, point in starts.items() if point.since < first}
         rows = self._ordered(new, range(min(waiting.values(), default=first), first), list(waiting))
@@ -197,18 +199,17 @@ class Matcher:
         calculator = self._maintainer.calculator()
         if new is not None and (not keys or not parts):
             return order_rows(self.query, calculator, new)
-        others = self._read_rows(parts, keys)
+        others = self._read_rows(self._source.filled(parts), keys)
         rows = others if new is None else pa.concat_tables([others, new], promote_options="permissive")
         return order_rows(self.query, calculator, rows)
 
-    def _read_rows(self, parts: range, keys: Sequence[Key] | None) -> Any:
+    def _read_rows(self, parts: Iterable[int], keys: Sequence[Key] | None) -> Any:
         """The rows of parts of the source with their part, as Arrow; of some groups if `keys` is given."""
         host, source = self._maintainer.host, self._source
         names, hidden = column_list(host, source.columns), host.quote(PART_COLUMN)
         selects = [
             f"SELECT {names}, CAST({number} AS BIGINT) AS {hidden} FROM ({rows}) AS part"
             for number in parts
-            if source.part(number).segments
             for rows in [union_of(host, source.columns, ((number, each) for each in source.part(number).segments))]
         ]
         if not selects:
