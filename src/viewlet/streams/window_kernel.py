@@ -12,7 +12,7 @@ batch that was taken back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -205,7 +205,7 @@ class WindowKernel:
         if not parts:
             return None
         low, high = parts[0], parts[-1]
-        numbers: Iterable[int] = range(low, high + 1)
+        numbers: Sequence[int] = range(low, high + 1)
         if len(numbers) > len(parts) + len(self._parts):
             numbers = sorted({*parts, *(each for each in self._parts if low <= each <= high)})
         self._make_room(low, max((part(number).rows for number in parts), default=0))
