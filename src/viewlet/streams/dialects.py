@@ -13,7 +13,9 @@ from collections.abc import Mapping, Sequence
 import sqlglot
 from sqlglot import exp
 
+from viewlet.streams.host_meanings import with_meanings
 from viewlet.streams.null_safe import to_hashable
+from viewlet.streams.star_columns import expand_stars
 from viewlet.types import Column
 
 _QUANTILES: dict[type[exp.Expr], str] = {
@@ -29,7 +31,8 @@ def to_dialect(sql: str, dialect: str, columns: Mapping[str, Sequence[Column]]) 
     >>> to_dialect("SELECT QUANTILE(x, 0.5) FROM t", "spark", {})
     'SELECT PERCENTILE_DISC(0.5) WITHIN GROUP (ORDER BY x) FROM t'
     """
-    query = sqlglot.parse_one(sql, read="duckdb").transform(_exact_quantile)
+    query = expand_stars(sqlglot.parse_one(sql, read="duckdb"), columns)
+    query = with_meanings(query, dialect, columns).transform(_exact_quantile)
     if dialect == "postgres":
         query = to_hashable(query, columns)
     return str(query.sql(dialect, comments=False))

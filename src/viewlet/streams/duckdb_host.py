@@ -88,6 +88,9 @@ class DuckDBHost:
     def read(self, query: str) -> Any:
         return self._run(query, lambda sql: self._connection.sql(sql).to_arrow_table())
 
+    def check(self, query: str) -> None:
+        self._run(f"EXPLAIN {query}")
+
     def _run(self, sql: str, how: Any = None) -> Any:
         """Runs a query of a view."""
         import duckdb

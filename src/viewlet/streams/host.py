@@ -46,6 +46,9 @@ class PartHost(Protocol):
     def read(self, query: str) -> Any:
         """What a query returns, as Arrow."""
 
+    def check(self, query: str) -> None:
+        """Fails where a query cannot be run, without running it."""
+
     def source(self, table: str) -> str:
         """How a query names a table."""
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from viewlet.errors import DataError, UnsupportedError
 from viewlet.streams.archive import Archive
 from viewlet.streams.catalogue import PENDING, Catalogue, Part, Segment
 from viewlet.streams.check import computation_order
@@ -279,17 +280,33 @@ class Maintainer:
         """Whether a query has no rows where none of the parts that it reads has: a total without GROUP BY has one."""
         key = view.name, query
         if key not in self._empty:
-
-            def source(at: int) -> str:
-                each = query.references[at]
-                if each.is_table:
-                    return self.dimension_source(each.relation)
-                return f"({no_rows(self.host, self.catalogue.relations[each.relation].columns)})"
-
-            sql = self.queries.render(query, source, start_literal(self.host, 0, 1))
-            counted = f"SELECT COUNT(*) AS n FROM ({sql}) AS computed"
+            counted = f"SELECT COUNT(*) AS n FROM ({self._over_nothing(query)}) AS computed"
             self._empty[key] = self.host.read(counted).column(0)[0].as_py() == 0
         return self._empty[key]
+
+    def _over_nothing(self, query: PartQuery) -> str:
+        """A query over parts without rows."""
+
+        def source(at: int) -> str:
+            each = query.references[at]
+            if each.is_table:
+                return self.dimension_source(each.relation)
+            return f"({no_rows(self.host, self.catalogue.relations[each.relation].columns)})"
+
+        return self.queries.render(query, source, start_literal(self.host, 0, 1))
+
+    def check_on_host(self, view: PartView) -> None:
+        """Refuses a view one of whose queries the host cannot run."""
+        if view.matching is not None:
+            return
+        quick = view.quick
+        found = (view.initialize, view.update, view.fallback, *((quick.initialize, quick.update) if quick else ()))
+        try:
+            for query in dict.fromkeys(each for each in found if each is not None):
+                self.host.check(typed(self.host, view.columns, self._over_nothing(query)))
+        except DataError as error:
+            hint = "say it in other words, or keep the parts on another host"
+            raise UnsupportedError(f"a query of view {view.name!r} on this host ({error})", hint) from error
 
     def first_name(self, relation: str, number: int) -> str:
         """The name of the first table of a part; a new one if a job of a process that died may still write to it."""

@@ -29,6 +29,7 @@ from viewlet.changes.staged_change import PART_COLUMN
 from viewlet.errors import DataError, MissingExtraError, StateError, UnsupportedError
 from viewlet.forks import bind_to_process
 from viewlet.interrupts import DEFERRED_INTERRUPT
+from viewlet.streams.host_meanings import POSTGRES_FUNCTIONS
 from viewlet.types import Kind, SqlType
 
 _SCHEMA = "viewlet"
@@ -87,6 +88,14 @@ class PostgresHost:
         self._run(f"CREATE SCHEMA IF NOT EXISTS {_SCHEMA}; SET search_path = {_SCHEMA};")
         self._run(f"CREATE SCHEMA IF NOT EXISTS {_RELATIONS};")
         self._run(f"CREATE TABLE IF NOT EXISTS {_CATALOGUE} (key TEXT PRIMARY KEY, value TEXT);")
+        self._create_functions()
+
+    def _create_functions(self) -> None:
+        """Those that queries of views call, if the schema does not have them."""
+        found = self._records(f"SELECT proname FROM pg_proc WHERE pronamespace = '{_SCHEMA}'::regnamespace;")
+        for head, body in POSTGRES_FUNCTIONS.items():
+            if [head.partition("(")[0]] not in found:
+                self._run(f"CREATE FUNCTION {_SCHEMA}.{head} IMMUTABLE STRICT LANGUAGE SQL AS '{body}';")
 
     def _run(self, sql: str, command: str = "", data: bytes = b"") -> bytes:
         """What statements print, with a command of `psql` or data after them; fails with the server's first error."""
@@ -199,6 +208,9 @@ class PostgresHost:
         parsing = csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False)
         read = csv.read_csv(io.BytesIO(data), csv.ReadOptions(column_names=names), parsing, options)
         return _booleans(read, schema)
+
+    def check(self, query: str) -> None:
+        self._run(f"EXPLAIN {query};")
 
     def source(self, table: str) -> str:
         return f"{_SCHEMA}.{self.quote(_short(table))}"

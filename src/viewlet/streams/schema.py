@@ -58,6 +58,23 @@ def describe(sql: str, tables: Mapping[str, Sequence[Column]], wide: bool = Fals
     >>> describe("SELECT SUM(x) AS total FROM t", {"t": [Column("x", INTEGER)]})[0].name
     'total'
     """
+    described = outline(sql, tables)
+    columns = tuple(
+        Column(
+            name.lower() if name.isidentifier() else name, _WIDE if wide and kind == "HUGEINT" else _type(name, kind)
+        )
+        for name, kind in described
+    )
+    names = [column.name for column in columns]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise QueryError(f"two columns are named {twice[0]!r}: give one another name with AS")
+    if PART_TIMESTAMP in names:
+        raise QueryError(f"{PART_TIMESTAMP!r} is the column that says when a part begins: choose another name with AS")
+    return columns
+
+
+def outline(sql: str, tables: Mapping[str, Sequence[Column]]) -> list[tuple[str, str]]:
+    """The names of the columns of a query over tables, and what DuckDB calls their types."""
     import duckdb
 
     with _LOCK:
@@ -73,18 +90,7 @@ def describe(sql: str, tables: Mapping[str, Sequence[Column]], wide: bool = Fals
         finally:
             with suppress(duckdb.TransactionException):  # none began
                 connection.execute("ROLLBACK")
-    columns = tuple(
-        Column(
-            name.lower() if name.isidentifier() else name, _WIDE if wide and kind == "HUGEINT" else _type(name, kind)
-        )
-        for name, kind, *_ in described
-    )
-    names = [column.name for column in columns]
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise QueryError(f"two columns are named {twice[0]!r}: give one another name with AS")
-    if PART_TIMESTAMP in names:
-        raise QueryError(f"{PART_TIMESTAMP!r} is the column that says when a part begins: choose another name with AS")
-    return columns
+    return [(name, kind) for name, kind, *_ in described]
 
 
 def check_syntax(sql: str) -> None:

@@ -177,6 +177,12 @@ class SparkSqlHost:
     def read(self, query: str) -> Any:
         return self._sql(query).toArrow()
 
+    def check(self, query: str) -> None:
+        try:
+            self._sql(query)
+        except Exception as error:
+            raise _as_data_error(error, "Spark") from error
+
     def _sql(self, query: str) -> Any:
         """A query over tables, which become temporary views when they are first read."""
         for name in set(_VIEW.findall(query)) & self._names.keys() - self._registered:
@@ -299,5 +305,6 @@ def _part_number(time: str, length: int) -> str:
 def _as_data_error(error: Exception, what: str) -> Exception:
     """An error of Spark as one of the data; others as they are."""
     if type(error).__module__.startswith(("pyspark", "py4j")):
-        return DataError(f"{what}: {str(error).splitlines()[0]}")
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        return DataError(f"{what}: {lines[0] if lines else type(error).__name__}")
     return error

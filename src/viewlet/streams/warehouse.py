@@ -152,7 +152,11 @@ class Warehouse:
         if view.name in self.maintainer.views:
             self.maintainer.add(view)
             return
-        known = {self._add(member) for member in initialization_order((view, *view.family))}
+        members = initialization_order((view, *view.family))
+        known = {self._add(member) for member in members}
+        if Known.NOTHING in known:
+            for member in members:
+                self.maintainer.check_on_host(member)
         self.maintainer.advance((), partial(compute_all, names=[view.name, *view.partners]))
         if Known.PARTS in known:
             self.commit()
@@ -166,6 +170,8 @@ class Warehouse:
         if known is not Known.ALL:
             self.host.begin()
         if known is Known.NOTHING:
+            if not view.partners:
+                self.maintainer.check_on_host(view)
             self.maintainer.begin_view(view)
         elif known is Known.PARTS:
             name_columns(self.maintainer, relation)
