@@ -190,8 +190,8 @@ def test_sessions_that_are_declared_later_know_what_was_before() -> None:
     query = "SELECT g, window_start, COUNT(*) AS n FROM SESSION(m PARTITION BY g, INTERVAL '60' SECONDS)"
     db.execute(f"CREATE VIEW v AS {query} GROUP BY ALL")
     db.execute(f"CREATE VIEW w AS {query} GROUP BY g, window_start")
-    assert db.view("v").rows() == db.view("w").rows()
-    assert [row[:3] for row in db.view("v").rows()] == [("a", at(0), 18), ("b", at(-200), 1)]
+    assert sorted(db.view("v").rows()) == sorted(db.view("w").rows())
+    assert sorted(row[:3] for row in db.view("v").rows()) == [("a", at(0), 18), ("b", at(-200), 1)]
 
 
 @pytest.mark.parametrize(

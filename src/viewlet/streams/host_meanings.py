@@ -118,7 +118,7 @@ class _Rewrite:
         digits = node.args.get("decimals")
         if type in _WHOLE:
             if digits is None or isinstance(digits, exp.Literal):
-                return node.this
+                return exp.paren(node.this)
             if not self._is_spark:
                 node.set("this", exp.cast(node.this, "decimal(38, 0)", dialect="duckdb"))
             return node
