@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 Places = dict[Datum, int]
 """The place of each key of a dimension."""
 
+MOST_ENTRIES = 1 << 28
+"""Of an input: two gigabytes of doubles."""
+
 
 class MatrixProgramEngine:
     """Keeps the rows of the tables, and a run of the program over them.
@@ -127,6 +130,7 @@ class MatrixProgramEngine:
             return
         for side, key in self._ordered(new):
             self._places[side][key] = len(self._places[side])
+        self._check_sizes()
         told = len(self._factors)
         for side in resized:
             run.grow(side, len(self._places[side]))
@@ -167,7 +171,6 @@ class MatrixProgramEngine:
         return found
 
     def _start(self) -> None:
-        import numpy as np
 
         self._uses.clear()
         self._places = {}
@@ -191,7 +194,7 @@ class MatrixProgramEngine:
             return
         inputs = {}
         for each, own in entries.items():
-            matrix = np.zeros((len(self._places[each.rows]), len(self._places[each.columns])))
+            matrix = self._zeros(each)
             for first, second in own:
                 place = self._places[each.rows][first], self._places[each.columns][second]
                 matrix[place] = self._value(each, first, second)
@@ -221,7 +224,7 @@ class MatrixProgramEngine:
                 [[places[side][key] for key in own] for side, own in zip(each.sides, kept, strict=True)]
                 for places in (before, self._places)
             )
-            matrix = np.zeros(tuple(len(self._places[side]) for side in each.sides))
+            matrix = self._zeros(each)
             matrix[np.ix_(*new)] = run.array(each.name)[np.ix_(*old)]
             inputs[each.name] = matrix
         for each, first, second in self._touched:
@@ -229,6 +232,23 @@ class MatrixProgramEngine:
             if None not in place:
                 inputs[each.name][place] = self._value(each, first, second)
         self._run_with(inputs)
+
+    def _zeros(self, each: MatrixInput) -> Any:
+        """An input without entries."""
+        import numpy as np
+
+        self._check_sizes()
+        return np.zeros(tuple(len(self._places[side]) for side in each.sides))
+
+    def _check_sizes(self) -> None:
+        """Refuses matrices that no machine has room for."""
+        for each in self.plan.inputs:
+            rows, columns = (len(self._places[side]) for side in each.sides)
+            if rows * columns > MOST_ENTRIES:
+                raise DataError(
+                    f"input {each.name} would have {rows:,} × {columns:,} entries, and a matrix in a database has "
+                    f"at most {MOST_ENTRIES:,}: start the program on sparse matrices, or on Spark"
+                )
 
     def _run_with(self, inputs: Mapping[str, Any]) -> None:
         from viewlet.linalg import program

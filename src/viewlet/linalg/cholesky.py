@@ -18,6 +18,8 @@ Floats = npt.NDArray[Any]
 
 COMPILED_FROM = 64
 """The size from which rotations are compiled."""
+TINY = 1e-30
+"""What factors of a change are divided by, if they are smaller."""
 FEW = 4
 """The columns up to which systems are solved one by one: each reads the factor once."""
 
@@ -31,6 +33,8 @@ def solve(upper: Floats, right: Floats) -> Floats:
     """The solution of R'R X = B, by triangular systems."""
     from scipy.linalg import blas
 
+    if not right.size:
+        return np.zeros_like(right)
     single = upper.dtype == np.float32
     lower = upper.T  # in the order of Fortran, so that nothing is copied
     if right.ndim == 1:
@@ -65,14 +69,16 @@ def change(upper: Floats, vectors: Floats, signs: Floats, least: float) -> None:
 
 def signed_vectors(left: Floats, right: Floats) -> tuple[Floats, Floats, float]:
     """The vectors and signs with U V' = Σ ± x x', and how far U V' is from its transpose, relative to itself."""
+    first, second = (max(float(np.abs(factor).max(initial=0.0)), TINY) for factor in (left, right))
+    left, right = left / left.dtype.type(first), right / right.dtype.type(second)  # no square of them overflows
     basis, upper = np.linalg.qr(left)
     core = upper @ (right.T @ basis)
     size = float(np.linalg.norm(upper @ right.T))
     skew = float(np.linalg.norm(upper @ right.T - core.T @ basis.T)) / size if size else 0.0
     values, inner = np.linalg.eigh((core + core.T) / 2)
     kept = np.abs(values) > np.finfo(left.dtype).eps * size
-    vectors = (basis @ inner[:, kept]) * np.sqrt(np.abs(values[kept]))
-    return vectors, np.sign(values[kept]), skew
+    lengths = np.sqrt(np.abs(values[kept])) * left.dtype.type(first**0.5 * second**0.5)
+    return (basis @ inner[:, kept]) * lengths, np.sign(values[kept]), skew
 
 
 def _least(upper: Floats) -> float:

@@ -26,7 +26,7 @@ from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from viewlet.linalg.errors import ProgramError, ShapeError
-from viewlet.linalg.sizes import Size, size
+from viewlet.linalg.sizes import Size, side
 
 
 class Operators:
@@ -189,6 +189,9 @@ Expression: TypeAlias = (
     Matrix | Identity | Zero | Scale | Sum | Product | Transpose | Inverse | Stack | Named | Recurrence
 )
 
+LONGEST_TEXT = 200
+"""The most nodes of an expression that an error shows."""
+
 _NODES: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
 """All nodes that are alive, by their class and fields: equal nodes are one object."""
 
@@ -219,21 +222,21 @@ def matrix(
     """
     if not isinstance(name, str) or not name.isidentifier():
         raise ProgramError(f"a matrix is named by an identifier, such as matrix('A', n, n), not by {name!r}")
-    if definite and size(rows) != size(columns):
+    if definite and side(rows) != side(columns):
         raise ShapeError(f"{name} is {rows} × {columns}: only a square matrix is positive definite")
-    found: Matrix = _node(Matrix, name, size(rows), size(columns), dynamic, definite)
+    found: Matrix = _node(Matrix, name, side(rows), side(columns), dynamic, definite)
     return found
 
 
 def identity(rows: Size | int) -> Expression:
     """The identity matrix with this number of rows."""
-    found: Expression = _node(Identity, size(rows))
+    found: Expression = _node(Identity, side(rows))
     return found
 
 
 def zero(rows: Size | int, columns: Size | int) -> Expression:
     """The matrix of zeros of this shape."""
-    found: Expression = _node(Zero, size(rows), size(columns))
+    found: Expression = _node(Zero, side(rows), side(columns))
     return found
 
 
@@ -521,4 +524,14 @@ def _number(value: object, operation: str) -> float:
 
 def _described(node: Expression) -> str:
     rows, columns = shape(node)
-    return f"{node} ({rows} × {columns})"
+    return f"{node if _is_short(node) else '(a long expression)'} ({rows} × {columns})"
+
+
+def _is_short(node: Expression) -> bool:
+    """Whether the text of an expression has at most some hundred names, where those of shared parts count each time."""
+    lengths: dict[Expression, int] = {}
+    for part in postorder([node]):
+        lengths[part] = 1 if isinstance(part, Named) else 1 + sum(lengths[child] for child in children(part))
+        if lengths[part] > LONGEST_TEXT:
+            return False
+    return True

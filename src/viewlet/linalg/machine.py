@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -69,6 +71,14 @@ def this_processor(name: str, dtype: Any, sweep: Sweep) -> Machine:
             thin_operations=THIN * matrix.size / narrow,
         )
     return _MEASURED[key]
+
+
+def physical_memory() -> float:
+    """The bytes of memory that this machine has, infinity where it does not say."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return math.inf
 
 
 def can_compile() -> bool:

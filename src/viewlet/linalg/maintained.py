@@ -24,12 +24,12 @@ from viewlet.linalg.errors import LinAlgWarning, MatrixDataError, ProgramError
 from viewlet.linalg.execute import Executor, Pending, Put
 from viewlet.linalg.expression import Expression, Matrix, matrices, shape
 from viewlet.linalg.guard import Guards, IllConditioned
-from viewlet.linalg.machine import Machine
+from viewlet.linalg.machine import Machine, physical_memory
 from viewlet.linalg.magnitudes import Magnitudes, Overflow
 from viewlet.linalg.program import Statements
 from viewlet.linalg.refresh import Refresh
 from viewlet.linalg.replay import Replays
-from viewlet.linalg.resize import is_square_in, resized
+from viewlet.linalg.resize import keeps_zeros, resized
 from viewlet.linalg.scalars import degrees, largest_scalar
 from viewlet.linalg.sizes import dim
 from viewlet.linalg.strategy import Plan, choose
@@ -42,6 +42,8 @@ from viewlet.runtime.durable.batch_ids import BatchIds
 
 RESIZED = 1.25
 """A dimension that has grown or shrunk by this factor has new plans made."""
+ROOM = 0.75
+"""The part of the memory of a machine that the matrices of a run may take."""
 PLANS = 64
 """Plans that a run remembers, one for each set of changed inputs and their ranks."""
 
@@ -100,10 +102,27 @@ class MaintainedMatrices:
         self.bounds = self._accumulated_bounds() if bounds else None
         self.subscribers = Subscribers()
         self.batches = BatchIds()
+        self._check_memory(self.sizes)
         if backend.progress is not None:
             self._continue(backend.progress)
         self.settle()
         self.commit()
+
+    def _check_memory(self, sizes: Mapping[str, int]) -> None:
+        """Refuses matrices that this machine has no room for, before anything is filled with zeros."""
+        if not isinstance(self.backend, NumpyBackend):
+            return
+        kept = [each for each in self.statements.inputs if each.name not in self._machine.densities]
+        kept += [statement.target for statement in self.statements.views]
+        entries = {each: each.rows.at(sizes) * each.columns.at(sizes) for each in kept}
+        needed, most = sum(entries.values()) * self.backend.dtype.itemsize, ROOM * physical_memory()
+        if needed > most:
+            largest = max(kept, key=entries.__getitem__)
+            rows, columns = (side.whole(sizes) for side in shape(largest))
+            raise MatrixDataError(
+                f"the matrices would take {needed / 1e9:,.0f} GB, where {most / 1e9:,.0f} GB may be used; "
+                f"{largest.name} is {rows:,} × {columns:,}"
+            )
 
     def _accumulated_bounds(self) -> Bounds:
         if self._pending.cap or not isinstance(self.backend, NumpyBackend) or self.backend.is_exact:
@@ -381,7 +400,7 @@ class MaintainedMatrices:
 
     def keeps_zeros(self, dimension: str) -> bool:
         """Whether zeros that come to a dimension stay zeros in every view, so that nothing is evaluated again."""
-        return not any(is_square_in(dimension, statement.body) for statement in self.statements.views)
+        return all(keeps_zeros(dimension, statement.body) for statement in self.statements.views)
 
     def change_size(self, dimension: str, size: int, without: Sequence[int]) -> None:
         """Resizes a dimension, or leaves everything as it was if views have no value then."""
@@ -408,11 +427,14 @@ class MaintainedMatrices:
     def resize(self, side: Any, count: int, without: Sequence[int] = ()) -> None:
         """Gives a dimension another size, with zeros that come; views that do not keep zeros are to be evaluated."""
         ((dimension,), _) = side.terms[0]
-        executor = self.executor()
-        for each in list(self.stored):
+        self._check_memory({**self.sizes, dimension: count})
+        executor, keeps = self.executor(), self.keeps_zeros(dimension)
+        for each in [each for each in self.stored if keeps or each in self.statements.inputs]:
             array = executor.matrix(each)
             for axis, own in enumerate(shape(each)):
-                if dimension in own.names and each not in self.statements.factored:
+                if dimension in own.names and own != side:
+                    raise ProgramError(f"{each.name} has {own} places: only a dimension of its own grows or shrinks")
+                if dimension in own.names:
                     array = resized(self.backend, array, axis, count, without)
             self.stored[each] = array
         self.sizes = {**self.sizes, dimension: count}
@@ -424,5 +446,5 @@ class MaintainedMatrices:
             self._planned_sizes = self.sizes
         self._replays.clear()
         self._magnitudes.clear()
-        if not self.keeps_zeros(dimension):
+        if not keeps:
             self._stale = {statement.target for statement in self.statements.views}

@@ -16,10 +16,12 @@ an output. `A \\ B` is `solve(A, B)`, and a negative power is one of the inverse
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 from viewlet.errors import ViewletError
@@ -42,7 +44,7 @@ from viewlet.linalg.expression import (
     zero,
 )
 from viewlet.linalg.recurrences import iterate, matrix_power, power_sum
-from viewlet.linalg.sizes import Size, dim, size
+from viewlet.linalg.sizes import LARGEST, Size, dim, size
 
 TOKEN = re.compile(
     r"(?P<blank>(?:\s|[#%][^\n]*)+)|(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|(?P<name>[^\W\d]\w*)"
@@ -102,6 +104,12 @@ class _Reader:
     # -- statements ----------------------------------------------------------------------------------------------------
 
     def program(self) -> Parsed:
+        try:
+            return self._program()
+        except RecursionError:
+            raise self._error("this is nested too deeply: give parts of it names", self.tokens[self.at]) from None
+
+    def _program(self) -> Parsed:
         while self.tokens[self.at].kind != "end":
             if not self._take(";"):
                 self._statement()
@@ -133,7 +141,8 @@ class _Reader:
             self.at += definite
             if definite and rows != columns:
                 raise self._error(f"{name.text} is not square: only a square matrix is positive definite", name)
-            self.inputs[name.text] = matrix(name.text, rows, columns, dynamic=dynamic, definite=definite)
+            make = partial(matrix, name.text, rows, columns, dynamic=dynamic, definite=definite)
+            self.inputs[name.text] = self._checked(name, make)
             if not self._take(","):
                 return
 
@@ -195,15 +204,19 @@ class _Reader:
         if steps.kind != "number" or not steps.text.isdigit():
             raise self._error("a power is a whole number", steps)
         self.at += 1
+        count = self._whole(steps, LARGEST)
         if isinstance(value, float):
-            return float(value ** int(steps.text))
-        return self._checked(sign, lambda: matrix_power(value, int(steps.text)))
+            try:
+                return float(value**count)
+            except OverflowError:
+                raise self._error("this power is too large for a double", sign) from None
+        return self._checked(sign, lambda: matrix_power(value, count))
 
     def _atom(self) -> Value:
         token = self.tokens[self.at]
         self.at += 1
         if token.kind == "number":
-            return float(token.text)
+            return self._number(token)
         if token.kind == "name":
             return self._call(token) if self.tokens[self.at].text == "(" else self._lookup(token)
         if token.text == "(":
@@ -213,6 +226,19 @@ class _Reader:
         if token.text == "[":
             return self._stack(token)
         raise self._error("an expression was expected here", token)
+
+    def _number(self, token: Token) -> float:
+        """A number of the text, which a double can have."""
+        found = float(token.text)
+        if not math.isfinite(found) or (not found and token.text.lower().split("e")[0].strip("0.")):
+            raise self._error(f"this number is too {'large' if found else 'small'} for a double", token)
+        return found
+
+    def _whole(self, token: Token, most: int) -> int:
+        """A whole number of the text."""
+        if len(token.text) > 18 or int(token.text) > most:
+            raise self._error(f"this number is larger than {most}", token)
+        return int(token.text)
 
     def _stack(self, opening: Token) -> Expression:
         rows = [self._row()]
@@ -275,7 +301,7 @@ class _Reader:
             else:
                 value = self._sum()
                 if isinstance(value, float):
-                    if value != int(value):
+                    if not value.is_integer():
                         raise self._error("a number of steps is a whole number", token)
                     counts.append(int(value))
                 else:
@@ -304,12 +330,12 @@ class _Reader:
         token = self.tokens[self.at]
         self.at += 1
         if token.kind == "name":
-            return dim(token.text)
+            return self._checked(token, lambda: dim(token.text))
         if token.kind == "number" and token.text.isdigit():
-            factor = size(int(token.text))
+            factor = size(self._whole(token, LARGEST))
             if self.tokens[self.at].kind == "name":  # 2n
-                self.at += 1
-                return factor * dim(self.tokens[self.at - 1].text)
+                name = self._name()
+                return self._checked(name, lambda: factor * dim(name.text))
             return factor
         raise self._error("a size is a name such as n, or a whole number", token)
 

@@ -10,7 +10,8 @@ and every product that occurs more than once. Copies are propagated, and what no
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -85,7 +86,8 @@ class Program:
         """Runs the program on the given input matrices, by name; the other options are those of `Run`."""
         from viewlet.linalg.run import start
 
-        return start(self, options)
+        with _deep():
+            return start(self, options)
 
     def explain(self, *, rank: int = 1, cholesky: bool = True, **sizes: int) -> str:
         """The statements and, for each dynamic input, the trigger with its ranks and numbers of operations.
@@ -95,10 +97,15 @@ class Program:
         """
         from viewlet.linalg.explain import explain_program
 
-        return explain_program(self, rank, sizes, cholesky=cholesky)
+        with _deep():
+            return explain_program(self, rank, sizes, cholesky=cholesky)
 
     def text(self) -> str:
         """The program in the notation that `linalg.program` reads."""
+        with _deep():
+            return self._text()
+
+    def _text(self) -> str:
         lines = [
             f"{'input' if each.dynamic else 'static'} {each.name}({each.rows}, {each.columns})"
             f"{' definite' if each.definite else ''};"
@@ -128,6 +135,15 @@ def program(source: str | None = None, /, **outputs: Expression) -> Program:
         parsed = parse(source)
         return _checked(parsed.outputs, parsed.inputs)
     return _checked(outputs, ())
+
+
+@contextmanager
+def _deep() -> Iterator[None]:
+    """Says what to do about expressions that are nested too deeply."""
+    try:
+        yield
+    except RecursionError:
+        raise ProgramError("an expression is nested too deeply: give parts of it names, as statements do") from None
 
 
 def _checked(outputs: Mapping[str, Expression], declared: tuple[Matrix, ...]) -> Program:

@@ -9,13 +9,16 @@ import numpy as np
 
 from viewlet.linalg.backends.contract import Backend
 from viewlet.linalg.expression import Identity, Inverse, Recurrence, postorder, shape
+from viewlet.linalg.sizes import dim
 from viewlet.linalg.values import Array
 
 
-def is_square_in(dimension: str, body: Any) -> bool:
-    """Whether zeros that are added to a dimension would not stay zeros: it has an identity, an inverse or a power."""
-    return any(
-        isinstance(node, Identity | Inverse | Recurrence) and dimension in shape(node)[0].names
+def keeps_zeros(dimension: str, body: Any) -> bool:
+    """Whether zeros that are added to the end of a dimension stay there: not in an identity, an inverse or a power, nor
+    in blocks, which may have others behind them."""
+    return not any(
+        (isinstance(node, Identity | Inverse | Recurrence) and dimension in shape(node)[0].names)
+        or any(dimension in side.names and side != dim(dimension) for side in shape(node))
         for node in postorder([body])
     )
 

@@ -241,7 +241,13 @@ class Run:
         if isinstance(body, Inverse) and isinstance(body.body, Matrix):
             inverse, system = np.asarray(audit.stored[view]), audit.stored[body.body]
             return float(np.linalg.norm(inverse, 1) * np.linalg.norm(system, 1))
-        return float(np.linalg.cond(audit.stored[view], 1))
+        array = np.asarray(audit.stored[view])
+        if array.shape[0] != array.shape[1]:
+            rows, columns = array.shape
+            raise ProgramError(
+                f"{name} is {rows} × {columns}: only a square matrix has a condition number in the 1-norm"
+            )
+        return float(np.linalg.cond(array, 1)) if array.size else 0.0
 
     @_one_at_a_time
     def refine(self, name: str) -> int:
@@ -330,6 +336,8 @@ class Run:
         for name, change in changes.items():
             each, sides = self._dynamic(name)
             if isinstance(change, Entries):
+                if not len(change.values):
+                    continue
                 found[each], exact[each], lossy = self._entries(each, change, sides)
                 is_lossy = is_lossy or lossy
                 continue
@@ -449,7 +457,7 @@ class Run:
             if all(self._backend.is_native(part) for part in change):
                 return self._native_factors(*change, name, sides)
             left, right = outer(*change, name, self._dtype, sides)
-            return self._apart(left), self._apart(right)
+            return (self._apart(left), self._apart(right)) if left.shape[1] else None
         return sparse_change(change, name, self._dtype, sides)
 
     def _entries(self, each: Matrix, given: Entries, sides: tuple[int, int]) -> tuple[Factors, Put, bool]:
@@ -479,8 +487,8 @@ class Run:
         """Whether the old numbers and a difference have less than half of the digits of the new ones."""
         if not isinstance(old, np.ndarray | np.floating) or self._backend.is_exact:
             return False
-        error = np.abs((old + (new - old)) - new).max()
-        return not error <= np.abs(new).max() * np.finfo(self._dtype).eps ** 0.5
+        error = np.abs((old + (new - old)) - new).max(initial=0.0)
+        return not error <= np.abs(new).max(initial=0.0) * np.finfo(self._dtype).eps ** 0.5
 
     def _native_factors(self, u: Any, v: Any, name: str, sides: tuple[int, int]) -> Factors:
         left, right = self._backend.checked(u, f"u of {name}"), self._backend.checked(v, f"v of {name}")

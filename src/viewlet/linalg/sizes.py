@@ -15,6 +15,8 @@ from viewlet.linalg.errors import ShapeError
 Monomial = tuple[str, ...]
 """The names of a product, sorted; a name that occurs twice is squared."""
 
+LARGEST = 2**31 - 1
+"""The most places of a dimension that is a number."""
 POWERS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -101,6 +103,17 @@ def size(value: Size | int) -> Size:
     if isinstance(value, bool) or not isinstance(value, int):
         raise ShapeError(f"a dimension is a whole number or dim('name'), not {value!r}")
     return Size((((), value),)) if value else Size(())
+
+
+def side(value: Size | int) -> Size:
+    """A size that a matrix may have."""
+    if isinstance(value, int) and not isinstance(value, bool) and not 0 <= value <= LARGEST:
+        raise ShapeError(f"a side of a matrix has from 0 to {LARGEST} places, not {_short(value)}")
+    return size(value)
+
+
+def _short(value: int) -> str:
+    return str(value) if abs(value) < 10**20 else "a number of more than twenty digits"
 
 
 def _normal(total: Mapping[Monomial, int]) -> Size:

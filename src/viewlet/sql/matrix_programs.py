@@ -9,6 +9,9 @@ from viewlet.errors import ViewletError
 from viewlet.sql.table_functions import BoundCall, TableCall
 from viewlet.types import BIGINT, DOUBLE, Column, Kind, SqlType, Table
 
+MOST_PLACES = 100_000
+"""The most places of a dimension that is a number: all of them are there, whatever the rows are."""
+
 
 def bind_matrix_program(call: TableCall) -> BoundCall:
     """Reads the program, and finds the tables of its inputs and the types of its keys."""
@@ -78,6 +81,10 @@ def _dimension(call: TableCall, side: object, number: int) -> str | int:
         return 0
     ((names, factor), *others) = terms
     if not others and not names:
+        if factor > MOST_PLACES:
+            raise call.error(
+                f"a side of {factor} places is too large: at most {MOST_PLACES} are kept in a database", number
+            )
         return int(factor)
     if not others and len(names) == 1 and factor == 1:
         return str(names[0])

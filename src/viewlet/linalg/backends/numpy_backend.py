@@ -151,6 +151,8 @@ class NumpyBackend:
 
     def strengths(self, array: Floats) -> tuple[float, float]:
         """The largest and the smallest singular value of a small matrix."""
+        if not array.size:
+            return 1.0, 1.0
         if not np.isfinite(array).all():
             return np.inf, 0.0
         found = np.linalg.svd(array, compute_uv=False)
