@@ -23,6 +23,7 @@ import typer
 
 from viewlet.errors import DataError, InternalError, SchemaError, SqlError, ViewletError, interruptible
 from viewlet.types import Column, Kind, SqlType
+from viewlet.visible import one_line, visible
 
 if TYPE_CHECKING:
     from viewlet.connection import Connection
@@ -134,7 +135,7 @@ def explain(
     created = [name for name in db.views if name not in before]
     if not created:
         raise SqlError(f"the last statement of {query} is neither a SELECT nor CREATE MATERIALIZED VIEW")
-    typer.echo(db.explain(created[0], **({} if stage is None else {"stage": stage})))
+    typer.echo(visible(db.explain(created[0], **({} if stage is None else {"stage": stage}))))
 
 
 class DemoEngine(StrEnum):
@@ -324,7 +325,7 @@ def _read_json(path: Path, columns: Columns) -> tuple[Any, int]:
             rows = json.loads(text, parse_float=Decimal)
         else:
             rows = [json.loads(line, parse_float=Decimal) for line in text.splitlines() if line.strip()]
-    except (ValueError, RecursionError) as error:  # numbers may be too long, and lists too deep
+    except (ValueError, ArithmeticError, RecursionError) as error:  # numbers may be too long, and lists too deep
         raise DataError(f"cannot read {path} as JSON: {_first_line(error)}") from None
     return rows, len(rows)
 
@@ -357,9 +358,9 @@ def _print_table(result: Any) -> None:
 
     table = RichTable(box=box.SIMPLE_HEAD)
     for column in result.schema:
-        table.add_column(column.name, justify="right" if _is_number(column.type) else "left")
+        table.add_column(one_line(column.name), justify="right" if _is_number(column.type) else "left")
     for row in zip(*(column.to_pylist() for column in result.columns), strict=True):
-        table.add_row(*("NULL" if value is None else str(value) for value in row))
+        table.add_row(*("NULL" if value is None else one_line(str(value)) for value in row))
     Console(highlight=False, markup=False).print(table)
 
 

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from viewlet.visible import pictured, visible
+
 EXCERPT = 240
 """Characters of a line that an error shows; of longer lines, those around the fragment."""
 
@@ -23,6 +25,10 @@ class Span:
 
 class ViewletError(Exception):
     """The base class of all errors that Viewlet raises on purpose."""
+
+    def __str__(self) -> str:
+        """The message as it may be shown: without control characters of names and values."""
+        return visible(super().__str__())
 
 
 class SqlError(ViewletError):
@@ -93,7 +99,7 @@ def _excerpt(sql: str | None, span: Span | None) -> str:
     width = max(1, min(span.end, line_start + len(line)) - span.start)
     line, column, width = _window(line, column, width)
     prefix = f"  line {number}: "
-    return f"\n{prefix}{line}\n{' ' * (len(prefix) + column)}{'^' * width}"
+    return f"\n{prefix}{pictured(line)}\n{' ' * (len(prefix) + column)}{'^' * width}"
 
 
 def _window(line: str, column: int, width: int) -> tuple[str, int, int]:

@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeVar
 from viewlet.changes import did_you_mean, row_to_python, rows_to_arrow, to_changes, to_python
 from viewlet.errors import MissingExtraError, SchemaError
 from viewlet.types import Column, Kind, Row, Table
+from viewlet.visible import one_line
 
 Callback = Callable[[int, Any], object]
 """Called as callback(epoch, pyarrow.Table of the changed rows with a `_multiplicity` column)."""
@@ -155,7 +156,7 @@ class Relation:
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in [header, *body]
         ]
         lines.insert(1, "  ".join("-" * width for width in widths))
-        title = f"{type(self).__name__} {self.name} ({_count(total)})"
+        title = f"{type(self).__name__} {one_line(self.name)} ({_count(total)})"
         return "\n".join(line.rstrip() for line in [title, *lines, *(["..."] if total > len(body) else [])])
 
     def _repr_html_(self) -> str:
@@ -163,14 +164,14 @@ class Relation:
         head = "".join(f"<th>{html.escape(cell)}</th>" for cell in header)
         rows = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in body)
         more = f", first {len(body)} shown" if total > len(body) else ""
-        caption = f"<caption>{html.escape(self.name)}: {_count(total)}{more}</caption>"
+        caption = f"<caption>{html.escape(one_line(self.name))}: {_count(total)}{more}</caption>"
         return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
     def _preview(self) -> tuple[list[str], list[list[str]], int]:
         snapshot = self._provider.snapshot_of(self.name)
         rows = snapshot.head(PREVIEW_ROWS).to_python()
-        body = [["NULL" if value is None else str(value) for value in row] for row in rows]
-        return [column.name for column in snapshot.columns], body, len(snapshot)
+        body = [["NULL" if value is None else one_line(str(value)) for value in row] for row in rows]
+        return [one_line(column.name) for column in snapshot.columns], body, len(snapshot)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

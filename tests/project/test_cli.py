@@ -201,3 +201,32 @@ def test_the_demo_checks_out_and_writes_a_plain_log(engine: str) -> None:
     assert finished.returncode == 0, finished.stdout + finished.stderr
     assert "Every view equals its recomputation." in finished.stdout
     assert "\x1b" not in finished.stdout
+
+
+def test_a_file_is_the_one_that_is_named(run: Run) -> None:
+    """Characters that DuckDB would match other names with, and folders that it would take for columns."""
+    script = "CREATE TABLE t (a BIGINT); CREATE MATERIALIZED VIEW v AS SELECT SUM(a) AS s FROM t; SELECT * FROM v"
+    for number, name in enumerate(("data1.csv", "data[1].csv", "d*.csv", "d?.csv", "a=5/data.csv", "{x,y}.csv")):
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).write_text(f"a\n{number}\n")
+    for number, name in enumerate(("data1.csv", "data[1].csv", "d*.csv", "d?.csv", "a=5/data.csv", "{x,y}.csv")):
+        assert run("run", "s.sql", "--load", f"t={name}", "--format", "csv", s__sql=script).out == f"s\n{number}\n"
+    pq.write_table(pa.table({"a": [7]}), "a=5/data.parquet")
+    assert run("run", "s.sql", "--load", "t=a=5/data.parquet", "--format", "csv", s__sql=script).out == "s\n7\n"
+
+
+def test_names_of_columns_are_no_sql(run: Run) -> None:
+    Path("secret.txt").write_text("TOPSECRET")
+    name = "a': (SELECT content FROM read_text('secret.txt')), 'b"
+    script = f'CREATE TABLE t ("{name}" VARCHAR, "b" VARCHAR); SELECT * FROM t'
+    outcome = run("run", "s.sql", "--load", "t=t.csv", "--format", "csv", s__sql=script, t__csv=f'"{name}",b\nx,y\n')
+    assert "TOPSECRET" not in outcome.out + outcome.err
+    assert outcome.out.splitlines()[-1] == "x,y"
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '[{"a": 1e99999999999999999999}]', f'[{{"a": {"9" * 9_000}}}]'])
+def test_json_that_python_does_not_read_is_refused(text: str, run: Run) -> None:
+    Path("t.json").write_bytes(text.encode(errors="surrogatepass"))
+    outcome = run("run", "s.sql", "--load", "t=t.json", s__sql="CREATE TABLE t (a BIGINT)")
+    assert outcome.code == 2
+    assert outcome.err.startswith("error: cannot read t.json")

@@ -19,6 +19,7 @@ from viewlet.changes.sources import Source, open_source
 from viewlet.changes.values import Misfit, converter, plain, row_to_python, to_python
 from viewlet.errors import DataError
 from viewlet.types import Column, Datum, Kind, Row, SqlType, Table
+from viewlet.visible import described
 
 __all__ = [
     "CHANGE_TYPE",
@@ -156,7 +157,6 @@ def _change_type(value: object) -> int:
 
 
 def _refusal(table: Table, column: str, index: int, value: object, reason: str) -> DataError:
-    shown = "NULL" if value is None else repr(value)
-    shown = shown if len(shown) <= 80 else shown[:77] + "..."
+    shown = "NULL" if value is None else described(value)
     kind = next((f" ({each.type})" for each in table.columns if each.name == column), "")
     return DataError(f"{table.name}.{column}{kind}, row {index + 1}: {shown} is refused: {reason}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from viewlet.changes import MULTIPLICITY, match_columns, to_changes
 from viewlet.changes.arrow import arrow_type
 from viewlet.changes.change import Change, Changes, ColumnChange, RowChange
+from viewlet.changes.sources import checked_column
 from viewlet.errors import DataError
 from viewlet.types import Kind, Table
 
@@ -59,7 +60,8 @@ def to_arrow_change(table: Table, data: object, sign: int) -> ArrowChange | None
         return None
     arrays = []
     for column in table.columns:
-        array = _fitted(data.column(matched[column.name]), column.type)
+        given = checked_column(table, column.name, data.column(matched[column.name]))
+        array = _fitted(given, column.type)
         if array is None or (array.null_count and not column.type.nullable):
             return None
         arrays.append(array)

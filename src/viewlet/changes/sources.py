@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from viewlet.changes.arrow import datums_of_arrow
 from viewlet.errors import DataError
 from viewlet.types import Datum, SqlType, Table
+from viewlet.visible import described
 
 
 class Source(Protocol):
@@ -29,7 +30,7 @@ class Source(Protocol):
 def open_source(table: Table, data: object) -> Source:
     package = type(data).__module__.partition(".")[0]
     if package == "pandas" and type(data).__name__ == "DataFrame":
-        return PandasSource(data)
+        return PandasSource(table, data)
     if type(data).__name__ == "LazyFrame" and package == "polars":
         raise DataError(f"{table.name}: a Polars LazyFrame has no rows yet; call .collect() first")
     if package != "pandas" and (hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")):
@@ -37,10 +38,13 @@ def open_source(table: Table, data: object) -> Source:
     if isinstance(data, Mapping):
         raise DataError(f"{table.name}: got one dict; a list of rows is expected, for example [{{...}}]")
     if isinstance(data, tuple) and not all(isinstance(row, tuple | list | Mapping) for row in data):
-        raise DataError(f"{table.name}: got one tuple {data!r}; a list of rows is expected: [{data!r}]")
+        raise DataError(
+            f"{table.name}: got one tuple {described(data)}; a list of rows is expected: [{described(data)}]"
+        )
     if isinstance(data, str | bytes) or package == "pandas" or not isinstance(data, Iterable):
         raise DataError(
-            f"{table.name}: {type(data).__name__} {data!r:.60} is not a list of rows, a data frame or Arrow data"
+            f"{table.name}: {type(data).__name__} {described(data, 60)} "
+            "is not a list of rows, a data frame or Arrow data"
         )
     return RowSource(table, list(data))
 
@@ -70,12 +74,14 @@ class RowSource:
 
 def _check_row(table: Table, number: int, row: object) -> None:
     if isinstance(row, Mapping):
-        raise DataError(f"{table.name}, row {number}: {row!r:.60} is a dict, other rows are not")
+        raise DataError(f"{table.name}, row {number}: {described(row, 60)} is a dict, other rows are not")
     if isinstance(row, str | bytes) or not isinstance(row, Sequence):
-        raise DataError(f"{table.name}, row {number}: {row!r:.60} is not a row; expected a tuple, a list or a dict")
+        raise DataError(
+            f"{table.name}, row {number}: {described(row, 60)} is not a row; expected a tuple, a list or a dict"
+        )
     if len(row) != len(table.columns):
         raise DataError(
-            f"{table.name}, row {number}: {row!r:.60} has {len(row)} values, "
+            f"{table.name}, row {number}: {described(row, 60)} has {len(row)} values, "
             f"expected {len(table.columns)} ({', '.join(table.column_names)})"
         )
 
@@ -83,8 +89,8 @@ def _check_row(table: Table, number: int, row: object) -> None:
 class PandasSource:
     """A pandas DataFrame: NaN, NaT and NA mean NULL, and integers beside them have become floats."""
 
-    def __init__(self, frame: Any) -> None:
-        self._frame = frame
+    def __init__(self, table: Table, data: Any) -> None:
+        self._frame = frame = with_index(table, data)
         self.names: Sequence[str] = list(frame.columns)
         self.length = len(frame)
 
@@ -99,12 +105,41 @@ class PandasSource:
         return [int(value) if whole and value is not None and value.is_integer() else value for value in values]
 
 
+def with_index(table: Table, frame: Any) -> Any:
+    """A pandas DataFrame whose index is among its columns, if it has a name; rows are numbered by one that has none."""
+    named = [name for name in frame.index.names if name is not None]
+    if not named:
+        return frame
+    known = {name.lower() for name in table.column_names}
+    for name in named:
+        remedy = "call reset_index() first, or reset_index(drop=True) to leave it out"
+        if named.count(name) > 1 or name in frame.columns:
+            raise DataError(f"{table.name}: the data frame has a column and an index named {name!r}: {remedy}")
+        if not isinstance(name, str) or name.lower() not in known:
+            raise DataError(f"{table.name}: the data frame has an index {name!r}, which is no column: {remedy}")
+    return frame.reset_index(level=named)
+
+
+def checked_column(table: Table, name: str, column: Any) -> Any:
+    """An Arrow column whose contents are what its type says: bytes of strings, and places in dictionaries and lists."""
+    import pyarrow as pa
+
+    if pa.types.is_primitive(column.type):
+        return column
+    try:
+        column.validate(full=True)
+    except pa.ArrowException as error:
+        raise DataError(f"{table.name}.{name}: this column of Arrow data is damaged: {error}") from error
+    return column
+
+
 class ArrowSource:
     """A pyarrow table or record batch, a Polars frame, or anything else that speaks the Arrow C interface."""
 
     def __init__(self, table: Table, data: Any) -> None:
         import pyarrow as pa
 
+        self._target = table
         try:
             self._table = pa.table(data)
         except (pa.ArrowException, TypeError, ValueError) as error:
@@ -113,10 +148,13 @@ class ArrowSource:
         self.length = self._table.num_rows
 
     def internal(self, name: str, type: SqlType) -> list[Datum] | None:
-        return datums_of_arrow(self._table[self.names.index(name)], type)
+        return datums_of_arrow(self._column(name), type)
+
+    def _column(self, name: str) -> Any:
+        return checked_column(self._target, name, self._table[self.names.index(name)])
 
     def values(self, name: str, type: SqlType) -> Sequence[object]:
-        column = self._table[self.names.index(name)]
+        column = self._column(name)
         try:
             return list(column.to_pylist())
         except (OverflowError, ValueError):  # a time that Python cannot hold: its number will be refused

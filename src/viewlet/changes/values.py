@@ -60,6 +60,9 @@ def plain(value: object) -> object:
         return value
     if type(value).__name__ == "datetime64":
         exact = value.astype("datetime64[us]")  # type: ignore[attr-defined]
+        if exact.astype(value.dtype) != value and exact == exact:  # NumPy wraps around
+            is_fine = value.dtype.name.endswith(("ns]", "ps]", "fs]", "as]"))  # type: ignore[attr-defined]
+            raise Misfit("finer than microseconds" if is_fine else "out of range")
         if exact != value:
             raise Misfit("finer than microseconds")
         return exact.item()
@@ -80,7 +83,7 @@ def _boolean(value: object) -> Datum:
 def _integer(value: object, low: int, high: int) -> Datum:
     value = plain(value)
     if isinstance(value, Decimal) and value.is_finite() and value == value.to_integral_value():
-        value = int(value)
+        value = int(value) if value.adjusted() < _WIDE.prec else high + 1  # it may have a billion digits
     if not isinstance(value, int) or isinstance(value, bool):
         raise Misfit("expected an integer")
     if not low <= value <= high:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import logging
 import os
 import sys
 import tempfile
@@ -20,10 +19,9 @@ from types import ModuleType
 import viewlet.runtime
 from viewlet.errors import InternalError
 from viewlet.runtime.private_folders import private_folder, temporary_folder
+from viewlet.visible import logger
 
 _REMEDY = "remove it, or set VIEWLET_CACHE to a folder that only you can write to"
-
-logger = logging.getLogger("viewlet")
 
 
 def load_source(source: str) -> ModuleType:

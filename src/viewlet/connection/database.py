@@ -17,7 +17,6 @@ batch would be applied again. It is logged. Ctrl-C is raised, with a note that t
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -38,13 +37,11 @@ from viewlet.runtime.durable.batch_ids import BatchIds, BatchMark
 from viewlet.tables import BaseTable
 from viewlet.types import Column, Row, Table
 from viewlet.view import Callback, Snapshot
+from viewlet.visible import logger
 
 if TYPE_CHECKING:
     from viewlet.engine.background import Task
     from viewlet.engine.choice import Choice
-
-
-logger = logging.getLogger("viewlet")
 
 
 @dataclass(frozen=True, slots=True)

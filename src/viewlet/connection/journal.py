@@ -11,7 +11,6 @@ the place of both. The same records are written in the directory of a process an
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -28,14 +27,13 @@ from viewlet.hosts.contract import Batch, Storage
 from viewlet.hosts.earlier import catalogue_of
 from viewlet.runtime.durable.batch_ids import BatchIds, BatchMark
 from viewlet.runtime.durable.log import Record
+from viewlet.visible import logger
 
 if TYPE_CHECKING:
     from viewlet.connection.database import Database
     from viewlet.runtime.durable.snapshot import SnapshotReader, SnapshotWriter
 
 TABLE, VIEW, DROP = 2, 3, 4
-
-logger = logging.getLogger("viewlet")
 
 
 class Journal(Protocol):

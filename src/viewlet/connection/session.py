@@ -6,7 +6,6 @@ what an exception, Ctrl-C for one, has left of a batch.
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections import deque
@@ -26,6 +25,7 @@ from viewlet.hosts.contract import Batch
 from viewlet.runtime.durable.batch_ids import BatchMark
 from viewlet.types import Column
 from viewlet.view import Callback, Snapshot, View
+from viewlet.visible import logger
 
 _delivering: ContextVar[object] = ContextVar("delivering", default=None)
 """The session whose subscriber is being called."""
@@ -33,8 +33,6 @@ _call = attrgetter("call")
 ITEMS_AT_A_TIME = 256
 """Items of a long answer that are read while others wait."""
 T = TypeVar("T")
-
-logger = logging.getLogger("viewlet")
 
 
 class Session:

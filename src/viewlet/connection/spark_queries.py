@@ -7,7 +7,6 @@ and tells the names and types of the answer. A query all of whose parts mean the
 
 from __future__ import annotations
 
-import logging
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,8 +19,7 @@ from viewlet.spark.run.execution.selection import selection
 from viewlet.spark.run.views.scan import driver_frame
 from viewlet.spark.run.views.stored_rows import arrow_schema
 from viewlet.sql.to_spark import columns_named, translated
-
-logger = logging.getLogger("viewlet")
+from viewlet.visible import logger
 
 LARGE_ROWS = 100_000
 """Queries over views and tables that have no more rows than this are faster in DuckDB."""

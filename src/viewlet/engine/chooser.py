@@ -28,7 +28,6 @@ A batch or a table with many rows does not wait for that, and does not go throug
 from __future__ import annotations
 
 import importlib.util
-import logging
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -50,6 +49,7 @@ from viewlet.triggers.sources import Sources
 from viewlet.triggers.statistics import Statistics
 from viewlet.triggers.store import UndoLog
 from viewlet.types import Table
+from viewlet.visible import logger
 
 if TYPE_CHECKING:
     from viewlet.runtime.dictionary import StringDictionary
@@ -65,8 +65,6 @@ WORTH_WAITING = 50_000
 """Rows of a batch that take the interpreter about as long as Numba takes to compile a view."""
 OLD_ROWS_PER_NEW = 4
 """Rows already there for each new one up to which evaluating a definition over all of them is worth it."""
-
-logger = logging.getLogger("viewlet")
 
 Measure = Callable[[Mapping[str, Table]], Statistics]
 GetSources = Callable[[Declaration], Sources]

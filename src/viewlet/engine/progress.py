@@ -9,6 +9,8 @@ import sys
 import time
 from typing import TextIO
 
+from viewlet.visible import one_line
+
 _PATIENCE = 0.5
 """Seconds before a line appears."""
 
@@ -32,7 +34,7 @@ class ProgressLine:
         seconds = time.perf_counter() - self._started
         if seconds < _PATIENCE or not self.is_visible:
             return
-        line = f"viewlet: {self._what}: {text} ({seconds:.0f} s)"
+        line = one_line(f"viewlet: {self._what}: {text} ({seconds:.0f} s)")
         self._stream.write("\r" + line.ljust(self._width))
         self._stream.flush()
         self._width = len(line)

@@ -5,7 +5,6 @@ viewlet: view revenue is being filled: 113 of 200 tasks (14 s)
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,12 +12,11 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TextIO
 
 from viewlet.engine.progress import ProgressLine
+from viewlet.visible import logger
 
 PATIENCE = 1.0
 """Seconds after which a job counts as long."""
 _PERIOD = 0.5
-
-logger = logging.getLogger("viewlet")
 
 Progress = Callable[[str], AbstractContextManager[None]]
 

@@ -7,7 +7,6 @@ there. Views read tables: the views that they read are replaced by their definit
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -71,8 +70,7 @@ from viewlet.tables import BaseTable
 from viewlet.triggers.statistics import UNKNOWN, Statistics
 from viewlet.triggers.store import UndoLog
 from viewlet.types import Table, TableKind
-
-logger = logging.getLogger("viewlet")
+from viewlet.visible import logger
 
 SETUP = 100
 """The kind of the first record: the number of partitions."""

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from viewlet.changes import CHANGE_TYPE, CHANGE_TYPES, MULTIPLICITY, ColumnChange
+from viewlet.changes.sources import checked_column, with_index
 from viewlet.changes.values import DAYS, MICROSECONDS, integer_range
 from viewlet.runtime.arithmetic import NULL
 from viewlet.runtime.dictionary import StringDictionary
@@ -42,7 +43,7 @@ def to_columns(
     merged, and those that cancel out are left out.
     """
     try:
-        batch = _arrow_columns(data)
+        batch = _arrow_columns(table, data)
         if batch is None:
             return None
         multiplicity = _multiplicity(batch, encoded, sign)
@@ -71,7 +72,7 @@ def net_columns(parts: Sequence[ColumnChange]) -> ColumnChange:
     return ColumnChange({i: column[rows] for i, column in words.items()}, multiplicity, first.table, first.dictionary)
 
 
-def _arrow_columns(data: object) -> dict[str, Any] | None:
+def _arrow_columns(target: Table, data: object) -> dict[str, Any] | None:
     """Name -> Arrow array, perhaps in chunks; None if the data are not columns to begin with."""
     package = type(data).__module__.partition(".")[0]
     is_pandas = package == "pandas" and type(data).__name__ == "DataFrame"
@@ -82,7 +83,7 @@ def _arrow_columns(data: object) -> dict[str, Any] | None:
 
     try:
         if is_pandas:
-            table = _of_pandas(data)
+            table = _of_pandas(with_index(target, data))
         else:
             table = data if isinstance(data, pa.RecordBatch | pa.Table) else pa.table(data)
     except (pa.ArrowException, TypeError, ValueError):
@@ -146,7 +147,7 @@ def _words(
         if position not in wanted and column.name not in table.non_negative:
             _check_unread(given, column.type)
             continue
-        given = _one_piece(given)
+        given = _one_piece(checked_column(table, column.name, given))
         if column.type.kind is Kind.VARCHAR:
             strings.append((position, _text(given)))
             continue

@@ -59,7 +59,8 @@ def ticks_of(duration: Duration, ticks: int | None, what: str = "a duration") ->
 def bounded(ticks: Fraction, what: str) -> Fraction:
     """A duration that is shorter than `FARTHEST`."""
     if abs(ticks) >= FARTHEST:
-        raise SignalError(f"{what}: {float(ticks):g} ticks are more than the time column can count")
+        shown = float(max(-(10**300), min(ticks, 10**300)))
+        raise SignalError(f"{what}: {shown:g} ticks are more than the time column can count")
     return ticks
 
 

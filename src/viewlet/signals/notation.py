@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from fractions import Fraction
@@ -21,6 +22,8 @@ from viewlet.signals import nodes
 from viewlet.signals.errors import MissingFunctionError, SignalError
 from viewlet.signals.grid import Grid
 
+_FRACTION = re.compile(r"-?\d{1,1000}(/\d{1,1000})?")
+"""As Python prints it: a power of ten could take for ever."""
 _NODES: dict[str, type[Any]] = {
     each.__name__: each
     for each in (
@@ -65,8 +68,10 @@ def _to_json(value: object) -> object:
 
 def _from_json(value: Any) -> Any:
     match value:
-        case {"fraction": text}:
+        case {"fraction": str(text)} if _FRACTION.fullmatch(text):
             return Fraction(text)
+        case {"fraction": other}:
+            raise ValueError(f"{other!r:.60} is not a fraction of two whole numbers")
         case {"complex": [real, imaginary]}:
             return complex(real, imaginary)
         case {"node": name, **parts}:

@@ -8,7 +8,6 @@ of doubles are exact in the interpreter and rounded in DuckDB, so a view with su
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -23,13 +22,13 @@ from viewlet.triggers.program import Program, ViewDefinition
 from viewlet.triggers.sources import Sources
 from viewlet.triggers.store import MapStore, Payload, RowStore
 from viewlet.types import WORD_DIGITS, Column, Kind, Row, SqlType, Table
+from viewlet.visible import logger
 
 if TYPE_CHECKING:
     from viewlet.changes.word_codec import Codes
 
 Contents = dict[str, dict[Row, Payload]]
 NOTHING = RowChange({})
-logger = logging.getLogger("viewlet")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from xml.sax.saxutils import escape
 
+from viewlet.visible import one_line
+
 CHARACTER, LINE, PAD, GAP, RISE, MARGIN = 7, 15, 8, 24, 44, 20
 COLOURS = ("#2b5c9e", "#b3541e", "#2f7d32", "#7b3fa0", "#a8862a", "#1f8a8a", "#a83232", "#5b6470")
 STYLE = "text { font: 11px monospace; fill: #222 } .title { font-weight: bold }"
@@ -73,7 +75,7 @@ def draw_boxes(roots: Sequence[Box], caption: str = "") -> str:
     width = max(right, 2 * MARGIN + CHARACTER * max(len(caption), sum(len(name) + 4 for name in colours)))
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height}"><style>{STYLE}</style>']
     if caption:
-        parts.append(f'<text x="{MARGIN}" y="{MARGIN - 4}">{escape(caption)}</text>')
+        parts.append(f'<text x="{MARGIN}" y="{MARGIN - 4}">{escape(one_line(caption))}</text>')
     for node in everything:
         parts += _edges(node, tops, colours)
     for node in everything:
@@ -129,7 +131,7 @@ def _drawn(node: _PlacedBox, top: int) -> Iterator[str]:
     yield f'<rect x="{left:.0f}" y="{top}" {size} rx="5" fill="{fill}" stroke="#555"{dashed}/>'
     for i, text in enumerate((node.box.title, *node.box.lines)):
         title = "" if i else ' class="title"'
-        yield f'<text{title} x="{left + PAD:.0f}" y="{top + PAD + LINE * (i + 1) - 4}">{escape(text)}</text>'
+        yield f'<text{title} x="{left + PAD:.0f}" y="{top + PAD + LINE * (i + 1) - 4}">{escape(one_line(text))}</text>'
 
 
 def _edges(node: _PlacedBox, tops: Mapping[int, int], colours: Mapping[str, str]) -> Iterator[str]:
@@ -146,5 +148,5 @@ def _edges(node: _PlacedBox, tops: Mapping[int, int], colours: Mapping[str, str]
 def _legend(colours: Mapping[str, str], baseline: int) -> Iterator[str]:
     left = MARGIN
     for name, colour in colours.items():
-        yield f'<text x="{left}" y="{baseline}" style="fill: {colour}">&#948;{escape(name)}</text>'
+        yield f'<text x="{left}" y="{baseline}" style="fill: {colour}">&#948;{escape(one_line(name))}</text>'
         left += CHARACTER * (len(name) + 4)

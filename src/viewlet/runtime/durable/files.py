@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Protocol
 from urllib.parse import unquote, urlsplit
 
+from viewlet.errors import StateError
+
 Data = bytes | memoryview
 
 
@@ -206,6 +208,8 @@ def local_path(location: str | os.PathLike[str]) -> Path:
     PosixPath('/tmp/state')
     """
     text = os.fspath(location)
+    if "\0" in text:
+        raise StateError(f"{text!r} is not the path of a directory: it has a NUL character")
     if URL.match(text):
         parts = urlsplit(text)
         return Path(unquote(parts.netloc + parts.path))

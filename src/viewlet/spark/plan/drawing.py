@@ -8,6 +8,7 @@ from xml.sax.saxutils import escape
 
 from viewlet.spark.plan.explain import summary, titles
 from viewlet.spark.plan.program import BatchPlan, Block, Mode, Move, Movement
+from viewlet.visible import one_line
 
 WIDTH, LINE, GAP, PAD, MARGIN = 760, 16, 26, 10, 20
 LANE = 12
@@ -91,9 +92,9 @@ def _draw_box(box: _Box) -> Iterator[str]:
     size = f'width="{WIDTH}" height="{box.height}"'
     yield f'<rect x="{MARGIN}" y="{box.top}" {size} rx="6" fill="{fill}" stroke="#888"/>'
     left, baseline = MARGIN + PAD, box.top + PAD + LINE - 4
-    yield f'<text class="title" x="{left}" y="{baseline}">{escape(box.title)}</text>'
+    yield f'<text class="title" x="{left}" y="{baseline}">{escape(one_line(box.title))}</text>'
     for number, line in enumerate(box.lines, start=1):
-        yield f'<text x="{left}" y="{baseline + number * LINE}">{escape(line)}</text>'
+        yield f'<text x="{left}" y="{baseline + number * LINE}">{escape(one_line(line))}</text>'
 
 
 def _draw_transfer(transfer: _Transfer, lane: int) -> Iterator[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
@@ -24,6 +23,7 @@ from viewlet.spark.run.state.segment_files import LoadedViews
 from viewlet.spark.run.units.unit import ProgramUnit, Unit
 from viewlet.sqlgen.dialects import DIALECTS
 from viewlet.types import Table
+from viewlet.visible import logger
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -37,8 +37,6 @@ ERROR = "error"
 _ABSENT = "No module named 'viewlet'"
 PIECES = "unit string, target string, part int, contents binary, file string, at bigint, size bigint, checksum bigint"
 """What a mapper sends: contents, or a range of a file."""
-
-logger = logging.getLogger("viewlet")
 
 
 class Cluster(Protocol):

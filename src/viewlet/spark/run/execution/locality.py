@@ -12,11 +12,10 @@ from the checkpoint directory then.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-logger = logging.getLogger("viewlet")
+from viewlet.visible import logger
 
 
 def assign(homes: Mapping[int, str], partitions: Iterable[int], executors: Sequence[str]) -> dict[int, str]:
