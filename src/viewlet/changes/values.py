@@ -8,6 +8,7 @@ import struct
 from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta
 from decimal import Context, Decimal, InvalidOperation
+from typing import Any
 
 from viewlet.errors import DataError
 from viewlet.types import INTEGER_BITS, MAX_DECIMAL_DIGITS, CofactorValue, Datum, Kind, Row, SqlType
@@ -54,14 +55,14 @@ def integer_range(type: SqlType) -> tuple[int, int]:
     return -bound, bound - 1
 
 
-def plain(value: object) -> object:
+def plain(value: Any) -> object:
     """A NumPy scalar as the Python value it stands for; anything else as it is."""
     if type(value).__module__ != "numpy":
         return value
     if type(value).__name__ == "datetime64":
-        exact = value.astype("datetime64[us]")  # type: ignore[attr-defined]
+        exact = value.astype("datetime64[us]")
         if exact.astype(value.dtype) != value and exact == exact:  # NumPy wraps around
-            is_fine = value.dtype.name.endswith(("ns]", "ps]", "fs]", "as]"))  # type: ignore[attr-defined]
+            is_fine = value.dtype.name.endswith(("ns]", "ps]", "fs]", "as]"))
             raise Misfit("finer than microseconds" if is_fine else "out of range")
         if exact != value:
             raise Misfit("finer than microseconds")

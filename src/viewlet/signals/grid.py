@@ -13,6 +13,7 @@ normalised to [0, period): index 0 is the first beat at or after time 0.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from datetime import timedelta
@@ -59,7 +60,7 @@ def ticks_of(duration: Duration, ticks: int | None, what: str = "a duration") ->
 def bounded(ticks: Fraction, what: str) -> Fraction:
     """A duration that is shorter than `FARTHEST`."""
     if abs(ticks) >= FARTHEST:
-        shown = float(max(-(10**300), min(ticks, 10**300)))
+        shown = float(ticks) if abs(ticks) < 10**300 else math.copysign(math.inf, ticks > 0 or -1)
         raise SignalError(f"{what}: {shown:g} ticks are more than the time column can count")
     return ticks
 
